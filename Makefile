@@ -1,0 +1,68 @@
+# The daily vocabulary. Everything runs in .venv, made from the pinned and hashed lock files.
+# A machine needs Python >= 3.11, git and make; nothing else.
+
+SHELL := /bin/sh
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& { command -v $$p; break; }; done)
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps
+WORKERS ?= 2
+ARGS ?=
+
+.PHONY: demo test lint bench screenshots fuzz lock clean help
+
+help:
+	@echo 'make demo        set up, then open the cockpit on seven real small training runs'
+	@echo 'make test        set up, then run the tests'
+	@echo 'make lint        formatting, lint, strict types, import direction'
+	@echo 'make bench       speed and memory, as ratios measured in one run'
+	@echo 'make screenshots docs/*.svg from the running demo'
+	@echo 'make fuzz        the property tests at full length'
+	@echo 'make lock        resolve the lock files anew'
+
+$(VENV)/.made:
+	@test -n '$(PYTHON)' || { echo 'cockpit needs Python 3.11 or newer; set PYTHON=/path/to/python3' >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.runtime: $(VENV)/.made requirements.lock
+	@echo 'setting up: installing the pinned packages into .venv (once)'
+	@$(PIP) -r requirements.lock
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock
+	@echo 'setting up: installing the pinned development tools into .venv (once)'
+	@$(PIP) -r requirements-dev.lock
+	@touch $@
+
+demo: $(VENV)/.runtime
+	@$(PY) -m cockpit demo $(ARGS)
+
+test: $(VENV)/.dev
+	@$(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+lint: $(VENV)/.dev
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/mypy
+	@$(VENV)/bin/lint-imports --no-cache
+
+bench: $(VENV)/.dev
+	@$(PY) -m bench $(ARGS)
+
+screenshots: $(VENV)/.runtime
+	@$(PY) docs/make_screenshots.py $(ARGS)
+
+fuzz: $(VENV)/.dev
+	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -n $(WORKERS) -k 'property or hypothesis or fuzz' $(ARGS)
+
+lock:
+	@uv pip compile pyproject.toml --upgrade --universal --generate-hashes --python-version 3.11 \
+		--no-annotate --no-header --no-emit-index-url -q -o requirements.lock
+	@uv pip compile pyproject.toml --extra dev --upgrade --universal --generate-hashes --python-version 3.11 \
+		--no-annotate --no-header --no-emit-index-url -q -c requirements.lock -o requirements-dev.lock
+
+clean:
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -1,0 +1,1 @@
+"""Speed and memory, shown as ratios against a baseline measured in the same run."""

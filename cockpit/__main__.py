@@ -1,0 +1,30 @@
+"""``python -m cockpit``, and the installed ``cockpit`` command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+from cockpit.quickstart import quick_imports
+
+
+def start() -> NoReturn:
+    """Load the command line, run it and leave with its exit code, at once.
+
+    Everything that must be put down has been by then; taking the interpreter apart as well
+    would only keep the person waiting, and a source that hangs could keep them longer.
+    """
+    with quick_imports():
+        from cockpit.cli import main
+    code = main()
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # a closed one is None
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            code = code or 1
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    start()

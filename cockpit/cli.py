@@ -1,0 +1,103 @@
+"""The door for the command line: finds the verb, runs it, and ends every kind of trouble well.
+
+Exit codes are INTERFACE's; 70 is a fault in the cockpit itself (its details lie in a file that
+only its owner can read), so that it is never mistaken for an alert (1).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cockpit import __version__
+from cockpit.config import state_dir
+from cockpit.model.clock import SystemClock
+from cockpit.quickstart import quick_imports
+from cockpit.verbs.common import INTERRUPTED, USAGE, OutputError, UsageError, say
+from cockpit.watch.crash import fault_line, write_details
+
+FAULT = 70
+
+
+class Verb(NamedTuple):
+    """One row of the table of verbs; its module is imported only when it is asked for."""
+
+    name: str
+    module: str
+    summary: str
+
+
+VERBS = (
+    Verb("open", "cockpit.verbs.open", "the terminal UI (what bare `cockpit` does)"),
+    Verb("demo", "cockpit.verbs.demo", "real small training runs, and the UI on them"),
+    Verb("check", "cockpit.verbs.check", "one check of every facet and every rule, now"),
+    Verb("watch", "cockpit.verbs.watch", "the headless monitor: keeps the cadence, owns the runs"),
+    Verb("checkpoints", "cockpit.verbs.checkpoints", "which checkpoints are complete, torn, next"),
+    Verb("doctor", "cockpit.verbs.doctor", "what is installed, reachable, authorised; remedies"),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb; return its exit code. ``argv`` is without the program's name."""
+    try:
+        return _run(_with_verb(list(sys.argv[1:] if argv is None else argv)))
+    except UsageError as error:
+        for line in error.lines:
+            say(line)
+        return USAGE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _reader_left()
+    except OutputError as error:
+        _reader_left()
+        say(str(error))
+        return USAGE
+    except Exception as error:
+        details = write_details(error, state_dir() / "crashes", SystemClock().now())
+        say(fault_line(error, details))
+        return FAULT
+
+
+def _with_verb(argv: list[str]) -> list[str]:
+    """Return ``argv`` with ``open`` put in front where no verb is named."""
+    if argv and (not argv[0].startswith("-") or argv[0] in ("-h", "--help", "--version")):
+        return argv
+    return ["open", *argv]
+
+
+def _run(argv: list[str]) -> int:
+    chosen = next((verb for verb in VERBS if verb.name == argv[0]), None)
+    arguments = _parser(chosen).parse_args(argv)
+    if chosen is None:
+        raise UsageError(f"no verb {argv[0]!r}")
+    module = importlib.import_module(chosen.module)
+    return int(module.run(arguments))
+
+
+def _parser(chosen: Verb | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="cockpit",
+        description="A terminal cockpit for babysitting expensive ML training runs.",
+        epilog="example: cockpit check --config runs/cockpit.toml --json",
+    )
+    parser.add_argument("--version", action="version", version=f"cockpit {__version__}")
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    for verb in VERBS:
+        if verb is chosen:
+            with quick_imports():
+                module = importlib.import_module(verb.module)
+            module.add_parser(verbs)
+        else:
+            verbs.add_parser(verb.name, help=verb.summary)
+    return parser
+
+
+def _reader_left() -> int:
+    """End quietly when nobody reads our output any more (``cockpit check | head``)."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + 13

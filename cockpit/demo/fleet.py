@@ -1,0 +1,164 @@
+"""Starts the fleet and makes its situations by doing the thing: beside the UI, in a thread."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from cockpit.demo import folder
+from cockpit.demo.layout import Layout, python_path
+from cockpit.demo.repositories import GitError
+from cockpit.demo.run_file import command
+from cockpit.demo.situations import CADENCE, MORTAL, SITUATIONS, Situation
+from cockpit.launch.detached import Launch, LaunchError, Started, start
+from cockpit.launch.stopping import kill, noted
+
+STAGGER = 0.4
+"""Seconds between two starts, so that a small machine has time for the first paint."""
+LOOK = 0.05
+REAP = 2.0
+"""Seconds that a stopped process's supervisor has to end."""
+MONITORS_AFTER = 2
+"""Runs that are started before the monitors are."""
+
+
+class Fleet:
+    """The processes of one demo, and the thread that brings them up and their troubles about."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.trouble: str | None = None
+        self._leaving = threading.Event()
+        self._thread = threading.Thread(target=self._conduct, name="demo", daemon=True)
+        self._started: list[Started] = []
+
+    def begin(self) -> None:
+        """Start everything, bit by bit, in the background. What runs already is left alone."""
+        self._thread.start()
+
+    def leave(self) -> None:
+        """Start nothing more and do nothing more to anyone."""
+        self._leaving.set()
+        self._thread.join()
+
+    def reap(self) -> None:
+        """Wait for the end of everything that was started here, even if its pid file is gone."""
+        for started in self._started:
+            try:
+                started.supervisor.wait(REAP)
+            except subprocess.TimeoutExpired:
+                with suppress(ProcessLookupError):
+                    os.killpg(started.pid, signal.SIGKILL)
+                started.supervisor.wait()
+
+    def _conduct(self) -> None:
+        try:
+            self._start_all()
+            self._make_situations()
+        except (LaunchError, GitError, OSError) as error:
+            self.trouble = f"the demo could not start everything: {error}"
+
+    def _start_all(self) -> None:
+        sha = folder.code_sha(self.layout)
+        for number, situation in enumerate(SITUATIONS):
+            if number == MONITORS_AFTER:
+                self._start_monitors()
+            if self._leaving.is_set():
+                return
+            if noted(self.layout.run(situation.name).pid_file) is None:
+                self._start_run(situation)
+                folder.log_launch(self.layout, situation, sha)
+                self._leaving.wait(STAGGER)
+
+    def _start_run(self, situation: Situation) -> None:
+        places = self.layout.run(situation.name)
+        self._launch(
+            command(self.layout, situation, sys.executable),
+            places.log,
+            places.pid_file,
+            self.layout.code,
+            launch_id=situation.launch_id,
+        )
+
+    def _start_monitors(self) -> None:
+        for name in ("fleet", MORTAL):
+            runs = [each.name for each in SITUATIONS if each.monitor == name]
+            pid_file = self.layout.monitors / f"{name}.pid"
+            if noted(pid_file) is None:
+                watch = (sys.executable, "-m", "cockpit", "watch", *runs, "--config")
+                self._launch(
+                    (*watch, str(self.layout.run_file)),
+                    self.layout.monitors / f"{name}.log",
+                    pid_file,
+                    self.layout.folder,
+                    env=python_path(),
+                )
+
+    def _launch(
+        self,
+        argv: tuple[str, ...],
+        log: Path,
+        pid_file: Path,
+        cwd: Path,
+        launch_id: str | None = None,
+        env: dict[str, str] | None = None,
+    ) -> None:
+        exit_file = pid_file.with_suffix(".exit")
+        launch = Launch(argv, log, pid_file, exit_file, cwd, launch_id, env)
+        self._started.append(start(launch))
+
+    def _make_situations(self) -> None:
+        """Do to each run what is to be done to it, once its moment has come."""
+        waiting = [self._tear, self._kill_monitor, self._log_end]
+        while waiting and not self._leaving.wait(LOOK):
+            waiting = [attempt for attempt in waiting if not _done(attempt)]
+
+    def _tear(self) -> bool:
+        """Kill the run in the middle of a save, once an older checkpoint is complete."""
+        places = self.layout.run("demo-torn")
+        victim = noted(places.pid_file)
+        if victim is None or victim.launch_id != "demo-torn-i001" or not victim.alive:
+            return victim is not None
+        steps = [step for root in places.roots for step in root.glob("step-*")]
+        complete = [step for step in steps if (step / "metadata.json").exists()]
+        half = [step for step in steps if step not in complete and any(step.glob("d/*.__lock"))]
+        if not complete or not half:
+            return False
+        kill(victim, signal.SIGKILL)
+        return True
+
+    def _kill_monitor(self) -> bool:
+        """Kill the one monitor when it has kept its state file for two cadences."""
+        victim = noted(self.layout.monitors / f"{MORTAL}.pid")
+        if victim is None or not victim.alive:
+            return victim is not None
+        states = self.layout.run("demo-monitor").scratch.glob("*_monitoring_state.json")
+        newest = max((path.stat().st_mtime for path in states), default=0.0)
+        if newest < victim.start + 2 * CADENCE:
+            return False
+        kill(victim, signal.SIGKILL)
+        return True
+
+    def _log_end(self) -> bool:
+        """Write the end of the finished run into its logbook, as whoever watches it would."""
+        situation = next(each for each in SITUATIONS if each.name == "demo-finished")
+        places = self.layout.run(situation.name)
+        if not places.exit_file.exists():
+            return False
+        if places.exit_file.read_text(encoding="utf-8").strip() == "0":
+            folder.log_end(self.layout, situation)
+        return True
+
+
+def _done(attempt: Callable[[], bool]) -> bool:
+    """Try once; a file that vanished under the look (rotation) means: not yet."""
+    try:
+        return attempt()
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,176 @@
+"""Makes the demo's folder: code and logbook repositories, configs, the run file."""
+
+from __future__ import annotations
+
+import getpass
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from cockpit.demo import logbook
+from cockpit.demo.layout import Layout
+from cockpit.demo.repositories import Repository
+from cockpit.demo.run_file import command, run_file
+from cockpit.demo.settings import write_config
+from cockpit.demo.situations import CADENCE, SITUATIONS, Situation
+
+HERE = Path(__file__).parent
+TRAINING = (
+    "__init__.py",
+    "checkpointing.py",
+    "corpus.txt",
+    "data.py",
+    "evaluation.py",
+    "log.py",
+    "model.py",
+    "settings.py",
+    "tracking.py",
+    "trainer.py",
+)
+"""The files that the training runs from; the demo runs its own copy of them, under git."""
+
+ENDED = "training complete"
+
+
+class FolderError(Exception):
+    """The folder cannot be used; the message is one line."""
+
+
+def operator() -> str:
+    """Return who runs the demo: it is their fleet."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "operator"
+
+
+def take(layout: Layout) -> None:
+    """Make sure that the folder is ours; raises ``FolderError`` if it is somebody else's."""
+    folder = layout.folder
+    if any(character in str(folder) for character in "\n\r\t"):
+        raise FolderError(f"{str(folder)!r}: choose a folder without control characters")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        strange = not layout.marker.exists() and any(folder.iterdir())
+        if strange:
+            raise FolderError(
+                f"{folder} is not empty and was not made by `cockpit demo`; name another --dir"
+            )
+        layout.marker.write_text("`cockpit demo --clean` removes this folder\n", encoding="utf-8")
+    except OSError as error:
+        raise FolderError(f"{folder}: {error.strerror}; name another --dir") from error
+
+
+def empty(layout: Layout) -> None:
+    """Remove everything that a demo has made in its folder, except what says that it is ours."""
+    for path in layout.folder.iterdir():
+        if path in (layout.marker, layout.lock):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def build(layout: Layout) -> None:
+    """Make everything but the processes. The folder is ours and empty."""
+    who = operator()
+    _code(layout)
+    layout.monitors.mkdir()
+    for situation in SITUATIONS:
+        places = layout.run(situation.name)
+        for folder in (*places.roots, places.scratch, places.folder / "wandb"):
+            folder.mkdir(parents=True)
+        write_config(situation.config, places.config)
+    _records(layout, who)
+    text = run_file(layout, who, sys.executable)
+    layout.run_file.write_text(text, encoding="utf-8")
+
+
+def _code(layout: Layout) -> None:
+    package = layout.code / "cockpit" / "demo"
+    package.mkdir(parents=True)
+    files = [package / name for name in TRAINING]
+    for file in files:
+        shutil.copyfile(HERE / file.name, file)
+    top, ignore = package.parent / "__init__.py", layout.code / ".gitignore"
+    top.write_text('"""The demo\'s training code."""\n', encoding="utf-8")
+    ignore.write_text("__pycache__/\n", encoding="utf-8")
+    with Repository.create(layout.code, layout.remotes / "code.git") as repository:
+        repository.commit([*files, top, ignore], "training: a tiny character model")
+        repository.push()
+
+
+def _records(layout: Layout, who: str) -> None:
+    layout.logbooks.mkdir(parents=True)
+    with Repository.create(layout.records, layout.remotes / "records.git") as repository:
+        for situation in SITUATIONS:
+            path, contract = layout.logbook(situation.name), _contract(situation, who)
+            path.write_text(logbook.fresh(situation.name, contract), encoding="utf-8")
+            repository.commit([path], f"{situation.name}: start hero-run logbook")
+        repository.push()
+
+
+def _contract(situation: Situation, who: str) -> dict[str, str]:
+    name = situation.name
+    return {
+        "DRI": who,
+        "Goal": situation.goal,
+        "Stop/escalation criteria": "the loss is NaN",
+        "Issue": "none, it is a demo",
+        "W&B": f"offline, project `cockpit-demo`, id `{name}`",
+        "Output root": f"`runs/{name}`",
+        "Final step": f"{situation.config.trainer.num_train_steps}, from `runs/{name}/config.json`",
+    }
+
+
+def code_sha(layout: Layout) -> str:
+    """Return the commit that the trainings run from."""
+    with Repository(layout.code) as repository:
+        return repository.head()
+
+
+def log_launch(layout: Layout, situation: Situation, sha: str) -> None:
+    """Write the launch of a run into its logbook, commit and push it."""
+    keep = situation.config.trainer.checkpointer
+    fields = {
+        "Command": f"`{' '.join(command(layout, situation, sys.executable))}`",
+        "Git SHA": sha,
+        "Dirty tree": "clean",
+        "Source bundle/container": "none",
+        "Hardware/topology": "cpu, 1 process",
+        "`initialize_from`": "none",
+        "Final step": str(situation.config.trainer.num_train_steps),
+        "Checkpoint policy": f"temporary every {keep.save_interval:g} s, "
+        f"permanent every {keep.permanent_every} steps",
+        "Babysitter/check cadence": f"{CADENCE} s",
+    }
+    path = layout.logbook(situation.name)
+    text = path.read_text(encoding="utf-8")
+    entry = logbook.with_instance(text, situation.launch_id, time.time(), fields)
+    _record(layout, path, entry, f"{situation.name}: log launch")
+
+
+def log_end(layout: Layout, situation: Situation) -> None:
+    """Write the good end of a run into its logbook, commit and push it; only once."""
+    last = situation.config.trainer.num_train_steps - 1
+    path = layout.logbook(situation.name)
+    text = path.read_text(encoding="utf-8")
+    if ENDED in text:
+        return
+    fields = {
+        "Status": "finished, exit status 0",
+        "Evidence": f"`runs/{situation.name}/checkpoints/step-{last}` is complete",
+        "Decision": "none yet",
+        "Next": "seal",
+    }
+    entry = logbook.with_event(text, ENDED, time.time(), fields)
+    _record(layout, path, entry, f"{situation.name}: log {ENDED}")
+
+
+def _record(layout: Layout, path: Path, text: str, message: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    with Repository(layout.records) as repository:
+        repository.commit([path], message)
+        repository.push()

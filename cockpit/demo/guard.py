@@ -1,0 +1,72 @@
+"""Waits beside a demo and stops its processes when the demo is gone, however it went.
+
+Run as ``python -m cockpit.demo.guard DIR``. It holds the reading end of a pipe: the line ``keep``
+sends it away; a line ``stop SECONDS``, or the pipe's end (the demo crashed or was killed), makes
+it stop everything that the pid files in ``DIR`` name.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from cockpit.demo.layout import Layout, python_path
+from cockpit.launch.stopping import stop
+
+PATIENCE = 5.0
+"""Seconds in which the runs may save a checkpoint before they are killed."""
+SETTLE = 1.0
+"""Seconds in which a process whose start was under way when the demo died shows up."""
+
+
+class Guard:
+    """A guard process, seen from the demo."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "cockpit.demo.guard", str(layout.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={**os.environ, **python_path()},
+            start_new_session=True,
+        )
+
+    def release(self, *, keep: bool, patience: float = PATIENCE) -> None:
+        """Let the guard stop everything, or leave everything as it is; wait until it has.
+
+        Processes that have not ended by themselves after ``patience`` seconds are killed.
+        """
+        assert self._process.stdin is not None
+        word = "keep" if keep else f"stop {patience}"
+        try:
+            with self._process.stdin as pipe:
+                pipe.write(f"{word}\n".encode())
+        except BrokenPipeError:  # somebody killed the guard: nothing must depend on it
+            if not keep:
+                stop(self._layout.living, patience)
+        self._process.wait()
+
+
+def main() -> int:
+    """Wait for a word on standard input, or for its end, then stop what runs."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    layout = Layout(Path(sys.argv[1]))
+    match sys.stdin.readline().split():
+        case ["keep"]:
+            pass
+        case ["stop", seconds]:
+            stop(layout.living, float(seconds))
+        case _:
+            stop(layout.living, PATIENCE, SETTLE)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""Where everything of a demo lies, below one folder. Standard library only: the guard uses it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from cockpit.launch.stopping import Noted, living
+
+
+def python_path() -> dict[str, str]:
+    """Return the environment in which a new Python finds this very package first."""
+    root = str(Path(__file__).resolve().parents[2])
+    given = os.environ.get("PYTHONPATH")
+    return {"PYTHONPATH": root if not given else f"{root}{os.pathsep}{given}"}
+
+
+@dataclass(frozen=True)
+class RunPlaces:
+    """The files of one run."""
+
+    folder: Path
+
+    @property
+    def config(self) -> Path:
+        """The config of the training."""
+        return self.folder / "config.json"
+
+    @property
+    def log(self) -> Path:
+        """The job's own log."""
+        return self.folder / "run.log"
+
+    @property
+    def pid_file(self) -> Path:
+        """Names the training's process."""
+        return self.folder / "run.pid"
+
+    @property
+    def exit_file(self) -> Path:
+        """Holds the exit status once there is one."""
+        return self.folder / "run.exit"
+
+    @property
+    def roots(self) -> tuple[Path, Path]:
+        """The permanent and the temporary checkpoint root."""
+        return self.folder / "checkpoints", self.folder / "checkpoints-temp"
+
+    @property
+    def scratch(self) -> Path:
+        """Where the monitor keeps its state file."""
+        return self.folder / "scratch"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The demo's folder."""
+
+    folder: Path
+
+    @property
+    def run_file(self) -> Path:
+        """The fleet's ``cockpit.toml``."""
+        return self.folder / "cockpit.toml"
+
+    @property
+    def marker(self) -> Path:
+        """Says that this folder was made by a demo, and may be removed by one."""
+        return self.folder / ".made-by-cockpit-demo"
+
+    @property
+    def lock(self) -> Path:
+        """Locked while a demo is at work here."""
+        return self.folder / ".demo.lock"
+
+    @property
+    def kept(self) -> Path:
+        """There when a demo has left its processes running."""
+        return self.folder / ".kept"
+
+    @property
+    def code(self) -> Path:
+        """The git repository that the trainings run from."""
+        return self.folder / "code"
+
+    @property
+    def records(self) -> Path:
+        """The git repository of the logbooks."""
+        return self.folder / "records"
+
+    @property
+    def remotes(self) -> Path:
+        """The bare repositories that the other two push to."""
+        return self.folder / "remotes"
+
+    @property
+    def monitors(self) -> Path:
+        """Logs and pid files of the monitors."""
+        return self.folder / "monitors"
+
+    def run(self, name: str) -> RunPlaces:
+        """Return the places of one run."""
+        return RunPlaces(self.folder / "runs" / name)
+
+    @property
+    def logbooks(self) -> Path:
+        """The folder of the logbooks."""
+        return self.records / ".agents" / "logbooks"
+
+    def logbook(self, name: str) -> Path:
+        """Return a run's logbook."""
+        return self.logbooks / f"{name}.md"
+
+    def living(self) -> list[Noted]:
+        """Return every process that the pid files in here name and that still runs."""
+        runs = self.folder.glob("runs/*/run.pid")
+        return living([*self.monitors.glob("*.pid"), *runs])

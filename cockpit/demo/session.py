@@ -1,0 +1,71 @@
+"""One demo from beginning to end: a folder of its own, the fleet in it, nothing left behind."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cockpit.config import store_path
+from cockpit.demo import folder
+from cockpit.demo.fleet import Fleet
+from cockpit.demo.guard import PATIENCE, Guard
+from cockpit.demo.layout import Layout
+from cockpit.launch.stopping import stop
+from cockpit.store.store import Store, StoreError
+
+
+def prepare(layout: Layout) -> bool:
+    """Make the folder ready; return True if a kept fleet still runs there and is taken up again.
+
+    Otherwise what an earlier demo left (files, processes, what is remembered of its runs) goes
+    and everything is built anew. The lock is held.
+    """
+    if layout.kept.exists() and layout.living():
+        return True
+    stop(layout.living, PATIENCE)
+    forget(layout)
+    folder.empty(layout)
+    folder.build(layout)
+    return False
+
+
+@contextmanager
+def running(layout: Layout, *, keep: bool, patience: float = PATIENCE) -> Iterator[Fleet]:
+    """Run the fleet in the background; on leaving, however it comes, stop it unless ``keep``.
+
+    Stopping gives the runs ``patience`` seconds to save a checkpoint and leave by themselves.
+    """
+    layout.kept.unlink(missing_ok=True)
+    guard = Guard(layout)
+    fleet = Fleet(layout)
+    try:
+        fleet.begin()
+        yield fleet
+    finally:
+        fleet.leave()
+        if keep:
+            layout.kept.touch()
+        guard.release(keep=keep, patience=patience)
+        if not keep:
+            fleet.reap()
+
+
+def remove(layout: Layout) -> None:
+    """Stop and remove everything. The folder is ours and the lock is held."""
+    stop(layout.living, PATIENCE)
+    forget(layout)
+    shutil.rmtree(layout.folder)
+
+
+def forget(layout: Layout) -> None:
+    """Delete what the store remembers of these runs: the next ones are others."""
+    path = store_path()
+    if not path.exists():
+        return
+    try:
+        store = Store(path)
+    except StoreError:
+        return  # whoever uses the store next says what is wrong with it
+    store.forget(str(layout.run_file))
+    store.close()

@@ -1,0 +1,61 @@
+"""The experiment tracker: the real W&B client, offline. Only the trainer's process imports it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from cockpit.demo.settings import Config
+
+QUIET = {
+    "WANDB_ERROR_REPORTING": "false",
+    "WANDB_SILENT": "true",
+}
+
+
+class Tracker:
+    """One W&B run; started again with the same id it adds a fragment in the same folder."""
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        _keep_to(folder)
+        import wandb  # costs half a second: only where it is used
+
+        settings = wandb.Settings(
+            console="off",
+            disable_git=True,
+            disable_code=True,
+            x_disable_stats=True,
+            x_transaction_log_flush_interval=1.0,
+        )
+        self._run = wandb.init(
+            project="cockpit-demo",
+            id=config.trainer.id,
+            name=config.trainer.id,
+            dir=str(folder),
+            mode="offline",
+            resume="allow",
+            config=config.to_dict(),
+            settings=settings,
+        )
+
+    def log(self, row: dict[str, Any], step: int) -> None:
+        """Log one row at the trainer's own step."""
+        self._run.log({"global_step": step, **row}, step=step)
+
+    def finish(self, exit_code: int) -> None:
+        """Write the exit record and flush."""
+        self._run.finish(exit_code=exit_code)
+
+
+def _keep_to(folder: Path) -> None:
+    """Keep everything that the client writes inside the run's own folder, and send nothing.
+
+    The person's own settings for the client are for their runs, not for these.
+    """
+    for name in [name for name in os.environ if name.startswith("WANDB_")]:
+        del os.environ[name]
+    os.environ.update(QUIET)
+    for name in ("CACHE", "CONFIG", "DATA", "ARTIFACT"):
+        place = folder / "wandb-client" / name.lower()
+        os.environ[f"WANDB_{name}_DIR"] = str(place)

@@ -1,0 +1,1 @@
+"""Starts commands that outlive the cockpit, and notes beside them how they fare."""

@@ -1,0 +1,62 @@
+"""An alert: what is wrong, since when, on what evidence, how sure, and the next safe action."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from cockpit.model.base import Frozen, Instant
+
+
+class Severity(StrEnum):
+    """SPEC C: *notify* = warning, *reminder* = info, *escalate* and *degraded* = alert."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ALERT = "alert"
+    CRITICAL = "critical"
+
+    @property
+    def rank(self) -> int:
+        """0 (info) to 3 (critical)."""
+        return list(Severity).index(self)
+
+
+class Evidence(Frozen):
+    """One line or figure, and where it was read."""
+
+    text: str
+    source: str
+
+
+class Acknowledgement(Frozen):
+    """Who has taken an alert, when, and until when it stays quiet."""
+
+    by: str
+    at: Instant
+    until: Instant | None = None
+
+
+class Alert(Frozen):
+    """One open condition. ``key`` is its identity over time: one cause, one key.
+
+    ``step`` is the trainer's step at which it opened, where the rule knows one.
+    """
+
+    id: str
+    key: str
+    severity: Severity
+    title: str
+    since: Instant
+    evidence: tuple[Evidence, ...]
+    confidence: Literal["sure", "likely", "guess"]
+    next_action: str
+    acknowledged: Acknowledgement | None = None
+
+
+class ClosedAlert(Frozen):
+    """An alert that is over; ``seen`` is False if it closed before anyone looked."""
+
+    alert: Alert
+    closed_at: Instant
+    seen: bool

@@ -1,0 +1,95 @@
+"""A facet: one thing observed of a run, fetched on its own, with its own age and error."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from cockpit.model.base import Frozen, Instant
+
+T = TypeVar("T", bound=Frozen)
+
+
+class ErrorKind(StrEnum):
+    """Why a facet is unknown (INTERFACE ``F``)."""
+
+    NOT_CONFIGURED = "not_configured"
+    UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
+    NOT_FOUND = "not_found"
+    RATE_LIMITED = "rate_limited"
+    TIMEOUT = "timeout"
+    REFUSED = "refused"
+    DNS = "dns"
+    TLS = "tls"
+    BAD_ANSWER = "bad_answer"
+    PERMISSION = "permission"
+
+
+class Problem(Frozen):
+    """What went wrong when a facet was asked for; ``message`` is one safe line."""
+
+    kind: ErrorKind
+    message: str
+
+
+class Facet(Frozen, Generic[T]):
+    """A value with its source, its age and, when it is unknown, the reason.
+
+    ``value`` with ``error`` set is the last good value, observed at ``observed_at``, and the
+    newest attempt has failed: show it as stale, never as fresh. ``value`` ``None`` is unknown.
+    ``since`` is when it became unknown (the first failed attempt in a row).
+    """
+
+    value: T | None = None
+    source: str
+    observed_at: Instant | None = None
+    error: Problem | None = None
+    since: Instant | None = None
+
+    @property
+    def known(self) -> bool:
+        """True when the newest attempt gave a value."""
+        return self.value is not None and self.error is None
+
+    @property
+    def configured(self) -> bool:
+        """False when the run file does not ask for this facet at all."""
+        return self.error is None or self.error.kind is not ErrorKind.NOT_CONFIGURED
+
+    def age(self, now: float) -> float | None:
+        """Return seconds since the value was observed, or ``None`` if it never was."""
+        return None if self.observed_at is None else max(0.0, now - self.observed_at)
+
+    def document(self, now: float) -> dict[str, Any]:
+        """Return INTERFACE ``F``: value, source, observed_at, age_s, error."""
+        plain = self.to_json()
+        plain["age_s"] = self.age(now)
+        plain.pop("since")
+        return plain
+
+
+def known(value: T, source: str, now: float) -> Facet[T]:
+    """Return a facet observed now."""
+    return Facet[Any](value=value, source=source, observed_at=now)
+
+
+def unknown(kind: ErrorKind, message: str, source: str, now: float) -> Facet[Any]:
+    """Return a facet that could not be observed, and why."""
+    return Facet[Any](source=source, error=Problem(kind=kind, message=message), since=now)
+
+
+def not_configured(what: str) -> Facet[Any]:
+    """Return the facet of something that the run file does not name."""
+    problem = Problem(kind=ErrorKind.NOT_CONFIGURED, message=f"{what} is not in the run file")
+    return Facet[Any](source="run file", error=problem)
+
+
+def merge(old: Facet[T] | None, new: Facet[T]) -> Facet[T]:
+    """Return ``new``, keeping ``old``'s value (with its age) when ``new`` failed."""
+    if old is None or new.error is None:
+        return new
+    since = old.since if old.error is not None and old.since is not None else new.since
+    return new.model_copy(
+        update={"value": old.value, "observed_at": old.observed_at, "since": since}
+    )

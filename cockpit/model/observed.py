@@ -1,0 +1,275 @@
+"""The values of the eight facets, in the shapes of INTERFACE."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+from pydantic import Field
+
+from cockpit.model.base import Frozen, Instant, Number, Seconds
+from cockpit.model.safetext import SafeText
+
+
+class Phase(StrEnum):
+    """A job's phase: SPEC J, the one mapping that every orchestrator is reduced to."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    UNKNOWN = "unknown"
+
+    @property
+    def terminal(self) -> bool:
+        """True when the job is over, however it ended."""
+        return self in (Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED)
+
+
+class Tasks(Frozen):
+    """How many of a job's tasks run."""
+
+    running: int
+    total: int
+
+
+class JobValue(Frozen):
+    """One job, as its orchestrator tells it. ``state`` is the orchestrator's own word."""
+
+    id: str | None
+    state: str
+    phase: Phase
+    tasks: Tasks | None = None
+    reason: str | None = None
+    exit_code: int | None = None
+    pending_since: Instant | None = None
+    started_at: Instant | None = None
+    ended_at: Instant | None = None
+    restarts: int | None = None
+    launch_id: str | None = None
+    children: tuple[str, ...] = ()
+    diagnostic: tuple[str, ...] = ()
+
+
+class Triage(Frozen):
+    """SPEC T: one class, one action, and the lines it rests on."""
+
+    class Line(Frozen):
+        """A line of the log (1-based number in what was read)."""
+
+        line: int
+        text: str
+
+    class Place(Frozen):
+        """Where in the code."""
+
+        file: str
+        line: int | None
+
+    name: str = Field(serialization_alias="class")
+    action: Literal["relaunch", "fix_then_relaunch", "escalate", "wait", "none"]
+    confidence: Literal["sure", "likely", "guess"]
+    evidence: tuple[Line, ...] = ()
+    code_location: Place | None = None
+    step: int | None = None
+
+
+class Row(NamedTuple):
+    """One logged row: the trainer's step, its time (epoch seconds), and the metrics rules read.
+
+    A metric that the row did not carry is ``None``; one that is not a number is NaN or ±inf.
+    """
+
+    step: int | None
+    at: float | None
+    loss: float | None = None
+    throughput: float | None = None
+    grad_norm: float | None = None
+
+
+class LogValue(Frozen):
+    """The tail of the job's own log, its size (bytes) and clocks."""
+
+    path: str
+    size: int
+    mtime: Instant
+    last_line_at: Instant | None = None
+    lines: tuple[SafeText, ...] = ()
+    triage: Triage | None = None
+    inode: int | None = Field(default=None, exclude=True)
+    rows: tuple[Row, ...] = Field(default=(), exclude=True)
+    """Training progress read from lines that are new since the former observation."""
+
+
+class Column(NamedTuple):
+    """One column of a chart over steps ``[first, last]``: extremes, mean and non-finite count.
+
+    ``low``/``high`` are ``None`` where no finite value was logged (a gap).
+    """
+
+    first: int
+    last: int
+    low: float | None
+    high: float | None
+    mean: float | None
+    nonfinite: int = 0
+
+
+class TrackerValue(Frozen):
+    """What the experiment tracker (W&B) knows of the run, its three clocks kept apart.
+
+    ``last_step_at`` is the ``_timestamp`` of the last history row (training), ``last_record_at``
+    the last record of any kind and ``file_mtime`` the file's (both only the client's pulse).
+    """
+
+    id: str | None
+    name: str | None = None
+    entity: str | None = None
+    project: str | None = None
+    url: str | None = None
+    state: str
+    step: int | None = None
+    loss: Number | None = None
+    throughput: Number | None = None
+    throughput_unit: str | None = None
+    grad_norm: Number | None = None
+    baseline: Number | None = None
+    last_step_at: Instant | None = None
+    last_record_at: Instant | None = None
+    file_mtime: Instant | None = None
+    heartbeat_at: Instant | None = None
+    exit_code: int | None = None
+    git_commit: str | None = None
+    slurm_job_id: str | None = None
+    producer: str | None = None
+    fragments: tuple[str, ...] = ()
+    skipped_blocks: int = 0
+    history: tuple[tuple[int, Number], ...] = ()
+    columns: tuple[Column, ...] = Field(default=(), exclude=True)
+    """The loss over the whole run, extremes kept; exact once ``scanned`` is 1.0."""
+    scanned: float = Field(default=0.0, exclude=True)
+    """How much of the file the background pass has read, 0 to 1."""
+    usual_step_s: Seconds | None = None
+    config: dict[str, object] = Field(default_factory=dict, exclude=True)
+
+
+class CheckpointState(StrEnum):
+    """SPEC K."""
+
+    COMPLETE = "complete"
+    WRITING = "writing"
+    INCOMPLETE = "incomplete"
+    REJECTED = "rejected"
+    UNKNOWN = "unknown"
+
+
+class Checkpoint(Frozen):
+    """One checkpoint. ``step`` is from its marker, ``name_step`` from its name; size in bytes."""
+
+    step: int | None
+    name_step: int | None
+    path: str
+    root: str
+    state: CheckpointState
+    marker: str | None = None
+    saved_at: Instant | None = None
+    size: int | None = None
+    permanent: bool | None = None
+    protected: tuple[str, ...] = ()
+    note: str | None = None
+    touched_at: Instant | None = Field(default=None, exclude=True)
+    """The newest change of any of its files: the age of one that is not complete."""
+
+
+class Pick(Frozen):
+    """A checkpoint that would be loaded, and by which rule."""
+
+    path: str
+    step: int
+    why: str
+
+
+class CheckpointsValue(Frozen):
+    """All checkpoints of a run over its roots, ascending by step."""
+
+    latest_complete: int | None
+    relaunch_from: Pick | None = None
+    trainer_would_load: Pick | None = None
+    items: tuple[Checkpoint, ...] = ()
+
+
+class OtherMonitor(Frozen):
+    """Another monitor's state file that names the same job."""
+
+    path: str
+    owner: str | None = None
+    last_update: Instant | None = None
+    fresh: bool
+
+
+class MonitorValue(Frozen):
+    """The monitor that watches this run; never says anything about the run's own health."""
+
+    fresh: bool
+    last_update: Instant | None
+    cadence_s: Seconds
+    owner: str | None = None
+    restart_count: int | None = None
+    job_id: str | None = None
+    path: str | None = None
+    others: tuple[OtherMonitor, ...] = ()
+    last_signal: str | None = Field(default=None, exclude=True)
+    tunnel_session: str | None = Field(default=None, exclude=True)
+    server_session: str | None = Field(default=None, exclude=True)
+    notes: tuple[str, ...] = Field(default=(), exclude=True)
+    """What was odd about the clocks or files that this rests on, one line each."""
+
+
+class Disk(Frozen):
+    """A mounted disk; ``free`` in bytes, fractions from 0 to 1."""
+
+    mount: str
+    free: int
+    used_frac: float
+    inodes_frac: float | None = None
+
+
+class Gpu(Frozen):
+    """One accelerator."""
+
+    index: int
+    name: str
+    util_frac: float | None = None
+    mem_frac: float | None = None
+
+
+class HostValue(Frozen):
+    """The health of the box that the job runs on."""
+
+    disks: tuple[Disk, ...] = ()
+    mem_frac: float | None = None
+    oom_kills: int | None = None
+    load: float | None = None
+    gpus: tuple[Gpu, ...] = ()
+
+
+class CodeValue(Frozen):
+    """The code repository's state: what a launch now would run."""
+
+    sha: str | None
+    branch: str | None = None
+    dirty: tuple[str, ...] = ()
+    unpushed: int | None = None
+    record_sha: str | None = None
+    patch_id: str | None = None
+
+
+class RecordsValue(Frozen):
+    """The logbook and the issue: when they last moved, whether all is pushed."""
+
+    logbook: str | None
+    last_entry_at: Instant | None = None
+    pushed: bool | None = None
+    issue: str | None = None
+    issue_updated_at: Instant | None = None

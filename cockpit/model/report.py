@@ -1,0 +1,113 @@
+"""One run, judged: what ``check --json`` prints and what every widget is given."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from cockpit.model.alert import Alert, ClosedAlert
+from cockpit.model.base import Frozen, Instant, Seconds, rfc3339
+from cockpit.model.facet import Facet, not_configured
+from cockpit.model.observed import (
+    CheckpointsValue,
+    CodeValue,
+    HostValue,
+    JobValue,
+    LogValue,
+    MonitorValue,
+    RecordsValue,
+    TrackerValue,
+)
+from cockpit.model.run import RunSpec
+
+FACETS = ("job", "log", "tracker", "checkpoints", "monitor", "host", "code", "records")
+
+
+class Verdict(StrEnum):
+    """SPEC C: the one word for a run's health. The job's phase is another word."""
+
+    HEALTHY = "healthy"
+    ATTENTION = "attention"
+    CRITICAL = "critical"
+    UNKNOWN = "unknown"
+    FINISHED = "finished"
+    SEALED = "sealed"
+
+
+class Facets(Frozen):
+    """The eight facets of a run."""
+
+    job: Facet[JobValue] = not_configured("[run.job]")
+    log: Facet[LogValue] = not_configured("job.log")
+    tracker: Facet[TrackerValue] = not_configured("[run.wandb]")
+    checkpoints: Facet[CheckpointsValue] = not_configured("[run.checkpoints]")
+    monitor: Facet[MonitorValue] = not_configured("[run.monitor]")
+    host: Facet[HostValue] = not_configured("the job's host")
+    code: Facet[CodeValue] = not_configured("[run.code]")
+    records: Facet[RecordsValue] = not_configured("[run.records]")
+
+    def items(self) -> list[tuple[str, Facet[Any]]]:
+        """Return (name, facet) in INTERFACE's order."""
+        return [(name, getattr(self, name)) for name in FACETS]
+
+
+class Progress(Frozen):
+    """How far: ``text`` has no separators (``~4600/5155``, ``~4600/unknown``; C-20)."""
+
+    step: int | None
+    final_step: int | None
+    final_step_source: str | None
+    text: str
+    eta_s: Seconds | None = None
+
+
+class RunReport(Frozen):
+    """Everything that is known of one run at ``checked_at``: the snapshot that crosses to a UI."""
+
+    spec: RunSpec
+    checked_at: Instant
+    verdict: Verdict
+    facets: Facets
+    progress: Progress
+    alerts: tuple[Alert, ...] = ()
+    closed: tuple[ClosedAlert, ...] = ()
+    next_action: str
+    next_check_at: Instant | None = None
+    watched_by: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The run's slug."""
+        return self.spec.name
+
+    @property
+    def worst(self) -> Alert | None:
+        """The alert to read first (monitor staleness last: it never changes the verdict)."""
+        return self.alerts[0] if self.alerts else None
+
+    def document(self) -> dict[str, Any]:
+        """Return one entry of ``check --json``'s ``runs``."""
+        now = self.checked_at
+        return {
+            "name": self.name,
+            "verdict": self.verdict.value,
+            "facets": {name: facet.document(now) for name, facet in self.facets.items()},
+            "progress": self.progress.to_json(),
+            "alerts": [alert.to_json() for alert in self.alerts],
+            "next_action": self.next_action,
+        }
+
+
+class FleetReport(Frozen):
+    """One check of many runs."""
+
+    checked_at: Instant
+    runs: tuple[RunReport, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Return the whole of ``check --json``."""
+        return {
+            "schema": 1,
+            "checked_at": rfc3339(self.checked_at),
+            "runs": [run.document() for run in self.runs],
+        }

@@ -1,0 +1,258 @@
+"""The run file's ``[[run]]`` and its parts, as values (INTERFACE, "The run file").
+
+Durations are seconds, paths are absolute or carry a scheme; ``cockpit.config`` has resolved
+them. Defaults that depend on other fields are properties here, so that a rule and a screen
+cannot disagree about them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from cockpit.model.base import Frozen, Seconds
+from cockpit.model.duration import parse_duration
+
+Duration = Annotated[float, BeforeValidator(parse_duration)]
+Command = str | tuple[str, ...]
+
+
+class Auth(Frozen):
+    """How to authenticate to a controller: the *name* of a variable or a command, no secret."""
+
+    header: str | None = None
+    token_env: str | None = None
+    token_command: Command | None = None
+
+
+class JobSpec(Frozen):
+    """``[run.job]``: where the run's jobs execute. One of five kinds; the rest are its fields."""
+
+    kind: Literal["iris", "ray", "slurm", "box", "local"]
+    id: str | None = None
+    controller_url: str | None = None
+    cluster: str | None = None
+    auth: Auth | None = None
+    token_command: Command | None = None
+    address: str | None = None
+    token_env: str | None = None
+    host: str | None = None
+    log: str | None = None
+    session: str | None = None
+    match: str | None = None
+    pid_file: str | None = None
+    done_marker: str | None = None
+    exit_file: str | None = None
+    workdir: str | None = None
+    production: str | None = None
+    diagnostic: tuple[str, ...] = ()
+    bad_node_recipe: str | None = None
+    save_signal: str | None = None
+    save_command: Command | None = None
+    resubmit_runs: Literal["entrypoint", "command"] = "entrypoint"
+    grace: Duration = 60.0
+
+
+class MetricNames(Frozen):
+    """Which logged keys are which; ``None`` means: find the usual names."""
+
+    step: str | None = None
+    loss: str | None = None
+    throughput: str | None = None
+    grad_norm: str | None = None
+
+
+class WandbSpec(Frozen):
+    """``[run.wandb]``: the recorded identity, and where the run's data is read."""
+
+    entity: str | None = None
+    project: str | None = None
+    id: str | None = None
+    name: str | None = None
+    url: str | None = None
+    resume: Literal["allow", "never", "must"] = "allow"
+    dir: str | None = None
+    base_url: str | None = None
+    metrics: MetricNames = MetricNames()
+
+
+class CustomLayout(Frozen):
+    """A checkpoint layout of one's own: a name pattern with one group, and a marker file."""
+
+    pattern: str
+    marker: str
+
+
+class CheckpointSpec(Frozen):
+    """``[run.checkpoints]``: the roots (first = permanent) and the retention policy."""
+
+    path: tuple[str, ...] = ()
+    layout: str = "auto"
+    custom: CustomLayout | None = None
+    save_every: Duration | None = None
+    permanent_every: int | None = None
+    rollback_depth: int | None = None
+    keep: int | None = None
+    protect: tuple[int, ...] = ()
+    initialize_from: str | None = None
+
+
+class MonitorSpec(Frozen):
+    """``[run.monitor]``: state-file glob and event log of whoever monitors the run."""
+
+    state: str | None = None
+    events: str | None = None
+    cadence: Duration | None = None
+
+
+class RecordsSpec(Frozen):
+    """``[run.records]``."""
+
+    logbook: str | None = None
+    log_every: str | None = None
+    issue: str | None = None
+    issue_repo: str | None = None
+    run_log: str | None = None
+    run_type: str | None = None
+
+
+class CodeSpec(Frozen):
+    """``[run.code]``: the repository, and which changed files can touch the trajectory (C-15)."""
+
+    repo: str | None = None
+    ignore: tuple[str, ...] = ("docs/**", "*.md", "tests/**")
+    safe: tuple[str, ...] = ()
+    trajectory: tuple[str, ...] = ()
+
+
+class Thresholds(Frozen):
+    """``[run.thresholds]``: the figures of SPEC C, each a setting of the run."""
+
+    warmup_steps: int | None = None
+    throughput_drop: float = 0.25
+    throughput_cadences: int = 3
+    loss_spike: float = 0.5
+    spike_rows: int = 10
+    instability_z: float = 6.0
+    instability_window: int = 200
+    instability_rows: int = 10
+    stall_factor: float = 3.0
+    first_step_within: Duration = 45 * 60.0
+    pending_after: Duration = 30 * 60.0
+    resume_catchup: float = 0.002
+    resume_after: float = 0.01
+    resume_window: int = 500
+    flap_restarts: int = 3
+    flap_window: Duration = 6 * 3600.0
+    disk_frac: float = 0.9
+    mem_frac: float = 0.9
+
+
+class TeardownSpec(Frozen):
+    """``[run.teardown]``."""
+
+    command: Command | None = None
+    kind: Literal["stop", "release", "terminate", "destroy", "delete_files", "cancel_storage"]
+    stops_meter: bool = True
+    survives: tuple[str, ...] = ()
+    reversible: bool = False
+    pulled_to: str | None = None
+    verify: Command | None = None
+
+
+class FinalStepFrom(Frozen):
+    """Where the exact final step is written: a key (dotted) of a JSON or TOML file."""
+
+    file: str
+    key: str
+
+
+class RunSpec(Frozen):
+    """One ``[[run]]``: one intended training trajectory."""
+
+    name: str
+    tier: Literal["hero", "ordinary"] = "ordinary"
+    dri: str | None = None
+    goal: str | None = None
+    stop_criteria: str | None = None
+    final_step: int | None = None
+    final_step_from: FinalStepFrom | None = None
+    final_step_source: str | None = None
+    model_flops: float | None = None
+    expected_duration: Duration | None = None
+    output_root: str | None = None
+    cadence: Duration = 15 * 60.0
+    hardware: str | None = None
+    group: str | None = None
+    config_file: str | None = None
+    resubmit: Command | None = None
+    launch: Command | None = None
+    workdir: str | None = None
+    job: JobSpec | None = None
+    wandb: WandbSpec | None = None
+    checkpoints: CheckpointSpec | None = None
+    monitor: MonitorSpec | None = None
+    records: RecordsSpec = RecordsSpec()
+    code: CodeSpec | None = None
+    thresholds: Thresholds = Thresholds()
+    teardown: TeardownSpec | None = None
+
+    @property
+    def monitor_cadence(self) -> Seconds:
+        """The monitor's own cadence, else the run's (INTERFACE, "Cadences")."""
+        own = self.monitor.cadence if self.monitor is not None else None
+        return self.cadence if own is None else own
+
+    @property
+    def warmup_steps(self) -> int:
+        """Steps in which fast changes are expected: set, else max(200, 1 % of the final step)."""
+        if self.thresholds.warmup_steps is not None:
+            return self.thresholds.warmup_steps
+        return max(200, (self.final_step or 0) // 100)
+
+
+class Route(Frozen):
+    """``[notify] routes``: where messages of at least ``min`` severity go."""
+
+    min: Literal["info", "warning", "alert", "critical"] = "alert"
+    url_env: str | None = None
+    kind: str | None = None
+    to: str | None = None
+    command: Command | None = None
+
+
+class NotifySpec(Frozen):
+    """``[notify]``."""
+
+    routes: tuple[Route, ...] = ()
+    unacked_after: Duration = 15 * 60.0
+    second: str | None = None
+    heartbeat_url_env: str | None = None
+
+
+class UiSpec(Frozen):
+    """``[ui]``."""
+
+    theme: str = "cockpit-dark"
+    mouse: bool = False
+    ascii: bool = False
+
+
+class HostSpec(Frozen):
+    """``[hosts.NAME]``: what to tell a person when the host refuses us."""
+
+    remedy: str | None = None
+
+
+class CockpitFile(Frozen):
+    """A whole ``cockpit.toml``: where it lies, the fleet, and the person's settings."""
+
+    path: str
+    cadence: Seconds = 15 * 60.0
+    operator: str | None = None
+    runs: tuple[RunSpec, ...] = ()
+    notify: NotifySpec = NotifySpec()
+    ui: UiSpec = UiSpec()
+    keys: dict[str, Any] = Field(default_factory=dict)
+    hosts: dict[str, HostSpec] = Field(default_factory=dict)

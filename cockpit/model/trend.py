@@ -1,0 +1,128 @@
+"""The fold of every logged row: what the numeric rules remember, bounded in size.
+
+``cockpit.rules.numerics.advance`` makes it from rows, one batch at a time; it is a value, so
+that the live loop, ``check`` and a replay of a whole history share one function. Times in here
+are plain floats (epoch seconds), so that ``model_dump_json`` and ``model_validate_json`` are
+each other's inverse and a store can keep it between two polls.
+"""
+
+from __future__ import annotations
+
+from cockpit.model.base import Frozen, Seconds
+from cockpit.model.observed import Row
+
+
+class Pace(Frozen):
+    """The trainer's step and its clock.
+
+    ``step`` and ``at`` are the newest training step and its time; ``recent`` holds up to 64
+    newest (step, time) pairs of this instance, oldest first. ``resumes`` counts how often the
+    step went back (a relaunch or rollback), ``resumed_at`` is the first row after the last one.
+    """
+
+    step: int | None = None
+    at: float | None = None
+    first_step: int | None = None
+    first_at: float | None = None
+    resumes: int = 0
+    resumed_at: float | None = None
+    metrics_seen: bool = False
+    recent: tuple[tuple[int, float], ...] = ()
+    usual_step_s: Seconds | None = None
+    usual_gap_s: Seconds | None = None
+    """Median seconds per step, and between two logged steps."""
+
+
+class ThroughputTrend(Frozen):
+    """Throughput in windows of data time of one cadence each (C-05).
+
+    ``good`` are the medians of the newest windows that were not low, ``best`` the highest
+    level that was held, ``low`` how many complete windows in a row are low, ``low_since`` when
+    the first of them began and ``levels`` their newest medians. ``measured`` is False while
+    the rows carry no throughput and steps per second stand in for it.
+    """
+
+    measured: bool = False
+    start: float | None = None
+    warming: bool = True
+    values: tuple[float, ...] = ()
+    stride: int = 1
+    skip: int = 0
+    good: tuple[float, ...] = ()
+    best: float | None = None
+    baseline: float | None = None
+    latest: float | None = None
+    low: int = 0
+    low_since: float | None = None
+    levels: tuple[float, ...] = ()
+
+
+class LossTrend(Frozen):
+    """The loss against its robust trend (C-11).
+
+    ``window`` holds the newest finite losses outside of spikes, ``pending`` those above the
+    limit that are no spike yet; ``above`` rows in a row are above it, ``calm`` rows in a row
+    are not; ``is_open`` is the alert's state. ``level``, ``since``, ``step`` and ``peak``
+    describe the present excursion.
+    """
+
+    window: tuple[float, ...] = ()
+    pending: tuple[float, ...] = ()
+    above: int = 0
+    calm: int = 0
+    is_open: bool = False
+    level: float | None = None
+    since: float | None = None
+    step: int | None = None
+    peak: float | None = None
+
+
+class Finding(Frozen):
+    """A metric that stopped being a number (C-09): the first such row, and what came after.
+
+    ``value`` is its text (``nan``, ``inf``), ``count`` how many such rows, ``finite`` how many
+    finite rows in a row have followed, ``earlier`` that one of those was at an earlier step.
+    """
+
+    metric: str
+    step: int | None
+    at: float | None
+    value: str
+    count: int = 1
+    last_step: int | None = None
+    finite: int = 0
+    earlier: bool = False
+
+
+class Watched(Frozen):
+    """One metric watched for non-finite values: the open finding, and the run up to one."""
+
+    finding: Finding | None = None
+    pending: Finding | None = None
+
+
+class Trend(Frozen):
+    """Everything that is remembered of the rows folded so far."""
+
+    rows: int = 0
+    last: Row | None = None
+    pace: Pace = Pace()
+    throughput: ThroughputTrend = ThroughputTrend()
+    loss: LossTrend = LossTrend()
+    loss_finite: Watched = Watched()
+    grad_finite: Watched = Watched()
+
+    @property
+    def last_step_at(self) -> float | None:
+        """Return the time of the newest training step."""
+        return self.pace.at
+
+    @property
+    def usual_step_s(self) -> float | None:
+        """Return the median seconds per step."""
+        return self.pace.usual_step_s
+
+    @property
+    def baseline(self) -> float | None:
+        """Return the throughput baseline, ``None`` until there are enough windows."""
+        return self.throughput.baseline

@@ -1,0 +1,186 @@
+"""How figures are written: separators, units, stepped ages, clock times. Pure functions.
+
+Unknown is ``?`` everywhere. Ages and times to come step (SCREENS rule 5), so that a run that
+stands still changes nothing on the screen.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, tzinfo
+from typing import Final
+
+from cockpit.model.glyphs import GLYPHS, glyph, to_ascii
+
+__all__ = [
+    "GLYPHS",
+    "age",
+    "brief",
+    "change",
+    "clock_time",
+    "day_time",
+    "duration",
+    "eta",
+    "glyph",
+    "number",
+    "rate",
+    "share",
+    "short_number",
+    "size",
+    "steps",
+    "to_ascii",
+]
+
+UNKNOWN: Final = "?"
+MOST_PERCENT: Final = 9_999
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
+_SHORT = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def steps(count: int | None) -> str:
+    """Return a count with separators: ``46,012``."""
+    return UNKNOWN if count is None else f"{count:,}"
+
+
+def share(fraction: float | None) -> str:
+    """Return a fraction as ``38.6 %``; never 100 before it is."""
+    if fraction is None or not math.isfinite(fraction):
+        return UNKNOWN
+    percent = round(fraction * 100, 1)
+    return f"{min(percent, 99.9) if fraction < 1 else percent:.1f} %"
+
+
+def change(value: float | None, baseline: float | None) -> str:
+    """Return ``value`` against ``baseline`` as ``−31 %``, ``+4 %`` or ``±0 %``."""
+    if value is None or not baseline or not math.isfinite(value) or not math.isfinite(baseline):
+        return UNKNOWN
+    ratio = (value / baseline - 1) * 100
+    if abs(ratio) > MOST_PERCENT:
+        return f">{'−' if ratio < 0 else '+'}{MOST_PERCENT:,} %"
+    percent = round(ratio)
+    if percent == 0:
+        return "±0 %"
+    return f"{'−' if percent < 0 else '+'}{abs(percent):,} %"
+
+
+def number(value: float | None) -> str:
+    """Return a metric in about four digits: ``2.314``, ``0.0123``, ``NaN``, ``−inf``."""
+    if value is None:
+        return UNKNOWN
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "inf" if value > 0 else "−inf"
+    size_of = abs(value)
+    if size_of >= 1e6 or 0 < size_of < 1e-3:
+        text = f"{value:.2e}"
+    elif size_of >= 1000:
+        text = f"{value:,.0f}"
+    else:
+        power = math.floor(math.log10(size_of)) if size_of else 0
+        text = f"{value:.{3 - power if power >= 0 else max(3, 2 - power)}f}"
+    return text.replace("-", "−", 1) if value < 0 else text
+
+
+def short_number(value: float | None) -> str:
+    """Return a quantity in three digits with its magnitude: ``1.21M``, ``88.0k``, ``640``."""
+    if value is None or not math.isfinite(value):
+        return number(value)
+    for unit, letter in _SHORT:
+        if abs(value) >= unit * 0.9995:
+            return _three_digits(value / unit) + letter
+    return _three_digits(value)
+
+
+def rate(value: float | None, unit: str | None) -> str:
+    """Return a throughput: ``1.21M tok/s``."""
+    text = short_number(value)
+    return f"{text} {unit}" if unit and value is not None else text
+
+
+def size(count: int | None) -> str:
+    """Return a number of bytes: ``16.4 GB`` (powers of 1000)."""
+    if count is None:
+        return UNKNOWN
+    value, unit = float(max(0, count)), 0
+    while value >= 999.5 and unit < len(_SIZES) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{value:.1f} {_SIZES[unit]}" if unit else f"{value:.0f} B"
+
+
+def age(seconds: float | None) -> str:
+    """Return an age in steps: ``now`` (under 15 s), ``15s``, ``30s``, ``1m`` … ``3d 04h``."""
+    if seconds is None or not math.isfinite(seconds):
+        return UNKNOWN
+    if seconds < 15:
+        return "now"
+    if seconds < _MINUTE:
+        return "15s" if seconds < 30 else "30s"
+    return _span(seconds)
+
+
+def eta(seconds: float | None) -> str:
+    """Return a time to come, rounded up: ``<1m``, ``51m``, ``3d 04h``."""
+    if seconds is None or not math.isfinite(seconds) or seconds < 0:
+        return UNKNOWN
+    if seconds < _MINUTE:
+        return "<1m"
+    return _span(math.ceil(seconds / _MINUTE) * _MINUTE)
+
+
+def brief(words: str) -> str:
+    """Return an age or time without its second unit: ``3d 04h`` becomes ``3d``."""
+    return words.partition(" ")[0]
+
+
+def duration(seconds: float) -> str:
+    """Return a setting's duration: ``45s``, ``10m``, ``2h``, ``9d``, ``9m 30s``."""
+    whole = round(seconds)
+    if whole < _MINUTE:
+        return f"{whole}s"
+    for unit, letter in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "m")):
+        if whole % unit == 0:
+            return f"{whole // unit}{letter}"
+    return f"{whole // _MINUTE}m {whole % _MINUTE:02d}s" if whole < _HOUR else _span(whole)
+
+
+def clock_time(instant: float | None, tz: tzinfo | None = None, seconds: bool = False) -> str:
+    """Return ``08:57`` in ``tz`` (default: the reader's zone)."""
+    moment = _moment(instant, tz)
+    return UNKNOWN if moment is None else moment.strftime("%H:%M:%S" if seconds else "%H:%M")
+
+
+def day_time(instant: float | None, now: float, tz: tzinfo | None = None) -> str:
+    """Return ``08:57``, with the day before it (``11 Mar 08:57``) unless that is today."""
+    moment, today = _moment(instant, tz), _moment(now, tz)
+    if moment is None:
+        return UNKNOWN
+    if today is not None and moment.date() == today.date():
+        return moment.strftime("%H:%M")
+    return f"{moment.day} {moment.strftime('%b %H:%M')}"
+
+
+def _moment(instant: float | None, tz: tzinfo | None) -> datetime | None:
+    if instant is None or not math.isfinite(instant):
+        return None
+    try:
+        return datetime.fromtimestamp(instant, tz)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def _three_digits(value: float) -> str:
+    size_of = abs(value)
+    digits = 0 if size_of >= 99.95 else 1 if size_of >= 9.995 else 2
+    return f"{value:.{digits}f}".replace("-", "−")
+
+
+def _span(seconds: float) -> str:
+    minutes = int(seconds // _MINUTE)
+    hours, days = minutes // 60, minutes // 1440
+    if hours < 1:
+        return f"{minutes}m"
+    if days < 1:
+        return f"{hours}h {minutes % 60:02d}m"
+    return f"{days}d {hours % 24:02d}h"

@@ -1,0 +1,1 @@
+"""Records: the logbook and the other files that people read afterwards."""

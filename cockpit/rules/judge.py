@@ -1,0 +1,52 @@
+"""Every rule of SPEC C that looks at a run, in one table; and the order in which it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from cockpit.model.alert import Alert
+from cockpit.model.history import History
+from cockpit.model.run import RunSpec
+from cockpit.rules.artifacts import success_without_artifacts
+from cockpit.rules.checkpoints import checkpoint_not_advancing
+from cockpit.rules.monitor import monitor_stale
+from cockpit.rules.nonfinite import non_finite
+from cockpit.rules.pending import pending_too_long
+from cockpit.rules.spike import loss_spike
+from cockpit.rules.stall import log_frozen, step_stalled
+from cockpit.rules.terminal import ended_not_success
+from cockpit.rules.throughput import throughput_collapse
+from cockpit.rules.unknown import state_unknown
+
+Rule = Callable[[RunSpec, History], Iterable[Alert]]
+
+RULES: tuple[Rule, ...] = (
+    ended_not_success,
+    state_unknown,
+    monitor_stale,
+    pending_too_long,
+    throughput_collapse,
+    step_stalled,
+    checkpoint_not_advancing,
+    non_finite,
+    loss_spike,
+    success_without_artifacts,
+    log_frozen,
+)
+
+
+def judge(run: RunSpec, history: History) -> tuple[Alert, ...]:
+    """Return the conditions that hold now, worst first, one alert for each identity.
+
+    Inside a severity the oldest comes first, and the monitor's own staleness (C-03) last.
+    """
+    found: dict[str, Alert] = {}
+    for rule in RULES:
+        for alert in rule(run, history):
+            found.setdefault(alert.key, alert)
+    return tuple(sorted(found.values(), key=reading_order))
+
+
+def reading_order(alert: Alert) -> tuple[int, bool, float, str]:
+    """Return the key by which alerts are sorted."""
+    return -alert.severity.rank, alert.id == "C-03", alert.since, alert.key

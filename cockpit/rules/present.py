@@ -1,0 +1,119 @@
+"""What the facets of a run say together: its phase, since when, and when it last stepped.
+
+A facet that has become unknown keeps its last good value. Rules judge that value as of the
+moment it was seen (``seen_at``), never as of now: so what cannot be seen opens no alert, and
+an alert that is open is not closed by mere blindness.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cockpit.model.facet import Facet
+from cockpit.model.history import History
+from cockpit.model.observed import JobValue, Phase, Row, TrackerValue
+
+_NOT_TRAINING = (Phase.WAITING, Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED)
+
+
+def job_of(history: History) -> JobValue | None:
+    """Return the job as last seen; of a run file that names none, what its tracker says of it."""
+    facets = history.facets
+    return facets.job.value if history.job_named else _tracked(facets.tracker.value)
+
+
+def job_source(history: History) -> str:
+    """Return who says what ``job_of`` returns."""
+    facets = history.facets
+    return facets.job.source if history.job_named else facets.tracker.source
+
+
+def _tracked(tracker: TrackerValue | None) -> JobValue | None:
+    """Return the job by its exit record, else as running if it has ever stepped."""
+    if tracker is None:
+        return None
+    if tracker.exit_code is not None:
+        return JobValue(
+            id=None,
+            state="exited",
+            phase=Phase.SUCCEEDED if tracker.exit_code == 0 else Phase.FAILED,
+            reason="by the tracker's exit record",
+            exit_code=tracker.exit_code,
+            ended_at=tracker.last_record_at,
+        )
+    if tracker.last_step_at is None and tracker.state != "running":
+        return None
+    return JobValue(id=None, state=tracker.state or "running", phase=Phase.RUNNING)
+
+
+def phase_of(history: History) -> Phase:
+    """Return the job's phase as last seen."""
+    job = job_of(history)
+    return Phase.UNKNOWN if job is None else job.phase
+
+
+def may_train(history: History) -> bool:
+    """Tell whether the job may be training: it is not known to wait or to be over."""
+    return phase_of(history) not in _NOT_TRAINING
+
+
+def seen_at(facet: Facet[Any], now: float) -> float:
+    """Return the moment up to which ``facet``'s value speaks."""
+    return now if facet.observed_at is None else min(now, facet.observed_at)
+
+
+def phase_since(history: History) -> float:
+    """Return when the job entered its present phase, as well as that is known."""
+    job = job_of(history)
+    phase = phase_of(history)
+    told = None
+    if job is not None and phase.terminal:
+        told = job.ended_at
+    elif job is not None and phase is Phase.WAITING:
+        told = job.pending_since
+    elif job is not None and phase is Phase.RUNNING:
+        told = job.started_at
+    if told is not None:
+        return told
+    marks = [mark for mark in history.phases if mark.at <= history.now]
+    if marks and marks[-1].phase is phase:
+        return marks[-1].at
+    return seen_at(history.facets.job, history.now)
+
+
+def seen_after_end(facet: Facet[Any], history: History) -> bool:
+    """Tell whether ``facet`` was looked at after the job entered its present phase.
+
+    What was seen before a job's end says nothing about what it left behind.
+    """
+    at = facet.observed_at
+    return facet.value is not None and at is not None and at >= phase_since(history)
+
+
+class StepClock:
+    """When training last stepped, and until when we would have seen a step.
+
+    ``last`` is the time of the newest training step of any source (tracker, folded rows, log
+    rows), ``until`` the newest observation of a source that shows steps; both ``None`` where
+    nothing shows steps. ``direct`` tells that the log shows them, which no client holds back.
+    """
+
+    def __init__(self, history: History) -> None:
+        tracker, log = history.facets.tracker, history.facets.log
+        logged = newest_at(log.value.rows) if log.value is not None else None
+        self.direct = logged is not None
+        told = tracker.value.last_step_at if tracker.value is not None else None
+        moments = [told, history.trend.last_step_at, logged]
+        self.last = max((at for at in moments if at is not None), default=None)
+        looks = [
+            seen_at(facet, history.now)
+            for facet, shows in ((tracker, True), (log, logged is not None))
+            if facet.value is not None and shows
+        ]
+        folded_log = not looks and log.value is not None and self.last is not None
+        self.until = seen_at(log, history.now) if folded_log else max(looks, default=None)
+
+
+def newest_at(rows: tuple[Row, ...]) -> float | None:
+    """Return the time of the newest row that has a time."""
+    return next((row.at for row in reversed(rows) if row.at is not None), None)

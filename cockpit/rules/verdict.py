@@ -1,0 +1,71 @@
+"""The one word for a run's health, and the one line that says what to do next (SPEC C)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cockpit.model.alert import Alert, Severity
+from cockpit.model.history import History
+from cockpit.model.observed import Phase
+from cockpit.model.report import Verdict
+from cockpit.model.run import RunSpec
+from cockpit.rules.present import phase_of
+
+_ATTENTION = (Severity.WARNING, Severity.ALERT)
+
+
+def verdict(run: RunSpec, history: History, alerts: Sequence[Alert]) -> Verdict:
+    """Return SPEC C's verdict.
+
+    Critical if a critical is open, attention if a warning or alert is (C-03 apart), unknown
+    if job, log and tracker all are, finished when the job is over, else healthy. An
+    acknowledged alert is still open.
+    """
+    own = [alert.severity for alert in alerts if alert.id != "C-03"]
+    if Severity.CRITICAL in own:
+        return Verdict.CRITICAL
+    if any(severity in _ATTENTION for severity in own):
+        return Verdict.ATTENTION
+    facets = history.facets
+    if not (facets.job.known or facets.log.known or _tracker_tells(history)):
+        return Verdict.UNKNOWN
+    return Verdict.FINISHED if phase_of(history).terminal else Verdict.HEALTHY
+
+
+def _tracker_tells(history: History) -> bool:
+    """Tell whether the tracker says anything of how the run is: a silent empty file does not."""
+    tracker = history.facets.tracker
+    value = tracker.value
+    empty = value is not None and value.state == "silent" and value.last_step_at is None
+    return tracker.known and not empty
+
+
+def next_action(run: RunSpec, history: History, alerts: Sequence[Alert]) -> str:
+    """Return the next safe action: of the worst alert nobody has taken, else by the verdict."""
+    for alert in alerts:
+        if alert.acknowledged is None and alert.severity is not Severity.INFO:
+            return alert.next_action
+    word = verdict(run, history, alerts)
+    if word is Verdict.UNKNOWN:
+        return f"find out why nothing of {run.name} can be seen: {_why(history)}"
+    if word is Verdict.FINISHED:
+        return _over(run, history, alerts)
+    if word is Verdict.HEALTHY:
+        return "nothing to do until the next check"
+    return "nothing new: what is open has been acknowledged"
+
+
+def _over(run: RunSpec, history: History, alerts: Sequence[Alert]) -> str:
+    if phase_of(history) is Phase.SUCCEEDED:
+        return f"seal {run.name}"
+    return alerts[0].next_action if alerts else "nothing; the job is over"
+
+
+def _why(history: History) -> str:
+    facets = history.facets
+    for facet in (facets.job, facets.log, facets.tracker):
+        if facet.configured and facet.error is not None:
+            return f"{facet.source}: {facet.error.message}"
+    if facets.tracker.configured:
+        return f"{facets.tracker.source}: nothing was logged, and nothing is being written"
+    return "the run file names no job, log or tracker"

@@ -1,0 +1,214 @@
+"""From a listing to checkpoints: complete, writing or torn; which one is newest (SPEC K).
+
+Pure: the caller brings the listing, the time, whether the job lives, and what it saw before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
+from cockpit.model.run import CheckpointSpec
+from cockpit.sources.checkpoint_detect import chosen_layout, layout_of, single_files
+from cockpit.sources.checkpoint_layouts import Finding, Grade, Layout
+from cockpit.sources.checkpoint_listing import Folder, Root
+from cockpit.sources.checkpoint_picks import Judged, newest_complete, relaunch_pick, trainer_pick
+from cockpit.text.safe import clean
+
+QUIET: Final = 120.0
+"""Seconds without a change after which an unfinished checkpoint is no longer being written."""
+_PATH_LIMIT: Final = 4096
+
+
+class Seen(NamedTuple):
+    """What one checkpoint looked like at the former observation."""
+
+    size: int
+    files: int
+    complete: bool
+
+
+class Circumstances(NamedTuple):
+    """What is known beside the files; ``alive`` is ``None`` while the job's state is unknown."""
+
+    now: float
+    alive: bool | None = None
+    before: Mapping[str, Seen] = {}
+    final_step: int | None = None
+
+
+def judge_listing(
+    roots: Sequence[Root],
+    around: Circumstances,
+    spec: CheckpointSpec | None = None,
+) -> CheckpointsValue:
+    """Return every checkpoint under ``roots`` (permanent first), ascending by step.
+
+    Raises ``ValueError`` only for a layout that does not exist; never for a listing.
+    """
+    spec = spec or CheckpointSpec()
+    judged = _judge_all(roots, around, spec)
+    newest = newest_complete(judged)
+    items = tuple(_protect(one, newest, around.final_step, spec) for one in judged)
+    return CheckpointsValue(
+        latest_complete=None if newest is None else newest.item.step,
+        relaunch_from=relaunch_pick(judged),
+        trainer_would_load=trainer_pick(judged),
+        items=tuple(sorted(items, key=_by_step)),
+    )
+
+
+def remember(
+    value: CheckpointsValue, roots: Sequence[Root], before: Mapping[str, Seen]
+) -> dict[str, Seen]:
+    """Return what the next observation needs to know: complete once is complete before."""
+    complete = {item.path for item in value.items if item.state is CheckpointState.COMPLETE}
+    complete |= {path for path, seen in before.items() if seen.complete}
+    seen = {}
+    for root in roots:
+        for folder in (*root.folders, *single_files(root)):
+            path = _path(root, folder)
+            seen[path] = Seen(folder.size, len(folder.files), path in complete)
+    return seen
+
+
+def _judge_all(
+    roots: Sequence[Root], around: Circumstances, spec: CheckpointSpec
+) -> tuple[Judged, ...]:
+    fixed = chosen_layout(spec)
+    found: list[Judged] = []
+    for root in roots:
+        judge_one = _judge_with(fixed or layout_of(root), root, around)
+        for folder in (*root.folders, *single_files(root)):
+            one = judge_one(folder)
+            if one is not None:
+                found.append(one)
+    return tuple(found)
+
+
+def _judge_with(
+    layout: Layout, root: Root, around: Circumstances
+) -> Callable[[Folder], Judged | None]:
+    def judge_one(folder: Folder) -> Judged | None:
+        if not layout.claims(folder):
+            return None
+        finding = _assess(layout, folder, root)
+        if finding is None:
+            return None
+        item = _item(layout, folder, root, finding, around)
+        return Judged(item, finding, layout.name)
+
+    return judge_one
+
+
+def _assess(layout: Layout, folder: Folder, root: Root) -> Finding | None:
+    if folder.error is not None:
+        return Finding(Grade.DOUBTFUL, f"cannot be listed: {folder.error}")
+    return layout.assess(folder, root)
+
+
+def _item(
+    layout: Layout,
+    folder: Folder,
+    root: Root,
+    finding: Finding,
+    around: Circumstances,
+) -> Checkpoint:
+    path = _path(root, folder)
+    name_step = layout.name_step(folder)
+    state, remark = _state(finding, folder, around.before.get(path), around)
+    complete = state is CheckpointState.COMPLETE
+    return Checkpoint(
+        step=name_step if finding.step is None else finding.step,
+        name_step=name_step,
+        path=path,
+        root=_safe(root.path),
+        state=state,
+        marker=None if finding.marker is None else _safe(finding.marker.path),
+        saved_at=_saved_at(finding, folder) if complete else None,
+        size=None if folder.error is not None else folder.size,
+        permanent=_permanent(finding, root),
+        note=_note(name_step, finding, remark),
+        touched_at=folder.touched_at,
+    )
+
+
+def _path(root: Root, folder: Folder) -> str:
+    return _safe(f"{root.path.rstrip('/')}/{folder.name}" if folder.name else root.path)
+
+
+def _safe(path: str) -> str:
+    return clean(path, _PATH_LIMIT)
+
+
+def _state(
+    finding: Finding, folder: Folder, before: Seen | None, around: Circumstances
+) -> tuple[CheckpointState, str | None]:
+    if finding.grade is Grade.COMPLETE:
+        return CheckpointState.COMPLETE, None
+    if finding.grade is Grade.DOUBTFUL:
+        return CheckpointState.UNKNOWN, None
+    recent = _recent(folder, before, around.now)
+    if before is not None and before.complete and recent:
+        return CheckpointState.UNKNOWN, "was complete: being deleted or overwritten"
+    if recent and around.alive is not False:
+        return CheckpointState.WRITING, None
+    return CheckpointState.INCOMPLETE, None
+
+
+def _recent(folder: Folder, before: Seen | None, now: float) -> bool:
+    """Tell of a change within the last two minutes, or growth since the former observation.
+
+    A time stamp from far in the future (clocks that disagree) proves nothing.
+    """
+    if before is not None and (folder.size, len(folder.files)) > (before.size, before.files):
+        return True
+    touched = folder.touched_at
+    return touched is not None and -QUIET <= now - touched < QUIET
+
+
+def _saved_at(finding: Finding, folder: Folder) -> float | None:
+    marker = finding.marker
+    if marker is not None and folder.by_path.get(marker.path) == marker:
+        return marker.mtime
+    return folder.touched_at
+
+
+def _permanent(finding: Finding, root: Root) -> bool | None:
+    """Return the marker's word, else the root's."""
+    if finding.permanent is not None:
+        return finding.permanent
+    return None if root.temporary is None else not root.temporary
+
+
+def _note(name_step: int | None, finding: Finding, remark: str | None) -> str | None:
+    notes = [remark, finding.note]
+    if finding.step is not None and name_step is not None and finding.step != name_step:
+        notes.append(f"named {name_step}, but its marker says step {finding.step}")
+    return "; ".join(note for note in notes if note) or None
+
+
+def _by_step(item: Checkpoint) -> tuple[bool, int, float, str]:
+    return (item.step is None, item.step or 0, item.saved_at or 0.0, item.path)
+
+
+def _protect(
+    one: Judged, newest: Judged | None, final_step: int | None, spec: CheckpointSpec
+) -> Checkpoint:
+    """Return the item with every reason for which a clean-up must leave it alone."""
+    item, reasons = one.item, []
+    if one is newest:
+        reasons.append("newest complete")
+    if item.state is CheckpointState.COMPLETE and item.step in spec.protect:
+        reasons.append("protected in the run file")
+    if item.state is CheckpointState.COMPLETE and _is_final(item.step, final_step):
+        reasons.append("final")
+    if spec.initialize_from and item.path == _safe(spec.initialize_from.rstrip("/")):
+        reasons.append("initialize_from")
+    return item.model_copy(update={"protected": tuple(reasons)})
+
+
+def _is_final(step: int | None, final_step: int | None) -> bool:
+    """``step-N`` and ``step-(N-1)`` both hold a run of N steps (SPEC K)."""
+    return step is not None and final_step is not None and step in (final_step - 1, final_step)

@@ -1,0 +1,147 @@
+"""A listing of checkpoint roots as plain values, so that any store can be judged alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+_WORDS: Final = r"(?:global_step|step|checkpoint|ckpt|iteration|iter)"
+STEP_NAME: Final = re.compile(rf"{_WORDS}[-_]?(\d+)")
+ANY_STEP: Final = re.compile(rf"(?:{_WORDS}[-_]?)?(\d+)")
+NUMBER: Final = re.compile(r"(?:[A-Za-z_]+[-_])?(\d+)")
+STAGING: Final = re.compile(
+    rf"(?:(?P<orbax>{NUMBER.pattern})\.orbax-checkpoint-tmp(?:-\d+)?"
+    rf"|\.?(?:tmp[-_.])?{_WORDS}[-_]?(\d+)[-_.](?:tmp|partial|incomplete)\b.*"
+    r"|tmp-checkpoint-(\d+))"
+)
+MARKERS: Final = (
+    "metadata.json",
+    ".metadata",
+    "trainer_state.json",
+    "_CHECKPOINT_METADATA",
+    "commit_success.txt",
+)
+"""Files whose presence makes a folder of any name worth a look."""
+POINTERS: Final = ("latest", "latest_checkpointed_iteration.txt")
+"""Files in a root that name the newest checkpoint."""
+_MAX_STEP: Final = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One file: its path relative to its folder, bytes, mtime (epoch seconds).
+
+    ``content`` is there for small markers and pointers; ``error`` says why it is not.
+    """
+
+    path: str
+    size: int
+    mtime: float
+    content: bytes | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Folder:
+    """One direct child of a root and every file below it; ``error``: it could not be listed."""
+
+    name: str
+    files: tuple[Listed, ...] = ()
+    mtime: float | None = None
+    error: str | None = None
+    single: bool = False
+    """True for a checkpoint that is one file (its ``files`` hold just that one)."""
+
+    @cached_property
+    def by_path(self) -> dict[str, Listed]:
+        """The files by their path inside the folder."""
+        return {file.path: file for file in self.files}
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    @cached_property
+    def touched_at(self) -> float | None:
+        """The newest mtime of anything in it."""
+        own = [] if self.mtime is None else [self.mtime]
+        return max([*own, *(file.mtime for file in self.files)], default=None)
+
+    @cached_property
+    def top(self) -> frozenset[str]:
+        """First path components: the names that a plain ``ls -a`` shows."""
+        return frozenset(file.path.partition("/")[0] for file in self.files)
+
+
+@dataclass(frozen=True)
+class Root:
+    """One checkpoint root: candidate folders and the files directly in it.
+
+    ``temporary`` is what the run file says of it by its place in the list; ``None``: nothing.
+    """
+
+    path: str
+    folders: tuple[Folder, ...] = ()
+    files: tuple[Listed, ...] = ()
+    temporary: bool | None = None
+
+    def file(self, name: str) -> Listed | None:
+        """Return the file called ``name`` directly in the root."""
+        return next((file for file in self.files if file.path == name), None)
+
+
+def compact(folder: Folder) -> Folder:
+    """Return ``folder`` with each subfolder summed up as one entry: same size, age and names."""
+    kept: list[Listed] = []
+    sums: dict[str, Listed] = {}
+    for file in folder.files:
+        head, slash, _ = file.path.partition("/")
+        if not slash:
+            kept.append(file)
+            continue
+        former = sums.get(head, Listed(f"{head}/", 0, file.mtime))
+        newest = max(former.mtime, file.mtime)
+        sums[head] = Listed(former.path, former.size + file.size, newest)
+    return Folder(folder.name, (*kept, *sums.values()), folder.mtime, folder.error, folder.single)
+
+
+def root_from_files(path: str, files: Iterable[Listed]) -> Root:
+    """Return a root from a flat listing (paths relative to the root), as stores give it."""
+    folders: dict[str, list[Listed]] = {}
+    loose: list[Listed] = []
+    for file in files:
+        head, slash, rest = file.path.partition("/")
+        if not slash:
+            loose.append(file)
+        elif rest:
+            inner = Listed(rest, file.size, file.mtime, file.content, file.error)
+            folders.setdefault(head, []).append(inner)
+        else:
+            folders.setdefault(head, [])
+    children = tuple(Folder(name, tuple(inside)) for name, inside in folders.items())
+    return Root(path, children, tuple(loose))
+
+
+def number(text: str | None) -> int | None:
+    """Return a step from digits, or ``None`` when there are none or absurdly many."""
+    if not text or not text.isascii() or not text.isdigit() or len(text) > 19:
+        return None
+    value = int(text)
+    return value if value < _MAX_STEP else None
+
+
+def staged_step(name: str) -> int | None:
+    """Return the step of a folder that has a staging name (``500.orbax-checkpoint-tmp-…``)."""
+    match = STAGING.fullmatch(name)
+    if match is None:
+        return None
+    return number(next((part for part in match.groups()[1:] if part is not None), None))
+
+
+def looks_like_checkpoint(name: str) -> bool:
+    """Return True for a name that is a step in one of the known spellings (SPEC K)."""
+    return STEP_NAME.fullmatch(name) is not None or STAGING.fullmatch(name) is not None

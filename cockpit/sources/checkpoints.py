@@ -1,0 +1,177 @@
+"""Checkpoints on a local path (SPEC S-8, K): listed in a thread, judged by pure code."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
+from cockpit.model.observed import CheckpointsValue
+from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
+from cockpit.sources.checkpoint_detect import chosen_layout
+from cockpit.sources.checkpoint_judge import Circumstances, Seen, judge_listing, remember
+from cockpit.sources.checkpoint_listing import Root
+from cockpit.sources.checkpoint_scan import Scanner
+from cockpit.sources.offload import offload
+from cockpit.text.safe import clean
+
+DEADLINE: Final = 12.0
+_LIMIT: Final = 4096
+
+
+class Checkpoints:
+    """The checkpoints of many runs; remembers each run's former listing to see growth."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._looks: dict[tuple[str, CheckpointSpec], _Look] = {}
+
+    async def observe(
+        self, runs: Sequence[RunSpec], alive: Mapping[str, bool] | None = None
+    ) -> dict[str, Facet[CheckpointsValue]]:
+        """Return the checkpoints of each run; ``alive`` tells which jobs are known to live."""
+        alive = alive or {}
+        found = await asyncio.gather(*(self._one(run, alive.get(run.name)) for run in runs))
+        return {run.name: facet for run, facet in zip(runs, found, strict=True)}
+
+    async def _one(self, run: RunSpec, alive: bool | None) -> Facet[CheckpointsValue]:
+        spec = run.checkpoints
+        if spec is None or not spec.path:
+            return not_configured("[run.checkpoints]")
+        source = clean(" + ".join(spec.path), _LIMIT)
+        remote = next((path for path in spec.path if "://" in path), None)
+        if remote is not None:
+            return unknown(ErrorKind.REFUSED, _not_yet(remote), source, self._clock.now())
+        try:
+            look = self._look(run, spec)
+            value = await offload(look.observe, alive, run.final_step, deadline=DEADLINE)
+        except TimeoutError:
+            message = f"{source}: no listing within {DEADLINE:g} s"
+            return unknown(ErrorKind.TIMEOUT, message, source, self._clock.now())
+        except OSError as error:
+            return unknown(_kind(error), _line(error), source, self._clock.now())
+        except ValueError as error:
+            return unknown(ErrorKind.BAD_ANSWER, clean(error), source, self._clock.now())
+        return known(value, source, self._clock.now())
+
+    def _look(self, run: RunSpec, spec: CheckpointSpec) -> _Look:
+        key = (run.name, spec)
+        if key not in self._looks:
+            names = {run.name} | ({run.wandb.id} if run.wandb and run.wandb.id else set())
+            self._looks[key] = _Look(spec, self._clock, frozenset(names))
+        return self._looks[key]
+
+
+class _Look:
+    """One run's roots, its scanner's memory and its former listing."""
+
+    def __init__(self, spec: CheckpointSpec, clock: Clock, prefer: frozenset[str]) -> None:
+        self._spec = spec
+        self._clock = clock
+        self._scanner = _scanner(spec, prefer)
+        self._before: Mapping[str, Seen] = {}
+        self._lock = threading.Lock()
+
+    def observe(self, alive: bool | None, final_step: int | None) -> CheckpointsValue:
+        """List and judge; blocking.
+
+        Raises ``OSError`` when the roots cannot be listed, ``ValueError`` when they hold more
+        than one run's checkpoints.
+        """
+        with self._lock:  # a look that was given up may still be at work
+            return self._judged(alive, final_step)
+
+    def _judged(self, alive: bool | None, final_step: int | None) -> CheckpointsValue:
+        roots = _roots(self._scanner, self._spec.path)
+        around = Circumstances(self._clock.now(), alive, self._before, final_step)
+        value = judge_listing(roots, around, self._spec)
+        _one_run_only(value, [_plain(path) for path in self._spec.path])
+        self._before = remember(value, roots, self._before)
+        self._scanner.settle(value)
+        return value
+
+
+def list_checkpoints(
+    paths: Sequence[str],
+    layout: str = "auto",
+    custom: CustomLayout | None = None,
+    *,
+    now: float,
+) -> CheckpointsValue:
+    """Return the checkpoints under one run's ``paths`` (permanent root first); blocking.
+
+    Raises ``OSError`` for a path that cannot be listed, ``ValueError`` for an unknown layout
+    or a remote address.
+    """
+    remote = next((path for path in paths if "://" in path), None)
+    if remote is not None:
+        raise ValueError(_not_yet(remote))
+    spec = CheckpointSpec(path=tuple(paths), layout=layout, custom=custom)
+    scanner = _scanner(spec, frozenset())
+    roots = [root for path in paths for root in scanner.roots(_plain(path))]
+    return judge_listing(roots, Circumstances(now), spec)
+
+
+def _scanner(spec: CheckpointSpec, prefer: frozenset[str]) -> Scanner:
+    layout = chosen_layout(spec)
+    if layout is None or layout.name not in ("levanter", "custom"):
+        return Scanner(prefer=prefer)
+    return Scanner(layout.pattern, (layout.marker,), prefer)
+
+
+def _roots(scanner: Scanner, paths: Sequence[str]) -> list[Root]:
+    """Return all roots; one of several that does not exist (yet) holds nothing."""
+    found: list[Root] = []
+    missing: list[OSError] = []
+    for index, path in enumerate(paths):
+        temporary = index > 0 if len(paths) > 1 else None
+        try:
+            found += scanner.roots(_plain(path), temporary)
+        except FileNotFoundError as error:
+            missing.append(error)
+    if len(missing) == len(paths):
+        raise missing[0]
+    return found
+
+
+_PAIR: Final = re.compile(r"[-_.]?(?:temporary|permanent|temp|tmp|perm)[-_.]?")
+
+
+def _one_run_only(value: CheckpointsValue, paths: Sequence[str]) -> None:
+    """Refuse to mix lineages (C-17): a path above the folders of several runs names none."""
+    below = sorted({item.root for item in value.items} - set(paths))
+    runs = {_PAIR.sub("", root) for root in below}
+    if len(runs) > 1:
+        names = ", ".join(Path(root).name for root in below[:4])
+        where = Path(below[0]).parent
+        raise ValueError(f"{where} holds several runs ({names}); name this run's own folder")
+
+
+def _plain(path: str) -> str:
+    return str(Path(path).expanduser().absolute())
+
+
+def _not_yet(path: str) -> str:
+    return f"{clean(path.partition('://')[0], 20)}:// checkpoints are not read yet by this version"
+
+
+def _kind(error: OSError) -> ErrorKind:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return ErrorKind.NOT_FOUND
+    if isinstance(error, PermissionError):
+        return ErrorKind.PERMISSION
+    return ErrorKind.BAD_ANSWER
+
+
+def _line(error: OSError) -> str:
+    reason = {
+        FileNotFoundError: "does not exist",
+        NotADirectoryError: "is not a folder",
+        PermissionError: "may not be read (permission denied)",
+    }.get(type(error), (error.strerror or "cannot be listed").lower())
+    return clean(f"{error.filename or 'checkpoint root'} {reason}", _LIMIT)

@@ -1,0 +1,85 @@
+"""The state of a run's code repository: what a launch now would run (SPEC S-10, C-15)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import Facet, Problem, known, not_configured, unknown
+from cockpit.model.observed import CodeValue
+from cockpit.model.run import RunSpec
+from cockpit.sources.git import DEADLINE, Status, git, status
+from cockpit.sources.logbook import read_text
+from cockpit.sources.offload import offload
+from cockpit.text.logbook_scan import launched_sha, read_entries
+from cockpit.text.safe import clean
+
+_DIFF: Final = ("diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color", "--full-index")
+
+
+class Code:
+    """The code repositories of many runs; one that several runs share is asked once."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[CodeValue]]:
+        """Return commit, branch, changed files and unpushed commits of each run's code."""
+        repos = sorted({run.code.repo for run in runs if run.code and run.code.repo})
+        found = await asyncio.gather(*(self._one(repo) for repo in repos))
+        facets = dict(zip(repos, found, strict=True))
+        told = await asyncio.gather(*(_with_record(run, _facet(run, facets)) for run in runs))
+        return {run.name: facet for run, facet in zip(runs, told, strict=True)}
+
+    async def _one(self, repo: str) -> Facet[CodeValue]:
+        source = f"git {clean(repo, 4096)}"
+        found = await status(repo)
+        if isinstance(found, Problem):
+            return unknown(found.kind, found.message, source, self._clock.now())
+        value = CodeValue(
+            sha=found.sha,
+            branch=found.branch,
+            dirty=found.files,
+            unpushed=found.ahead,
+            patch_id=await _patch_id(repo, found),
+        )
+        return known(value, source, self._clock.now())
+
+
+def _facet(run: RunSpec, facets: dict[str, Facet[CodeValue]]) -> Facet[CodeValue]:
+    if run.code is None or run.code.repo is None:
+        return not_configured("[run.code]")
+    return facets[run.code.repo]
+
+
+async def _with_record(run: RunSpec, facet: Facet[CodeValue]) -> Facet[CodeValue]:
+    """Add the commit that the run's logbook records for the newest launch, if it does."""
+    if facet.value is None or run.records.logbook is None:
+        return facet
+    try:
+        sha = await offload(_recorded, run.records.logbook, deadline=DEADLINE)
+    except (OSError, ValueError):
+        return facet  # the records facet says what is wrong with the logbook
+    value = facet.value.model_copy(update={"record_sha": sha})
+    return facet.model_copy(update={"value": value})
+
+
+def _recorded(path: str) -> str | None:
+    return launched_sha(read_entries(read_text(Path(path))))
+
+
+async def _patch_id(repo: str, found: Status) -> str | None:
+    """Return the identity of the uncommitted changes of tracked files, if there are any.
+
+    It stays the same when line numbers shift. ``None`` too when the change is too large.
+    """
+    if not found.files or found.sha is None:
+        return None
+    diff = await git(repo, *_DIFF)
+    if not diff.ok or diff.cut or not diff.out:
+        return None
+    done = await git(repo, "patch-id", "--stable", stdin=diff.out)
+    return clean(done.text.partition(" ")[0]) or None if done.ok else None

@@ -1,0 +1,123 @@
+"""A log file of any size, read in pages: seek, read a few blocks, show; nothing is indexed.
+
+All functions block (a screen calls them through ``offload``) and raise ``OSError`` when the
+file cannot be read. Each opens the file anew, so that a rotated or replaced file is simply
+the new one. Lines come back safe and with secrets masked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cockpit.model.safetext import SafeText
+from cockpit.sources.log_lines import RawLine, line_start, lines_before, lines_from
+from cockpit.sources.log_search import Matcher, scan
+from cockpit.sources.regular import open_regular
+from cockpit.text.safe import safe_line
+from cockpit.text.scrub import scrub_line
+
+MOST_LINES: Final = 2000
+"""Lines of a page at most (memory: a line is at most two blocks)."""
+
+
+class Page(NamedTuple):
+    """Consecutive lines and where each starts; the page covers bytes ``[start, end)``.
+
+    ``size`` is the file's size at that moment; ``end == size`` means: this is the end so far.
+    """
+
+    lines: tuple[SafeText, ...]
+    offsets: tuple[int, ...]
+    start: int
+    end: int
+    size: int
+
+
+class Hit(NamedTuple):
+    """Where a search stands: on a match, or (``found`` False) where its time budget ran out.
+
+    ``offset`` is the start of the matching line, or where to go on; ``end`` is where the next
+    line starts: go on from there for the next match, or ``back`` from ``offset``.
+    """
+
+    found: bool
+    offset: int
+    end: int
+    line: SafeText | None = None
+
+
+def show(raw: bytes) -> SafeText:
+    """Return one raw line as it may be shown: safe, secrets masked."""
+    return _show_short(raw) if len(raw) <= _SHORT else _show(raw)
+
+
+def _show(raw: bytes) -> SafeText:
+    return scrub_line(safe_line(raw))
+
+
+_SHORT: Final = 1024
+_show_short = lru_cache(maxsize=2048)(_show)
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """One log file, by path."""
+
+    path: str | Path
+
+    def tail(self, count: int) -> Page:
+        """Return the last ``count`` lines; a last line without line break is one of them."""
+        with open_regular(str(self.path)) as (fd, status):
+            lines = lines_before(fd, status.st_size, min(count, MOST_LINES))
+            return _page(lines, status.st_size, status.st_size)
+
+    def page(self, offset: int, count: int, back: bool = False) -> Page:
+        """Return ``count`` lines from the one at ``offset`` on, or those that end before it.
+
+        ``offset`` is a byte offset, at best one that a page has given; others are moved back
+        to the start of their line. Beyond the end (a truncated file) it means the end.
+        """
+        count = min(count, MOST_LINES)
+        with open_regular(str(self.path)) as (fd, status):
+            size = status.st_size
+            at = line_start(fd, offset, size)
+            lines = lines_before(fd, at, count) if back else lines_from(fd, at, size, count)
+            return _page(lines, at, size)
+
+    def search(
+        self,
+        pattern: str,
+        offset: int,
+        back: bool = False,
+        budget_s: float = 0.2,
+        regex: bool = False,
+        ignore_case: bool = True,
+    ) -> Hit | None:
+        """Find the next line with ``pattern`` at or after ``offset`` (``back``: before it).
+
+        Stops after about ``budget_s`` seconds with ``Hit(found=False, offset)``: search again
+        from there. ``None``: there is no match from ``offset`` to the end (the beginning).
+        Colours do not hide a match. Raises ``ValueError`` for a bad regular expression.
+        """
+        matcher = Matcher.of(pattern, regex, ignore_case)
+        with open_regular(str(self.path)) as (fd, status):
+            at = line_start(fd, offset, status.st_size)
+            stop = scan(fd, matcher, at, status.st_size, back, budget_s)
+        if stop is None:
+            return None
+        if stop.line is None:
+            return Hit(False, stop.at, stop.at)
+        return Hit(True, stop.line.start, stop.line.end, show(stop.line.data))
+
+
+def _page(lines: list[RawLine], at: int, size: int) -> Page:
+    return Page(
+        lines=tuple(show(line.data) for line in lines),
+        offsets=tuple(line.start for line in lines),
+        start=lines[0].start if lines else at,
+        end=lines[-1].end if lines else at,
+        size=size,
+    )

@@ -1,0 +1,124 @@
+"""Where the lines of a file begin, found from any place in it, without an index.
+
+A line ends at its line break. A line without one could be the whole file, so there is a second
+rule: an aligned block of ``BLOCK`` bytes without any line break in it ends a piece of line. It
+can be decided by looking at that block alone, so that reading forwards and backwards gives
+the same pieces, and no piece is longer than two blocks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import islice, pairwise
+from typing import Final, NamedTuple
+
+BLOCK: Final = 65536
+"""Bytes that are read at once."""
+MOST_BLOCKS: Final = 64
+"""Blocks that are read for one page at most: pages of giant lines have fewer of them."""
+
+
+class RawLine(NamedTuple):
+    """The bytes of one line (or piece of line) with its line break, and where it starts."""
+
+    start: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        """Where the next line starts."""
+        return self.start + len(self.data)
+
+
+def read_at(fd: int, start: int, end: int) -> bytes:
+    """Return the bytes ``[start, end)``, fewer if the file has become shorter."""
+    parts = []
+    while start < end:
+        data = os.pread(fd, end - start, start)
+        if not data:
+            break
+        parts.append(data)
+        start += len(data)
+    return b"".join(parts)
+
+
+def lines_before(fd: int, end: int, count: int) -> list[RawLine]:
+    """Return the last ``count`` lines of the bytes ``[0, end)``, in the file's order.
+
+    Fewer come back when they are so long that ``MOST_BLOCKS`` do not hold them.
+    """
+    blocks: list[bytes] = []
+    breaks: list[int] = []
+    start = end
+    while start > 0 and len(breaks) < count and len(blocks) < MOST_BLOCKS:
+        block_start = (start - 1) // BLOCK * BLOCK
+        data = read_at(fd, block_start, start)
+        breaks[:0] = [at for at in _breaks(block_start, data) if at < end]
+        blocks.insert(0, data)
+        start = block_start
+    edges = breaks if start > 0 else [0, *breaks]
+    return _cut(b"".join(blocks), start, edges, end)[-count:] if end > 0 and count > 0 else []
+
+
+def lines_from(fd: int, start: int, end: int, count: int) -> list[RawLine]:
+    """Return the first ``count`` lines of ``[start, end)``; ``start`` begins a line.
+
+    Fewer come back when they are so long that ``MOST_BLOCKS`` do not hold them.
+    """
+    bound = start + MOST_BLOCKS * BLOCK
+    last = end if bound >= end else line_start(fd, bound, end)
+    return list(islice(iter_lines(fd, start, last), count))
+
+
+def iter_lines(fd: int, start: int, end: int) -> Iterator[RawLine]:
+    """Yield the lines of ``[start, end)`` one after another; ``start`` begins a line."""
+    rest, at = b"", start
+    while at < end:
+        block_start = at // BLOCK * BLOCK
+        data = read_at(fd, at, min(end, block_start + BLOCK))
+        if not data:
+            break
+        base = at - len(rest)
+        whole = read_at(fd, block_start, at) + data if at > block_start else data
+        breaks = [edge for edge in _breaks(block_start, whole) if edge > at]
+        at += len(data)
+        lines = _cut(rest + data, base, [base, *breaks], at)
+        rest = b"" if breaks and breaks[-1] == at else lines.pop().data
+        yield from lines
+    if rest:
+        yield RawLine(at - len(rest), rest)
+
+
+def line_start(fd: int, offset: int, size: int) -> int:
+    """Return where the line that holds byte ``offset`` begins."""
+    if offset <= 0:
+        return 0
+    at = min(offset, size)
+    before = lines_before(fd, at, 1)
+    if not before:
+        return 0
+    whole = before[0].data.endswith(b"\n") or _is_piece_end(fd, at)
+    return at if whole else before[0].start
+
+
+def _is_piece_end(fd: int, at: int) -> bool:
+    return at % BLOCK == 0 and at > 0 and b"\n" not in read_at(fd, at - BLOCK, at)
+
+
+def _breaks(start: int, data: bytes) -> list[int]:
+    """Return where lines end in ``data``, which lies at ``start`` (a multiple of ``BLOCK``)."""
+    found = []
+    at = data.find(b"\n")
+    while at >= 0:
+        found.append(start + at + 1)
+        at = data.find(b"\n", at + 1)
+    if not found and len(data) == BLOCK:
+        found.append(start + BLOCK)
+    return found
+
+
+def _cut(data: bytes, base: int, edges: list[int], end: int) -> list[RawLine]:
+    """Cut ``data``, which lies at ``base``, at ``edges`` (ascending) up to ``end``."""
+    bounds = [edge for edge in edges if edge < end] + [end]
+    return [RawLine(first, data[first - base : last - base]) for first, last in pairwise(bounds)]

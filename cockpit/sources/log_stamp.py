@@ -1,0 +1,130 @@
+"""The time that a log line carries at its start, in the usual forms.
+
+``2026-11-21T08:06:59.5Z`` · ``2026-11-21 08:06:59,123`` · ``2026/11/21 08:06:59`` ·
+``I20261121 08:06:59`` (absl, Levanter) · ``I1121 08:06:59.5`` (glog) · ``08:06:59``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Final, NamedTuple
+
+REACH: Final = 64
+"""Characters of a line in which its time is looked for."""
+AHEAD: Final = 300.0
+"""Seconds by which a stamp may lie after the file's mtime (clocks of two machines)."""
+
+_NO_DATE, _NO_YEAR = 4, 8  # leap years, so that 29 February is a day
+
+_CLOCK = r"(?P<h>[01]\d|2[0-3]):(?P<m>[0-5]\d):(?P<s>[0-5]\d)(?:[.,](?P<f>\d{1,9}))?"
+_ZONE = r"\s?(?P<zone>Z\b|UTC\b|[+-][01]\d:?[0-5]\d\b)?"
+_FORMS: Final = tuple(
+    re.compile(form)
+    for form in (
+        r"(?<!\d)(?P<Y>(?:19|20)\d\d)(?P<sep>[-/])(?P<M>\d\d)(?P=sep)(?P<D>\d\d)[T ,]+"
+        + _CLOCK
+        + _ZONE,
+        r"^\W*[IWEFDC](?P<Y>20\d\d)(?P<M>\d\d)(?P<D>\d\d) +" + _CLOCK,
+        r"^\W*[IWEFDC](?P<M>\d\d)(?P<D>\d\d) +" + _CLOCK,
+        r"^[\[(]?" + _CLOCK + r"(?=$|[\])|\s])",
+    )
+)
+
+
+class Stamp(NamedTuple):
+    """A time as a line writes it.
+
+    Without a zone ``when`` is naive, in whichever zone the writer used. Without a date its year
+    is ``_NO_DATE``, without a year ``_NO_YEAR``.
+    """
+
+    when: datetime
+
+    @property
+    def zoned(self) -> bool:
+        """True when the line says which zone it means."""
+        return self.when.tzinfo is not None
+
+    def instant(self, near: float, utc: bool) -> float:
+        """Return epoch seconds; ``near`` (epoch seconds) completes a missing date or year.
+
+        ``utc`` tells how a time without zone is meant: UTC, or this machine's zone.
+        """
+        zone = UTC if utc else None
+        when = self.when
+        if when.year > _NO_YEAR:
+            return when.timestamp() if self.zoned else when.replace(tzinfo=zone).timestamp()
+        today = datetime.fromtimestamp(near, tz=zone)
+        years = when.year == _NO_YEAR
+        day = when if years else today
+        full = when.replace(year=today.year, month=day.month, day=day.day, tzinfo=zone)
+        at = full.timestamp()
+        if at <= near + AHEAD:
+            return at
+        return full.replace(year=today.year - 1).timestamp() if years else at - 86400.0
+
+
+def read_stamp(line: str) -> Stamp | None:
+    """Return the time at the start of ``line``, or ``None``."""
+    head = line[:REACH]
+    for form in _FORMS:
+        found = form.search(head)
+        if found is not None:
+            return _stamp(found.groupdict())
+    return None
+
+
+def _stamp(parts: dict[str, str | None]) -> Stamp | None:
+    known = {name: int(parts[name] or 0) for name in ("h", "m", "s")}
+    micro = int((parts["f"] or "0").ljust(6, "0")[:6])
+    dated = parts.get("M") is not None
+    year = int(parts.get("Y") or (_NO_YEAR if dated else _NO_DATE))
+    month, day = int(parts.get("M") or 1), int(parts.get("D") or 1)
+    zone = _zone(parts.get("zone"))
+    try:
+        when = datetime(year, month, day, known["h"], known["m"], known["s"], micro, tzinfo=zone)
+    except ValueError:
+        return None
+    return Stamp(when)
+
+
+def _zone(text: str | None) -> timezone | None:
+    if text is None:
+        return None
+    if text in ("Z", "UTC"):
+        return UTC
+    minutes = int(text[1:3]) * 60 + int(text[-2:])
+    return timezone(timedelta(minutes=-minutes if text[0] == "-" else minutes))
+
+
+def writes_utc(newest_first: Iterable[str], mtime: float) -> bool:
+    """Tell whether a log writes its times in UTC rather than in this machine's zone.
+
+    The newest time without a zone must be that of the last write, so the reading that comes
+    nearest to ``mtime`` is right; when they are equal it does not matter.
+    """
+    for line in newest_first:
+        stamp = read_stamp(line)
+        if stamp is not None and not stamp.zoned:
+            local, utc = _believed(stamp, mtime, False), _believed(stamp, mtime, True)
+            return utc is not None and (local is None or abs(utc - mtime) < abs(local - mtime))
+    return False
+
+
+def line_time(line: str, mtime: float, utc: bool) -> float | None:
+    """Return when ``line`` says it was written; ``None`` without a believable time.
+
+    A time well after ``mtime``, the file's last write, is not believable.
+    """
+    stamp = read_stamp(line)
+    return None if stamp is None else _believed(stamp, mtime, utc)
+
+
+def _believed(stamp: Stamp, mtime: float, utc: bool) -> float | None:
+    try:
+        at = stamp.instant(mtime, utc)
+    except (OverflowError, ValueError, OSError):  # no such day, or outside the clock's range
+        return None
+    return at if at <= mtime + AHEAD else None

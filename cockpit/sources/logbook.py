@@ -1,0 +1,150 @@
+"""When the run's records last moved, and whether they are pushed (SPEC S-10, C-24)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind, Facet, Problem, known, not_configured, unknown
+from cockpit.model.observed import RecordsValue
+from cockpit.model.run import RunSpec
+from cockpit.model.safetext import SafeText
+from cockpit.sources.git import git, status
+from cockpit.sources.offload import offload
+from cockpit.sources.regular import open_regular
+from cockpit.text.logbook_scan import last_entry_at, read_entries
+from cockpit.text.safe import clean, safe_lines
+from cockpit.text.scrub import scrub_line
+
+DEADLINE: Final = 5.0
+VIEW_LINES: Final = 5000
+_SIZE: Final = 4 << 20
+_SLIP: Final = 86400.0
+"""Seconds after now up to which the time of an entry is believed (zones get mixed up)."""
+
+
+class Scanned(NamedTuple):
+    """A logbook's last entry, and where its file really lies."""
+
+    last_entry_at: float | None
+    folder: str
+    name: str
+
+
+class Records:
+    """The logbooks and issues of many runs; an unchanged logbook is read once."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._scans: dict[str, tuple[tuple[int, int], Scanned]] = {}
+
+    async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[RecordsValue]]:
+        """Return the last entry of each run's logbook and whether it is pushed."""
+        found = await asyncio.gather(*(self._one(run) for run in runs))
+        return {run.name: facet for run, facet in zip(runs, found, strict=True)}
+
+    async def _one(self, run: RunSpec) -> Facet[RecordsValue]:
+        spec, now = run.records, self._clock.now()
+        issue = None if spec.issue is None else clean(spec.issue)
+        if spec.logbook is None:
+            if issue is None:
+                return not_configured("[run.records]")
+            return known(RecordsValue(logbook=None, issue=issue), issue, now)
+        source = clean(spec.logbook, 4096)
+        try:
+            scanned = await offload(self._scan, spec.logbook, deadline=DEADLINE)
+        except TimeoutError:
+            message = f"{source}: no answer within {DEADLINE:g} s"
+            return unknown(ErrorKind.TIMEOUT, message, source, now)
+        except (OSError, ValueError) as error:
+            return unknown(_kind(error), f"{source}: {_reason(error)}", source, now)
+        value = RecordsValue(
+            logbook=source,
+            last_entry_at=scanned.last_entry_at,
+            pushed=await _pushed(scanned.folder, scanned.name),
+            issue=issue,
+        )
+        return known(value, source, self._clock.now())
+
+    def _scan(self, path: str) -> Scanned:
+        real = Path(os.path.realpath(path, strict=True))
+        found = real.stat()
+        version = (found.st_mtime_ns, found.st_size)
+        former = self._scans.get(path)
+        if former is not None and former[0] == version:
+            return former[1]
+        entries = read_entries(read_text(real))
+        newest = last_entry_at(entries, self._clock.now() + _SLIP)
+        scanned = Scanned(newest, str(real.parent), real.name)
+        self._scans[path] = (version, scanned)
+        return scanned
+
+
+async def _pushed(folder: str, name: str) -> bool | None:
+    """Return whether the file is committed and on its upstream; ``None`` if git cannot tell."""
+    found = await status(folder, name)
+    if isinstance(found, Problem):
+        return False if found.kind is ErrorKind.NOT_FOUND else None
+    if found.files or found.ahead is None or found.sha is None:
+        return False
+    tracked = await git(folder, "ls-files", "--error-unmatch", "--", name)
+    if not tracked.ok:
+        return False if tracked.rc == 1 else None
+    if found.ahead == 0:
+        return True
+    waiting = await git(folder, "rev-list", "-n1", "@{upstream}..HEAD", "--", name)
+    return not waiting.out.strip() if waiting.ok else None
+
+
+def read_text(path: Path) -> str:
+    """Return a logbook's text; of a huge one its two ends (newest may be first or last).
+
+    Blocking; raises ``OSError``.
+    """
+    with open_regular(str(path)) as (fd, found), open(fd, "rb", closefd=False) as file:
+        head = file.read(_SIZE)
+        file.seek(max(_SIZE, found.st_size - _SIZE))
+        return (head + file.read(_SIZE)).decode("utf-8", "replace")
+
+
+def read_view(path: str) -> tuple[SafeText, ...]:
+    """Return a logbook's lines for the screen, at most ``VIEW_LINES``, secrets masked; blocking.
+
+    A file that cannot be read gives one line that says so; what is left out is said too.
+    """
+    try:
+        text = read_text(Path(path))
+    except (OSError, ValueError) as error:
+        return (SafeText(plain=f"{clean(path, 4096)}: {_reason(error)}"),)
+    lines = text.splitlines()
+    left_out = len(lines) - VIEW_LINES
+    if left_out <= 0:
+        return _shown(lines)
+    note = SafeText(plain=f"… {left_out:,} more lines in {clean(path, 4096)}")
+    if _newest_line(text) > len(lines) // 2:
+        return (note, *_shown(lines[-VIEW_LINES:]))
+    return (*_shown(lines[:VIEW_LINES]), note)
+
+
+def _shown(lines: Sequence[str]) -> tuple[SafeText, ...]:
+    return tuple(scrub_line(line) for line in safe_lines("\n".join(lines)))
+
+
+def _newest_line(text: str) -> int:
+    """Return where the newest entry begins: that end of a long logbook is shown."""
+    dated = [(entry.at, entry.line) for entry in read_entries(text) if entry.at is not None]
+    return max(dated)[1] if dated else 0
+
+
+def _kind(error: OSError | ValueError) -> ErrorKind:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return ErrorKind.NOT_FOUND
+    return ErrorKind.PERMISSION if isinstance(error, PermissionError) else ErrorKind.BAD_ANSWER
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (getattr(error, "strerror", None) or "cannot be read").lower()

@@ -1,0 +1,206 @@
+"""The framing of a ``.wandb`` file: a LevelDB log of 32 KiB blocks, read without the client.
+
+The file starts with seven bytes (``:W&B``, a number, a version). Then come blocks, aligned to
+the file's own offsets, of chunks: crc32 (4 bytes), length (2), type (1), payload. A record is
+one FULL chunk, or FIRST, MIDDLE…, LAST. Since blocks are aligned, reading can begin at any of
+them: the tail and a sample of a file of any size cost the same.
+
+A record that is cut, or a chunk that does not verify, means "not written yet" in the file's
+last block; anywhere else the rest of that block is lost, and counted. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+from zlib import crc32
+
+BLOCK = 32768
+MAGIC = b":W&B\xe1\xbe\x00"
+"""The first seven bytes of every ``.wandb`` file since the format exists."""
+
+LARGEST_RECORD = 64 << 20
+"""Bytes that are read at most to complete one record."""
+
+_CHUNK = struct.Struct("<IHB")
+_HEAD = _CHUNK.size
+_FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+
+Span = tuple[bytes, int, int]
+"""A record: a buffer and the record's ``[start, end)`` in it (nothing is copied)."""
+
+
+class NotWandbError(ValueError):
+    """The file does not start as a ``.wandb`` file does."""
+
+
+class Piece(NamedTuple):
+    """Whole records read from a part of the log, from offset ``start`` on.
+
+    ``offset`` is where reading goes on (the start of the first record that is not whole),
+    ``skipped`` the number of blocks that were given up as damaged.
+    """
+
+    start: int
+    spans: list[Span]
+    offset: int
+    skipped: int = 0
+
+
+def started(head: bytes) -> bool:
+    """Tell whether the log's header is there; False when its file is only being created.
+
+    Raises ``NotWandbError`` if what is there is something else.
+    """
+    if head[: len(MAGIC)] != MAGIC[: len(head)]:
+        raise NotWandbError('not a .wandb file: it does not begin with ":W&B"')
+    return len(head) >= len(MAGIC)
+
+
+def deframe(data: bytes, start: int, *, more: bool = False) -> Piece:
+    """Return the whole records in ``data``, the file's bytes from offset ``start`` on.
+
+    ``start`` is a block's start, the end of the header or a former ``Piece.offset``; the
+    remains of a record that began before a block's start are left out. ``more`` says that
+    ``data`` ends with a whole block that is not the file's last.
+    """
+    spans: list[Span] = []
+    parts: list[bytes] = []
+    pos = keep = skipped = 0
+    end = len(data)
+    while True:
+        room = BLOCK - (start + pos) % BLOCK
+        if room < _HEAD:
+            pos += room
+            continue
+        if pos + _HEAD > end:
+            break
+        crc, length, kind = _CHUNK.unpack_from(data, pos)
+        stop = pos + _HEAD + length
+        plausible = _FULL <= kind <= _LAST and length <= room - _HEAD
+        if plausible and stop > end:
+            break
+        if plausible and crc32(data[pos + 6 : stop]) == crc:
+            _take(data, pos + _HEAD, stop, kind, parts, spans)
+            pos = stop
+        elif pos + room >= end and not more:
+            break
+        else:
+            skipped += 1
+            parts.clear()
+            pos += room
+        if not parts:
+            keep = pos
+    return Piece(start, spans, start + keep, skipped)
+
+
+def _take(
+    data: bytes, body: int, stop: int, kind: int, parts: list[bytes], spans: list[Span]
+) -> None:
+    """Take one sound chunk: into ``spans`` when a record is whole, else into ``parts``."""
+    if kind == _FULL:
+        parts.clear()
+        spans.append((data, body, stop))
+    elif kind == _FIRST:
+        parts[:] = [data[body:stop]]
+    elif parts:
+        parts.append(data[body:stop])
+        if kind == _LAST:
+            whole = b"".join(parts)
+            parts.clear()
+            spans.append((whole, 0, len(whole)))
+
+
+def _sound_chunk(data: bytes) -> int:
+    """Return where the chunk at the start of ``data`` ends, 0 if it is damaged or cut."""
+    if len(data) < _HEAD:
+        return 0
+    crc, length, _ = _CHUNK.unpack_from(data)
+    stop = _HEAD + length
+    return stop if stop <= len(data) and crc32(data[6:stop]) == crc else 0
+
+
+class LogFile:
+    """One open ``.wandb`` file; every method reads with ``pread`` and keeps nothing.
+
+    Use it as a context manager. Methods raise ``OSError`` as the system does.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        self.stat = os.fstat(self._fd)
+        self.size = self.stat.st_size
+
+    def __enter__(self) -> LogFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+    def started(self) -> bool:
+        """Tell whether the header is there (``NotWandbError`` if it is another file's)."""
+        return started(self.bytes_at(0, len(MAGIC)))
+
+    def bytes_at(self, start: int, stop: int) -> bytes:
+        """Return the file's bytes ``[start, stop)``, fewer at its end."""
+        return os.pread(self._fd, max(0, min(stop, self.size) - start), start)
+
+    def read(self, start: int, budget: int) -> Piece:
+        """Return the records from ``start``, about ``budget`` bytes of them.
+
+        A longer record is read whole all the same (up to ``LARGEST_RECORD``). When nothing
+        more is there yet, the piece is empty and its ``offset`` is ``start``.
+        """
+        start = max(start, len(MAGIC))
+        while True:
+            piece = deframe(self.bytes_at(start, start + budget), start)
+            if piece.offset > start or piece.spans or start + budget >= self.size:
+                return piece
+            if budget >= LARGEST_RECORD:
+                return Piece(start, [], self._next_block(start), 1)
+            budget *= 4
+
+    def block(self, number: int, budget: int = BLOCK) -> Piece:
+        """Return the records that begin in the ``budget`` bytes from block ``number`` on."""
+        start = max(number * BLOCK, len(MAGIC))
+        return deframe(self.bytes_at(start, number * BLOCK + budget), start)
+
+    def backwards(self, first: int, growth: int, most: int) -> Iterator[Piece]:
+        """Yield windows of records from the file's end to its start.
+
+        The first window has ``first`` blocks; each next one is ``growth`` times as long, but
+        never longer than ``most`` blocks. Together they hold each record exactly once.
+        """
+        high = self.size
+        length = first
+        while high > len(MAGIC):
+            low = max(len(MAGIC), ((high - 1) // BLOCK - length + 1) * BLOCK)
+            yield self._window(low, high)
+            high = low
+            length = min(most, length * growth)
+
+    def _window(self, low: int, high: int) -> Piece:
+        more = high < self.size
+        piece = deframe(self.bytes_at(low, high), low, more=more)
+        if more and high - piece.offset >= _HEAD:
+            piece.spans.extend(self._record_at(piece.offset))
+        return piece
+
+    def _record_at(self, start: int) -> list[Span]:
+        """Return the record whose FIRST chunk is at ``start``, if the rest of it is sound."""
+        parts: list[bytes] = []
+        whole: list[Span] = []
+        while not whole and len(parts) * BLOCK < LARGEST_RECORD:
+            data = self.bytes_at(start, self._next_block(start))
+            stop = _sound_chunk(data)
+            if not stop or (data[6] in (_MIDDLE, _LAST)) != bool(parts) or data[6] == _FULL:
+                return []
+            _take(data, _HEAD, stop, data[6], parts, whole)
+            start = self._next_block(start)
+        return whole
+
+    @staticmethod
+    def _next_block(start: int) -> int:
+        return (start // BLOCK + 1) * BLOCK

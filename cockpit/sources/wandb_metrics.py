@@ -1,0 +1,204 @@
+"""Which logged key is which: the run file's ``metrics`` first, else the names in common use.
+
+A trainer's own step comes before W&B's ``_step``, which only counts calls of ``log``. Names are
+compared without regard to case, and a nested ``train.loss`` counts as ``train/loss``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from cockpit.model.run import MetricNames
+
+WANDB_STEP = "_step"
+WANDB_TIME = "_timestamp"
+
+_STEPS = (
+    "global_step",
+    "train/global_step",
+    "trainer/global_step",
+    "iter",
+    "step",
+    "train/step",
+    "trainer/step",
+    "iteration",
+    "train/iter",
+    "train/iteration",
+    "optimizer_step",
+    "train/optimizer_step",
+    "num_steps",
+    "batch",
+)
+_LOSSES = (
+    "train/loss",
+    "loss",
+    "train_loss",
+    "train/cross_entropy_loss",
+    "train/ce_loss",
+    "train/loss_step",
+    "train_loss_step",
+    "training/loss",
+    "training_loss",
+    "loss/train",
+    "loss/train/total",
+    "lm loss",
+    "lm-loss-training/lm loss",
+    "loss_metrics/global_avg_loss",
+    "train/celoss",
+    "train/ce loss",
+    "reduced_train_loss",
+    "train/total_loss",
+    "total_loss",
+    "batch/loss",
+    "epoch/loss",
+)
+_GRAD_NORMS = (
+    "grad/norm/total",
+    "train/grad_norm",
+    "grad_norm",
+    "train/grad/norm",
+    "grad/norm",
+    "grad-norm",
+    "gradient_norm",
+    "train/gradient_norm",
+    "optim/total_grad_norm",
+    "l2_norm/grad/global",
+    "grad_norm/total",
+)
+_RATES = (
+    "throughput/tokens_per_second",
+    "throughput/tokens_per_sec",
+    "train/tokens_per_second",
+    "train/tokens_per_sec",
+    "tokens_per_second",
+    "tokens_per_sec",
+    "tokens/sec",
+    "tokens/s",
+    "tok/s",
+    "train/tps",
+    "tps",
+    "throughput(tps)",
+    "throughput/total_tokens_per_second",
+    "throughput/device/tokens_per_second",
+    "throughput/device/tokens_per_sec",
+    "train/tokens_per_second_per_gpu",
+    "tokens_per_second_per_gpu",
+    "throughput/examples_per_second",
+    "throughput/samples_per_sec",
+    "train/samples_per_second",
+    "samples_per_second",
+    "train/steps_per_second",
+    "steps_per_second",
+    "train/iters_per_sec",
+    "it/s",
+    "throughput",
+    "train/throughput",
+)
+_UNITS = (
+    (re.compile(r"tok|tps"), "tok/s"),
+    (re.compile(r"sample|example"), "ex/s"),
+    (re.compile(r"step|iter|^it/s"), "it/s"),
+)
+_NOT_TRAINING = frozenset(
+    (
+        *("aux", "auxiliary", "balance", "balancing", "best", "dev", "ema", "eval", "evaluation"),
+        *("kl", "min", "reg", "router", "test", "val", "valid", "validation", "z"),
+    )
+)
+_WORD = re.compile(r"[^a-z0-9]+")
+
+
+class MetricKeys(NamedTuple):
+    """The logged names; ``None`` where the run logs no such metric. ``unit`` is throughput's."""
+
+    step: str = WANDB_STEP
+    loss: str | None = None
+    throughput: str | None = None
+    unit: str | None = None
+    grad_norm: str | None = None
+
+
+def interesting(name: str, configured: MetricNames) -> bool:
+    """Tell whether a key could be one that matters (rows may hold thousands that cannot)."""
+    plain = _plain(name)
+    return (
+        plain in _KNOWN
+        or _loss_like(name)
+        or any(plain == _plain(key) for key in _configured(configured))
+    )
+
+
+def choose(
+    rows: Sequence[frozenset[str]], configured: MetricNames, former: MetricKeys | None = None
+) -> MetricKeys:
+    """Return the keys of a run from the (interesting) names in some of its rows.
+
+    A trainer's step that was found before, beside the same loss, stays.
+    """
+    names = sorted(frozenset().union(*rows))
+    loss = _named(configured.loss, names) or _usual(_LOSSES, names) or _other_loss(names)
+    rate = _named(configured.throughput, names) or _usual(_RATES, names)
+    return MetricKeys(
+        step=_named(configured.step, names) or _kept(former, loss) or _step(rows, loss),
+        loss=loss,
+        throughput=rate,
+        unit=None if rate is None else unit_of(rate),
+        grad_norm=_named(configured.grad_norm, names) or _usual(_GRAD_NORMS, names),
+    )
+
+
+def unit_of(name: str) -> str | None:
+    """Return the unit that a throughput's name gives away, or ``None``."""
+    plain = _plain(name)
+    return next((unit for pattern, unit in _UNITS if pattern.search(plain)), None)
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace(".", "/")
+
+
+_KNOWN = frozenset((*_STEPS, *_LOSSES, *_GRAD_NORMS, *_RATES))
+
+
+def _configured(names: MetricNames) -> Iterable[str]:
+    return (key for key in (names.step, names.loss, names.throughput, names.grad_norm) if key)
+
+
+def _named(wanted: str | None, names: Sequence[str]) -> str | None:
+    """Return the key that a person named, in the spelling of the file."""
+    if wanted is None or wanted in names:
+        return wanted
+    return next((name for name in names if _plain(name) == _plain(wanted)), wanted)
+
+
+def _usual(candidates: Sequence[str], names: Sequence[str]) -> str | None:
+    present = {_plain(name): name for name in names}
+    return next((present[key] for key in candidates if key in present), None)
+
+
+def _loss_like(name: str) -> bool:
+    words = [word for word in _WORD.split(name.lower()) if word]
+    return bool(words) and words[-1].endswith("loss") and not _NOT_TRAINING.intersection(words)
+
+
+def _other_loss(names: Sequence[str]) -> str | None:
+    shortest: Callable[[str], tuple[int, str]] = lambda name: (len(name), name)  # noqa: E731
+    return min(filter(_loss_like, names), key=shortest, default=None)
+
+
+def _kept(former: MetricKeys | None, loss: str | None) -> str | None:
+    same = former is not None and former.loss == loss and former.step != WANDB_STEP
+    return former.step if former is not None and same else None
+
+
+def _step(rows: Sequence[frozenset[str]], loss: str | None) -> str:
+    """Return the trainer's step: the first usual name in at least half of the loss rows."""
+    with_loss = [row for row in rows if loss in row] or rows
+    for candidate in _STEPS:
+        spelled = {name for row in with_loss for name in row if _plain(name) == candidate}
+        for name in sorted(spelled):
+            if 2 * sum(name in row for row in with_loss) >= len(with_loss):
+                return name
+    return WANDB_STEP

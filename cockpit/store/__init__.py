@@ -1,0 +1,1 @@
+"""The store: one SQLite file of observations, alerts, journal and ownership."""

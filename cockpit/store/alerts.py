@@ -1,0 +1,144 @@
+"""Alerts over time: opened, acknowledged by a person, closed, and whether anyone looked."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from cockpit.model.alert import Acknowledgement, Alert, ClosedAlert
+from cockpit.model.base import Frozen, Instant
+from cockpit.store.codec import pack, unpack
+from cockpit.store.store import Store
+
+CLOSED_LISTED = 50
+
+
+class Kept(Frozen):
+    """One alert of one run as the store keeps it; ``number`` is 0 until it is stored."""
+
+    number: int = 0
+    alert: Alert
+    opened_at: Instant
+    closed_at: Instant | None = None
+    seen: bool = False
+
+    @property
+    def closed(self) -> ClosedAlert | None:
+        """The alert as a closed one, or ``None`` while it is open."""
+        if self.closed_at is None:
+            return None
+        return ClosedAlert(alert=self.alert, closed_at=self.closed_at, seen=self.seen)
+
+
+class Alerts:
+    """Reads and writes alerts; ``run`` is a ``run_key``; every method raises ``StoreError``."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def open(self, run: str) -> tuple[Kept, ...]:
+        """Return the open alerts of a run, with their newest acknowledgement."""
+        with self._store.reading() as connection:
+            return _kept(connection, "run = ? AND closed_at IS NULL ORDER BY opened_at", (run,))
+
+    def closed(self, run: str, since: float) -> tuple[Kept, ...]:
+        """Return alerts that closed after ``since`` or that nobody has seen, newest first."""
+        where = (
+            "run = ? AND closed_at IS NOT NULL AND (closed_at >= ? OR seen = 0)"
+            f" ORDER BY closed_at DESC LIMIT {CLOSED_LISTED}"
+        )
+        with self._store.reading() as connection:
+            return _kept(connection, where, (run, since))
+
+    def save(self, run: str, changed: Sequence[Kept]) -> None:
+        """Store alerts that opened, changed, reopened or closed.
+
+        One that another cockpit has opened meanwhile keeps that one's opening time.
+        """
+        with self._store.writing() as connection:
+            for kept in changed:
+                _save(connection, run, kept)
+
+    def acknowledge(
+        self, run: str, key: str, taken: Acknowledgement, reason: str | None = None
+    ) -> bool:
+        """Record who has taken an open alert; False if none with this key is open."""
+        with self._store.writing() as connection:
+            row = connection.execute(
+                "SELECT number FROM alerts WHERE run = ? AND key = ? AND closed_at IS NULL",
+                (run, key),
+            ).fetchone()
+            if row is None:
+                return False
+            connection.execute(
+                "INSERT INTO acknowledgements (alert, who, at, until, reason)"
+                " VALUES (?, ?, ?, ?, ?)",
+                (row[0], taken.by, taken.at, taken.until, reason),
+            )
+            connection.execute("UPDATE alerts SET seen = 1 WHERE number = ?", (row[0],))
+            return True
+
+    def mark_seen(self, run: str, keys: Iterable[str]) -> None:
+        """Record that a person has looked at these alerts, open or closed."""
+        with self._store.writing() as connection:
+            connection.executemany(
+                "UPDATE alerts SET seen = 1 WHERE run = ? AND key = ? AND seen = 0",
+                [(run, key) for key in keys],
+            )
+
+
+def _save(connection: sqlite3.Connection, run: str, kept: Kept) -> None:
+    document = pack(kept.alert.model_copy(update={"acknowledged": None}))
+    found = _open_number(connection, run, kept.alert.key)
+    number = (found or kept.number) if kept.closed_at is None else (kept.number or found)
+    if number:
+        connection.execute(
+            "UPDATE alerts SET document = ?, closed_at = ?, seen = max(seen, ?) WHERE number = ?",
+            (document, kept.closed_at, kept.seen, number),
+        )
+        return
+    connection.execute(
+        "INSERT INTO alerts (run, key, document, opened_at, closed_at, seen)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        (run, kept.alert.key, document, kept.opened_at, kept.closed_at, kept.seen),
+    )
+
+
+def _open_number(connection: sqlite3.Connection, run: str, key: str) -> int:
+    row = connection.execute(
+        "SELECT number FROM alerts WHERE run = ? AND key = ? AND closed_at IS NULL", (run, key)
+    ).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def _kept(
+    connection: sqlite3.Connection, where: str, values: tuple[object, ...]
+) -> tuple[Kept, ...]:
+    rows = connection.execute(
+        f"SELECT number, document, opened_at, closed_at, seen FROM alerts WHERE {where}", values
+    ).fetchall()
+    found = (_one(connection, *row) for row in rows)
+    return tuple(kept for kept in found if kept is not None)
+
+
+def _one(
+    connection: sqlite3.Connection,
+    number: int,
+    document: str,
+    opened_at: float,
+    closed_at: float | None,
+    seen: int,
+) -> Kept | None:
+    alert = unpack(Alert, document)
+    if alert is None:
+        return None
+    taken = connection.execute(
+        "SELECT who, at, until FROM acknowledgements WHERE alert = ? ORDER BY at DESC LIMIT 1",
+        (number,),
+    ).fetchone()
+    if taken is not None:
+        who = Acknowledgement(by=taken[0], at=taken[1], until=taken[2])
+        alert = alert.model_copy(update={"acknowledged": who})
+    return Kept(
+        number=number, alert=alert, opened_at=opened_at, closed_at=closed_at, seen=bool(seen)
+    )

@@ -1,0 +1,170 @@
+"""What is remembered of a run besides its alerts: reports, observations, marks, launches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from cockpit.model.base import Frozen, Instant, Number
+from cockpit.model.history import CheckpointMark, PhaseMark
+from cockpit.model.observed import Phase
+from cockpit.model.report import RunReport, Verdict
+from cockpit.store.codec import pack, unpack
+from cockpit.store.store import Store
+
+DAY = 86400.0
+KEEP_OBSERVATIONS = 90 * DAY
+KEEP_CLOSED = 90 * DAY
+KEEP_MARKS = 500
+
+
+class Observation(Frozen):
+    """One cadence of one run, small enough to keep for months."""
+
+    at: Instant
+    verdict: Verdict
+    phase: Phase | None = None
+    step: int | None = None
+    loss: Number | None = None
+
+
+class Launch(Frozen):
+    """A job that was started for a run."""
+
+    at: Instant
+    job_id: str
+    launch_id: str | None = None
+
+
+class Memory:
+    """Reads and writes the history of runs; every method raises ``StoreError``.
+
+    ``run`` is always a ``run_key``.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def save_reports(self, reports: Iterable[tuple[str, RunReport]]) -> None:
+        """Keep each run's last report, so that the next start shows the last known state."""
+        rows = [(run, report.checked_at, pack(report)) for run, report in reports]
+        with self._store.writing() as connection:
+            connection.executemany(
+                "INSERT INTO reports VALUES (?, ?, ?) ON CONFLICT (run) DO UPDATE"
+                " SET at = excluded.at, document = excluded.document WHERE excluded.at >= at",
+                rows,
+            )
+
+    def report(self, run: str) -> RunReport | None:
+        """Return the last report that any cockpit made of this run."""
+        with self._store.reading() as connection:
+            row = connection.execute(
+                "SELECT document FROM reports WHERE run = ?", (run,)
+            ).fetchone()
+        return None if row is None else unpack(RunReport, row[0])
+
+    def observe(self, run: str, observation: Observation, every: float) -> bool:
+        """Add an observation unless another cockpit made one within half of ``every`` seconds."""
+        with self._store.writing() as connection:
+            newest = connection.execute(
+                "SELECT max(at) FROM observations WHERE run = ? AND at <= ?", (run, observation.at)
+            ).fetchone()[0]
+            if newest is not None and observation.at - newest < every / 2:
+                return False
+            connection.execute(
+                "INSERT INTO observations VALUES (?, ?, ?, ?, ?, ?)",
+                (
+                    run,
+                    observation.at,
+                    observation.verdict.value,
+                    observation.phase.value if observation.phase else None,
+                    observation.step,
+                    _storable(observation.loss),
+                ),
+            )
+            return True
+
+    def observations(self, run: str, since: float = 0.0) -> tuple[Observation, ...]:
+        """Return what was seen, oldest first."""
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                "SELECT at, verdict, phase, step, loss FROM observations"
+                " WHERE run = ? AND at >= ? ORDER BY at",
+                (run, since),
+            ).fetchall()
+        return tuple(
+            Observation(at=at, verdict=verdict, phase=phase, step=step, loss=loss)
+            for at, verdict, phase, step, loss in rows
+        )
+
+    def add_phases(self, run: str, marks: Sequence[PhaseMark]) -> None:
+        """Add phase marks; one that is known already stays as it is."""
+        with self._store.writing() as connection:
+            connection.executemany(
+                "INSERT OR IGNORE INTO phases VALUES (?, ?, ?, ?)",
+                [(run, mark.at, mark.phase.value, mark.job_id) for mark in marks],
+            )
+
+    def phases(self, run: str) -> tuple[PhaseMark, ...]:
+        """Return the newest phase marks, oldest first."""
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                "SELECT at, phase, job_id FROM phases WHERE run = ? ORDER BY at DESC LIMIT ?",
+                (run, KEEP_MARKS),
+            ).fetchall()
+        marks = [PhaseMark(at=at, phase=phase, job_id=job_id) for at, phase, job_id in rows]
+        return tuple(reversed(marks))
+
+    def add_checkpoint_marks(self, run: str, marks: Sequence[CheckpointMark]) -> None:
+        """Add checkpoint marks; one that is known already stays as it is."""
+        with self._store.writing() as connection:
+            connection.executemany(
+                "INSERT OR IGNORE INTO checkpoint_marks VALUES (?, ?, ?, ?)",
+                [(run, mark.at, mark.complete, mark.newest) for mark in marks],
+            )
+
+    def checkpoint_marks(self, run: str) -> tuple[CheckpointMark, ...]:
+        """Return the newest checkpoint marks, oldest first."""
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                "SELECT at, complete, newest FROM checkpoint_marks WHERE run = ?"
+                " ORDER BY at DESC LIMIT ?",
+                (run, KEEP_MARKS),
+            ).fetchall()
+        marks = [CheckpointMark(at=at, complete=count, newest=newest) for at, count, newest in rows]
+        return tuple(reversed(marks))
+
+    def add_launch(self, run: str, launch: Launch) -> None:
+        """Record a job that was started for the run."""
+        with self._store.writing() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO launches VALUES (?, ?, ?, ?)",
+                (run, launch.at, launch.job_id, launch.launch_id),
+            )
+
+    def last_launch(self, run: str) -> Launch | None:
+        """Return the last launched instance (INTERFACE, "The current job")."""
+        with self._store.reading() as connection:
+            row = connection.execute(
+                "SELECT at, job_id, launch_id FROM launches WHERE run = ? ORDER BY at DESC LIMIT 1",
+                (run,),
+            ).fetchone()
+        return None if row is None else Launch(at=row[0], job_id=row[1], launch_id=row[2])
+
+    def prune(self, now: float) -> None:
+        """Forget what is too old, so that the file stays bounded."""
+        with self._store.writing() as connection:
+            connection.execute("DELETE FROM observations WHERE at < ?", (now - KEEP_OBSERVATIONS,))
+            connection.execute("DELETE FROM alerts WHERE closed_at < ?", (now - KEEP_CLOSED,))
+            for table in ("phases", "checkpoint_marks"):
+                connection.execute(
+                    f"DELETE FROM {table} WHERE (run, at) IN (SELECT run, at FROM (SELECT run, at,"
+                    f" row_number() OVER (PARTITION BY run ORDER BY at DESC) AS place FROM {table})"
+                    " WHERE place > ?)",
+                    (KEEP_MARKS,),
+                )
+
+
+def _storable(value: float | None) -> float | str | None:
+    """Return what SQLite keeps: it would turn NaN into NULL, and a NaN loss is not unknown."""
+    return "nan" if value is not None and math.isnan(value) else value

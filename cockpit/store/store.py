@@ -1,0 +1,210 @@
+"""The one SQLite file of the cockpit: opened, migrated, and shared by several processes.
+
+Every failure (read-only, full, corrupt, newer, locked) is a ``StoreError`` of one line; the
+program goes on without history. Calls block: the event loop reaches them through offload.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cockpit.store.schema import APPLICATION_ID, MIGRATIONS
+
+BUSY_SECONDS = 5.0
+NO_HISTORY = "the cockpit goes on without history"
+
+
+class StoreError(Exception):
+    """The store cannot be used; the text is one line that says which file, why and what to do."""
+
+
+def run_key(config_path: str, name: str) -> str:
+    """Return a run's identity in the store: its run file and its slug."""
+    return f"{Path(config_path).resolve()}#{name}"
+
+
+class Store:
+    """An open store. Safe to call from several threads; one connection, one transaction at a time.
+
+    ``read_only`` opens an existing file without changing anything in its folder, not even the
+    files that SQLite keeps beside it. Raises ``StoreError``.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self.path = path
+        self.read_only = read_only
+        self._lock = threading.RLock()
+        self._file: tuple[int, int] | None = None
+        self._open()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Give the connection for reading; raises ``StoreError``."""
+        with self._lock, self._explained():
+            yield self._connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Give the connection inside one transaction that other processes wait for.
+
+        Inside another ``writing`` of the same thread it joins that transaction.
+        """
+        with self._lock, self._explained():
+            if self._file is None:
+                self._open()
+            if self._connection.in_transaction:
+                yield self._connection
+                return
+            if _identity(self.path) != self._file:
+                self._connection.close()
+                self._open()
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+            except BaseException:
+                self._undo()
+                raise
+            self._commit()
+
+    def version(self) -> int:
+        """Return a number that changes whenever another process has written."""
+        with self.reading() as connection:
+            return int(connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def forget(self, config_path: str) -> None:
+        """Delete everything that is kept for the runs of one run file (the demo's clean-up)."""
+        prefix = run_key(config_path, "")
+        with self.writing() as connection:
+            for table in _tables(connection):
+                connection.execute(
+                    f"DELETE FROM {table} WHERE substr(run, 1, ?) = ?", (len(prefix), prefix)
+                )
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._connection.close()
+
+    def _open(self) -> None:
+        """Open the file that lies there now; the one opened before may have been removed."""
+        self._file = None
+        with self._explained():
+            self._connection = self._connect()
+        self._file = _identity(self.path)
+        try:
+            self._prepare()
+        except StoreError:
+            self._file = None
+            self._connection.close()
+            raise
+
+    def _connect(self) -> sqlite3.Connection:
+        if self.read_only:
+            target = _untouched(self.path)
+        else:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.path.touch(mode=0o600, exist_ok=True)
+            target = f"{self.path.resolve().as_uri()}?mode=rw"
+        return sqlite3.connect(
+            target,
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+
+    def _prepare(self) -> None:
+        with self.reading() as connection:
+            connection.execute("PRAGMA foreign_keys = ON")
+            found = self._found_version(connection)
+            if self.read_only:
+                return
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+        if found < len(MIGRATIONS):
+            self._migrate()
+
+    def _found_version(self, connection: sqlite3.Connection) -> int:
+        owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
+        found = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        filled = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+        if owner != APPLICATION_ID and (filled or found):
+            raise StoreError(f"{self.path} is not the cockpit's store; {NO_HISTORY}; move it away")
+        if found > len(MIGRATIONS):
+            raise StoreError(
+                f"{self.path} was written by a newer cockpit (version {found}, this one knows "
+                f"{len(MIGRATIONS)}); {NO_HISTORY}; update the cockpit"
+            )
+        if self.read_only and found < len(MIGRATIONS):
+            raise StoreError(f"{self.path} is of an older version ({found}); open the cockpit once")
+        return found
+
+    def _migrate(self) -> None:
+        with self.writing() as connection:
+            found = self._found_version(connection)
+            for number, statements in enumerate(MIGRATIONS[found:], start=found + 1):
+                for statement in statements:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+    def _commit(self) -> None:
+        try:
+            self._connection.execute("COMMIT")
+        except sqlite3.Error:
+            self._undo()
+            raise
+
+    def _undo(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path}: {_reason(error)}; {NO_HISTORY}") from error
+        except OSError as error:
+            what = error.strerror or str(error)
+            raise StoreError(f"{self.path}: {what}; {NO_HISTORY}") from error
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return which file lies at ``path`` now."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _untouched(path: Path) -> str:
+    """Return the address to read by: a file that nobody has open is read as it lies."""
+    live = path.with_name(path.name + "-wal").exists()
+    return f"{path.resolve().as_uri()}?mode=ro{'' if live else '&immutable=1'}"
+
+
+def _tables(connection: sqlite3.Connection) -> list[str]:
+    rows = connection.execute(
+        "SELECT m.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c ON c.name = 'run'"
+        " WHERE m.type = 'table'"
+    )
+    return [str(row[0]) for row in rows]
+
+
+def _reason(error: sqlite3.Error) -> str:
+    text = str(error)
+    if "not a database" in text or "malformed" in text:
+        return f"the file is corrupt ({text}); move it away to begin a new one"
+    if "readonly" in text or "unable to open" in text:
+        return f"cannot be opened for writing ({text})"
+    if "full" in text:
+        return "the disk is full"
+    if "locked" in text:
+        return f"another process has kept it locked for {BUSY_SECONDS:.0f} s"
+    return text

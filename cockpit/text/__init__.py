@@ -1,0 +1,1 @@
+"""Foreign text made safe to show, secrets masked, progress lines read."""

@@ -1,0 +1,138 @@
+"""What the words beside a number mean: the step, the loss, or other work than training."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from cockpit.text.fields import Field
+
+Scope = Literal["run", "epoch", "epochs"]
+
+_OTHER_WORK = re.compile(
+    r"(?i:\b(?:sav(?:e|ed|ing)|load(?:ed|ing)?|restor\w+|resum\w+|checkpoint\w*|ckpt|eval\w*"
+    r"|valid\w*|val|test(?:ing)?|download\w*|upload\w*|fetch\w*|plot\w*|compil\w+|token[iu]z\w+"
+    r"|warm(?:ing)?[ -]?up|generat\w+|sampling|predict\w*|infer\w*|sanity|filter\w*"
+    r"|map(?:ping)?|preprocess\w*|prepar\w*|packing|shards?|files?|cach\w*|error|exception"
+    r"|traceback|warning|fail\w*|skipping|start(?:ing|ed)?|best|at|from|until)\b)"
+)
+_TRAINING = re.compile(
+    r"(?i:\b(?:(?:pre)?train\w*|fine-?tun\w*|steps?|iters?|iterations?|epochs?|ep|loss"
+    r"|optimi[sz]\w*|fit\w*|batch\w*|updates?)\b)"
+)
+_PREFIXES = re.compile(r"\[[^\]]*\]|\([^)]*\)|\d[\d:.,/-]*|\b(?:INFO|DEBUG|UTC)\b")
+_LETTERS = re.compile(r"[A-Za-z]{2}")
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_NOT_THE_STEP = _set(
+    "per max total warmup save eval log num grad gradient accumulation micro each every sub time"
+    " last best decay of in by for until loss val valid validation test"
+)
+"""``micro_step``, ``max_steps``, ``time per step``: none of them is the step."""
+
+_EPOCH = frozenset({"epoch", "epochs", "ep"})
+_LOSS_WORDS = _set(
+    "loss train training lm total tot reduced avg mean batch step iter current running ce value"
+    " cross entropy language"
+)
+_LOSS_NAMES = frozenset({"loss", "entropy", "xent", "cost"})
+_OTHER_LOSS = re.compile(
+    r"(?:val|valid|validation|eval\w*|test\w*|dev|best|min|max|scal\w*|aux\w*|zloss|z|balanc\w*"
+    r"|router|load|mtp|kl|reg\w*|ema|delta|change|spike|prev\w*|last|target|final|improv\w*|from)$"
+)
+_EVALUATED = frozenset({"val", "valid", "validation", "eval", "test", "dev"})
+_HINTS = _set(
+    "lr learning gnorm grad norm skipped mfu ppl perplexity consumed mom momentum acc tokens"
+    " samples bsz"
+)
+
+
+def other_work(text: str) -> bool:
+    """Return whether ``text`` (before a bar or a step) speaks of other work than training."""
+    return _OTHER_WORK.search(_PREFIXES.sub(" ", text)) is not None
+
+
+def training_work(text: str) -> bool:
+    """Return whether ``text`` speaks of training, or says nothing at all."""
+    bare = _PREFIXES.sub(" ", text)
+    return _TRAINING.search(bare) is not None or _LETTERS.search(bare) is None
+
+
+def find_step(found: Sequence[Field]) -> tuple[Field, Scope] | None:
+    """Return the field that counts, and what it counts; ``None`` when no field does."""
+    if any(field.note.lower() in _EVALUATED for field in found):
+        return None
+    best = max(found, key=_step_rank, default=None)
+    epoch = next((field for field in found if is_epoch(field)), None)
+    if best is not None and _step_rank(best):
+        within = epoch is not None and epoch.at < best.at and _of_an_epoch(best)
+        return best, "epoch" if within else "run"
+    if epoch is None and not any("train" in (*field.words, field.note) for field in found):
+        return None
+    inside = next((field for field in found if _is_bracket_count(field)), None)
+    if inside is not None:
+        return inside, "epoch"
+    return None if epoch is None else (epoch, "epochs")
+
+
+def is_epoch(field: Field) -> bool:
+    """Return whether ``field`` is a whole epoch's number (``0.26`` is a share, no number)."""
+    return field.words[-1:] != () and field.words[-1] in _EPOCH and "." not in field.text
+
+
+def _step_rank(field: Field) -> int:
+    """Return how surely ``field`` is the step; 0 when it is not."""
+    if not field.words or (field.whole is None and not field.rounded) or field.value < 0:
+        return 0
+    *before, last = field.words
+    if before[-1:] == ["global"] and last == "step":
+        return 6
+    if before[-1:] == ["num"] and last == "updates":
+        return 5
+    if _NOT_THE_STEP & set(before):
+        return 0
+    if last == "step":
+        return 4
+    if last in ("iteration", "iter", "it"):
+        return 3
+    return (
+        2 if last in ("steps", "update", "updates", "up", "batch") and len(field.words) == 1 else 0
+    )
+
+
+def _of_an_epoch(field: Field) -> bool:
+    """``Epoch 1, batch 50`` and ``Epoch [1/5], Step [100/600]`` start again with every epoch."""
+    return field.words[-1] == "batch" or (field.maximum is not None and "global" not in field.words)
+
+
+def _is_bracket_count(field: Field) -> bool:
+    return not field.words and field.bracketed and bool(field.maximum)
+
+
+def find_loss(found: Sequence[Field]) -> float | None:
+    """Return the training loss among ``found``: the plainest name wins, then the first."""
+    best = max(found, key=_loss_rank, default=None)
+    return None if best is None or not _loss_rank(best) else best.value
+
+
+def _loss_rank(field: Field) -> int:
+    words = field.words
+    named = not _LOSS_NAMES.isdisjoint(words) or any(word.endswith("loss") for word in words)
+    if not named or field.unit == "%" or any(_OTHER_LOSS.match(word) for word in words):
+        return 0
+    return 2 if _LOSS_WORDS.issuperset(words) else 1
+
+
+def evaluates(found: Sequence[Field]) -> bool:
+    """Return whether a figure of an evaluation is among ``found``."""
+    return any(_EVALUATED & {*field.words, field.note.lower()} for field in found)
+
+
+def hints(found: Sequence[Field]) -> int:
+    """Return how many fields are of the kind that trainers log beside the step."""
+    return sum(1 for field in found if _HINTS & set(field.words))

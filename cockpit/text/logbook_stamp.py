@@ -1,0 +1,123 @@
+"""The time in a logbook's heading: ``2026-03-11 08:55 UTC - throughput drop``."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from typing import Final, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+_FIXED: Final = {
+    "Z": 0.0,
+    "UTC": 0.0,
+    "GMT": 0.0,
+    "WET": 0.0,
+    "BST": 1.0,
+    "CET": 1.0,
+    "WEST": 1.0,
+    "CEST": 2.0,
+    "EET": 2.0,
+    "EEST": 3.0,
+    "MSK": 3.0,
+    "IST": 5.5,
+    "SGT": 8.0,
+    "HKT": 8.0,
+    "JST": 9.0,
+    "KST": 9.0,
+    "AEST": 10.0,
+    "AEDT": 11.0,
+    "EDT": -4.0,
+    "EST": -5.0,
+    "CDT": -5.0,
+    "CST": -6.0,
+    "MDT": -6.0,
+    "MST": -7.0,
+    "PDT": -7.0,
+    "PST": -8.0,
+}
+_NAMED: Final = {
+    "PT": ("America/Los_Angeles", -8.0),
+    "MT": ("America/Denver", -7.0),
+    "CT": ("America/Chicago", -6.0),
+    "ET": ("America/New_York", -5.0),
+}
+_ZONE_NAME: Final = "|".join(sorted([*_FIXED, *_NAMED], key=len, reverse=True))
+_CLOCK: Final = (
+    r"(?P<h>[01]?\d|2[0-3]):(?P<m>[0-5]\d)(?::(?P<s>[0-5]\d)(?:[.,]\d+)?)?"
+    r"(?:\s*(?P<half>[AaPp][Mm])\b)?(?:\s*[-–—~]\s*\d\d?:\d\d(?::\d\d)?)?"
+    rf"(?:\s*\(?(?P<zone>(?:UTC|GMT)?[+-]\d\d?(?::?\d\d)?(?!\d)|(?:{_ZONE_NAME})\b)\)?)?"
+)
+_DATE: Final = r"(?<!\d)(?P<Y>(?:19|20)\d\d)[-/.](?P<M>\d\d?)[-/.](?P<D>\d\d?)(?!\d)"
+_DATED: Final = re.compile(rf"{_DATE}(?:[T ,@]+(?:at\s+)?{_CLOCK})?")
+_CLOCK_ONLY: Final = re.compile(rf"^\W*{_CLOCK}(?=\W|$)")
+_EDGE: Final = " \t-–—:|·,*_`"
+_REACH: Final = 400
+"""Characters of a line in which its time is looked for."""
+
+
+class Stamp(NamedTuple):
+    """A time found in a line: epoch seconds, whether it has a clock time, and the other words."""
+
+    at: float
+    timed: bool
+    rest: str
+
+
+def read_stamp(text: str, day: float | None = None) -> Stamp | None:
+    """Return the first time in ``text``; ``day`` (epoch seconds) dates one without a date.
+
+    A time without a zone, or in one that is not known, is taken as UTC; a date alone as the
+    start of that day.
+    """
+    found = _DATED.search(text, 0, _REACH)
+    if found is None and day is not None:
+        found = _CLOCK_ONLY.search(text, 0, _REACH)
+    if found is None:
+        return None
+    parts = found.groupdict()
+    try:
+        at = _instant(parts, day)
+    except (ValueError, OverflowError):
+        return None
+    rest = _around(text[: found.start()], text[found.end() :])
+    return Stamp(at, parts.get("h") is not None, rest)
+
+
+def _around(before: str, after: str) -> str:
+    """Return the words around a time, without the brackets and dashes that set it off."""
+    before, after = before.rstrip(), after.lstrip()
+    if before.endswith(("(", "[")) and after.startswith((")", "]")):
+        before, after = before[:-1], after[1:]
+    return f"{before.strip(_EDGE + '+')} {after.lstrip(_EDGE).rstrip()}".strip()
+
+
+def _instant(parts: dict[str, str | None], day: float | None) -> float:
+    if parts.get("Y") is not None:
+        year, month, date = (int(parts[name] or 0) for name in "YMD")
+    else:
+        start = datetime.fromtimestamp(day or 0.0, tz=UTC)
+        year, month, date = start.year, start.month, start.day
+    hour, minute, second = (int(parts.get(name) or 0) for name in "hms")
+    half = (parts.get("half") or "").lower()
+    if half:
+        hour = hour % 12 + (12 if half == "pm" else 0)
+    zone = _zone(parts.get("zone"))
+    return datetime(year, month, date, hour, minute, second, tzinfo=zone).timestamp()
+
+
+def _zone(text: str | None) -> tzinfo:
+    if text is None:
+        return UTC
+    if text in _NAMED:
+        name, hours = _NAMED[text]
+        try:
+            return ZoneInfo(name)
+        except (ZoneInfoNotFoundError, OSError):
+            return timezone(timedelta(hours=hours))
+    if text in _FIXED:
+        return timezone(timedelta(hours=_FIXED[text]))
+    offset = text.removeprefix("UTC").removeprefix("GMT")
+    digits = offset[1:].replace(":", "")
+    hours, minutes = int(digits[:2]), int(digits[2:] or 0)
+    delta = timedelta(hours=hours, minutes=minutes)
+    return timezone(-delta if offset.startswith("-") else delta)

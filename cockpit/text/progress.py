@@ -1,0 +1,190 @@
+"""Read training progress from log lines, whatever trainer wrote them (INTERFACE ``progress``).
+
+By mechanism: a progress bar, or labelled numbers of which one is the step. A bar or a line
+about evaluation, downloads, tokenising, checkpoints or a resume is no progress, and in doubt
+the answer is ``None``: a missed line costs little, a wrong step costs an alert.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from cockpit.model.base import Frozen, Number
+from cockpit.text.bars import Bar, read_bar
+from cockpit.text.fields import Field, fields
+from cockpit.text.labels import (
+    Scope,
+    evaluates,
+    find_loss,
+    find_step,
+    hints,
+    is_epoch,
+    other_work,
+    training_work,
+)
+from cockpit.text.rates import Rate, bar_unit, throughput
+from cockpit.text.safe import safe_line
+
+
+class LineProgress(Frozen):
+    """What one line (or block) says of the training.
+
+    A rounded step is ``None`` with ``step_exact`` false and its text in ``step_shown``; a
+    rounded maximum is ``None`` with its text in ``max_shown`` (SPEC C-20). Only ``scope`` run
+    counts steps of the run; the others count steps of an epoch, or epochs.
+    """
+
+    step: int | None = None
+    step_exact: bool = True
+    step_shown: str | None = None
+    max_step: int | None = None
+    max_shown: str | None = None
+    scope: Scope = "run"
+    loss: Number | None = None
+    throughput: float | None = None
+    unit: str | None = None
+    format: str
+
+    @property
+    def about(self) -> int | None:
+        """The step, or about where it is when the line rounds it."""
+        return self.step if self.step is not None else _about(self.step_shown)
+
+
+_BLOCK_HEAD = re.compile(r"\[(?:\w+=\d+\]\[)?(?:batch|step)=\d+/\d+[^\]]*\]:?\s*$")
+_LONGEST_BLOCK = 100
+_COUNTED = frozenset(("", "it", "iter", "step", "steps", "batch", "batches", "ba", "update"))
+_EPOCH_STEP_LOSS = re.compile(r"^\d+\|\d+\|")
+_EPOCHS = re.compile(r"(?i:\bepochs?\b)")
+_STEP_RATES = frozenset({"it/s", "s/it", "ms/it"})
+_SCALES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+
+
+def read_progress(line: str) -> LineProgress | None:
+    r"""Return the training progress that ``line`` tells, or ``None``; never raises.
+
+    ``line`` may hold colours, ``\r`` states, and be a block: a head with its step and
+    indented lines below it.
+    """
+    if not any(digit in line for digit in "0123456789"):
+        return None
+    text = "\n".join(safe_line(part).plain for part in line.split("\n"))
+    bar = read_bar(text)
+    return _from_fields(text) if bar is None else _from_bar(bar)
+
+
+def read_lines(lines: Iterable[str]) -> Iterator[tuple[int, LineProgress]]:
+    """Yield the number (from 1) and progress of each line, or block of lines, that tells any."""
+    block: list[str] = []
+    first = 0
+    for number, line in enumerate(lines, start=1):
+        if block and line[:1].isspace() and len(block) < _LONGEST_BLOCK:
+            block.append(line)
+            continue
+        yield from _numbered(first, block)
+        first, block = number, [line]
+        if not _BLOCK_HEAD.search(line):
+            yield from _numbered(number, block)
+            block = []
+    yield from _numbered(first, block)
+
+
+def _numbered(number: int, block: list[str]) -> Iterator[tuple[int, LineProgress]]:
+    found = read_progress("\n".join(block)) if block else None
+    if found is not None:
+        yield number, found
+
+
+def _from_bar(bar: Bar) -> LineProgress | None:
+    """Return a bar's progress if what stands before it speaks of training, or says nothing."""
+    before, inside = list(fields(bar.before)), list(fields(bar.inside))
+    loss = find_loss([*inside, *before])
+    unit = bar_unit(bar.rate_unit) if bar.rate_unit else None
+    if bar.counted.lower() not in _COUNTED or (bar.rate_unit and unit not in _STEP_RATES):
+        return None
+    if other_work(bar.before) or not (loss is not None or training_work(bar.before)):
+        return None
+    step, step_shown = _count(bar.done)
+    max_step, max_shown = _count(bar.total)
+    return LineProgress(
+        step=step,
+        step_exact=step_shown is None,
+        step_shown=step_shown,
+        max_step=max_step,
+        max_shown=max_shown,
+        scope=_bar_scope(bar.before, before),
+        loss=loss,
+        throughput=bar.rate,
+        unit=unit,
+        format=bar.form,
+    )
+
+
+def _bar_scope(text: str, before: list[Field]) -> Scope:
+    """Tell ``Epoch 3:``, a count of its batches, from ``Epochs:``, a count of epochs."""
+    if any(is_epoch(field) for field in before) or _EPOCH_STEP_LOSS.match(text.strip()):
+        return "epoch"
+    return "epochs" if _EPOCHS.search(text) else "run"
+
+
+def _count(shown: str | None) -> tuple[int | None, str | None]:
+    """Return a bar's count if it is exact, else how it is shown (``4.60k``)."""
+    if shown is None:
+        return None, None
+    if shown[-1] in _SCALES or not float(shown).is_integer():
+        return None, shown
+    return int(float(shown)), None
+
+
+def _about(shown: str | None) -> int | None:
+    if not shown:
+        return None
+    scale = _SCALES.get(shown[-1], 1.0)
+    return round(float(shown.rstrip("kMGT")) * scale)
+
+
+def _from_fields(text: str) -> LineProgress | None:
+    found = list(fields(text))
+    counted = find_step(found)
+    if counted is None:
+        return _from_dict(text, found)
+    step, scope = counted
+    loss, rate = find_loss(found), throughput(found, in_epochs=scope == "epochs")
+    if other_work(text[: step.at]) or not _is_training(found, scope, loss, rate):
+        return None
+    return LineProgress(
+        step=step.whole,
+        step_exact=not step.rounded,
+        step_shown=step.text if step.rounded else None,
+        max_step=step.maximum,
+        max_shown=step.max_text,
+        scope=scope,
+        loss=loss,
+        throughput=None if rate is None else rate[0],
+        unit=None if rate is None else rate[1],
+        format="block" if "\n" in text else "fields",
+    )
+
+
+def _is_training(found: list[Field], scope: Scope, loss: float | None, rate: Rate | None) -> bool:
+    """Return whether the figures beside a step are those of training, not of an evaluation."""
+    if scope == "epochs":
+        return loss is not None
+    if evaluates(found) and (loss is None or (rate is None and not hints(found))):
+        return False
+    return loss is not None or rate is not None or hints(found) >= 2
+
+
+def _from_dict(text: str, found: list[Field]) -> LineProgress | None:
+    """Read ``{'loss': 0.69, 'learning_rate': 5e-05, 'epoch': 0.26}``: progress without a step."""
+    plain = next((field for field in found if field.words == ("loss",)), None)
+    if plain is None or "{" not in text or not hints(found) or evaluates(found):
+        return None
+    rate = throughput(found)
+    return LineProgress(
+        loss=plain.value,
+        throughput=None if rate is None else rate[0],
+        unit=None if rate is None else rate[1],
+        format="dict",
+    )

@@ -1,0 +1,199 @@
+"""Find secrets by the name they are given: ``NAME=value``, ``--flag value``, ``-e NAME value``.
+
+The name decides first (``hf_token`` is one, ``pad_token`` and ``training_key`` are not), then
+the value: a reference such as ``$VAR`` or ``<token>`` is left alone, a bare number is a count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_NAMED = re.compile(
+    r"(?<![\w.-])(?P<flag>-{1,2})?(?P<name>[A-Za-z_][\w.-]*+)"
+    r"(?P<sep>(?:\\?[\"'`])?\s{0,4}(?:=>|:=|[:=])\s{0,8}"
+    r"|(?:\\?[\"'])?\s{0,4},?\s{1,8}|[\"'],(?=[\"']))"
+)
+_ENV_FLAG = re.compile(
+    r"(?:^|[\s\"'\[])(?:-e|-E|--env|--env-vars?|--build-arg|setenv|ENV)[\"',\s]+$"
+)
+_QUOTED = {
+    quote: re.compile(rf"{quote}(?P<value>(?:[^{quote}\\]|\\.)*+)") for quote in ('"', "'", "`")
+}
+_BARE = re.compile(
+    r"(?P<value>(?:\$\{[^}]*\}|\$\([^)]*\)|<[^>]*>|\{\{[^}]*\}\}"
+    r"|[^\s\"'`,;&|)}\]<>]"
+    r"|[,;&](?![\s\"',;&]|$|[\w.-]+=)"
+    r"|[)}\]](?![\s\"',;:.)}\]]|$))+)"
+)
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_DIGIT = re.compile(r"\d")
+_NUMBER = re.compile(r"[-+]?[\d.,_]+(?:[eE][-+]?\d+)?\W*$")
+_EXPRESSION = re.compile(r"(?:self|args|cfg|config|opts?|settings|kwargs|os|process)\.\w|\w+\(")
+_FILE = re.compile(r"[~.]{0,2}(?:/[\w.@+-]+){2,}/?$")
+_PLACEHOLDER = re.compile(
+    r"\$[A-Z_][A-Z0-9_]*$|\$[a-z_]+$|\$\{[A-Za-z_]\w*\}$|\$\(.*|\$\{\{.*|\$?$"
+    r"|%\w+%$|\{\{?[\w .-]*\}?\}$|<[^>]*>$|\[[\w ]*\]$|\W+$|[xX]{3,}$|\.\.\."
+    r"|(?i:redacted|masked|filtered|removed|hidden|undefined|unset|none|null|nil|true|false"
+    r"|missing|required|str|string|bytes|optional\b.*|union\b.*|any)$"
+    r"|(?i:your[ _-].*|os\.(?:environ|getenv)\b.*|getenv\b.*|process\.env\b.*)"
+)
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_FAR_ENOUGH = 128
+"""How much of a value is looked at to tell whether it is a secret: keeps long lines linear."""
+
+_ALWAYS = ("password", "passwd", "passphrase", "passcode", "apikey", "authtoken", "accesstoken")
+_KEYS = _set(
+    "api access secret private auth signing encryption account storage license master service"
+    " shared hmac deploy wandb hf openai anthropic azure aws admin client"
+)
+_NOT_TOKENS = _set(
+    "eos bos pad unk mask sep cls image audio video stop start end special next first last prompt"
+    " per vocab new current sos eot generated predicted target input output num max min total"
+    " added extra mean avg loss each every text"
+)
+_PASSES = _set("db user smtp mysql pg postgres redis mongo admin root login http sudo")
+_HOOKS = frozenset({"webhook", "hook", "slack", "discord", "deadman", "heartbeat"})
+_DENSE_ONLY = frozenset({"auth", "credential", "credentials", "jwt", "sig", "signature", "pat"})
+
+
+class _Named(NamedTuple):
+    """A name with the value that follows it."""
+
+    words: tuple[str, ...]
+    shouted: bool
+    flag: bool
+    quoted: bool
+    prose: bool
+    query: bool
+    value: str
+
+
+def is_placeholder(value: str) -> bool:
+    """Return whether ``value`` only stands for a secret: ``$VAR``, ``<token>``, ``****``, none."""
+    return _PLACEHOLDER.match(value) is not None
+
+
+def is_dense(value: str) -> bool:
+    """Return whether ``value`` is surely made by a machine: long, without words."""
+    digits = len(_DIGIT.findall(value))
+    mixed = value != value.lower() and value != value.upper()
+    return len(value) >= 16 and digits >= 1 and (mixed or digits >= 4)
+
+
+def named_secrets(line: str) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of values in ``line`` whose name says that they are secret."""
+    told = 0
+    for match in _NAMED.finditer(line):
+        words = _words(match["name"])
+        if match.start() < told or not words or not _suspicious(words[-1]):
+            continue
+        near = match.end() + _FAR_ENOUGH
+        start, end, quoted = _value_at(line, match.end(), near)
+        if start == end or not _follows(line, match):
+            continue
+        named = _describe(line, match, words, line[start:end], quoted)
+        if not is_placeholder(named.value) and _is_secret(named):
+            told = end if end < near else _value_at(line, match.end(), len(line))[1]
+            yield start, told
+
+
+def _words(name: str) -> tuple[str, ...]:
+    """Return the words of ``HF_TOKEN_2``, ``apiKey`` or ``client-secret``, numbers off its end."""
+    words = tuple(word.lower() for word in _WORD.findall(name))
+    while words and words[-1].isdigit():
+        words = words[:-1]
+    return words
+
+
+def _suspicious(word: str) -> bool:
+    return word.endswith((*_ALWAYS, *_DENSE_ONLY, "token", "secret", "key", "pwd", "pass", "url"))
+
+
+def _value_at(line: str, at: int, limit: int) -> tuple[int, int, bool]:
+    """Return where the value at ``at`` starts and ends (by ``limit``), and if it is quoted."""
+    if line[at : at + 1] == "\\" and line[at + 1 : at + 2] in _QUOTED:
+        end = line.find(line[at : at + 2], at + 2, limit)
+        return at + 2, min(limit, len(line)) if end < 0 else end, True
+    quoted = _QUOTED.get(line[at : at + 1])
+    match = (quoted or _BARE).match(line, at, limit)
+    return (at, at, False) if match is None else (*match.span("value"), quoted is not None)
+
+
+def _follows(line: str, match: re.Match[str]) -> bool:
+    """Return whether the separator joins name and value here: a space does so only for flags."""
+    if any(sign in match["sep"] for sign in ":="):
+        return True
+    if line[match.end() : match.end() + 1] == "-":
+        return False
+    return bool(match["flag"]) or _ENV_FLAG.search(line[: match.start()][-24:]) is not None
+
+
+def _describe(
+    line: str, match: re.Match[str], words: tuple[str, ...], value: str, quoted: bool
+) -> _Named:
+    name, before = match["name"], line[: match.start()]
+    spoken = before[-8:].lower().endswith(("api ", "secret ", "access ", "private "))
+    if len(words) == 1 and spoken:
+        words = (before.split()[-1].lower(), *words)
+    rest = line[match.end() + len(value) :][:2]
+    prose = ":" in match["sep"] and not quoted and value.isalpha() and value.islower()
+    return _Named(
+        words=words,
+        shouted=name.isupper() and len(words) > 1,
+        flag=bool(match["flag"]) or not any(sign in match["sep"] for sign in ":="),
+        quoted=quoted,
+        prose=prose and rest[:1] == " " and rest[1:].isalpha(),
+        query=before.endswith(("?", "&")),
+        value=value,
+    )
+
+
+def _is_secret(named: _Named) -> bool:
+    last, value = named.words[-1], named.value
+    if last.endswith(_ALWAYS):
+        return not named.prose
+    if _NUMBER.match(value) or (not named.quoted and _EXPRESSION.match(value)):
+        return False
+    if last.endswith(("pwd", "pass")):
+        return _is_password(named)
+    if last.endswith("token"):
+        return _is_token(named)
+    if last.endswith("secret"):
+        return is_dense(value) if len(named.words) == 1 else not named.prose
+    if last.endswith("key"):
+        return _is_key(named)
+    if last == "url":
+        return bool(_HOOKS & set(named.words)) and value.startswith("http")
+    return last in _DENSE_ONLY and (is_dense(value) or (named.shouted and len(value) >= 8))
+
+
+def _is_password(named: _Named) -> bool:
+    if _FILE.match(named.value) or named.prose:
+        return False
+    return named.shouted or named.words[-2:-1] == ("",) or bool(_PASSES & set(named.words[:-1]))
+
+
+def _is_token(named: _Named) -> bool:
+    if len(named.words) > 1 and (named.words[-2] in _NOT_TOKENS or named.prose):
+        return False
+    if named.shouted or (named.flag and len(named.value) > 3):
+        return not _FILE.match(named.value)
+    digits = _DIGIT.search(named.value) is not None
+    if len(named.words) == 1:
+        return is_dense(named.value) or (digits and len(named.value) >= 8)
+    return digits or len(named.value) >= 16 or named.quoted
+
+
+def _is_key(named: _Named) -> bool:
+    if _FILE.match(named.value) and len(named.value) != 40:
+        return False
+    if len(named.words) > 1 and named.words[-2] in _KEYS:
+        return not named.prose
+    return named.query and len(named.words) == 1 and is_dense(named.value)

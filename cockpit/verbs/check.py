@@ -1,0 +1,85 @@
+"""``cockpit check``: one check of every facet and every rule, now (writes nothing)."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+from cockpit.model.clock import Clock, FixedClock, SystemClock
+from cockpit.model.report import FleetReport
+from cockpit.model.run import CockpitFile
+from cockpit.verbs.common import (
+    UsageError,
+    add_json,
+    add_runs,
+    exit_code,
+    open_store,
+    print_document,
+    put,
+    run_file,
+    say,
+)
+from cockpit.verbs.table import fleet_lines
+from cockpit.watch.engine import Engine
+from cockpit.watch.fleet import UnknownRunError
+
+DEADLINE = 20.0
+EXAMPLE = "example: cockpit check demo-slow --config cockpit.toml --json"
+
+
+def add_parser(verbs: Any) -> None:
+    """Add ``check`` to the table of verbs."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "check",
+        help="one check of every facet and every rule, now",
+        description="Looks at every facet of every run once, judges, prints, writes nothing. "
+        "Exit code: 0 all well, 1 something needs a look, 2 usage or configuration, "
+        "3 nothing could be observed.",
+        epilog=EXAMPLE,
+    )
+    add_runs(parser)
+    add_json(parser)
+    parser.add_argument(
+        "--now", type=instant, metavar="TIME", help="judge as if it were this time (RFC 3339)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check and print; return INTERFACE's exit code."""
+    file = run_file(args.config)
+    clock = SystemClock() if args.now is None else FixedClock(args.now)
+    report = asyncio.run(checked(file, args.runs, clock))
+    if args.json:
+        print_document(report.document())
+    else:
+        put("\n".join(fleet_lines(report)))
+    return exit_code(report)
+
+
+async def checked(file: CockpitFile, names: list[str], clock: Clock) -> FleetReport:
+    """Return what one check sees; raises ``UsageError`` for a run that is not in the file."""
+    store = open_store(read_only=True)
+    engine = Engine(file, store=store, clock=clock)
+    try:
+        report = await engine.check(names or None, DEADLINE)
+    except UnknownRunError as error:
+        raise UsageError(str(error)) from error
+    finally:
+        if store is not None:
+            store.close()
+    for notice in engine.notices:
+        say(notice)
+    return report
+
+
+def instant(text: str) -> float:
+    """Return epoch seconds for RFC 3339 text (no zone means UTC); raises for argparse."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time; expected 2026-03-11T08:57:00Z"
+        ) from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

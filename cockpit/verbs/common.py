@@ -1,0 +1,146 @@
+"""What the verbs share: the run file, the store, and how each kind of trouble ends."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+from cockpit.config import ConfigError, find, load, store_path
+from cockpit.model.base import plain_number
+from cockpit.model.report import FleetReport, RunReport
+from cockpit.model.run import CockpitFile
+from cockpit.store.store import Store, StoreError
+
+OK = 0
+ATTENTION = 1
+USAGE = 2
+BLIND = 3
+BLOCKED = 4
+INTERRUPTED = 130
+
+NO_FILE = (
+    "no cockpit.toml here, in a folder above, or in the user's config folder; "
+    "name one with --config FILE, or see `cockpit demo`"
+)
+
+
+class UsageError(Exception):
+    """The call or the run file is wrong; ``lines`` go to stderr, the exit code is 2."""
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__(lines[0])
+        self.lines = lines
+
+
+def add_runs(parser: argparse.ArgumentParser) -> None:
+    """Add ``[RUN...]`` and ``--config FILE``."""
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="only these runs (default: all)")
+    add_config(parser)
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Add ``--config FILE``."""
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="the run file (default: cockpit.toml here or above, else the user's own)",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json``."""
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def run_file(config: Path | None) -> CockpitFile:
+    """Return the run file; raises ``UsageError`` with one line for each thing that is wrong."""
+    path = config or find(Path.cwd())
+    if path is None:
+        raise UsageError(NO_FILE)
+    try:
+        file = load(path)
+    except ConfigError as error:
+        raise UsageError(*error.problems) from error
+    if not file.runs:
+        raise UsageError(f"{path}: no run; expected at least one [[run]] with a name")
+    return file
+
+
+def open_store(*, read_only: bool) -> Store | None:
+    """Return the store, or ``None`` (said on stderr) if it cannot be used."""
+    path = store_path()
+    if read_only and not path.exists():
+        return None
+    try:
+        return Store(path, read_only=read_only)
+    except StoreError as error:
+        say(str(error))
+        return None
+
+
+class OutputError(Exception):
+    """Standard output takes no more (a full disk); the line says why."""
+
+
+def say(line: str) -> None:
+    """Print a message for a person: stderr, so that stdout stays what was asked for."""
+    _print(sys.stderr, f"cockpit: {line}\n")
+
+
+def put(text: str) -> None:
+    """Print what was asked for: stdout, at once (a pipe may be reading along)."""
+    try:
+        _print(sys.stdout, text + "\n")
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"standard output cannot be written: {error.strerror}") from error
+
+
+def _print(stream: TextIO | None, text: str) -> None:
+    """Write and flush; what the stream's encoding lacks is escaped, a closed stream is silent."""
+    if stream is not None:
+        coding = stream.encoding or "utf-8"
+        stream.write(text.encode(coding, "backslashreplace").decode(coding))
+        stream.flush()
+
+
+def print_document(document: dict[str, Any], *, one_line: bool = False) -> None:
+    """Print one JSON document on stdout."""
+    indent = None if one_line else 2
+    plain = not _writes_unicode(sys.stdout)
+    put(json.dumps(_finite(document), indent=indent, ensure_ascii=plain, allow_nan=False))
+
+
+def _writes_unicode(stream: TextIO | None) -> bool:
+    return stream is not None and (stream.encoding or "").lower().replace("_", "-") == "utf-8"
+
+
+def exit_code(report: FleetReport) -> int:
+    """Return INTERFACE's exit code for what was seen: 0, 1 or 3."""
+    if report.runs and not any(_observed(run) for run in report.runs):
+        return BLIND
+    return ATTENTION if any(_needs_a_look(run) for run in report.runs) else OK
+
+
+def _finite(value: Any) -> Any:
+    """Return ``value`` with every float that JSON cannot hold as INTERFACE's string."""
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return plain_number(value) if isinstance(value, float) else value
+
+
+def _observed(run: RunReport) -> bool:
+    return any(facet.known for _, facet in run.facets.items())
+
+
+def _needs_a_look(run: RunReport) -> bool:
+    unknown = any(facet.configured and not facet.known for _, facet in run.facets.items())
+    open_ = (a for a in run.alerts if a.acknowledged is None and a.severity.rank > 0)
+    return unknown or any(True for _ in open_)

@@ -1,0 +1,164 @@
+"""``cockpit demo``: seven real small training runs, and the UI on them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cockpit.config import load, state_dir
+from cockpit.model.clock import Clock, SystemClock
+from cockpit.model.report import FleetReport
+from cockpit.verbs.check import checked
+from cockpit.verbs.common import (
+    BLOCKED,
+    OK,
+    UsageError,
+    add_json,
+    exit_code,
+    print_document,
+    put,
+    say,
+)
+from cockpit.verbs.table import fleet_lines
+
+if TYPE_CHECKING:
+    from cockpit.demo.fleet import Fleet
+    from cockpit.demo.layout import Layout
+
+PATIENCE = 120.0
+"""Seconds in which every situation must exist."""
+LOOK_EVERY = 1.0
+HEADLESS_PATIENCE = 10.0
+"""Seconds in which the runs may save and leave by themselves: their files are looked at later."""
+LEAVING_PATIENCE = 1.0
+"""The same when a person leaves the UI and waits: the next demo begins anew anyway."""
+NOT_MADE = 70
+EXAMPLE = "example: cockpit demo --headless --json --dir /tmp/demo"
+
+
+def add_parser(verbs: Any) -> None:
+    """Add ``demo`` to the table of verbs."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "demo",
+        help="real small training runs, and the UI on them",
+        description="Starts seven small, real training runs, makes things go wrong with them, "
+        "and opens the terminal UI on them. Leaving stops them.",
+        epilog=EXAMPLE,
+    )
+    parser.add_argument("--dir", type=Path, metavar="D", help="where the demo lives")
+    parser.add_argument("--keep", action="store_true", help="leave the runs running")
+    parser.add_argument(
+        "--headless",
+        action="store_true",
+        help="no UI: wait until each situation exists, check once, print, stop the runs",
+    )
+    parser.add_argument("--clean", action="store_true", help="stop and remove everything")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the demo; return INTERFACE's exit code."""
+    _check_call(args)
+    from cockpit.demo.folder import FolderError
+    from cockpit.demo.layout import Layout
+    from cockpit.demo.lock import BusyError
+
+    layout = Layout((args.dir or state_dir() / "demo").expanduser().absolute())
+    try:
+        return _clean(layout) if args.clean else _demo(layout, args)
+    except FolderError as error:
+        raise UsageError(str(error)) from error
+    except BusyError as error:
+        say(str(error))
+        return BLOCKED
+
+
+def _check_call(args: argparse.Namespace) -> None:
+    if args.json and not args.headless:
+        raise UsageError("--json prints a check: it goes with --headless")
+    if args.clean and (args.headless or args.keep):
+        raise UsageError("--clean removes the demo: it goes with --dir alone")
+    if not args.clean and shutil.which("git") is None:
+        raise UsageError("git is not installed; the demo keeps code and logbooks in git")
+    if not (args.clean or args.headless) and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("the UI needs a terminal; without one use --headless")
+
+
+def _clean(layout: Layout) -> int:
+    from cockpit.demo.folder import FolderError
+    from cockpit.demo.lock import Lock
+    from cockpit.demo.session import remove
+
+    if not layout.folder.exists():
+        say(f"{layout.folder}: there is nothing to remove")
+        return OK
+    if not layout.marker.exists():
+        raise FolderError(f"{layout.folder} was not made by `cockpit demo`; nothing is removed")
+    with Lock(layout.lock):
+        remove(layout)
+    return OK
+
+
+def _demo(layout: Layout, args: argparse.Namespace) -> int:
+    from cockpit.demo import folder
+    from cockpit.demo.lock import Lock
+    from cockpit.demo.session import prepare, running
+
+    folder.take(layout)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+    with Lock(layout.lock):
+        if prepare(layout):
+            say(f"the runs that were kept in {layout.folder} are still there: back to them")
+        patience = HEADLESS_PATIENCE if args.headless else LEAVING_PATIENCE
+        with running(layout, keep=args.keep, patience=patience) as fleet:
+            code = _headless(layout, fleet, args) if args.headless else _open(layout)
+            if args.keep:
+                say(f"the runs go on in {layout.folder}; `cockpit demo` returns to them")
+            elif not args.headless:
+                say("stopping the demo's runs")
+        if fleet.trouble is not None:
+            say(fleet.trouble)
+    return code
+
+
+def _leave(number: int, _frame: object) -> None:
+    sys.exit(128 + number)
+
+
+def _open(layout: Layout) -> int:
+    from cockpit.app import run_app
+
+    return run_app(load(layout.run_file))
+
+
+def _headless(layout: Layout, fleet: Fleet, args: argparse.Namespace) -> int:
+    report, missing = asyncio.run(_until_made(layout, fleet, SystemClock()))
+    if args.json:
+        print_document(report.document())
+    else:
+        put("\n".join(fleet_lines(report)))
+    for line in missing:
+        say(line)
+    return NOT_MADE if missing else exit_code(report)
+
+
+async def _until_made(
+    layout: Layout, fleet: Fleet, clock: Clock
+) -> tuple[FleetReport, tuple[str, ...]]:
+    """Return the first check that sees every situation, or the last one and what is missing."""
+    from cockpit.demo.situations import missing
+
+    file = load(layout.run_file)
+    deadline = clock.monotonic() + PATIENCE
+    while True:
+        report = await checked(file, [], clock)
+        lines = missing(report)
+        if not lines or fleet.trouble is not None or clock.monotonic() >= deadline:
+            return report, lines
+        await clock.sleep(LOOK_EVERY)

@@ -1,0 +1,69 @@
+"""``cockpit open``: the terminal UI. Bare ``cockpit`` is the same."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from cockpit.config import find
+from cockpit.model.run import CockpitFile
+from cockpit.quickstart import quick_imports
+from cockpit.verbs.common import NO_FILE, UsageError, add_config, run_file
+
+EXAMPLE = "example: cockpit open hero-7b --read-only"
+NO_TERMINAL = (
+    "the terminal UI needs a terminal on standard input and output; "
+    "`cockpit check` prints the same state"
+)
+
+
+def add_parser(verbs: Any) -> None:
+    """Add ``open`` to the table of verbs."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "open",
+        help="the terminal UI (what bare `cockpit` does)",
+        description="Opens the fleet, or one run of it. Without a run file: a welcome.",
+        epilog=EXAMPLE,
+    )
+    parser.add_argument("run_name", nargs="?", metavar="RUN", help="open this run's screen")
+    add_config(parser)
+    parser.add_argument("--read-only", action="store_true", help="nothing can act")
+    parser.add_argument(
+        "--present",
+        action="store_true",
+        help="for a shared screen: read-only; hosts, users, paths and secrets masked",
+    )
+    parser.add_argument("--ascii", action="store_true", help="draw with ASCII characters only")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Open the UI; return its exit code."""
+    on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    file = _file(args, on_terminal=on_terminal)
+    if not on_terminal:
+        raise UsageError(NO_TERMINAL)
+    with quick_imports():
+        from cockpit.app import run_app
+
+    return run_app(
+        file,
+        run=args.run_name,
+        read_only=args.read_only or args.present,
+        present=args.present,
+        ascii=args.ascii,
+    )
+
+
+def _file(args: argparse.Namespace, *, on_terminal: bool) -> CockpitFile | None:
+    """Return the run file, or ``None`` for the welcome; a broken file is a ``UsageError``."""
+    if args.config is None and find(Path.cwd()) is None:
+        if on_terminal:
+            return None
+        raise UsageError(NO_FILE)
+    file = run_file(args.config)
+    names = [run.name for run in file.runs]
+    if args.run_name is not None and args.run_name not in names:
+        raise UsageError(f"{file.path} has no run {args.run_name!r}; it has: {', '.join(names)}")
+    return file

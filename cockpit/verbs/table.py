@@ -1,0 +1,132 @@
+"""A fleet as plain text: one aligned row per run, worst first, its alerts below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cockpit.model import words
+from cockpit.model.alert import Alert
+from cockpit.model.base import rfc3339
+from cockpit.model.report import FleetReport, RunReport, Verdict
+
+HEAD = ("VERDICT", "RUN", "JOB", "STEP", "ETA", "LOSS", "RATE", "CHECKPOINT", "MONITOR")
+URGENCY = (
+    Verdict.CRITICAL,
+    Verdict.ATTENTION,
+    Verdict.UNKNOWN,
+    Verdict.FINISHED,
+    Verdict.HEALTHY,
+    Verdict.SEALED,
+)
+UNKNOWN = "?"
+NONE = "-"
+EVIDENCE_SHOWN = 4
+
+
+def fleet_lines(report: FleetReport) -> list[str]:
+    """Return the lines that ``check`` prints."""
+    runs = sorted(report.runs, key=_urgency)
+    rows = [HEAD, *(_row(run) for run in runs)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    lines = [_aligned(HEAD, widths)]
+    for run, row in zip(runs, rows[1:], strict=True):
+        lines.append(_aligned(row, widths))
+        lines.extend(_below(run))
+    return lines
+
+
+def loss_text(run: RunReport) -> str:
+    """Return the newest loss, the tracker's or else the log's; ``?`` if it is unknown."""
+    tracker, log = run.facets.tracker.value, run.facets.log.value
+    if tracker is not None and tracker.loss is not None:
+        return words.number(tracker.loss)
+    rows = log.rows if log is not None else ()
+    return words.number(next((row.loss for row in reversed(rows) if row.loss is not None), None))
+
+
+def job_text(run: RunReport) -> str:
+    """Return the job's phase in capitals, ``?`` with the age of what was last known."""
+    job = run.facets.job
+    if not job.configured:
+        return NONE
+    if job.value is None:
+        return UNKNOWN
+    word = job.value.phase.value.upper()
+    return word if job.known else f"{UNKNOWN} (was {word})"
+
+
+def checkpoint_text(run: RunReport) -> str:
+    """Return the newest complete step."""
+    facet = run.facets.checkpoints
+    if not facet.configured:
+        return NONE
+    if facet.value is None:
+        return UNKNOWN
+    newest = facet.value.latest_complete
+    return "none" if newest is None else words.steps(newest)
+
+
+def monitor_text(run: RunReport) -> str:
+    """Return ``fresh`` or ``STALE`` with the age of the last sign of life."""
+    facet = run.facets.monitor
+    if not facet.configured:
+        return NONE
+    if facet.value is None or facet.value.last_update is None:
+        return UNKNOWN
+    age = words.age(max(0.0, run.checked_at - facet.value.last_update))
+    return f"{'fresh' if facet.value.fresh else 'STALE'} {age}"
+
+
+def rate_text(run: RunReport) -> str:
+    """Return the throughput with its unit."""
+    tracker = run.facets.tracker.value
+    if tracker is None or tracker.throughput is None:
+        return NONE
+    return words.rate(tracker.throughput, tracker.throughput_unit)
+
+
+def alert_line(alert: Alert) -> str:
+    """Return an alert's first line: id, severity, title, since, confidence, who has taken it."""
+    taken = f" (taken by {alert.acknowledged.by})" if alert.acknowledged is not None else ""
+    what = f"{alert.id} {alert.severity.value}: {alert.title}"
+    return f"{what}, since {rfc3339(alert.since)}, {alert.confidence}{taken}"
+
+
+def _urgency(run: RunReport) -> tuple[int, str]:
+    return URGENCY.index(run.verdict), run.name
+
+
+def _row(run: RunReport) -> tuple[str, ...]:
+    eta = run.progress.eta_s
+    return (
+        run.verdict.value.upper(),
+        run.name,
+        job_text(run),
+        run.progress.text,
+        NONE if eta is None else words.eta(eta),
+        loss_text(run),
+        rate_text(run),
+        checkpoint_text(run),
+        monitor_text(run),
+    )
+
+
+def _below(run: RunReport) -> Iterator[str]:
+    for alert in run.alerts:
+        yield f"  {alert_line(alert)}"
+        for each in alert.evidence[:EVIDENCE_SHOWN]:
+            yield f"      {each.text}  [{each.source}]"
+        yield f"      next: {alert.next_action}"
+    for name, facet in run.facets.items():
+        if facet.error is not None and facet.configured:
+            yield f"  {UNKNOWN} {name}: {facet.error.kind.value}: {facet.error.message}"
+    for gone in run.closed:
+        if not gone.seen:
+            yield f"  closed, unseen: {alert_line(gone.alert)}"
+    if not run.alerts:
+        yield f"  next: {run.next_action}"
+
+
+def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:
+    pairs = zip(cells, widths, strict=True)
+    return "  ".join(cell.ljust(width) for cell, width in pairs).rstrip()

@@ -1,0 +1,126 @@
+"""``cockpit watch``: the headless monitor. Keeps the cadence, owns the runs, writes state files."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import re
+import signal
+from typing import Any
+
+from cockpit.model.clock import Clock, SystemClock
+from cockpit.model.report import FleetReport, RunReport
+from cockpit.model.run import CockpitFile
+from cockpit.sources.offload import offload
+from cockpit.verbs.check import instant
+from cockpit.verbs.common import (
+    BLOCKED,
+    INTERRUPTED,
+    UsageError,
+    add_json,
+    add_runs,
+    exit_code,
+    open_store,
+    print_document,
+    put,
+    run_file,
+    say,
+)
+from cockpit.verbs.status import status_line
+from cockpit.watch.engine import Engine
+from cockpit.watch.fleet import UnknownRunError
+from cockpit.watch.watching import Stop, Watching
+from cockpit.watch.who import operator_name, this_process
+
+EXAMPLE = "example: cockpit watch hero-7b --until step=20000"
+
+
+def add_parser(verbs: Any) -> None:
+    """Add ``watch`` to the table of verbs."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "watch",
+        help="the headless monitor: keeps the cadence, owns the runs",
+        description="Watches until every run is over and that is acknowledged, or until the "
+        "stated point. One owner per run: a second watch ends with 4 and names the first.",
+        epilog=EXAMPLE,
+    )
+    add_runs(parser)
+    add_json(parser)
+    parser.add_argument("--once", action="store_true", help="one cadence, then end")
+    parser.add_argument(
+        "--until", type=stopping_point, metavar="step=N|time=T", help="end at this point"
+    )
+    parser.add_argument(
+        "--takeover", action="store_true", help="take the runs from whoever watches them now"
+    )
+
+
+def stopping_point(text: str) -> Stop:
+    """Return the point that ``step=N`` or ``time=T`` names; raises for argparse."""
+    what, _, value = text.partition("=")
+    if what == "time":
+        return Stop(time=instant(value))
+    if what == "step" and re.fullmatch(r"[0-9](_?[0-9]){0,17}", value):
+        return Stop(step=int(value))
+    raise argparse.ArgumentTypeError(f"{text!r}: expected step=20000 or time=2026-03-11T09:00:00Z")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Watch; return INTERFACE's exit code for what was seen last."""
+    file = run_file(args.config)
+    return asyncio.run(_watch(file, args, SystemClock()))
+
+
+async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> int:
+    store = open_store(read_only=False)
+    me = this_process(await offload(operator_name, file, deadline=5.0))
+    stop = args.until or Stop()
+    try:
+        engine = Engine(file, store=store, clock=clock, only=args.runs)
+        watching = Watching(engine, me, clock, stop=stop, once=args.once)
+        busy = await watching.claim(takeover=args.takeover)
+        if busy:
+            for line in busy:
+                say(line)
+            return BLOCKED
+        return await _until_done(watching, as_json=args.json)
+    except UnknownRunError as error:
+        raise UsageError(str(error)) from error
+    finally:
+        if store is not None:
+            store.close()
+
+
+async def _until_done(watching: Watching, *, as_json: bool) -> int:
+    """Watch until done or told to leave; the runs are given up in either case."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(_print_rounds(watching, as_json=as_json))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        return INTERRUPTED
+    finally:
+        with contextlib.suppress(TimeoutError):
+            await watching.release()
+    if watching.lost:
+        return BLOCKED
+    return exit_code(watching.last())
+
+
+async def _print_rounds(watching: Watching, *, as_json: bool) -> None:
+    async for reports in watching.rounds():
+        for line in watching.messages():
+            say(line)
+        if as_json:
+            print_document(_document(reports), one_line=True)
+        else:
+            for report in reports:
+                put(status_line(report))
+
+
+def _document(reports: tuple[RunReport, ...]) -> dict[str, Any]:
+    newest = max(report.checked_at for report in reports)
+    return FleetReport(checked_at=newest, runs=reports).document()

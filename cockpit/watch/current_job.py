@@ -1,0 +1,36 @@
+"""Which job is the run's current one (INTERFACE, "The current job")."""
+
+from __future__ import annotations
+
+from cockpit.model.run import RunSpec
+from cockpit.watch.runstate import RunState
+
+PROCESSES = ("local", "box")
+"""Kinds whose job is found by its files or session, not by an id."""
+
+
+def with_current_job(run: RunSpec, state: RunState) -> tuple[RunSpec, str | None]:
+    """Return the run with its newest job id, and who named it (``None``: the run file).
+
+    The newest of the last launch in the store and the monitor's state file wins; both beat
+    ``job.id``. When they name another job than ``job.id``, the text says so.
+    """
+    if run.job is None or run.job.kind in PROCESSES:
+        return run, None
+    named = sorted(_named(state), reverse=True)
+    if not named or named[0][1] == run.job.id:
+        return run, None
+    _, job_id, who = named[0]
+    said = f"{who} ({run.job.id} in the run file)" if run.job.id is not None else who
+    job = run.job.model_copy(update={"id": job_id})
+    return run.model_copy(update={"job": job}), said
+
+
+def _named(state: RunState) -> list[tuple[float, str, str]]:
+    found: list[tuple[float, str, str]] = []
+    if state.launch is not None:
+        found.append((state.launch.at, state.launch.job_id, "the last launch in the store"))
+    monitor = state.facets.monitor.value
+    if monitor is not None and monitor.job_id and monitor.last_update is not None:
+        found.append((monitor.last_update, monitor.job_id, "the monitor's state file"))
+    return found

@@ -1,0 +1,116 @@
+"""Every logged row through the rules' fold: in order, in chunks, politely (SPEC C)."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import Problem
+from cockpit.model.observed import Row
+from cockpit.model.run import RunSpec
+from cockpit.model.trend import Trend
+from cockpit.rules.numerics import advance
+from cockpit.sources.offload import offload
+from cockpit.watch.runstate import Rows
+from cockpit.watch.sources_bundle import Tracker
+from cockpit.watch.supervise import Supervisor
+
+CHUNK_DEADLINE = 30.0
+BREATH = 0.005
+"""Seconds given to everything else after each chunk."""
+RECENT = 3000
+
+
+class Feeder:
+    """Reads rows run by run, one chunk at a time, in turn.
+
+    ``fed(name, new)`` is called whenever a run's fold has changed; ``new`` says whether rows
+    have come that the tracker's own columns do not show yet.
+    """
+
+    def __init__(
+        self,
+        tracker: Tracker,
+        clock: Clock,
+        supervisor: Supervisor,
+        rows_of: Callable[[str], Rows | None],
+        fed: Callable[[str], None],
+    ) -> None:
+        self._tracker = tracker
+        self._clock = clock
+        self._supervisor = supervisor
+        self._rows_of = rows_of
+        self._fed = fed
+        self._waiting: dict[str, RunSpec] = {}
+        self._bell = asyncio.Event()
+
+    def offer(self, run: RunSpec) -> None:
+        """Say that a run may have rows which are not folded yet."""
+        self._waiting[run.name] = run
+        self._bell.set()
+
+    async def run(self) -> None:
+        """Feed until cancelled."""
+        while True:
+            while not self._waiting:
+                await self._bell.wait()
+                self._bell.clear()
+            name = next(iter(self._waiting))
+            run = self._waiting.pop(name)
+            rows = self._rows_of(name)
+            if rows is not None and not await self._chunk(run, rows):
+                self._waiting.setdefault(name, run)
+            await self._clock.sleep(BREATH)
+
+    async def _chunk(self, run: RunSpec, rows: Rows) -> bool:
+        outcome = await self._supervisor.run(
+            f"rows of {run.name}", CHUNK_DEADLINE, feed_chunk(self._tracker, run, rows)
+        )
+        if isinstance(outcome, Problem):
+            return True
+        if outcome.grew or outcome.finished:
+            self._fed(run.name)
+        return outcome.caught_up
+
+
+class Chunk:
+    """What one chunk brought."""
+
+    def __init__(self, grew: bool, caught_up: bool, finished: bool) -> None:
+        self.grew = grew
+        self.caught_up = caught_up
+        self.finished = finished
+
+
+async def feed_chunk(tracker: Tracker, run: RunSpec, rows: Rows) -> Chunk:
+    """Fold the next rows of ``run`` into ``rows``; until all are read, the recent ones stand in."""
+    got = await tracker.more_rows(run)
+    if got.restarted:
+        rows.full, rows.complete = Trend(), False
+    rows.full = await _folded(rows.full, got.rows, run)
+    # Files that cannot be read now give no rows and cover nothing: that is not the whole run.
+    whole = got.caught_up and (rows.complete or got.share > 0.0)
+    finished = whole and not rows.complete
+    if whole:
+        rows.complete, rows.skipped = True, 0.0
+    if rows.complete:
+        rows.trend = rows.full
+    elif not rows.any:
+        await feed_recent(tracker, run, rows)
+    rows.any = rows.any or bool(got.rows)
+    return Chunk(bool(got.rows), got.caught_up, finished)
+
+
+async def feed_recent(tracker: Tracker, run: RunSpec, rows: Rows) -> None:
+    """Judge by the newest rows as long as the older ones are still being read."""
+    got = await tracker.recent(run, RECENT)
+    rows.trend = await _folded(Trend(), got.rows, run)
+    rows.skipped = max(0.0, 1.0 - got.share)
+
+
+async def _folded(trend: Trend, rows: tuple[Row, ...], run: RunSpec) -> Trend:
+    if not rows:
+        return trend
+    return await offload(functools.partial(advance, trend, rows, run), deadline=CHUNK_DEADLINE)

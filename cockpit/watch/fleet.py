@@ -1,0 +1,103 @@
+"""The runs of one run file and what is held of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from cockpit.model.history import History
+from cockpit.model.report import FleetReport, RunReport, Verdict
+from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.rules.progress import progress
+from cockpit.store.store import run_key
+from cockpit.watch.historian import Remembered, Shared
+from cockpit.watch.runstate import Rows, RunState
+from cockpit.watch.sweep import watched_paths
+
+
+class UnknownRunError(Exception):
+    """A run was asked for that the run file does not have; the text names those it has."""
+
+
+class Fleet:
+    """All runs, in the run file's order, or ``only`` some of them.
+
+    Raises ``UnknownRunError`` if ``only`` names a run that the file does not have.
+    """
+
+    def __init__(self, file: CockpitFile, only: Iterable[str] | None = None) -> None:
+        self.file = file
+        self._only = frozenset(only or ())
+        self.states: dict[str, RunState] = {}
+        _must_have(file, self._only)
+        self.adopt(file)
+
+    def adopt(self, file: CockpitFile) -> None:
+        """Take a newly read run file over; runs that it still names keep what is known."""
+        runs = tuple(run for run in file.runs if not self._only or run.name in self._only)
+        old, self.file = self.states.copy(), file.model_copy(update={"runs": runs})
+        self.states.clear()
+        for spec in runs:
+            state = old.pop(spec.name, None) or RunState(spec, run_key(file.path, spec.name))
+            state.spec = spec
+            state.paths = watched_paths(spec, state.facets)
+            self.states[spec.name] = state
+
+    def select(self, names: Iterable[str] | None) -> list[RunSpec]:
+        """Return the named runs, or all; raises ``UnknownRunError``."""
+        wanted = list(names or ())
+        _must_have(self.file, wanted)
+        return [self.states[name].spec for name in wanted or self.states]
+
+    def rows_of(self, name: str) -> Rows | None:
+        """Return what is folded of a run's rows."""
+        state = self.states.get(name)
+        return None if state is None else state.rows
+
+    def remember(self, known: Mapping[str, Remembered]) -> None:
+        """Begin from what the store knows; what was seen since then stays."""
+        for state in self.states.values():
+            found = known.get(state.key)
+            if found is None or state.remembered:
+                continue
+            state.remembered = True
+            state.phases = [*found.phases, *state.phases]
+            state.marks = [*found.marks, *state.marks]
+            share(state, found.shared)
+            if found.report is not None and state.report is None and not state.looked:
+                state.facets = found.report.facets
+                state.report = found.report.model_copy(update={"spec": state.spec})
+
+    def report(self, now: float, runs: Sequence[RunSpec] | None = None) -> FleetReport:
+        """Return the newest report of each run, one that says "unknown" if there is none yet."""
+        states = (self.states[run.name] for run in (self.file.runs if runs is None else runs))
+        reports = tuple(state.report or unjudged(state, now) for state in states)
+        return FleetReport(checked_at=now, runs=reports)
+
+
+def _must_have(file: CockpitFile, names: Iterable[str]) -> None:
+    known = [run.name for run in file.runs]
+    for name in names:
+        if name not in known:
+            raise UnknownRunError(f"{file.path} has no run {name!r}; it has: {', '.join(known)}")
+
+
+def share(state: RunState, news: Shared) -> None:
+    """Take over what other cockpits did: alerts, acknowledgements, launches, ownership."""
+    unsaved = {key: kept for key, kept in state.open.items() if not kept.number}
+    state.open = unsaved | {kept.alert.key: kept for kept in news.open}
+    state.closed = list(news.closed)
+    state.launch = news.launch
+    state.watched_by = None if news.owner is None else news.owner.owner.label
+    state.ended = news.ended
+
+
+def unjudged(state: RunState, now: float) -> RunReport:
+    """Return the report of a run that nobody has looked at yet."""
+    return RunReport(
+        spec=state.spec,
+        checked_at=now,
+        verdict=Verdict.UNKNOWN,
+        facets=state.facets,
+        progress=progress(state.spec, History(now=now)),
+        next_action="wait for the first look",
+    )

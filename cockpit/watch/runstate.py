@@ -1,0 +1,164 @@
+"""What the engine holds of one run between two looks: the only mutable state in the house."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cockpit.model.alert import Acknowledgement, ClosedAlert
+from cockpit.model.facet import Facet, merge
+from cockpit.model.history import CheckpointMark, PhaseMark
+from cockpit.model.observed import CheckpointState, Row
+from cockpit.model.report import FACETS, Facets, RunReport
+from cockpit.model.run import RunSpec
+from cockpit.model.trend import Trend
+from cockpit.store.alerts import Kept
+from cockpit.store.memory import Launch
+from cockpit.watch.sweep import watched_paths
+
+CORE = frozenset(("job", "log", "tracker", "checkpoints", "monitor"))
+"""Facets without which nothing may be concluded: before their first look, old facts stand in."""
+LOG_ROWS = 1000
+MARKS = 500
+
+
+@dataclass
+class Rows:
+    """The fold of a run's rows: every row once ``complete``, until then the recent ones."""
+
+    trend: Trend = field(default_factory=Trend)
+    full: Trend = field(default_factory=Trend)
+    complete: bool = False
+    skipped: float = 0.0
+    any: bool = False
+
+
+@dataclass
+class RunState:
+    """One run, as far as it is known. Changed on the event loop only."""
+
+    spec: RunSpec
+    key: str
+    facets: Facets = field(default_factory=Facets)
+    paths: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    looked: set[str] = field(default_factory=set)
+    rows: Rows = field(default_factory=Rows)
+    log_trend: Trend = field(default_factory=Trend)
+    log_rows: tuple[Row, ...] = ()
+    """Rows of the log that are not in ``log_trend`` yet."""
+    phases: list[PhaseMark] = field(default_factory=list)
+    marks: list[CheckpointMark] = field(default_factory=list)
+    open: dict[str, Kept] = field(default_factory=dict)
+    closed: list[Kept] = field(default_factory=list)
+    launch: Launch | None = None
+    watched_by: str | None = None
+    ended: frozenset[str] = frozenset()
+    remembered: bool = False
+    report: RunReport | None = None
+    told: RunReport | None = None
+    stored: RunReport | None = None
+    judged_at: float = float("-inf")
+    next_round: float | None = None
+    next_check_at: float | None = None
+
+    @property
+    def looked_at_all(self) -> bool:
+        """True when every facet has been asked for at least once."""
+        return len(self.looked) == len(FACETS)
+
+    @property
+    def may_judge(self) -> bool:
+        """True when each core facet has answered, or failed to, at least once."""
+        return self.looked >= CORE
+
+    @property
+    def rows_read(self) -> bool:
+        """True when no row of the tracker is still to be read for the first time."""
+        tracker = self.facets.tracker.value
+        return self.rows.complete or tracker is None or tracker.step is None
+
+    @property
+    def exit_record(self) -> int | None:
+        """The exit code that the tracker recorded."""
+        tracker = self.facets.tracker.value
+        return None if tracker is None else tracker.exit_code
+
+    def take(self, name: str, facet: Facet[Any]) -> bool:
+        """Merge a new answer; return whether it says anything new (a mere look is not news)."""
+        old: Facet[Any] = getattr(self.facets, name)
+        first = name not in self.looked
+        self.looked.add(name)
+        if name == "log" and facet.value is not None:
+            self.log_rows = (*self.log_rows, *facet.value.rows)
+            facet = _with_rows(old, facet)
+        merged = merge(None if first and not old.observed_at else old, facet)
+        self.facets = self.facets.model_copy(update={name: merged})
+        self.paths = watched_paths(self.spec, self.facets)
+        return first or (merged.value, merged.error) != (old.value, old.error)
+
+    def mark_phase(self, now: float) -> PhaseMark | None:
+        """Remember the job's phase if it is another than before; return the new mark."""
+        job = self.facets.job
+        if not job.known or job.value is None:
+            return None
+        mark = PhaseMark(at=now, phase=job.value.phase, job_id=job.value.id)
+        last = self.phases[-1] if self.phases else None
+        if last is not None and (last.phase, last.job_id) == (mark.phase, mark.job_id):
+            return None
+        self.phases = [*self.phases[1 - MARKS :], mark]
+        return mark
+
+    def mark_checkpoints(self, now: float) -> CheckpointMark | None:
+        """Remember the set of complete checkpoints if it changed; return the new mark."""
+        found = self.facets.checkpoints
+        if not found.known or found.value is None:
+            return None
+        complete = sum(item.state is CheckpointState.COMPLETE for item in found.value.items)
+        mark = CheckpointMark(at=now, complete=complete, newest=found.value.latest_complete)
+        last = self.marks[-1] if self.marks else None
+        if last is not None and (last.complete, last.newest) == (mark.complete, mark.newest):
+            return None
+        self.marks = [*self.marks[1 - MARKS :], mark]
+        return mark
+
+    @property
+    def over(self) -> bool:
+        """True when the job is over and a person knows it (SPEC W)."""
+        job = self.facets.job.value
+        if job is None or not self.facets.job.known or not job.phase.terminal:
+            return False
+        if (job.id or "") in self.ended:
+            return True
+        serious = [kept.alert for kept in self.open.values() if kept.alert.severity.rank > 0]
+        return bool(serious) and all(alert.acknowledged is not None for alert in serious)
+
+    def acknowledge(self, key: str, taken: Acknowledgement) -> None:
+        """Note in memory who has taken an open alert."""
+        kept = self.open[key]
+        alert = kept.alert.model_copy(update={"acknowledged": taken})
+        self.open[key] = kept.model_copy(update={"alert": alert, "seen": True})
+
+    def see(self) -> list[str]:
+        """Note in memory that a person has seen all alerts; return the keys that were unseen."""
+        unseen = [kept for kept in (*self.open.values(), *self.closed) if not kept.seen]
+        self.open = {key: _seen(kept) for key, kept in self.open.items()}
+        self.closed = [_seen(kept) for kept in self.closed]
+        return [kept.alert.key for kept in unseen]
+
+    def closed_alerts(self) -> tuple[ClosedAlert, ...]:
+        """Return the alerts that are over, newest first."""
+        return tuple(alert for kept in self.closed if (alert := kept.closed) is not None)
+
+
+def _seen(kept: Kept) -> Kept:
+    return kept if kept.seen else kept.model_copy(update={"seen": True})
+
+
+def _with_rows(old: Facet[Any], new: Facet[Any]) -> Facet[Any]:
+    """Carry the rows read from earlier lines along: each answer holds only the new ones."""
+    if new.value is None or old.value is None:
+        return new
+    rows: Sequence[Row] = (*old.value.rows, *new.value.rows)[-LOG_ROWS:]
+    value = new.value.model_copy(update={"rows": tuple(rows)})
+    return new.model_copy(update={"value": value})

@@ -1,0 +1,154 @@
+"""Our own monitor state file: what another monitor, or a person after us, reads (SPEC W)."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import field_serializer
+
+from cockpit.model.base import Frozen, Seconds
+from cockpit.text.scrub import scrub
+
+SUFFIX: Final = "_monitoring_state.json"
+_TRIES: Final = 100
+
+
+class MonitorState(Frozen):
+    """IRIS's fields plus ``run``, ``owner``, ``cadence_s`` and ``last_signal``.
+
+    ``ts`` is epoch seconds here and milliseconds in the file. A field that is ``None`` is not
+    written, so that it keeps what someone else has put there.
+    """
+
+    ts: float
+    run: str
+    job_id: str | None = None
+    owner: str | None = None
+    cadence_s: Seconds | None = None
+    last_signal: str | None = None
+    restart_count: int | None = None
+    config: str | None = None
+    mcp_url: str | None = None
+    tunnel_session: str | None = None
+    server_session: str | None = None
+    tunnel_log: str | None = None
+    server_log: str | None = None
+    resubmit_command: str | None = None
+
+    @field_serializer("ts")
+    def _milliseconds(self, ts: float) -> int:
+        return round(ts * 1000)
+
+
+class StateFile:
+    """One watch's state file in ``folder``, named by ``created_at`` (epoch seconds, in UTC).
+
+    The same file is kept over the life of the watch. A file of another run or owner that was
+    created in the same minute is left alone: ours is then called ``YYYYMMDD-HHMM-2_…``.
+    """
+
+    def __init__(self, folder: Path, created_at: float) -> None:
+        self._folder = folder
+        self._stamp = datetime.fromtimestamp(created_at, tz=UTC).strftime("%Y%m%d-%H%M")
+        self._path: Path | None = None
+
+    @property
+    def path(self) -> Path | None:
+        """Where the state is, once it has been written."""
+        return self._path
+
+    def write(self, payload: MonitorState) -> Path:
+        """Write ``payload`` atomically and return the file; blocking.
+
+        A reader sees the former or the new content, never a half. Raises ``OSError``.
+        """
+        ours = _plain(payload)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if self._path is None:
+            self._path = self._claim(ours)
+        _replace(self._path, {**(_read(self._path) or {}), **ours})
+        return self._path
+
+    def _claim(self, ours: dict[str, Any]) -> Path:
+        for count in range(1, _TRIES):
+            path = self._folder / f"{self._stamp}{f'-{count}' if count > 1 else ''}{SUFFIX}"
+            if _create(path, ours) or _is_ours(_read(path), ours):
+                return path
+        raise FileExistsError(f"{self._folder}: {_TRIES} state files of {self._stamp} exist")
+
+
+def _plain(payload: MonitorState) -> dict[str, Any]:
+    document = payload.model_dump(mode="json", exclude_none=True)
+    return {
+        key: scrub(value) if isinstance(value, str) else value for key, value in document.items()
+    }
+
+
+def _is_ours(found: dict[str, Any] | None, ours: dict[str, Any]) -> bool:
+    """Tell whether a file of this minute is of the same watch (it was started again at once)."""
+    return found is not None and all(found.get(key) == ours.get(key) for key in ("run", "owner"))
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _create(path: Path, document: dict[str, Any]) -> bool:
+    """Create ``path`` with all its content at once; False when it exists already."""
+    temporary = _written(path, document)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without hard links
+        if path.exists():
+            return False
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True
+
+
+def _replace(path: Path, document: dict[str, Any]) -> None:
+    temporary = _written(path, document)
+    try:
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _written(path: Path, document: dict[str, Any]) -> Path:
+    """Return a temporary file beside ``path``, its content safely on the disk."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), 0o644)
+            file.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return Path(name)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename durable; some file systems refuse to sync a folder."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,112 @@
+"""One cheap look a second at the local files of every run, to wake the pollers on change."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from cockpit.model.facet import Facet
+from cockpit.model.observed import JobValue
+from cockpit.model.report import Facets
+from cockpit.model.run import RunSpec
+
+Signature = tuple[tuple[int, int, int] | None, ...]
+Paths = Mapping[str, tuple[str, ...]]
+
+WAKES = {
+    "log": ("log", "job"),
+    "process": ("job",),
+    "tracker": ("tracker", "job"),
+    "checkpoints": ("checkpoints",),
+    "monitor": ("monitor",),
+    "records": ("records",),
+}
+"""Which facets a change of a group of files concerns."""
+NEWEST_CHECKPOINTS = 3
+
+
+def watched_paths(run: RunSpec, facets: Facets) -> dict[str, tuple[str, ...]]:
+    """Return the local paths of a run by group: those named, and those the last look found."""
+    groups = {
+        "log": _log(run, facets),
+        "process": _process(run, facets.job),
+        "tracker": _tracker(run, facets),
+        "checkpoints": _checkpoints(run, facets),
+        "monitor": _monitor(run, facets),
+        "records": (run.records.logbook,) if run.records.logbook else (),
+    }
+    return {name: tuple(p for p in paths if _local(p)) for name, paths in groups.items()}
+
+
+def signatures(watched: Mapping[str, Paths]) -> dict[tuple[str, str], Signature]:
+    """Stat everything; blocking. Returns a signature for each (run, group)."""
+    return {
+        (name, group): tuple(_stat(path) for path in paths)
+        for name, groups in watched.items()
+        for group, paths in groups.items()
+        if paths
+    }
+
+
+def changed(
+    old: Mapping[tuple[str, str], Signature], new: Mapping[tuple[str, str], Signature]
+) -> Iterable[tuple[str, str]]:
+    """Yield (run, facet) for every facet whose files look different now."""
+    for (name, group), signature in new.items():
+        if (name, group) in old and old[(name, group)] != signature:
+            for facet in WAKES[group]:
+                yield name, facet
+
+
+def _log(run: RunSpec, facets: Facets) -> tuple[str, ...]:
+    if run.job is None or run.job.host is not None:
+        return ()
+    seen = facets.log.value.path if facets.log.value is not None else None
+    return tuple(path for path in dict.fromkeys((run.job.log, seen)) if path)
+
+
+def _process(run: RunSpec, job: Facet[JobValue]) -> tuple[str, ...]:
+    spec = run.job
+    if spec is None or spec.host is not None:
+        return ()
+    named = [path for path in (spec.pid_file, spec.exit_file, spec.done_marker) if path]
+    pid = (job.value.id or "").removeprefix("pid:") if job.value is not None else ""
+    return (*named, f"/proc/{pid}") if pid.isdigit() else tuple(named)
+
+
+def _tracker(run: RunSpec, facets: Facets) -> tuple[str, ...]:
+    if run.wandb is None or run.wandb.dir is None or (run.job is not None and run.job.host):
+        return ()
+    seen = facets.tracker.value.fragments if facets.tracker.value is not None else ()
+    return (run.wandb.dir, *seen)
+
+
+def _checkpoints(run: RunSpec, facets: Facets) -> tuple[str, ...]:
+    roots = run.checkpoints.path if run.checkpoints is not None else ()
+    found = facets.checkpoints.value.items if facets.checkpoints.value is not None else ()
+    return (*roots, *(item.path for item in found[-NEWEST_CHECKPOINTS:]))
+
+
+def _monitor(run: RunSpec, facets: Facets) -> tuple[str, ...]:
+    spec = run.monitor
+    if spec is None:
+        return ()
+    seen = facets.monitor.value.path if facets.monitor.value is not None else None
+    folder = str(Path(spec.state).parent) if spec.state else None
+    plain = None if folder is None or glob.has_magic(folder) else folder
+    return tuple(path for path in (plain, seen, spec.events) if path)
+
+
+def _local(path: str) -> bool:
+    return "://" not in path
+
+
+def _stat(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    if path.startswith("/proc/"):
+        return (0, 0, found.st_ino)
+    return (found.st_mtime_ns, found.st_size, found.st_ino)

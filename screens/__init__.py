@@ -1,0 +1,1 @@
+"""Screens: one per file; they compose widgets, bind keys and ask the engine."""

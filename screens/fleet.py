@@ -1,0 +1,193 @@
+"""The fleet: every run, the one that needs a person first."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.widgets import Input
+
+from cockpit.model.report import RunReport
+from screens.base import CockpitScreen, Prompt
+from screens.keys import bindings
+from screens.order import SORTS, matching, ordered
+from screens.ports import Cockpit
+from widgets.fleet_header import FleetHeader
+from widgets.key_line import KeyLine
+from widgets.panel_grid import PanelGrid, Shape, shape
+from widgets.run_list import RunList
+from widgets.run_panel import RunPanel
+
+AROUND = 2
+"""Lines that header and footer take."""
+
+
+class FleetScreen(CockpitScreen):
+    """Panels where all fit, else a list; the selection follows the run, not the place."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("fleet")
+
+    def __init__(self, cockpit: Cockpit) -> None:
+        super().__init__(cockpit)
+        self._chosen: str | None = None
+        self._place = 0
+        self._filter = ""
+        self._sort = SORTS[0]
+        self._shape: Shape | None = None
+
+    def compose(self) -> ComposeResult:
+        """Header, panels or list, footer or filter."""
+        yield FleetHeader()
+        yield PanelGrid(self._slots())
+        yield RunList()
+        yield Prompt("filter: words in name, state, alert; enter keeps it, esc drops it")
+        yield KeyLine()
+
+    def _slots(self) -> int:
+        count = len(self.cockpit.reports)
+        size = self.app.size
+        return count if shape(count, size.width - 2, size.height - AROUND) else 0
+
+    @property
+    def shown(self) -> list[RunReport]:
+        """The runs as they stand on the screen, in order."""
+        return ordered(matching(self.cockpit.reports, self._filter), self._sort)
+
+    @property
+    def selected(self) -> str | None:
+        """The selected run."""
+        return self._chosen
+
+    def show(self) -> None:
+        """Show all runs as they are known now."""
+        if not self.is_mounted:
+            return
+        shown = self.shown
+        self._select(shown)
+        size = self.app.size
+        self._shape = shape(len(shown), size.width - 2, size.height - AROUND)
+        grid, listed = self.query_one(PanelGrid), self.query_one(RunList)
+        grid.display, listed.display = self._shape is not None, self._shape is None
+        if self._shape is not None:
+            grid.show(shown, self.cockpit.now(), self._place, self._shape)
+        else:
+            listed.show(shown, self.cockpit.now(), self._place)
+        self._show_around(len(shown))
+
+    def _show_around(self, shown: int) -> None:
+        sort = "" if self._sort == SORTS[0] else self._sort
+        watch = self.cockpit.watch_state._replace(filter=self._filter, sort=sort)
+        self.query_one(FleetHeader).show(self.cockpit.reports, watch, shown)
+        self.show_keys()
+
+    def footer(self) -> list[tuple[str, str]]:
+        """Return the keys that matter here."""
+        return self.cockpit.keys.footer("fleet", "everywhere")
+
+    def _select(self, shown: list[RunReport]) -> None:
+        """Find the selected run's new place; if it is gone, stay at the place."""
+        names = [each.name for each in shown]
+        if self._chosen in names:
+            self._place = names.index(self._chosen)
+        else:
+            self._place = max(0, min(self._place, len(names) - 1))
+            self._chosen = names[self._place] if names else None
+
+    def _move(self, steps: int) -> None:
+        shown = self.shown
+        if shown:
+            place = max(0, min(self._place + steps, len(shown) - 1))
+            self._chosen = shown[place].name
+            self.show()
+
+    @property
+    def _columns(self) -> int:
+        return 1 if self._shape is None else self._shape.columns
+
+    def action_down(self) -> None:
+        """Select the run below."""
+        if self._place + self._columns < len(self.shown):
+            self._move(self._columns)
+
+    def action_up(self) -> None:
+        """Select the run above."""
+        if self._place >= self._columns:
+            self._move(-self._columns)
+
+    def action_right(self) -> None:
+        """Select the next run."""
+        self._move(1)
+
+    def action_left(self) -> None:
+        """Select the run before."""
+        self._move(-1)
+
+    def action_page_down(self) -> None:
+        """Select a page further down."""
+        self._move(self._page)
+
+    def action_page_up(self) -> None:
+        """Select a page further up."""
+        self._move(-self._page)
+
+    @property
+    def _page(self) -> int:
+        if self._shape is not None:
+            return self._columns * max(1, (self.app.size.height - AROUND) // self._shape.height)
+        return self.query_one(RunList).page
+
+    def action_first(self) -> None:
+        """Select the first run."""
+        self._move(-len(self.shown))
+
+    def action_last(self) -> None:
+        """Select the last run."""
+        self._move(len(self.shown))
+
+    def action_open(self) -> None:
+        """Open the selected run."""
+        if self._chosen is not None:
+            self.cockpit.open_run(self._chosen)
+
+    def action_sort(self) -> None:
+        """Sort in the next way."""
+        self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
+        self.cockpit.say(f"sorted by {self._sort}")
+        self.show()
+
+    def action_filter(self) -> None:
+        """Ask for filter words."""
+        self.query_one(KeyLine).display = False
+        self.query_one(Prompt).ask(self._filter)
+
+    def action_clear(self) -> None:
+        """Show all runs again."""
+        self._filter = ""
+        self._close_prompt()
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        if self.query_one(Prompt).is_open:
+            self._filter = event.value
+            self.show()
+
+    @on(Input.Submitted)
+    def _close_prompt(self) -> None:
+        self.query_one(Prompt).close()
+        self.query_one(KeyLine).display = True
+        self.show()
+
+    @on(RunPanel.Clicked)
+    @on(RunList.Clicked)
+    def _clicked(self, event: RunPanel.Clicked | RunList.Clicked) -> None:
+        if event.name == self._chosen:
+            self.action_open()
+        self._chosen = event.name
+        self.show()
+
+    def on_key(self, event: events.Key) -> None:
+        """Leave the filter with the cursor keys, as one expects of a list."""
+        if self.query_one(Prompt).is_open and event.key in ("down", "up"):
+            self._close_prompt()

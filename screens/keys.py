@@ -1,0 +1,227 @@
+"""The one table of keys: footer, help, palette, README and ``[keys]`` are made from it.
+
+Only plain letters, signs, ctrl+letter, F-keys, Enter, Esc, Tab and the cursor keys are used:
+nothing else arrives through every terminal and multiplexer.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from textual.binding import Binding, BindingType
+
+WHERES: Final = {
+    "everywhere": "Everywhere",
+    "fleet": "Fleet",
+    "run": "Run",
+    "log": "Run · log",
+    "charts": "Run · charts",
+    "welcome": "Welcome",
+}
+"""Scopes, in the order of the help screen: their titles."""
+
+
+@dataclass(frozen=True)
+class Action:
+    """Something a key does. ``keys`` are separated by blanks; ``footer`` names it in the footer."""
+
+    id: str
+    keys: str
+    title: str
+    help: str
+    where: str
+    footer: bool = False
+    palette: bool = True
+
+
+ACTIONS: Final = (
+    Action("open", "enter", "open", "open the selected run", "fleet", footer=True),
+    Action("filter", "/", "filter", "show only runs whose name, state or alert has these words",
+           "fleet", footer=True),
+    Action("sort", "s", "sort", "sort by need, name, run file or time left, in turn", "fleet",
+           footer=True),
+    Action("clear", "escape", "clear filter", "show all runs again", "fleet"),
+    Action("down", "down j", "down", "select the run below", "fleet", palette=False),
+    Action("up", "up k", "up", "select the run above", "fleet", palette=False),
+    Action("right", "right l", "right", "select the run to the right", "fleet", palette=False),
+    Action("left", "left h", "left", "select the run to the left", "fleet", palette=False),
+    Action("page_down", "pagedown ctrl+d", "page down", "a page of runs down", "fleet",
+           palette=False),
+    Action("page_up", "pageup ctrl+u", "page up", "a page of runs up", "fleet", palette=False),
+    Action("first", "home g", "first", "select the first run", "fleet", palette=False),
+    Action("last", "end G", "last", "select the last run", "fleet", palette=False),
+    Action("tab_log", "1", "log", "the job's own log", "run"),
+    Action("tab_charts", "2", "charts", "the loss over the whole run", "run"),
+    Action("tab_checkpoints", "3", "checkpoints", "all checkpoints, and which one is taken",
+           "run"),
+    Action("tab_facets", "4", "facets", "every source: its value, its age, its error", "run"),
+    Action("tab_timeline", "5", "timeline", "alerts, open and closed", "run"),
+    Action("tab_logbook", "6", "logbook", "the run's logbook, as it stands in its file", "run"),
+    Action("next_tab", "tab", "next tab", "the tab to the right", "run", palette=False),
+    Action("next_run", "]", "next run", "the next run of the fleet", "run"),
+    Action("former_run", "[", "former run", "the run before in the fleet", "run"),
+    Action("scroll_down", "down j", "down", "a line down", "run", palette=False),
+    Action("scroll_up", "up k", "up", "a line up", "run", palette=False),
+    Action("scroll_page_down", "pagedown ctrl+d", "page down", "a page down", "run",
+           palette=False),
+    Action("scroll_page_up", "pageup ctrl+u", "page up", "a page up", "run", palette=False),
+    Action("scroll_home", "home g", "to the start", "to the first line", "run", palette=False),
+    Action("scroll_end", "end G", "to the end", "to the last line", "run", palette=False),
+    Action("jump", "enter", "evidence", "go to the worst alert's evidence in the log", "run",
+           footer=True),
+    Action("back", "escape", "back", "back to the fleet", "run", footer=True),
+    Action("follow", "f space", "follow / pause", "follow the log's end, or hold still", "log",
+           footer=True),
+    Action("search", "/", "search", "search through the whole log, however long", "log",
+           footer=True),
+    Action("next_match", "n", "next match", "the next match below", "log"),
+    Action("former_match", "N", "match before", "the next match above", "log"),
+    Action("log_right", "right", "right", "show what stands further right", "log",
+           palette=False),
+    Action("log_left", "left", "left", "back to the left", "log", palette=False),
+    Action("log_axis", "l", "log axis", "a logarithmic or a linear axis", "charts", footer=True),
+    Action("zoom", "z", "zoom", "the whole run, its last quarter, its last twentieth", "charts",
+           footer=True),
+    Action("demo", "d", "demo", "leave, and start the demo: seven real small runs", "welcome",
+           footer=True),
+    Action("check", "c", "check now", "look at every source again, now", "everywhere"),
+    Action("copy", "y", "copy", "copy what identifies the run: name, job, W&B, next action",
+           "everywhere"),
+    Action("theme", "t", "theme", "dark or light", "everywhere"),
+    Action("palette", ": ctrl+p", "palette", "find a command or a run by name", "everywhere",
+           footer=True, palette=False),
+    Action("help", "? f1", "keys", "all keys that work here", "everywhere", footer=True),
+    Action("quit", "q ctrl+q", "quit", "leave the cockpit; no run is touched", "everywhere",
+           footer=True),
+    Action("interrupt", "ctrl+c", "interrupt", "leave at once, with exit status 130",
+           "everywhere", palette=False),
+)  # fmt: skip
+BY_ID: Final = {action.id: action for action in ACTIONS}
+_FORM: Final = re.compile(
+    r"[!-~]|ctrl\+[a-z]|f([1-9]|1[0-2])|enter|escape|tab|space|backspace|delete|insert|"
+    r"up|down|left|right|home|end|pageup|pagedown"
+)
+_SHOWN: Final = {
+    "escape": "esc", "pagedown": "pgdn", "pageup": "pgup", "down": "↓", "up": "↑",
+    "left": "←", "right": "→",
+}  # fmt: skip
+_TOGETHER: Final = ({"run", "log", "charts", "everywhere"}, {"fleet", "everywhere"},
+                    {"welcome", "everywhere"})  # fmt: skip
+
+
+class KeysError(Exception):
+    """``[keys]`` of the run file does not make sense; ``problems`` are one line each."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys in use: the table's, changed by ``[keys]``."""
+
+    own: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def of(self, action: str) -> tuple[str, ...]:
+        """Return an action's keys."""
+        return self.own.get(action) or tuple(BY_ID[action].keys.split())
+
+    def shown(self, action: str) -> str:
+        """Return an action's first key as a person reads it."""
+        return shown(self.of(action)[0])
+
+    def footer(self, *wheres: str) -> list[tuple[str, str]]:
+        """Return (key, title) of the few actions that matter in these scopes."""
+        return [
+            (self.shown(each.id), each.title)
+            for where in wheres
+            for each in ACTIONS
+            if each.footer and each.where == where
+        ]
+
+    def keymap(self) -> dict[str, str]:
+        """Return what Textual wants to know of changed keys."""
+        return {action: ",".join(map(_bound, keys)) for action, keys in self.own.items()}
+
+
+def read_keys(settings: Mapping[str, object]) -> Keys:
+    """Return the keys after ``[keys]`` (action id = key or list of keys); raises ``KeysError``."""
+    own: dict[str, tuple[str, ...]] = {}
+    problems: list[str] = []
+    for action, wanted in settings.items():
+        keys = [wanted] if isinstance(wanted, str) else wanted
+        if action not in BY_ID:
+            problems.append(_unknown(action))
+        elif not isinstance(keys, list | tuple) or not keys or not all(map(_is_key, keys)):
+            problems.append(
+                f"keys.{action}: {wanted!r} is not a key; expected a letter or sign, "
+                '"ctrl+x", "f5", "enter", "escape", "tab" or a cursor key'
+            )
+        else:
+            own[action] = tuple(str(key) for key in keys)
+    problems += _conflicts(Keys(own))
+    if problems:
+        raise KeysError(problems)
+    return Keys(own)
+
+
+def bindings(*wheres: str) -> list[BindingType]:
+    """Return Textual's bindings of these scopes."""
+    return [
+        Binding(
+            ",".join(map(_bound, each.keys.split())),
+            each.id,
+            each.title,
+            show=False,
+            id=each.id,
+            priority=each.id == "interrupt",
+        )
+        for each in ACTIONS
+        if each.where in wheres
+    ]
+
+
+def shown(key: str) -> str:
+    """Return a key as a person reads it."""
+    return _SHOWN.get(key, key)
+
+
+def key_table(keys: Keys | None = None) -> str:
+    """Return the README's table of all keys, in Markdown."""
+    keys = keys or Keys()
+    lines = ["| where | key | action id | what it does |", "|---|---|---|---|"]
+    for where, title in WHERES.items():
+        for each in ACTIONS:
+            if each.where == where:
+                names = " ".join(f"`{shown(key)}`" for key in keys.of(each.id))
+                lines.append(f"| {title} | {names} | `{each.id}` | {each.help} |")
+    return "\n".join(lines)
+
+
+def _bound(key: str) -> str:
+    return {",": "comma", "+": "plus"}.get(key, key)
+
+
+def _is_key(key: object) -> bool:
+    return isinstance(key, str) and _FORM.fullmatch(key) is not None
+
+
+def _unknown(action: str) -> str:
+    near = difflib.get_close_matches(action, BY_ID, 1)
+    hint = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(BY_ID)}"
+    return f"keys.{action}: there is no such action; {hint}"
+
+
+def _conflicts(keys: Keys) -> Iterable[str]:
+    """Return a line for each changed key that would mean two things in one place."""
+    for action, own in keys.own.items():
+        near = set().union(*(group for group in _TOGETHER if BY_ID[action].where in group))
+        for other in ACTIONS:
+            both = set(own) & set(keys.of(other.id))
+            if other.id != action and other.where in near and both:
+                yield f'keys.{action}: "{both.pop()}" already means {other.id} ({other.title})'

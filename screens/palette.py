@@ -1,0 +1,122 @@
+"""The command palette: every action that works here and every run, found by a few letters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.fuzzy import Matcher
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from widgets.line import ACCENT, DIM, EMPTY, cut, fit, row, text
+from widgets.scrolled import Scrolled
+
+NAME: Final = 32
+
+
+@dataclass(frozen=True)
+class Command:
+    """Something to choose: ``call`` is the action to run, ``key`` its key if it has one."""
+
+    title: str
+    help: str
+    call: str
+    key: str = ""
+
+
+def found(commands: Sequence[Command], words: str) -> list[Command]:
+    """Return the commands that match, best first; all of them in their order for no words."""
+    if not words.strip():
+        return list(commands)
+    matcher = Matcher(words.strip())
+    scored = [(matcher.match(f"{each.title} {each.help}"), each) for each in commands]
+    hits = [pair for pair in scored if pair[0] > 0]
+    return [each for _, each in sorted(hits, key=lambda pair: -pair[0])]
+
+
+class _Choices(Scrolled):
+    def __init__(self, commands: Sequence[Command]) -> None:
+        super().__init__()
+        self.commands = list(commands)
+
+    def body(self, width: int) -> list[Content]:
+        name = max((Content(each.title).cell_length for each in self.commands), default=8)
+        name = min(name, NAME, width // 2)
+        return [
+            self._line(each, name, width, place == self.cursor)
+            for place, each in enumerate(self.commands)
+        ] or [text(("nothing has these letters", DIM))]
+
+    def _line(self, each: Command, name: int, width: int, chosen: bool) -> Content:
+        left = text(fit(Content(each.title), name), "  ", (each.help, DIM))
+        line = row(cut(left, width), text((each.key, ACCENT)) if each.key else EMPTY, width)
+        return line.stylize_before("on $cursor") if chosen else line
+
+    def title(self) -> Content:
+        return text(("commands and runs", "bold"))
+
+    def note(self) -> Content:
+        return text(("enter runs · esc leaves", DIM))
+
+
+class PaletteScreen(ModalScreen[str | None], inherit_bindings=False):
+    """A list with a line to type in; returns the chosen command's call."""
+
+    AUTO_FOCUS = "Input"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "leave"),
+        Binding("down,ctrl+n", "move(1)", "down", priority=True),
+        Binding("up,ctrl+p", "move(-1)", "up", priority=True),
+        Binding("pagedown", "move(10)", "page down", priority=True),
+        Binding("pageup", "move(-10)", "page up", priority=True),
+    ]
+    DEFAULT_CSS = """
+    PaletteScreen { align: center top; background: transparent; }
+    PaletteScreen Vertical {
+        width: 76; max-width: 100%; height: 16; max-height: 100%; margin: 2 1 0 1;
+        background: $background;
+    }
+    PaletteScreen Input, PaletteScreen Input:focus {
+        height: 1; border: none; padding: 0 2; background: $background; color: $ink;
+    }
+    PaletteScreen _Choices { background: $background; color: $ink; }
+    """
+
+    def __init__(self, commands: Sequence[Command]) -> None:
+        super().__init__()
+        self._commands = commands
+        self._choices = _Choices(commands)
+
+    def compose(self) -> ComposeResult:
+        """Lay out the line to type in and what it finds."""
+        with Vertical():
+            prompt = Input(placeholder="a few letters of what you want", compact=True)
+            prompt.cursor_blink = False
+            yield prompt
+            yield self._choices
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        self._choices.commands = found(self._commands, event.value)
+        self._choices.cursor = 0
+        self._choices.repaint()
+
+    @on(Input.Submitted)
+    def _chosen(self) -> None:
+        commands = self._choices.commands
+        self.dismiss(commands[self._choices.cursor].call if commands else None)
+
+    def action_move(self, steps: int) -> None:
+        """Choose another one."""
+        self._choices.move(steps)
+
+    def action_leave(self) -> None:
+        """Leave without a choice."""
+        self.dismiss(None)

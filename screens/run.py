@@ -1,0 +1,305 @@
+"""One run: its log, its loss, its checkpoints, its sources, its alerts, its logbook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, ClassVar, Final
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Input
+
+from cockpit.model.report import RunReport
+from screens.base import CockpitScreen, Prompt
+from screens.keys import bindings
+from screens.logbook_reader import read_book
+from screens.ports import Cockpit
+from screens.run_log import LogTab
+from widgets.alert_list import AlertList, Timeline
+from widgets.checkpoint_table import CheckpointTable
+from widgets.facet_table import FacetTable
+from widgets.key_line import KeyLine
+from widgets.log_view import LogView
+from widgets.logbook_view import LogbookView
+from widgets.loss_chart import LossChart
+from widgets.report_view import ReportView
+from widgets.run_header import RunHeader
+from widgets.scrolled import Scrolled
+
+TABS: Final = ("log", "charts", "checkpoints", "facets", "timeline", "logbook")
+WIDE: Final = 150
+"""Columns from which what is wrong stands beside the tab."""
+
+
+class RunScreen(CockpitScreen):
+    """Six tabs; on a wide screen what is wrong and the checkpoints stand beside them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("run", "log", "charts")
+    DEFAULT_CSS = """
+    RunScreen Horizontal { height: 1fr; }
+    RunScreen #main { width: 1fr; }
+    RunScreen #side { width: 66; margin-left: 1; }
+    RunScreen #side LossChart { height: 14; }
+    """
+
+    def __init__(self, cockpit: Cockpit, name: str, tab: str = "log") -> None:
+        super().__init__(cockpit)
+        self._run = name
+        self._tab = tab
+        self._views: dict[str, LogView | LossChart | ReportView | LogbookView] = {
+            "log": LogView(),
+            "charts": LossChart(),
+            "checkpoints": CheckpointTable(),
+            "facets": FacetTable(),
+            "timeline": Timeline(),
+            "logbook": LogbookView(),
+        }
+        self._log_tab = LogTab(self.log_view, self._spawn)
+        self._side = {
+            "timeline": AlertList(),
+            "charts": LossChart(),
+            "checkpoints": CheckpointTable(),
+        }
+
+    def compose(self) -> ComposeResult:
+        """Head, the tab and what stands beside it, footer or search."""
+        yield RunHeader(TABS)
+        with Horizontal():
+            with Vertical(id="main"):
+                yield from self._views.values()
+            with Vertical(id="side"):
+                yield from self._side.values()
+        yield Prompt("search the whole log: enter searches, esc leaves")
+        yield KeyLine()
+
+    @property
+    def log_view(self) -> LogView:
+        """The log's window."""
+        view = self._views["log"]
+        assert isinstance(view, LogView)
+        return view
+
+    @property
+    def selected(self) -> str | None:
+        """Return this run's name."""
+        return self._run
+
+    @property
+    def report(self) -> RunReport | None:
+        """Return the newest report; ``None`` once the run file no longer names it."""
+        return next((each for each in self.cockpit.reports if each.name == self._run), None)
+
+    def on_mount(self) -> None:
+        """Begin with the log, or the tab that was asked for."""
+        self.cockpit.seen(self._run)
+        super().on_mount()
+
+    def show(self) -> None:
+        """Show the run as it is known now."""
+        if not self.is_mounted:
+            return
+        report, now = self.report, self.cockpit.now()
+        self.query_one(RunHeader).show(self._run, report, now, TABS.index(self._tab))
+        wide = self.app.size.width >= WIDE
+        self.query_one("#side").display = wide
+        for name, view in self._views.items():
+            view.display = name == self._tab
+        for name, beside in self._side.items():
+            beside.display = name != self._tab
+        if report is not None:
+            self._show_report(report, now, wide)
+        self.show_keys()
+
+    def _show_report(self, report: RunReport, now: float, wide: bool) -> None:
+        shown = [self._views[self._tab], *(self._side.values() if wide else ())]
+        for view in shown:
+            if isinstance(view, ReportView):
+                view.show(report, now)
+            elif isinstance(view, LossChart):
+                view.show(report)
+        if self._tab == "log":
+            self._log_tab.show(report)
+        elif self._tab == "logbook":
+            self._read_book(report)
+
+    def footer(self) -> list[tuple[str, str]]:
+        """Return the keys that matter in this tab."""
+        wheres = [self._tab] if self._tab in ("log", "charts") else []
+        return self.cockpit.keys.footer(*wheres, "run", "everywhere")
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> Callable[[], None]:
+        return self.run_worker(work, group="log", exclusive=True, exit_on_error=False).cancel
+
+    def _read_book(self, report: RunReport) -> None:
+        path = report.spec.records.logbook
+        view = self._views["logbook"]
+        assert isinstance(view, LogbookView)
+        if path is None:
+            view.show((), "", "not in the run file", at_end=False)
+        else:
+            work = self._show_book(view, path)
+            self.run_worker(work, group="logbook", exclusive=True, exit_on_error=False)
+
+    async def _show_book(self, view: LogbookView, path: str) -> None:
+        book = await read_book(path)
+        view.show(book.lines, path, book.note, at_end=book.newest_last)
+
+    def _go(self, tab: str) -> None:
+        self._tab = tab
+        self.show()
+
+    def action_tab_log(self) -> None:
+        """Show the log."""
+        self._go("log")
+
+    def action_tab_charts(self) -> None:
+        """Show the loss."""
+        self._go("charts")
+
+    def action_tab_checkpoints(self) -> None:
+        """Show the checkpoints."""
+        self._go("checkpoints")
+
+    def action_tab_facets(self) -> None:
+        """Show every source."""
+        self._go("facets")
+
+    def action_tab_timeline(self) -> None:
+        """Show the alerts."""
+        self._go("timeline")
+
+    def action_tab_logbook(self) -> None:
+        """Show the logbook."""
+        self._go("logbook")
+
+    def action_next_tab(self) -> None:
+        """Show the tab to the right."""
+        self._go(TABS[(TABS.index(self._tab) + 1) % len(TABS)])
+
+    def action_next_run(self) -> None:
+        """Show the next run."""
+        self._other(1)
+
+    def action_former_run(self) -> None:
+        """Show the run before."""
+        self._other(-1)
+
+    def _other(self, step: int) -> None:
+        names = [each.name for each in self.cockpit.reports]
+        if self._run in names and len(names) > 1:
+            name = names[(names.index(self._run) + step) % len(names)]
+            self.app.switch_screen(RunScreen(self.cockpit, name, self._tab))
+
+    def action_back(self) -> None:
+        """Leave the search line; stop a search that runs; else go back to the fleet."""
+        if self.query_one(Prompt).is_open:
+            self._close_prompt()
+        elif not self._log_tab.stop():
+            self.dismiss(self._run)
+
+    def action_jump(self) -> None:
+        """Go to the worst alert's evidence."""
+        report = self.report
+        if report is None:
+            return
+        self._go("log")
+        said = self._log_tab.jump(report)
+        if said is not None:
+            self.cockpit.say(said)
+
+    def _move(self, steps: int) -> None:
+        view = self._views[self._tab]
+        if isinstance(view, LogView | Scrolled):
+            view.move(steps)
+
+    def _page(self, pages: int) -> None:
+        view = self._views[self._tab]
+        if isinstance(view, LogView | Scrolled):
+            view.page(pages)
+
+    def action_scroll_down(self) -> None:
+        """Step down."""
+        self._move(1)
+
+    def action_scroll_up(self) -> None:
+        """Step up."""
+        self._move(-1)
+
+    def action_scroll_page_down(self) -> None:
+        """Turn a page down."""
+        self._page(1)
+
+    def action_scroll_page_up(self) -> None:
+        """Turn a page up."""
+        self._page(-1)
+
+    def action_scroll_home(self) -> None:
+        """Go to the first line."""
+        view = self._views[self._tab]
+        if isinstance(view, LogView):
+            self._log_tab.home()
+        elif isinstance(view, Scrolled):
+            view.edge(end=False)
+
+    def action_scroll_end(self) -> None:
+        """Go to the last line; the log follows again."""
+        view = self._views[self._tab]
+        if isinstance(view, LogView):
+            if not view.following:
+                self._log_tab.follow()
+        elif isinstance(view, Scrolled):
+            view.edge(end=True)
+
+    @on(LogView.Wanted)
+    def _wanted(self, event: LogView.Wanted) -> None:
+        self._log_tab.wanted(event.offset, event.back)
+
+    def action_follow(self) -> None:
+        """Follow the end of the log, or hold still."""
+        self._go("log")
+        self._log_tab.follow()
+
+    def action_log_right(self) -> None:
+        """Show what stands further right."""
+        self.log_view.sideways(1)
+
+    def action_log_left(self) -> None:
+        """Back to the left."""
+        self.log_view.sideways(-1)
+
+    def action_search(self) -> None:
+        """Ask what to search for."""
+        self._go("log")
+        self.query_one(KeyLine).display = False
+        self.query_one(Prompt).ask()
+
+    @on(Input.Submitted)
+    def _search(self, event: Input.Submitted) -> None:
+        self._close_prompt()
+        self._log_tab.search(event.value)
+
+    def _close_prompt(self) -> None:
+        self.query_one(Prompt).close()
+        self.query_one(KeyLine).display = True
+
+    def action_next_match(self) -> None:
+        """Go to the next match below."""
+        self._log_tab.step(back=False)
+
+    def action_former_match(self) -> None:
+        """Go to the next match above."""
+        self._log_tab.step(back=True)
+
+    def action_log_axis(self) -> None:
+        """Change the chart's axis."""
+        for view in (self._views["charts"], self._side["charts"]):
+            if isinstance(view, LossChart):
+                view.toggle_log()
+
+    def action_zoom(self) -> None:
+        """Show a smaller part of the run."""
+        for view in (self._views["charts"], self._side["charts"]):
+            if isinstance(view, LossChart):
+                view.zoom()

@@ -1,0 +1,172 @@
+"""The log tab's behaviour: following, paging, searching, and jumping to evidence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from cockpit.model.report import RunReport
+from cockpit.sources.log_file import Hit
+from screens.log_reader import LogReader, held_lines, local_log
+from widgets.log_view import LogView
+
+Start = Callable[[Coroutine[Any, Any, None]], Callable[[], None]]
+"""Runs a coroutine, ending the one before it; returns how to end this one."""
+TAIL_LINES: Final = 400
+EVIDENCE_TERM: Final = 60
+_STEP: Final = re.compile(r"\bstep (\d[\d,]*)")
+
+
+class LogTab:
+    """Stands between a log view and a file."""
+
+    def __init__(self, view: LogView, start: Start) -> None:
+        self._view = view
+        self._start = start
+        self._reader: LogReader | None = None
+        self._seen: tuple[object, ...] | None = None
+        self._report: RunReport | None = None
+        self._end_search: Callable[[], None] | None = None
+
+    def show(self, report: RunReport) -> None:
+        """Take a new report: while following, read the new end."""
+        self._report = report
+        path = local_log(report)
+        log = report.facets.log.value
+        seen = None if log is None else (log.path, log.size, log.mtime, log.inode)
+        if self._seen is None:
+            self._view.show_tail(held_lines(report))
+        self._reader = None if path is None else LogReader(path)
+        if seen != self._seen and self._view.following:
+            self._seen = seen
+            self._tail()
+
+    def follow(self) -> None:
+        """Follow the end, or hold still."""
+        if self._view.following:
+            self._view.hold()
+            return
+        self._view.following = True
+        self._view.say("")
+        self._tail()
+
+    def home(self) -> None:
+        """Go to the first line."""
+        self._view.hold()
+        if self._reader is not None:
+            self._start(self._go(self._reader, 0))
+
+    def wanted(self, offset: int, back: bool) -> None:
+        """Read what the view needs next."""
+        if self._reader is not None:
+            self._start(self._more(self._reader, offset, back))
+
+    def search(self, term: str) -> None:
+        """Search: from the end upwards while following, else from the cursor down."""
+        self._view.mark(term)
+        if term:
+            following = self._view.following
+            self._view.hold()
+            self._find(term, self._view.place[1 if following else 0], back=following)
+
+    def step(self, back: bool) -> None:
+        """Go to the next match below or above."""
+        term = self._view.term
+        if term:
+            here, after = self._view.place
+            self._find(term, here if back else after, back)
+
+    def stop(self) -> bool:
+        """End a search that is still running; return whether there was one."""
+        if self._end_search is None:
+            return False
+        self._end_search()
+        self._end_search = None
+        self._view.say("search stopped")
+        return True
+
+    def jump(self, report: RunReport) -> str | None:
+        """Go to the worst alert's evidence in the log; return why not, if it has none."""
+        term = evidence_term(report)
+        if term is None:
+            return "no alert here points into the log"
+        self._view.hold()
+        self._view.mark(term)
+        self._find(term, 1 << 62, back=True)
+        return None
+
+    def _tail(self) -> None:
+        if self._reader is not None:
+            self._start(self._read_tail(self._reader))
+        elif self._report is not None:
+            self._view.show_tail(held_lines(self._report))
+
+    def _find(self, term: str, offset: int, back: bool) -> None:
+        if self._reader is not None:
+            self._end_search = self._start(self._search(self._reader, term, offset, back))
+        else:
+            self._view.say("only the last lines are here; no file to search")
+
+    async def _read_tail(self, reader: LogReader) -> None:
+        try:
+            page = await reader.tail(max(TAIL_LINES, self._view.room))
+        except (OSError, TimeoutError) as error:
+            self._view.say(_trouble(error))
+            return
+        if self._view.following:
+            self._view.say("")
+            self._view.show_tail(page)
+
+    async def _go(self, reader: LogReader, offset: int) -> None:
+        try:
+            self._view.show_at(await reader.around(offset), offset)
+        except (OSError, TimeoutError) as error:
+            self._view.say(_trouble(error))
+
+    async def _more(self, reader: LogReader, offset: int, back: bool) -> None:
+        try:
+            self._view.extend(await reader.more(offset, back), back)
+        except (OSError, TimeoutError) as error:
+            self._view.say(_trouble(error))
+
+    async def _search(self, reader: LogReader, term: str, offset: int, back: bool) -> None:
+        def told(reached: int) -> None:
+            self._view.say(f"searching, at {reached / 1e6:,.0f} MB (esc stops)")
+
+        try:
+            hit: Hit | None = await reader.find(term, offset, back, told)
+        except (OSError, TimeoutError, ValueError) as error:
+            self._view.say(_trouble(error))
+            return
+        finally:
+            self._end_search = None
+        if hit is None:
+            self._view.say("no match above" if back else "no match below")
+            return
+        self._view.say("")
+        await self._go(reader, hit.offset)
+
+
+def evidence_term(report: RunReport) -> str | None:
+    """Return what to look for: a line that an alert quotes from the log, else its step."""
+    log = report.facets.log.value
+    quoted = report.facets.log.source
+    for alert in report.alerts:
+        for each in alert.evidence:
+            if each.source == quoted or each.source.startswith(f"{quoted}:"):
+                return each.text.strip(" …")[:EVIDENCE_TERM]
+        steps = (_STEP.search(each.text) for each in alert.evidence)
+        step = next((found for found in steps if found is not None), None)
+        if step is not None:
+            return f"step {step.group(1).replace(',', '')}"
+    triage = log.triage if log is not None else None
+    if triage is not None and triage.evidence:
+        return triage.evidence[0].text.strip()[:EVIDENCE_TERM]
+    return None
+
+
+def _trouble(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return "the file did not answer in time" if isinstance(error, TimeoutError) else str(error)

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import git
+import pytest
+
+from cockpit.config import store_path
+from cockpit.demo import folder
+from cockpit.demo.layout import Layout
+from cockpit.demo.lock import BusyError, Lock
+from cockpit.demo.session import prepare, remove, running
+from cockpit.demo.situations import SITUATIONS, missing
+from cockpit.launch.stopping import noted, stop
+from cockpit.model.history import PhaseMark
+from cockpit.model.observed import Phase
+from cockpit.model.report import FleetReport
+from cockpit.store.memory import Memory
+from cockpit.store.store import Store, run_key
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Iterator[Layout]:
+    made = Layout(tmp_path / "demo")
+    folder.take(made)
+    yield made
+    stop(made.living, patience=0.0)
+
+
+def until(true: Callable[[], object], patience: float = 30.0) -> None:
+    deadline = time.monotonic() + patience
+    while not true():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+def test_kept_runs_are_taken_up_again_and_then_stopped(layout: Layout) -> None:
+    assert not prepare(layout)
+    with running(layout, keep=True):
+        until(lambda: len(layout.living()) >= 2)
+    kept = {process.pid for process in layout.living()}
+    assert len(kept) >= 2 and prepare(layout)
+    with running(layout, keep=False, patience=0.0):
+        assert {process.pid for process in layout.living()} >= kept
+    assert layout.living() == []
+    assert not prepare(layout)
+    assert not layout.kept.exists()
+
+
+@pytest.mark.slow
+def test_without_its_guard_a_demo_still_leaves_nothing_behind(layout: Layout) -> None:
+    prepare(layout)
+    with running(layout, keep=False, patience=0.0) as fleet:
+        until(lambda: layout.living())
+        guards = [
+            int(entry.name)
+            for entry in Path("/proc").glob("[0-9]*")
+            if str(layout.folder).encode() in _argv(entry) and b"cockpit.demo.guard" in _argv(entry)
+        ]
+        for pid in guards:
+            os.kill(pid, signal.SIGKILL)
+    assert len(guards) == 1
+    assert fleet.trouble is None
+    assert layout.living() == []
+
+
+def _argv(process: Path) -> list[bytes]:
+    try:
+        return (process / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+@pytest.mark.slow
+def test_a_launch_is_written_down_while_it_happens(layout: Layout) -> None:
+    prepare(layout)
+    first = SITUATIONS[0]
+    with running(layout, keep=False, patience=0.0):
+        until(lambda: first.launch_id in layout.logbook(first.name).read_text())
+        process = noted(layout.run(first.name).pid_file)
+        assert process is not None and process.launch_id == first.launch_id
+    with git.Repo(layout.remotes / "records.git") as remote:
+        messages = [str(commit.message) for commit in remote.iter_commits("main")]
+    assert f"{first.name}: log launch" in messages
+    assert f"{first.name}: start hero-run logbook" in messages
+
+
+def test_a_new_demo_remembers_nothing_of_the_last_one(layout: Layout) -> None:
+    key = run_key(str(layout.run_file), "demo-torn")
+    store = Store(store_path())
+    Memory(store).add_phases(key, [PhaseMark(at=1.0, phase=Phase.FAILED)])
+    assert Memory(store).phases(key)
+    prepare(layout)
+    assert Memory(store).phases(key) == ()
+    store.close()
+
+
+def test_building_anew_leaves_nothing_of_the_last_one(layout: Layout) -> None:
+    prepare(layout)
+    (layout.run("demo-torn").folder / "old").touch()
+    (layout.folder / "link").symlink_to(Path("/"))
+    prepare(layout)
+    assert not (layout.run("demo-torn").folder / "old").exists()
+    assert not (layout.folder / "link").is_symlink()
+
+
+def test_removing_takes_the_whole_folder(layout: Layout) -> None:
+    prepare(layout)
+    remove(layout)
+    assert not layout.folder.exists()
+
+
+def test_a_lock_names_its_holder_and_is_free_again(layout: Layout) -> None:
+    with Lock(layout.lock), pytest.raises(BusyError, match=rf"pid {os.getpid()}"):
+        Lock(layout.lock).__enter__()
+    with Lock(layout.lock):
+        pass
+
+
+def test_what_a_check_does_not_show_is_named() -> None:
+    lines = missing(FleetReport(checked_at=0.0, runs=()))
+    assert len(lines) == len(SITUATIONS) == 7
+    assert "demo-slow: expected throughput collapse (C-05), found no such run" in lines

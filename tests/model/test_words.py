@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import math
+from datetime import UTC, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cockpit.model import words
+from cockpit.model.glyphs import GLYPHS, glyph, to_ascii
+
+NAN, INF = math.nan, math.inf
+NOON = 1_773_230_400.0
+"""2026-03-11 12:00 UTC."""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (None, "?"), (0, "now"), (14.9, "now"), (15, "15s"), (29, "15s"), (30, "30s"),
+        (59, "30s"), (60, "1m"), (119, "1m"), (3599, "59m"), (3600, "1h 00m"),
+        (11_040, "3h 04m"), (273_600, "3d 04h"), (NAN, "?"), (INF, "?"), (-5, "now"),
+    ],
+)  # fmt: skip
+def test_ages_step(seconds: float | None, shown: str) -> None:
+    assert words.age(seconds) == shown
+
+
+def test_an_age_changes_only_at_its_steps() -> None:
+    assert len({words.age(second) for second in range(60)}) == 3
+    assert len({words.age(second) for second in range(60, 3600)}) == 59
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(None, "?"), (-1, "?"), (NAN, "?"), (0, "<1m"), (59, "<1m"), (61, "2m"), (3060, "51m"),
+     (273_600, "3d 04h")],
+)  # fmt: skip
+def test_time_to_come(seconds: float | None, shown: str) -> None:
+    assert words.eta(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(None, "?"), (NAN, "NaN"), (INF, "inf"), (-INF, "−inf"), (0.0, "0.000"), (2.3141, "2.314"),
+     (11.0234, "11.02"), (0.0123, "0.0123"), (0.00012, "1.20e-04"), (123_456.0, "123,456"),
+     (-0.5, "−0.500"), (1e9, "1.00e+09")],
+)  # fmt: skip
+def test_metrics(value: float | None, shown: str) -> None:
+    assert words.number(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [(1.21e6, "tok/s", "1.21M tok/s"), (88_000, "tok/s", "88.0k tok/s"),
+     (999.9, "it/s", "1.00k it/s"),
+     (2.5, None, "2.50"), (None, "tok/s", "?"), (NAN, "tok/s", "NaN tok/s")],
+)  # fmt: skip
+def test_rates_have_magnitude_and_unit(value: float | None, unit: str | None, shown: str) -> None:
+    assert words.rate(value, unit) == shown
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [(None, "?"), (0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (16_400_000_000, "16.4 GB"),
+     (999_960_000, "1.0 GB"), (10**19, "10000.0 PB")],
+)  # fmt: skip
+def test_sizes(count: int | None, shown: str) -> None:
+    assert words.size(count) == shown
+
+
+def test_progress_is_never_rounded_up_to_done() -> None:
+    assert words.share(0.386) == "38.6 %"
+    assert words.share(0.99999) == "99.9 %"
+    assert words.share(1.0) == "100.0 %"
+    assert words.share(None) == "?"
+
+
+def test_change_against_a_baseline() -> None:
+    assert words.change(0.83, 1.2) == "−31 %"
+    assert words.change(1.25, 1.2) == "+4 %"
+    assert words.change(1.2001, 1.2) == "±0 %"
+    assert words.change(1.0, 0.0) == "?"
+    assert words.change(1e139, -3e-273) == ">−9,999 %"
+    assert words.change(NAN, 1.0) == "?"
+
+
+def test_times_are_in_the_readers_zone() -> None:
+    assert words.clock_time(NOON, UTC) == "12:00"
+    assert words.clock_time(NOON, timezone(timedelta(hours=-7))) == "05:00"
+    assert words.clock_time(NOON, UTC, seconds=True) == "12:00:00"
+    assert words.day_time(NOON - 86_400, NOON, UTC) == "10 Mar 12:00"
+    assert words.day_time(NOON - 60, NOON, UTC) == "11:59"
+    assert words.clock_time(1e300, UTC) == "?"
+
+
+def test_settings_read_as_they_are_written() -> None:
+    assert [words.duration(s) for s in (5, 570, 600, 7200, 777_600)] == [
+        "5s", "9m 30s", "10m", "2h", "9d",
+    ]  # fmt: skip
+
+
+def test_each_state_has_a_glyph_and_an_ascii_twin() -> None:
+    for state, (shape, twin) in GLYPHS.items():
+        assert glyph(state) == shape
+        assert glyph(state, ascii_only=True) == twin == to_ascii(shape)
+        assert twin.isascii()
+    states = ("healthy", "attention", "critical", "unknown", "finished", "sealed")
+    assert len({glyph(state) for state in states}) == len(states)
+    assert len({glyph(state, ascii_only=True) for state in states}) == len(states)
+
+
+def test_frames_and_charts_have_twins() -> None:
+    assert to_ascii("╭─┤ ⣿⠁⠀▁█ · −…→ │╯").isascii()
+
+
+@given(st.floats() | st.none())
+def test_property_every_float_can_be_written(value: float | None) -> None:
+    for write in (words.age, words.eta, words.number, words.share, words.short_number):
+        assert write(value)
+    assert words.change(value, 3e-200)
+    assert words.clock_time(value)
+    assert words.day_time(value, 0.0)

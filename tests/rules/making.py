@@ -1,0 +1,125 @@
+"""Runs, rows and facets of small histories, for the tests of the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from cockpit.model.facet import ErrorKind, Facet, known, unknown
+from cockpit.model.history import History
+from cockpit.model.observed import (
+    Checkpoint,
+    CheckpointState,
+    CheckpointsValue,
+    JobValue,
+    LogValue,
+    MonitorValue,
+    Phase,
+    Row,
+    TrackerValue,
+)
+from cockpit.model.report import Facets
+from cockpit.model.run import CheckpointSpec, JobSpec, MonitorSpec, RunSpec, Thresholds
+from cockpit.model.safetext import SafeText
+from cockpit.model.trend import Trend
+from cockpit.rules.numerics import advance
+
+T0 = 1_800_000_000.0
+CADENCE = 60.0
+
+
+def run_spec(**changes: Any) -> RunSpec:
+    plain: dict[str, Any] = {
+        "name": "toy",
+        "dri": "ada",
+        "cadence": CADENCE,
+        "final_step": 1000,
+        "final_step_source": "cockpit.toml",
+        "job": JobSpec(kind="local"),
+        "checkpoints": CheckpointSpec(path=("/c",), save_every=300.0),
+        "monitor": MonitorSpec(state="m.json"),
+        "thresholds": Thresholds(),
+    }
+    return RunSpec(**{**plain, **changes})
+
+
+def folded(rows: Iterable[Row], run: RunSpec | None = None) -> Trend:
+    return advance(Trend(), tuple(rows), run or run_spec())
+
+
+def losses(values: Iterable[float | None], first_step: int = 0, every: float = 1.0) -> list[Row]:
+    return [
+        Row(first_step + index, T0 + (first_step + index) * every, value)
+        for index, value in enumerate(values)
+    ]
+
+
+def windows(levels: Iterable[float], per_window: int = 6, start: float = T0) -> list[Row]:
+    """Rows whose throughput is constant inside each window of one cadence."""
+    gap = CADENCE / per_window
+    return [
+        Row(index * per_window + inner, start + index * CADENCE + inner * gap, 2.0, level)
+        for index, level in enumerate(levels)
+        for inner in range(per_window)
+    ]
+
+
+def job(phase: Phase = Phase.RUNNING, **changes: Any) -> JobValue:
+    plain = {"id": "host:1", "state": phase.value, "phase": phase, "started_at": T0}
+    return JobValue(**{**plain, **changes})
+
+
+def log(*lines: str, mtime: float = T0, **changes: Any) -> LogValue:
+    safe = tuple(SafeText(plain=line) for line in lines)
+    return LogValue(path="run.log", size=100, mtime=mtime, lines=safe, **changes)
+
+
+def tracker(**changes: Any) -> TrackerValue:
+    return TrackerValue(**{"id": "toy", "state": "running", **changes})
+
+
+def monitor(last_update: float, fresh: bool = True, **changes: Any) -> MonitorValue:
+    plain = {"fresh": fresh, "last_update": last_update, "cadence_s": CADENCE}
+    return MonitorValue(**{**plain, **changes})
+
+
+def checkpoint(
+    step: int, saved_at: float | None, state: CheckpointState = CheckpointState.COMPLETE
+) -> Checkpoint:
+    done = state is CheckpointState.COMPLETE
+    return Checkpoint(
+        step=step if done else None,
+        name_step=step,
+        path=f"/c/step-{step}",
+        root="/c",
+        state=state,
+        saved_at=saved_at if done else None,
+        touched_at=saved_at,
+    )
+
+
+def checkpoints(*items: Checkpoint) -> CheckpointsValue:
+    complete = [item.step for item in items if item.state is CheckpointState.COMPLETE]
+    steps = [step for step in complete if step is not None]
+    return CheckpointsValue(latest_complete=max(steps, default=None), items=items)
+
+
+def seen(now: float, **values: Any) -> Facets:
+    """Facets observed at ``now``, by name; a ready-made ``Facet`` stays as it is."""
+    facets = {
+        name: value if isinstance(value, Facet) else known(value, name, now)
+        for name, value in values.items()
+    }
+    return Facets(**facets)
+
+
+def blind(now: float = T0, kind: ErrorKind = ErrorKind.TIMEOUT) -> Facet[Any]:
+    return unknown(kind, "no answer within 5 s", "somewhere", now)
+
+
+EXTRAS = ("phases", "stop_ordered_by", "rows_from", "job_named")
+
+
+def history(now: float, trend: Trend | None = None, **values: Any) -> History:
+    extras = {name: values.pop(name) for name in EXTRAS if name in values}
+    return History(now=now, facets=seen(now, **values), trend=trend or Trend(), **extras)

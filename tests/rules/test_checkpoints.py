@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from cockpit.model.alert import Alert, Severity
+from cockpit.model.facet import Facet
+from cockpit.model.history import History
+from cockpit.model.observed import CheckpointState, CheckpointsValue, Phase
+from cockpit.model.run import CheckpointSpec, RunSpec
+from cockpit.rules.checkpoints import checkpoint_not_advancing
+from tests.rules.making import T0, blind, checkpoint, checkpoints, history, job, run_spec, tracker
+
+EVERY = 300.0
+TORN, WRITING = CheckpointState.INCOMPLETE, CheckpointState.WRITING
+
+
+def alerts(past: History, run: RunSpec | None = None) -> list[Alert]:
+    return list(checkpoint_not_advancing(run or run_spec(), past))
+
+
+def stepping(stepped: float, value: object, phase: Phase = Phase.RUNNING) -> History:
+    return history(
+        T0 + stepped, job=job(phase), tracker=tracker(last_step_at=T0 + stepped), checkpoints=value
+    )
+
+
+def test_steps_that_move_two_intervals_past_the_newest_save() -> None:
+    saved = checkpoints(checkpoint(100, T0 + 50))
+    (alert,) = alerts(stepping(50 + 2 * EVERY + 1, saved))
+    assert (alert.id, alert.key, alert.since) == ("C-07", "C-07:toy", T0 + 50)
+    assert alerts(stepping(50 + 2 * EVERY, saved)) == []
+
+
+def test_steps_that_stand_still_make_no_checkpoint_late() -> None:
+    saved = checkpoints(checkpoint(100, T0 + 50))
+    past = history(T0 + 9000, job=job(), tracker=tracker(last_step_at=T0 + 200), checkpoints=saved)
+    assert alerts(past) == []
+
+
+def test_none_at_all_is_late_after_two_intervals_of_training() -> None:
+    assert alerts(stepping(2 * EVERY, checkpoints())) == []
+    (alert,) = alerts(stepping(2 * EVERY + 1, checkpoints()))
+    assert alert.evidence[0].text == "there is no complete checkpoint"
+
+
+def test_a_relaunch_gets_its_own_time_to_save() -> None:
+    saved = checkpoints(checkpoint(100, T0 - 9000))
+    assert alerts(stepping(EVERY, saved)) == []
+
+
+def test_without_an_interval_nothing_is_late() -> None:
+    run = run_spec(checkpoints=CheckpointSpec(path=("/c",)))
+    assert alerts(stepping(9000, checkpoints(checkpoint(1, T0))), run) == []
+
+
+def test_a_listing_that_grows_old_makes_nothing_late() -> None:
+    value: Facet[CheckpointsValue] = Facet(
+        value=checkpoints(checkpoint(100, T0 + 50)),
+        source="/c",
+        observed_at=T0 + 60,
+        error=blind().error,
+    )
+    assert alerts(stepping(9000, value)) == []
+    assert alerts(stepping(9000, blind())) == []
+
+
+def test_one_being_written_is_fine_until_it_takes_longer_than_an_interval() -> None:
+    fine = checkpoints(checkpoint(100, T0 + 400), checkpoint(200, T0 + 500, WRITING))
+    assert alerts(stepping(500 + EVERY, fine)) == []
+    (alert,) = alerts(stepping(501 + EVERY, fine))
+    assert (alert.key, alert.severity) == ("C-07:toy:step-200", Severity.ALERT)
+
+
+def test_a_torn_one_of_a_dead_job_is_said_at_once() -> None:
+    value = checkpoints(checkpoint(100, T0), checkpoint(104, T0 + 10, TORN))
+    (alert,) = alerts(stepping(11, value, Phase.FAILED))
+    assert alert.title == "checkpoint 104 is torn: the job ended while it was written"
+    assert alert.next_action == "do not resume from it; the newest complete one is 100"
+
+
+def test_a_torn_one_that_a_later_save_has_overtaken_is_information() -> None:
+    value = checkpoints(checkpoint(104, T0, TORN), checkpoint(200, T0 + 990))
+    (alert,) = alerts(stepping(1000, value))
+    assert alert.severity is Severity.INFO
+
+
+def test_a_listing_from_before_the_end_shows_no_torn_one() -> None:
+    value: Facet[CheckpointsValue] = Facet(
+        value=checkpoints(checkpoint(104, T0 + 10, WRITING)), source="/c", observed_at=T0 + 11
+    )
+    ended = job(Phase.SUCCEEDED, ended_at=T0 + 12)
+    assert alerts(history(T0 + 13, job=ended, checkpoints=value)) == []

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cockpit.model.alert import Acknowledgement, Alert, Severity
+from cockpit.model.observed import Phase
+from cockpit.model.report import Verdict
+from cockpit.rules.judge import judge
+from cockpit.rules.verdict import next_action, verdict
+from tests.rules.making import T0, blind, history, job, log, run_spec, tracker
+
+
+def alert(severity: Severity, rule: str = "C-05", taken: bool = False) -> Alert:
+    return Alert(
+        id=rule,
+        key=f"{rule}:toy",
+        severity=severity,
+        title="t",
+        since=T0,
+        evidence=(),
+        confidence="sure",
+        next_action=f"do {rule}",
+        acknowledged=Acknowledgement(by="ada", at=T0) if taken else None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("severities", "word"),
+    [
+        ([], Verdict.HEALTHY),
+        ([Severity.INFO], Verdict.HEALTHY),
+        ([Severity.WARNING], Verdict.ATTENTION),
+        ([Severity.ALERT, Severity.INFO], Verdict.ATTENTION),
+        ([Severity.CRITICAL, Severity.ALERT], Verdict.CRITICAL),
+    ],
+)
+def test_the_table(severities: list[Severity], word: Verdict) -> None:
+    past = history(T0, job=job())
+    assert verdict(run_spec(), past, [alert(severity) for severity in severities]) is word
+
+
+def test_the_monitor_never_counts_and_an_acknowledged_alert_does() -> None:
+    past = history(T0, job=job())
+    assert verdict(run_spec(), past, [alert(Severity.WARNING, "C-03")]) is Verdict.HEALTHY
+    assert verdict(run_spec(), past, [alert(Severity.ALERT, taken=True)]) is Verdict.ATTENTION
+
+
+def test_unknown_only_if_job_log_and_tracker_all_are() -> None:
+    blank = {"job": blind(), "log": blind(), "tracker": blind()}
+    assert verdict(run_spec(), history(T0, **blank), ()) is Verdict.UNKNOWN
+    assert verdict(run_spec(), history(T0, **{**blank, "log": log("x")}), ()) is Verdict.HEALTHY
+    assert verdict(run_spec(), history(T0), ()) is Verdict.UNKNOWN
+
+
+def test_a_job_that_is_over_is_finished_not_healthy() -> None:
+    assert verdict(run_spec(), history(T0, job=job(Phase.SUCCEEDED)), ()) is Verdict.FINISHED
+    past = history(T0, job=job(Phase.CANCELLED), stop_ordered_by="ada")
+    stopped = alert(Severity.INFO, "C-01")
+    assert verdict(run_spec(), past, [stopped]) is Verdict.FINISHED
+    assert next_action(run_spec(), past, [stopped]) == "do C-01"
+
+
+def test_the_next_action_is_that_of_the_worst_alert_nobody_has_taken() -> None:
+    past = history(T0, job=job())
+    two = [alert(Severity.CRITICAL, "C-09", taken=True), alert(Severity.ALERT)]
+    assert next_action(run_spec(), past, two) == "do C-05"
+    assert next_action(run_spec(), past, two[:1]).startswith("nothing new")
+    assert next_action(run_spec(), past, ()) == "nothing to do until the next check"
+
+
+def test_an_unknown_run_says_what_failed() -> None:
+    past = history(T0, job=blind())
+    assert next_action(run_spec(), past, ()).endswith("somewhere: no answer within 5 s")
+
+
+@pytest.mark.parametrize(
+    ("told", "word", "rules"),
+    [
+        ({"exit_code": 0, "state": "finished"}, Verdict.FINISHED, []),
+        ({"exit_code": 3, "state": "failed"}, Verdict.CRITICAL, ["C-01"]),
+        ({"state": "silent", "last_step_at": T0 - 9e6}, Verdict.ATTENTION, ["C-06"]),
+        ({"state": "running", "last_step_at": T0}, Verdict.HEALTHY, []),
+        ({"state": "silent"}, Verdict.UNKNOWN, []),
+    ],
+)
+def test_without_a_job_in_the_run_file_the_tracker_s_word_counts(
+    told: dict[str, Any], word: Verdict, rules: list[str]
+) -> None:
+    run = run_spec(job=None, final_step=None)
+    past = history(T0, tracker=tracker(**told), job_named=False)
+    alerts = judge(run, past)
+    assert [alert.id for alert in alerts] == rules
+    assert verdict(run, past, alerts) is word

@@ -1,0 +1,86 @@
+"""An engine that knows what a test tells it, and an app on it with a clock that stands still."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cockpit.app import CockpitApp
+from cockpit.model.report import FleetReport, RunReport
+from cockpit.model.run import CockpitFile
+from tests.widgets import reports as made
+
+SIZES = [(80, 24), (120, 40), (200, 50)]
+
+
+class StillClock:
+    def __init__(self) -> None:
+        self.at = made.NOW
+
+    def now(self) -> float:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class StandIn:
+    """Implements ``screens.ports.WatchEngine``."""
+
+    def __init__(self, *runs: RunReport) -> None:
+        self.runs = list(runs)
+        self.notices: Sequence[str] = ()
+        self.poked: list[str] = []
+        self.seen: list[str] = []
+        self.fault: Exception | None = None
+        self.cancelled = False
+        self._told: list[Callable[[RunReport], None]] = []
+
+    def report(self) -> FleetReport:
+        return FleetReport(checked_at=made.NOW, runs=tuple(self.runs))
+
+    def subscribe(self, callback: Callable[[RunReport], None]) -> Callable[[], None]:
+        self._told.append(callback)
+        return lambda: self._told.remove(callback)
+
+    async def run(self) -> None:
+        if self.fault is not None:
+            raise self.fault
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled = True
+
+    async def poke(self, name: str, facet: str | None = None) -> None:
+        self.poked.append(name)
+
+    async def looked_at(self, name: str) -> None:
+        self.seen.append(name)
+
+    def tell(self, report: RunReport) -> None:
+        """Change a run, as the live engine does."""
+        names = [each.name for each in self.runs]
+        self.runs[names.index(report.name)] = report
+        for callback in self._told:
+            callback(report)
+
+
+def cockpit(*runs: RunReport, **options: Any) -> CockpitApp:
+    keys = options.pop("keys", {})
+    engine = options.pop("engine", None) or StandIn(*(runs or made.fleet()))
+    file = CockpitFile(
+        path="/data/cockpit.toml",
+        operator=options.pop("operator", "ada"),
+        runs=tuple(each.spec for each in engine.runs),
+        keys=keys,
+    )
+    return CockpitApp(file, engine, clock=StillClock(), **options)
+
+
+def text_of(app: CockpitApp) -> str:
+    """Return what stands on the screen."""
+    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())

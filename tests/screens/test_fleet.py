@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import pytest
+
+from cockpit.model.report import Verdict
+from screens.fleet import FleetScreen
+from screens.help import HelpScreen
+from screens.run import RunScreen
+from tests.screens.stand_in import SIZES, StandIn, cockpit, text_of
+from tests.widgets import reports as made
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_worst_is_first_and_everything_is_there(size: tuple[int, int]) -> None:
+    app = cockpit()
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        shown = text_of(app)
+        for report in made.fleet():
+            assert report.name in shown
+        assert shown.index("run-failed") < shown.index("run-well")
+        assert "■ 2 critical" in shown
+        assert "enter open" in shown
+
+
+async def test_many_runs_become_a_list_and_few_become_panels() -> None:
+    runs = [made.report(f"run-{n:02d}") for n in range(30)]
+    app = cockpit(*runs)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        assert "╭" not in text_of(app)
+        await pilot.press("/", *"run-07", "enter")
+        assert "╭ ▸ ● run-07" in text_of(app)
+        assert "/run-07 1 of 30" in text_of(app)
+        await pilot.press("escape")
+        assert "╭" not in text_of(app)
+
+
+async def test_a_long_list_scrolls_with_the_selection() -> None:
+    runs = [made.report(f"run-{n:03d}") for n in range(200)]
+    app = cockpit(*runs)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("G")
+        assert "▸ ● run-199" in text_of(app)
+        await pilot.press("pageup")
+        assert "▸ ● run-177" in text_of(app)
+        await pilot.press("g", "j", "j", "k")
+        assert "▸ ● run-001" in text_of(app)
+
+
+async def test_the_selection_follows_the_run_when_the_order_changes() -> None:
+    engine = StandIn(made.report("run-a"), made.report("run-b"))
+    app = cockpit(engine=engine)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("right")
+        assert app.screen.selected == "run-b"
+        engine.tell(made.report("run-b", Verdict.CRITICAL, (made.alert("C-01"),)))
+        await pilot.pause(0.4)
+        shown = text_of(app)
+        assert shown.index("run-b") < shown.index("run-a")
+        assert "╭ ▸ ■ run-b" in shown
+
+
+async def test_sorting_goes_round() -> None:
+    app = cockpit(made.report("b", eta=60.0), made.report("a", eta=9000.0), made.failed("c"))
+    async with app.run_test(size=(200, 50)) as pilot:
+        orders = []
+        for _ in range(4):
+            orders.append([each.name for each in app.screen.shown])
+            await pilot.press("s")
+        assert orders == [["c", "b", "a"], ["a", "b", "c"], ["b", "a", "c"], ["b", "a", "c"]]
+        assert [each.name for each in app.screen.shown] == ["c", "b", "a"]
+
+
+async def test_enter_opens_the_selected_run_and_escape_comes_back() -> None:
+    app = cockpit()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("right", "enter")
+        assert isinstance(app.screen, RunScreen)
+        assert app.screen.selected == "run-nan"
+        assert app._engine.seen == ["run-nan"]
+        await pilot.press("escape")
+        assert isinstance(app.screen, FleetScreen)
+        assert app.screen.selected == "run-nan"
+
+
+async def test_panels_turn_into_a_list_when_the_terminal_shrinks() -> None:
+    app = cockpit()
+    async with app.run_test(size=(200, 50)) as pilot:
+        assert "╭" in text_of(app)
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause(0.2)
+        assert "╭" not in text_of(app)
+        await pilot.resize_terminal(200, 50)
+        await pilot.pause(0.2)
+        assert text_of(app).count("╭") == 5
+
+
+async def test_help_palette_check_theme_and_copy() -> None:
+    app = cockpit()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("?")
+        assert isinstance(app.screen, HelpScreen)
+        assert "look at every source again, now" in text_of(app)
+        await pilot.press("?")
+        await pilot.press("c")
+        assert app._engine.poked == ["run-failed"]
+        await pilot.press("t")
+        assert app.theme == "cockpit-light"
+        await pilot.press(":", *"run-lo", "enter")
+        assert isinstance(app.screen, RunScreen)
+        assert app.screen.selected == "run-lost"
+        await pilot.press(":", *"timel", "enter")
+        assert "5 timeline" in text_of(app) and "closed" in text_of(app)
+
+
+async def test_nothing_is_repainted_when_nothing_changed() -> None:
+    app = cockpit()
+    async with app.run_test(size=(200, 50)) as pilot:
+        await pilot.pause(0.2)
+        painted: list[object] = []
+        for widget in app.screen.query("*"):
+            widget.refresh = lambda *regions, **_: painted.append(regions)  # type: ignore[method-assign]
+        app._take_all()
+        assert painted == []
+
+
+async def test_an_age_that_steps_repaints_one_line_of_its_panel() -> None:
+    app = cockpit(made.report("run-a"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause(0.2)
+        painted: list[object] = []
+        for widget in app.screen.query("RunPanel"):
+            widget.refresh = lambda *regions, **_: painted.extend(regions)  # type: ignore[method-assign]
+        app._clock.at += 45
+        app._take_all()
+        assert 1 <= len(painted) <= 2
+        assert all(region.height == 1 for region in painted)
+
+
+async def test_a_run_file_with_other_keys() -> None:
+    app = cockpit(keys={"sort": "S"})
+    async with app.run_test(size=(120, 40)) as pilot:
+        assert "S sort" in text_of(app)
+        await pilot.press("S")
+        assert app.screen._sort == "name"
+        await pilot.press("s")
+        assert app.screen._sort == "name"
+
+
+async def test_no_runs_is_a_fleet_of_none() -> None:
+    app = cockpit(engine=StandIn())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("enter", "down", "pagedown", "c", "y", "s")
+        assert "0 runs" in text_of(app)
+
+
+async def test_a_watch_that_ends_is_told_and_ends_nothing_else() -> None:
+    engine = StandIn(*made.fleet())
+    engine.fault = RuntimeError("boom")
+    app = cockpit(engine=engine)
+    async with app.run_test(size=(200, 50)) as pilot:
+        await pilot.pause(0.3)
+        assert "watch: STOPPED" in text_of(app)
+        assert "run-failed" in text_of(app)
+        assert "RuntimeError" in text_of(app)
+
+
+async def test_what_the_engine_says_of_itself_is_shown() -> None:
+    engine = StandIn(*made.fleet())
+    engine.notices = ("cockpit.toml:3: unknown key [/]; the old settings stay",)
+    app = cockpit(engine=engine)
+    async with app.run_test(size=(200, 50)) as pilot:
+        await pilot.pause()
+        assert "unknown key [/]; the old settings stay" in text_of(app)
+
+
+async def test_ascii_draws_with_ascii_only() -> None:
+    app = cockpit(made.report("run-a"), made.failed(), made.diverged(), ascii=True)
+    async with app.run_test(size=(200, 50)) as pilot:
+        await pilot.pause()
+        assert text_of(app).isascii()
+        await pilot.press("enter", "2")
+        assert text_of(app).isascii()
+        await pilot.press("?")
+        assert text_of(app).isascii()
+
+
+async def test_present_masks_people_hosts_and_paths_but_no_run() -> None:
+    seen = made.facets(log=made.log("saved to /home/ada/x/step-9 by ada@box", "10.1.2.3 up"))
+    app = cockpit(made.report("run-ada", seen=seen), present=True)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        shown = text_of(app)
+        assert "run-ada" in shown and "~8,004/20,000" in shown and "2m/10m" in shown
+        assert "READ-ONLY" in shown
+        for secret in ("/home", "ada@box", "10.1.2.3", " ada "):
+            assert secret not in shown.replace("run-ada", "")
+        await pilot.press("enter", "4")
+        assert "/data" not in text_of(app)

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from cockpit.app import CockpitApp
+from screens.fleet import FleetScreen
+from screens.help import sections
+from screens.keys import ACTIONS, WHERES, Keys, KeysError, key_table, read_keys
+from screens.run import RunScreen
+from screens.welcome import WelcomeScreen
+
+HOLDERS = {
+    "fleet": FleetScreen,
+    "run": RunScreen,
+    "log": RunScreen,
+    "charts": RunScreen,
+    "welcome": WelcomeScreen,
+    "everywhere": CockpitApp,
+}
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.id)
+def test_no_key_is_dead(action) -> None:
+    assert callable(getattr(HOLDERS[action.where], f"action_{action.id}"))
+
+
+def test_no_key_means_two_things_in_one_place() -> None:
+    for together in ({"run", "log", "charts", "everywhere"}, {"fleet", "everywhere"}):
+        keys = [key for each in ACTIONS if each.where in together for key in each.keys.split()]
+        assert len(keys) == len(set(keys))
+
+
+def test_help_and_readme_hold_every_action() -> None:
+    shown = [title for _, rows in sections(Keys(), ("fleet",)) for _, title, _ in rows]
+    assert sorted(shown) == sorted(action.title for action in ACTIONS)
+    table = key_table()
+    assert all(f"`{action.id}`" in table and action.help in table for action in ACTIONS)
+
+
+def test_every_scope_has_a_title() -> None:
+    assert {action.where for action in ACTIONS} == set(WHERES)
+
+
+def test_keys_can_be_changed() -> None:
+    keys = read_keys({"filter": "F", "sort": ["S", "f5"]})
+    assert keys.of("filter") == ("F",)
+    assert keys.of("sort") == ("S", "f5")
+    assert keys.of("open") == ("enter",)
+    assert ("F", "filter") in keys.footer("fleet")
+    assert keys.keymap() == {"filter": "F", "sort": "S,f5"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"fliter": "F"}, 'keys.fliter: there is no such action; did you mean "filter"?'),
+        ({"zzz": "F"}, "keys.zzz: there is no such action; known: open, filter"),
+        ({"filter": "ctrl+enter"}, "keys.filter: 'ctrl+enter' is not a key"),
+        ({"filter": 3}, "keys.filter: 3 is not a key"),
+        ({"filter": []}, "keys.filter: [] is not a key"),
+        ({"filter": "s"}, 'keys.filter: "s" already means sort'),
+        ({"filter": "q"}, 'keys.filter: "q" already means quit'),
+    ],
+)
+def test_a_wrong_key_is_told_in_one_clear_line(settings: dict[str, object], told: str) -> None:
+    with pytest.raises(KeysError) as error:
+        read_keys(settings)
+    assert any(problem.startswith(told) for problem in error.value.problems)
+
+
+def test_keys_may_be_swapped() -> None:
+    assert read_keys({"filter": "s", "sort": "/"}).of("sort") == ("/",)

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from cockpit.app import CockpitApp
+from cockpit.model.report import RunReport, Verdict
+from screens.run_log import evidence_term
+from tests.screens.stand_in import SIZES, StandIn, cockpit, text_of
+from tests.widgets import reports as made
+from widgets.log_view import LogView
+
+
+def with_log(path: Path, name: str = "run-a", **changes: object) -> RunReport:
+    status = path.stat()
+    return made.report(name, seen=made.facets(log=made.log(path=str(path), size=status.st_size)))
+
+
+def write_log(path: Path, count: int) -> Path:
+    path.write_text("".join(f"line {n:06d} of the log\n" for n in range(count)))
+    return path
+
+
+async def until(pilot: Pilot[str | None], true: Callable[[], bool]) -> None:
+    for _ in range(200):
+        if true():
+            return
+        await pilot.pause(0.02)
+    raise AssertionError(f"never true; on the screen:\n{text_of(pilot.app)}")
+
+
+@asynccontextmanager
+async def opened(*runs: RunReport, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Pilot]:
+    app = cockpit(*runs, run=runs[0].name)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause(0.1)
+        yield pilot
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("report", made.fleet(), ids=lambda each: each.name)
+async def test_every_tab_of_every_kind_of_run(report: RunReport, size: tuple[int, int]) -> None:
+    async with opened(report, size=size) as pilot:
+        for key, words in zip("123456", ("log ", "loss ", "checkpoints", "facets", "timeline",
+                                         "logbook"), strict=True):  # fmt: skip
+            await pilot.press(key)
+            assert f"╭ {words}" in text_of(pilot.app)
+        await pilot.press("tab")
+        assert "╭ log " in text_of(pilot.app)
+
+
+async def test_wide_screens_show_what_is_wrong_beside_the_log() -> None:
+    async with opened(made.failed(), size=(200, 50)) as pilot:
+        shown = text_of(pilot.app)
+        assert "╭ what is wrong" in shown
+        assert "╭ checkpoints" in shown
+        assert "▸ 8,000" in shown
+        await pilot.press("3")
+        assert text_of(pilot.app).count("╭ checkpoints") == 1
+
+
+def view_of(app: CockpitApp) -> LogView:
+    return app.screen.query_one(LogView)
+
+
+async def test_the_log_follows_pauses_and_pages(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "run.log", 5000)
+    engine = StandIn(with_log(path))
+    app = cockpit(engine=engine, run="run-a")
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: "line 004999" in text_of(app))
+        assert "log following" in text_of(app)
+        with path.open("a") as file:
+            file.write("line last [/] [bold\n")
+        engine.tell(with_log(path))
+        await until(pilot, lambda: "line last [/] [bold" in text_of(app))
+        await pilot.press("f")
+        assert "log paused" in text_of(app)
+        for _ in range(30):
+            await pilot.press("pageup")
+            await pilot.pause(0.02)
+        assert "line 004999" not in text_of(app)
+        await pilot.press("g")
+        await until(pilot, lambda: "line 000000" in text_of(app))
+        for _ in range(40):
+            await pilot.press("pagedown")
+            await pilot.pause(0.01)
+        await until(pilot, lambda: "line 0009" in text_of(app) or "line 0010" in text_of(app))
+        await pilot.press("G")
+        await until(pilot, lambda: "line last" in text_of(app))
+        assert view_of(app).following
+
+
+async def test_a_step_moves_the_cursor_and_not_the_page(tmp_path: Path) -> None:
+    async with opened(with_log(write_log(tmp_path / "run.log", 500))) as pilot:
+        await until(pilot, lambda: "line 000499" in text_of(pilot.app))
+        before = text_of(pilot.app).splitlines()[5:30]
+        await pilot.press("up", "up")
+        assert text_of(pilot.app).splitlines()[5:30] == before
+
+
+async def test_search_goes_to_matches_up_and_down(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    write_log(path, 20_000)
+    raw = path.read_bytes().replace(b"line 000100 of", b"line \x1b[31mNEEDLE\x1b[0m of")
+    path.write_bytes(raw.replace(b"line 015000 of", b"line needle of"))
+    async with opened(with_log(path), size=(100, 30)) as pilot:
+        app = pilot.app
+        await until(pilot, lambda: "line 019999" in text_of(app))
+        await pilot.press("/", *"needle", "enter")
+        await until(pilot, lambda: "line 014999" in text_of(app))
+        assert '"needle" 1 in sight' in text_of(app)
+        await pilot.press("N")
+        await until(pilot, lambda: "line 000101" in text_of(app))
+        await pilot.press("N")
+        await until(pilot, lambda: "no match above" in text_of(app))
+        await pilot.press("n")
+        await until(pilot, lambda: "line 015001" in text_of(app))
+        await pilot.press("n")
+        await until(pilot, lambda: "no match below" in text_of(app))
+
+
+async def test_enter_jumps_to_the_evidence(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "run.log", 3000)
+    quoted = made.alert("C-01", evidence=(("line 000777 of the log", f"{path}:778"),))
+    report = with_log(path).model_copy(update={"alerts": (quoted,), "verdict": Verdict.CRITICAL})
+    async with opened(report) as pilot:
+        await pilot.press("5", "enter")
+        await until(pilot, lambda: "line 000777" in text_of(pilot.app))
+        assert "line 000776" in text_of(pilot.app)
+
+
+async def test_evidence_without_a_quoted_line_is_looked_for_by_its_step() -> None:
+    numeric = made.alert("C-09", evidence=(("loss nan at step 1,300; 3 rows", "logged rows"),))
+    assert evidence_term(made.report(alerts=(numeric,))) == "step 1300"
+    assert evidence_term(made.report()) is None
+    async with opened(made.report("run-a")) as pilot:
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "no alert here points into the log" in text_of(pilot.app)
+
+
+async def test_a_log_that_is_gone_says_so_and_keeps_the_last_lines() -> None:
+    async with opened(made.report("run-a")) as pilot:
+        await until(pilot, lambda: "no such file or directory" in text_of(pilot.app))
+        assert "step 8004 loss=2.314" in text_of(pilot.app)
+
+
+async def test_chart_keys_change_axis_and_range() -> None:
+    async with opened(made.report("run-a"), size=(80, 24)) as pilot:
+        await pilot.press("2")
+        assert "linear axis" in text_of(pilot.app) and "the whole run" in text_of(pilot.app)
+        await pilot.press("l", "z")
+        assert "log axis" in text_of(pilot.app) and "the last quarter" in text_of(pilot.app)
+
+
+async def test_the_logbook_is_read_and_nothing_in_it_is_markup(tmp_path: Path) -> None:
+    book = tmp_path / "book.md"
+    book.write_text("# Run\n\n## Event Log\n\n### 2026-03-11 08:55 UTC - drop [/]\n- [bold]x\n")
+    report = made.report("run-a")
+    records = report.spec.records.model_copy(update={"logbook": str(book)})
+    spec = report.spec.model_copy(update={"records": records})
+    async with opened(report.model_copy(update={"spec": spec})) as pilot:
+        await pilot.press("6")
+        await until(pilot, lambda: "drop [/]" in text_of(pilot.app))
+        assert "- [bold]x" in text_of(pilot.app)
+
+
+async def test_brackets_go_round_the_fleet() -> None:
+    async with opened(made.report("run-a"), made.report("run-b")) as pilot:
+        await pilot.press("2", "]")
+        await pilot.pause()
+        assert pilot.app.screen.selected == "run-b"
+        assert "╭ loss" in text_of(pilot.app)
+        await pilot.press("[")
+        await pilot.pause()
+        assert pilot.app.screen.selected == "run-a"
+
+
+async def test_a_run_that_leaves_the_run_file_is_told() -> None:
+    engine = StandIn(made.report("run-a"), made.report("run-b"))
+    app = cockpit(engine=engine, run="run-a")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        engine.runs = engine.runs[1:]
+        app._take_all()
+        assert "run-a is no longer in the run file" in text_of(app)
+        await pilot.press("c", "y", "]", "escape")
+        assert "run-b" in text_of(app)

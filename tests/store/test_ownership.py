@@ -1,0 +1,127 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cockpit.sources.process import process_facts
+from cockpit.store.endings import Endings
+from cockpit.store.ownership import Owner, Ownership
+from cockpit.store.store import Store
+
+ADA = Owner(name="ada", host="here", pid=10, started_at=1.0)
+BOB = Owner(name="bob", host="there", pid=20, started_at=2.0)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store.sqlite")
+
+
+def seen_from(store: Store, host: str, *living: int) -> Ownership:
+    return Ownership(store, host, lambda pid, started: pid in living)
+
+
+def test_a_second_one_is_told_who_owns_the_run(store: Store) -> None:
+    own = seen_from(store, "here", 10, 11)
+    assert own.claim("r", ADA, 100.0, 60.0) is None
+    second = ADA.model_copy(update={"pid": 11})
+    in_the_way = own.claim("r", second, 101.0, 60.0)
+    assert in_the_way is not None
+    assert in_the_way.owner == ADA
+    assert "ada" in in_the_way.owner.label and "pid 10" in in_the_way.owner.label
+
+
+def test_a_dead_process_on_this_host_owns_nothing(store: Store) -> None:
+    seen_from(store, "here", 10).claim("r", ADA, 100.0, 60.0)
+    later = seen_from(store, "here", 11)
+    assert later.owner("r", 101.0) is None
+    assert later.claim("r", ADA.model_copy(update={"pid": 11}), 101.0, 60.0) is None
+
+
+def test_an_owner_elsewhere_is_gone_after_three_silent_cadences(store: Store) -> None:
+    seen_from(store, "there", 20).claim("r", BOB, 100.0, 60.0)
+    here = seen_from(store, "here")
+    assert here.claim("r", ADA, 100.0 + 180.0, 60.0) is not None
+    assert here.claim("r", ADA, 100.0 + 181.0, 60.0) is None
+
+
+def test_a_sign_of_life_keeps_a_run(store: Store) -> None:
+    there = seen_from(store, "there", 20)
+    there.claim("r", BOB, 100.0, 60.0)
+    assert there.refresh("r", BOB, 250.0, 60.0) is None
+    assert seen_from(store, "here").claim("r", ADA, 290.0, 60.0) is not None
+
+
+def test_a_takeover_is_told_to_the_former_owner(store: Store) -> None:
+    own = seen_from(store, "here", 10)
+    own.claim("r", ADA, 100.0, 60.0)
+    assert own.claim("r", BOB, 101.0, 60.0, takeover=True) is None
+    taken = own.refresh("r", ADA, 102.0, 60.0)
+    assert taken is not None and taken.owner == BOB
+    own.release("r", ADA)
+    assert own.owner("r", 103.0) is not None
+
+
+def test_a_run_that_was_taken_and_given_up_again_is_taken_back(store: Store) -> None:
+    own = seen_from(store, "here", 10)
+    own.claim("r", ADA, 100.0, 60.0)
+    own.claim("r", BOB, 101.0, 60.0, takeover=True)
+    own.release("r", BOB)
+    assert own.refresh("r", ADA, 102.0, 60.0) is None
+    owned = own.owner("r", 103.0)
+    assert owned is not None and owned.owner == ADA
+
+
+def test_a_released_run_is_free(store: Store) -> None:
+    own = seen_from(store, "here", 10, 11)
+    own.claim("r", ADA, 100.0, 60.0)
+    own.release("r", ADA)
+    assert own.claim("r", ADA.model_copy(update={"pid": 11}), 101.0, 60.0) is None
+
+
+CLAIMER = """
+import os, sys, time
+from pathlib import Path
+from cockpit.store.ownership import Owner, Ownership
+from cockpit.store.store import Store
+own = Ownership(Store(Path(sys.argv[1])), "here", lambda pid, started: True)
+sys.stdin.readline()
+me = Owner(name="racer", host="here", pid=os.getpid())
+print("mine" if own.claim("r", me, 100.0, 60.0) is None else "busy", flush=True)
+"""
+
+
+def test_of_many_processes_that_race_exactly_one_owns_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    Store(path).close()
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", CLAIMER, str(path)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        for _ in range(5)
+    ]  # fmt: skip
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    said = [racer.communicate(timeout=60)[0].strip() for racer in racers]
+    assert sorted(said) == ["busy"] * 4 + ["mine"]
+
+
+def test_this_very_process_is_recognised(store: Store) -> None:
+    pid = os.getpid()
+    me = Owner(name="me", host="here", pid=pid, started_at=process_facts(pid).started_at)
+    own = Ownership(store, "here", lambda p, s: process_facts(p).started_at == s)
+    own.claim("r", me, 1.0, 60.0)
+    assert own.owner("r", 1e9) is not None
+
+
+def test_an_end_is_acknowledged_once_per_job(store: Store) -> None:
+    endings = Endings(store)
+    endings.acknowledge("r", "job-1", "ada", 5.0)
+    endings.acknowledge("r", "job-1", "bob", 6.0)
+    endings.acknowledge("r", None, "ada", 7.0)
+    assert endings.acknowledged("r") == {"job-1", ""}

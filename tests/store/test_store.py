@@ -1,0 +1,188 @@
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cockpit.store.memory import Launch, Memory
+from cockpit.store.schema import MIGRATIONS
+from cockpit.store.store import Store, StoreError, run_key
+
+
+def test_a_new_store_is_private_versioned_and_in_wal_mode(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "store.sqlite"
+    store = Store(path)
+    assert path.stat().st_mode & 0o077 == 0
+    with store.reading() as connection:
+        assert connection.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS)
+        assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+        assert connection.execute("PRAGMA synchronous").fetchone()[0] == 1
+    store.close()
+
+
+def test_what_one_process_writes_another_reads(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    first, second = Store(path), Store(path)
+    before = second.version()
+    Memory(first).add_launch("a#b", Launch(at=5.0, job_id="j1"))
+    assert second.version() != before
+    assert Memory(second).last_launch("a#b") == Launch(at=5.0, job_id="j1")
+
+
+def test_a_failed_transaction_leaves_nothing_behind(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store.sqlite")
+    with pytest.raises(RuntimeError), store.writing() as connection:
+        connection.execute("INSERT INTO launches VALUES ('r', 1, 'j', NULL)")
+        raise RuntimeError("killed in the middle")
+    assert Memory(store).last_launch("r") is None
+
+
+def test_nested_writing_is_one_transaction(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store.sqlite")
+    with pytest.raises(RuntimeError), store.writing():
+        Memory(store).add_launch("r", Launch(at=1.0, job_id="j"))
+        raise RuntimeError
+    assert Memory(store).last_launch("r") is None
+
+
+def test_a_corrupt_file_is_one_clear_line(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    path.write_bytes(b"this is no database, " * 400)
+    with pytest.raises(StoreError, match=r"corrupt.*move it away") as caught:
+        Store(path)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_torn_file_is_one_clear_line(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    store = Store(path)
+    for number in range(300):
+        Memory(store).add_launch("r" * 200, Launch(at=float(number), job_id="j" * 300))
+    store.close()
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(os.urandom(path.stat().st_size - 4096))
+    with pytest.raises(StoreError, match="corrupt"):
+        Memory(Store(path)).last_launch("r" * 200)
+
+
+def test_a_newer_file_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    Store(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 7}")
+    connection.close()
+    with pytest.raises(StoreError, match=r"newer cockpit.*update"):
+        Store(path)
+
+
+def test_another_program_s_database_is_not_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE bookmarks (url TEXT)")
+    connection.close()
+    with pytest.raises(StoreError, match="not the cockpit's store"):
+        Store(path)
+
+
+def test_a_folder_without_permission_is_one_clear_line(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    with pytest.raises(StoreError, match="goes on without history"):
+        Store(blocked / "store.sqlite")
+
+
+def test_a_full_disk_is_one_clear_line(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store.sqlite")
+    Memory(store).add_launch("r", Launch(at=-1.0, job_id="j"))
+    with store.reading() as connection:
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(StoreError, match="disk is full"):
+        for number in range(500):
+            Memory(store).add_launch("r", Launch(at=float(number), job_id="j" * 2000))
+    assert Memory(store).last_launch("r") is not None
+
+
+def test_reading_only_changes_nothing_in_the_folder(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    store = Store(path)
+    Memory(store).add_launch("r", Launch(at=1.0, job_id="j"))
+    store.close()
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    reader = Store(path, read_only=True)
+    assert Memory(reader).last_launch("r") is not None
+    with pytest.raises(StoreError, match="cannot be opened for writing"):
+        Memory(reader).add_launch("r", Launch(at=2.0, job_id="k"))
+    reader.close()
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+
+
+def test_reading_only_sees_what_a_live_writer_has_written(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    writer = Store(path)
+    Memory(writer).add_launch("r", Launch(at=1.0, job_id="j"))
+    reader = Store(path, read_only=True)
+    assert Memory(reader).last_launch("r") == Launch(at=1.0, job_id="j")
+
+
+def test_runs_of_one_run_file_are_forgotten_alone(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store.sqlite")
+    mine, other = tmp_path / "cockpit.toml", tmp_path / "cockpit.toml.old"
+    for file in (mine, other):
+        Memory(store).add_launch(run_key(str(file), "r"), Launch(at=1.0, job_id="j"))
+    store.forget(str(mine))
+    assert Memory(store).last_launch(run_key(str(mine), "r")) is None
+    assert Memory(store).last_launch(run_key(str(other), "r")) is not None
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from cockpit.store.memory import Launch, Memory
+from cockpit.store.store import Store
+store = Store(Path(sys.argv[1]))
+for number in range(40):
+    Memory(store).add_launch(sys.argv[2], Launch(at=float(number), job_id=f"job-{number}"))
+"""
+
+
+def test_several_processes_open_and_write_a_new_store_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    names = [f"run{number}" for number in range(4)]
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(path), name], stderr=subprocess.PIPE)
+        for name in names
+    ]
+    for writer in writers:
+        _, errors = writer.communicate(timeout=60)
+        assert writer.returncode == 0, errors.decode()
+    store = Store(path)
+    with store.reading() as connection:
+        assert connection.execute("SELECT count(*) FROM launches").fetchone()[0] == 160
+
+
+def test_a_store_that_is_removed_under_us_is_begun_anew(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    store = Store(path)
+    Memory(store).add_launch("r", Launch(at=1.0, job_id="old"))
+    for each in tmp_path.iterdir():
+        each.unlink()
+    Memory(store).add_launch("r", Launch(at=2.0, job_id="new"))
+    assert Memory(Store(path)).last_launch("r") == Launch(at=2.0, job_id="new")
+
+
+def test_a_store_that_is_replaced_by_rubbish_works_again_when_that_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    store = Store(path)
+    for each in tmp_path.iterdir():
+        each.unlink()
+    path.write_bytes(b"rubbish" * 999)
+    with pytest.raises(StoreError, match="corrupt"):
+        Memory(store).add_launch("r", Launch(at=1.0, job_id="j"))
+    path.unlink()
+    Memory(store).add_launch("r", Launch(at=1.0, job_id="j"))
+    assert Memory(store).last_launch("r") == Launch(at=1.0, job_id="j")

@@ -1,0 +1,124 @@
+"""The wheel, installed elsewhere, shows the whole demo: all seven situations, nothing left over."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cockpit.demo.layout import Layout
+from cockpit.demo.situations import SITUATIONS
+from cockpit.launch.stopping import stop
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ("cockpit/demo/corpus.txt", "cockpit/py.typed", "themes/cockpit-dark.toml")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]
+
+
+def call(*argv: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(part) for part in argv], cwd=cwd, capture_output=True, text=True, timeout=200
+    )
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    done = call(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the ``bin`` of a new environment that borrows only our dependencies."""
+    home = tmp_path_factory.mktemp("elsewhere")
+    call(sys.executable, "-m", "venv", "--without-pip", home / "env", cwd=home)
+    place = home / "env" / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
+    (place / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    pip = (sys.executable, "-m", "pip", "--python", home / "env/bin/python", "install")
+    done = call(*pip, "--no-deps", "--no-index", "--ignore-installed", "-q", wheel, cwd=home)
+    assert done.returncode == 0, done.stderr
+    return home / "env" / "bin"
+
+
+def test_the_wheel_holds_the_data_and_no_tests(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert set(DATA) <= set(names)
+    tops = {name.partition("/")[0] for name in names if ".dist-info" not in name}
+    assert tops == {"cockpit", "widgets", "screens", "themes"}
+
+
+def test_the_installed_program_is_the_wheels(installed: Path, tmp_path: Path) -> None:
+    code = "import cockpit, widgets, screens, themes; print(cockpit.__file__)"
+    done = call(installed / "python", "-c", code, cwd=tmp_path)
+    assert str(installed.parent) in done.stdout, done.stderr
+
+
+def test_the_demo_shows_every_situation(installed: Path, tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "demo")
+    arguments = ("demo", "--headless", "--json", "--dir", layout.folder)
+    try:
+        done = call(installed / "cockpit", *arguments, cwd=tmp_path)
+        left = layout.living()
+    finally:
+        stop(layout.living, patience=0.0)
+    assert (done.returncode, done.stderr, left) == (1, "", [])
+    _judge({run["name"]: run for run in json.loads(done.stdout)["runs"]})
+    again = call(
+        installed / "cockpit", "check", "--json", "--config", layout.run_file, cwd=tmp_path
+    )
+    assert again.returncode == 1
+    assert len(json.loads(again.stdout)["runs"]) == 7
+    _nothing_of_the_source_tree_is_used(layout, installed)
+
+
+def _judge(runs: dict[str, Any]) -> None:
+    alerts = {name: {alert["id"] for alert in run["alerts"]} for name, run in runs.items()}
+    verdicts = {name: run["verdict"] for name, run in runs.items()}
+    assert runs.keys() == {each.name for each in SITUATIONS}
+    assert {"C-01", "C-07"} <= alerts["demo-torn"]
+    assert "C-01" in alerts["demo-error"]
+    assert "C-05" in alerts["demo-slow"]
+    assert "C-09" in alerts["demo-nan"]
+    assert alerts["demo-monitor"] == {"C-03"}
+    assert alerts["demo-healthy"] == alerts["demo-finished"] == set()
+    assert verdicts["demo-healthy"] == verdicts["demo-monitor"] == "healthy"
+    assert verdicts["demo-finished"] == "finished"
+    _look_into(runs)
+
+
+def _look_into(runs: dict[str, Any]) -> None:
+    def value(name: str, facet: str) -> Any:
+        return runs[name]["facets"][facet]["value"]
+
+    assert value("demo-torn", "job")["exit_code"] == 137
+    assert value("demo-error", "job")["exit_code"] == 1
+    triage = value("demo-error", "log")["triage"]
+    assert (triage["class"], triage["action"]) == ("small_code_bug", "fix_then_relaunch")
+    assert triage["code_location"]["file"].endswith("evaluation.py")
+    assert value("demo-finished", "job")["phase"] == "succeeded"
+    torn = value("demo-torn", "checkpoints")
+    states = [item["state"] for item in torn["items"]]
+    assert states[-1] == "incomplete" and "complete" in states
+    assert torn["relaunch_from"]["step"] < torn["items"][-1]["name_step"]
+    assert (
+        value("demo-slow", "tracker")["throughput"]
+        < 0.75 * value("demo-slow", "tracker")["baseline"]
+    )
+    assert value("demo-healthy", "records")["pushed"] is True
+    assert value("demo-healthy", "code")["dirty"] == []
+
+
+def _nothing_of_the_source_tree_is_used(layout: Layout, installed: Path) -> None:
+    python = os.fspath(installed / "python")
+    assert python in layout.run_file.read_text()
+    assert str(ROOT) not in layout.run_file.read_text()

@@ -1,0 +1,168 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cockpit import __version__
+from cockpit.cli import FAULT, VERBS, main
+from cockpit.config import state_dir
+from tests.verbs.tiny_run import command, environment
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--version"])
+    assert left.value.code == 0
+    assert capsys.readouterr().out == f"cockpit {__version__}\n"
+
+
+@pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
+def test_every_verb_has_help_with_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([verb, "--help"])
+    assert left.value.code == 0
+    assert f"example: cockpit {verb}" in capsys.readouterr().out
+
+
+def test_the_overview_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    said = capsys.readouterr().out
+    assert all(verb.name in said for verb in VERBS)
+
+
+@pytest.mark.parametrize("words", [["chekc"], ["check", "--nonsense"], ["check", "--now", "soon"]])
+def test_a_wrong_call_ends_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert left.value.code == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_no_run_file_and_no_terminal_ends_with_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words in ([], ["open"], ["check"], ["watch"]):
+        assert main(words) == 2
+    assert "cockpit demo" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no [[run]]"),
+        ("[[run]]\nname = \n", "cockpit.toml:2"),
+        ('[[run]]\nname = "r"\ncadense = "5s"\n', "cadence"),
+        ('[[run]]\nname = "r"\nfinal_step = "many"\n', "cockpit.toml:3"),
+    ],
+)
+def test_a_bad_run_file_is_one_line_each_and_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    path = tmp_path / "cockpit.toml"
+    path.write_text(text)
+    for verb in ("check", "watch", "open"):
+        assert main([verb, "--config", str(path)]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert said in captured.err
+        assert "Traceback" not in captured.err
+        assert len(captured.err.strip().splitlines()) == 1
+
+
+def test_a_run_that_is_not_in_the_file_ends_with_2_and_names_those_that_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cockpit.toml"
+    path.write_text('[[run]]\nname = "hero"\n')
+    for verb in ("check", "watch", "open"):
+        assert main([verb, "heroo", "--config", str(path)]) == 2
+        assert "it has: hero" in capsys.readouterr().err
+
+
+def test_a_fault_of_ours_is_one_line_and_a_private_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cockpit.toml"
+    path.write_text('[[run]]\nname = "r"\n')
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567")
+
+    monkeypatch.setattr("cockpit.verbs.check.Engine", broken)
+    assert main(["check", "--config", str(path)]) == FAULT
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    (details,) = (state_dir() / "crashes").iterdir()
+    assert str(details) in line
+    assert details.stat().st_mode & 0o077 == 0
+    assert "RuntimeError" in details.read_text()
+    assert "0123456789abcdef" not in line + details.read_text()
+
+
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "cockpit.toml"
+    path.write_text('[[run]]\nname = "r"\n')
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        command("check", "--json", "--config", str(path)),
+        stdout=write, stderr=subprocess.PIPE, env=environment(), timeout=60, check=False,
+    )  # fmt: skip
+    os.close(write)
+    assert done.stderr == b""
+
+
+def test_looking_up_a_verb_imports_no_other(tmp_path: Path) -> None:
+    code = (
+        "import sys; from cockpit.cli import main\n"
+        "try: main(['check', '--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'textual', 'wandb', 'httpx', 'git', 'plotext', 'cockpit.verbs.watch'}\n"
+        "print(sorted(heavy & sys.modules.keys()), file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert done.stderr.strip() == "[]"
+
+
+def _said(words: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[bytes]:
+    (folder / "cockpit.toml").write_text('[[run]]\nname = "r"\n')
+    return subprocess.run(
+        ["sh", "-c", f'"$@" {words[-1]}', "sh", *command(*words[:-1])],
+        cwd=folder, env={**environment(), **variables}, capture_output=True, check=False,
+    )  # fmt: skip
+
+
+def test_a_closed_standard_output_is_no_fault(tmp_path: Path) -> None:
+    done = _said(["check", ">&-"], tmp_path)
+    assert (done.returncode, done.stderr) == (3, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_below_standard_output_is_one_line(tmp_path: Path) -> None:
+    done = _said(["check", "> /dev/full"], tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        b"cockpit: standard output cannot be written: No space left on device"
+    ]
+
+
+def test_a_terminal_without_unicode_gets_escapes_and_valid_json(tmp_path: Path) -> None:
+    done = _said(["doctor", ""], tmp_path, PYTHONIOENCODING="ascii")
+    assert done.returncode in (0, 1) and done.stdout.isascii()
+    (tmp_path / "\U0001f916" / "step-5").mkdir(parents=True)
+    (tmp_path / "\U0001f916" / "step-5" / "metadata.json").write_text('{"step": 5}')
+    listed = ["checkpoints", "\U0001f916", "--json", ""]
+    done = _said(listed, tmp_path, PYTHONIOENCODING="ascii")
+    assert json.loads(done.stdout)["items"][0]["path"].endswith("\U0001f916/step-5")
+
+
+def test_a_digit_that_is_no_number_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["watch", "--until", "step=\u00b2"])
+    assert "expected step=20000" in capsys.readouterr().err

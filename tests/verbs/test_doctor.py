@@ -1,0 +1,40 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from cockpit.cli import main
+from tests.verbs.tiny_run import TinyRun
+
+
+def test_every_finding_that_is_not_well_has_a_remedy(
+    tiny: TinyRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", "--json", "--config", str(tiny.config)]) == 0
+    document = json.loads(capsys.readouterr().out)
+    findings = document["findings"]
+    assert document["schema"] == 1
+    assert {"python", "git", "store", "TERM", "run file"} <= {each["name"] for each in findings}
+    assert all(each["remedy"] for each in findings if each["level"] != "ok")
+    facets = {each["name"]: each["level"] for each in findings if each["run"] == "tiny"}
+    assert facets["job"] == "ok"
+    assert facets["tracker"] == "note"
+
+
+def test_a_missing_file_is_a_problem_with_a_remedy(
+    tiny: TinyRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tiny.folder / "run.log").unlink()
+    tiny.stop()
+    assert main(["doctor", "--config", str(tiny.config)]) == 1
+    assert "compare the path or id" in capsys.readouterr().out
+
+
+def test_a_broken_run_file_is_a_finding_and_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cockpit.toml"
+    path.write_text("[[run]\n")
+    assert main(["doctor", "--json", "--config", str(path)]) == 2
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert [each["level"] for each in findings if each["name"] == "run file"] == ["problem"]

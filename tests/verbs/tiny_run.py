@@ -1,0 +1,90 @@
+"""A real tiny training run: a process, its files, a run file, git, a logbook."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+TRAINER = """
+import os, sys, time
+step = 0
+def line():
+    with open("run.log", "a") as log:
+        log.write(f"step {step}/1000 loss={2.0 + step % 7 / 10:.3f}\\n")
+while True:
+    step += 1
+    line()
+    if os.path.exists("please-die"):
+        raise ValueError("asked to die")
+    time.sleep(0.1)
+"""
+
+RUN_FILE = """
+[cockpit]
+cadence = "2s"
+operator = "ada"
+
+[[run]]
+name = "tiny"
+final_step = 1000
+job = { kind = "local", log = "run.log", pid_file = "run.pid", exit_file = "run.exit" }
+checkpoints = { path = "checkpoints", layout = "levanter" }
+monitor = { state = "scratch/*_monitoring_state.json" }
+"""
+
+
+class TinyRun:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.config = folder / "cockpit.toml"
+        self.config.write_text(RUN_FILE)
+        (folder / "trainer.py").write_text(TRAINER)
+        (folder / "scratch").mkdir()
+        self.save(10)
+        self.monitored()
+        self._process = subprocess.Popen(
+            [sys.executable, "trainer.py"], cwd=folder, stderr=subprocess.DEVNULL
+        )
+        (folder / "run.pid").write_text(f"{self._process.pid}\n")
+        self.wait_for(folder / "run.log")
+
+    def save(self, step: int) -> None:
+        checkpoint = self.folder / "checkpoints" / f"step-{step}"
+        checkpoint.mkdir(parents=True)
+        (checkpoint / "metadata.json").write_text(json.dumps({"step": step}))
+
+    def monitored(self) -> None:
+        state = {"ts": int(time.time() * 1000), "job_id": "tiny", "restart_count": 0}
+        path = self.folder / "scratch" / "20260101-0000_monitoring_state.json"
+        path.write_text(json.dumps(state))
+
+    def die(self) -> None:
+        """End with a Python error, as a wrapper would record it."""
+        (self.folder / "please-die").touch()
+        (self.folder / "run.exit").write_text(f"{self._process.wait(20)}\n")
+
+    def stop(self) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGKILL)
+        self._process.wait(20)
+
+    @staticmethod
+    def wait_for(path: Path) -> None:
+        end = time.monotonic() + 20
+        while not (path.exists() and path.stat().st_size):
+            assert time.monotonic() < end, f"{path} never came"
+            time.sleep(0.01)
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "cockpit", *words]
+
+
+def environment() -> dict[str, str]:
+    root = str(Path(__file__).resolve().parents[2])
+    return {**os.environ, "PYTHONPATH": root}

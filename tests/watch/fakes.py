@@ -1,0 +1,154 @@
+"""Small sources that answer what a test tells them to, and a clock that runs fast."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from cockpit.model.facet import Facet, known, not_configured
+from cockpit.model.observed import (
+    Checkpoint,
+    CheckpointState,
+    CheckpointsValue,
+    JobValue,
+    LogValue,
+    Phase,
+    Row,
+    TrackerValue,
+)
+from cockpit.model.report import FACETS
+from cockpit.model.run import CockpitFile, JobSpec, RunSpec, WandbSpec
+from cockpit.watch.sources_bundle import Sources
+
+START = 1_800_000_000.0
+PATIENCE = 20.0
+
+
+class FastClock:
+    """Time that passes ``speed`` times as fast as it does."""
+
+    def __init__(self, speed: float = 20.0) -> None:
+        self.speed = speed
+        self._begin = time.monotonic()
+
+    def monotonic(self) -> float:
+        return (time.monotonic() - self._begin) * self.speed
+
+    def now(self) -> float:
+        return START + self.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / self.speed)
+
+
+class Chunk(NamedTuple):
+    rows: tuple[Row, ...] = ()
+    caught_up: bool = True
+    restarted: bool = False
+    share: float = 1.0
+
+
+class Fake:
+    """One source: ``answers`` by run name; ``hang`` never answers; counts what it is asked."""
+
+    def __init__(self, clock: FastClock, value: Any = None) -> None:
+        self.clock = clock
+        self.value = value
+        self.answers: dict[str, Facet[Any]] = {}
+        self.hanging: set[str] = set()
+        self.asked: list[tuple[str, ...]] = []
+        self.given: list[Mapping[str, Any] | None] = []
+        self.raising: Exception | None = None
+
+    async def observe(
+        self, runs: Sequence[RunSpec], given: Mapping[str, Any] | None = None
+    ) -> dict[str, Facet[Any]]:
+        self.asked.append(tuple(run.name for run in runs))
+        self.given.append(given)
+        if self.raising is not None:
+            raise self.raising
+        if any(run.name in self.hanging for run in runs):
+            await asyncio.get_running_loop().create_future()
+        return {run.name: self._answer(run.name) for run in runs}
+
+    def _answer(self, name: str) -> Facet[Any]:
+        if name in self.answers:
+            return self.answers[name]
+        if self.value is None:
+            return not_configured("it")
+        return known(self.value, "fake", self.clock.now())
+
+
+class FakeTracker(Fake):
+    def __init__(self, clock: FastClock, value: Any = None) -> None:
+        super().__init__(clock, value)
+        self.rows: list[Row] = []
+        self.read = 0
+        self.chunk = 5000
+
+    async def more_rows(self, run: RunSpec) -> Chunk:
+        rows = tuple(self.rows[self.read : self.read + self.chunk])
+        self.read += len(rows)
+        share = self.read / len(self.rows) if self.rows else 1.0
+        return Chunk(rows, caught_up=self.read >= len(self.rows), share=share)
+
+    async def recent(self, run: RunSpec, rows: int = 3000) -> Chunk:
+        return Chunk(tuple(self.rows[-rows:]), share=min(1.0, rows / max(1, len(self.rows))))
+
+
+class World:
+    """A fleet whose every facet a test can set."""
+
+    def __init__(self, *names: str, speed: float = 20.0, cadence: float = 30.0) -> None:
+        self.clock = FastClock(speed)
+        now = self.clock.now()
+        self.fakes: dict[str, Any] = {name: Fake(self.clock) for name in FACETS}
+        self.tracker = FakeTracker(self.clock, tracker_value(now))
+        self.fakes["tracker"] = self.tracker
+        self.fakes["job"].value = running(now)
+        self.fakes["log"].value = LogValue(path="/x/log", size=9, mtime=now, last_line_at=now)
+        self.file = CockpitFile(
+            path="/x/cockpit.toml",
+            runs=tuple(run_spec(name, cadence) for name in names or ("r",)),
+        )
+        self.sources = Sources(**self.fakes)
+
+
+def run_spec(name: str, cadence: float = 30.0) -> RunSpec:
+    job = JobSpec(kind="local", pid_file=f"/nonexistent/{name}.pid")
+    return RunSpec(name=name, cadence=cadence, job=job, wandb=WandbSpec(id=name), final_step=1000)
+
+
+def running(now: float, **more: Any) -> JobValue:
+    return JobValue(id="pid:1", state="running", phase=Phase.RUNNING, started_at=now, **more)
+
+
+def failed(now: float) -> JobValue:
+    return JobValue(id="pid:1", state="exited", phase=Phase.FAILED, exit_code=1, ended_at=now)
+
+
+def tracker_value(now: float, **more: Any) -> TrackerValue:
+    return TrackerValue(
+        **{"id": "w", "state": "running", "step": 5, "loss": 2.5, "last_step_at": now, **more}
+    )
+
+
+def checkpoints(*steps: int) -> CheckpointsValue:
+    items = tuple(
+        Checkpoint(
+            step=step, name_step=step, path=f"/x/step-{step}", root="/x",
+            state=CheckpointState.COMPLETE,
+        )
+        for step in steps
+    )  # fmt: skip
+    return CheckpointsValue(latest_complete=max(steps, default=None), items=items)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for what a test expects; fail after a patience no slow machine needs."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it never happened"
+        await asyncio.sleep(0.005)

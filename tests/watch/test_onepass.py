@@ -1,0 +1,112 @@
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.observed import Row
+from cockpit.model.report import Verdict
+from cockpit.model.run import RunSpec
+from cockpit.store.store import Store
+from cockpit.watch.engine import Engine
+from cockpit.watch.fleet import UnknownRunError
+from tests.watch.fakes import World, checkpoints, failed, tracker_value
+
+
+def engine_of(world: World, store: Store | None = None) -> Engine:
+    return Engine(world.file, store=store, clock=world.clock, sources=world.sources)
+
+
+@pytest.mark.parametrize("facet", ["tracker", "job", "log", "checkpoints", "code"])
+async def test_a_hanging_facet_is_unknown_within_the_deadline(facet: str) -> None:
+    world = World("a", "b")
+    world.fakes["checkpoints"].value = checkpoints(3)
+    world.fakes[facet].hanging = {"a"}
+    began = world.clock.monotonic()
+    report = await engine_of(world).check(deadline=20.0)
+    assert world.clock.monotonic() - began < 20.0
+    facets = {run.name: dict(run.facets.items()) for run in report.runs}
+    error = facets["a"][facet].error
+    assert error is not None and error.kind is ErrorKind.TIMEOUT
+    assert all(facets["a"][name].known for name in {"tracker", "job", "log"} - {facet})
+    assert all(facets["b"][name].known for name in ("tracker", "job", "log", "checkpoints"))
+
+
+async def test_a_fault_over_one_run_costs_no_other_its_facet() -> None:
+    world = World("a", "b")
+    plain = world.fakes["log"].observe
+
+    async def faulty(runs: Sequence[RunSpec], given: object = None) -> dict[str, Facet[Any]]:
+        if any(run.name == "a" for run in runs):
+            raise RuntimeError("boom")
+        found: dict[str, Facet[Any]] = await plain(runs)
+        return found
+
+    world.fakes["log"].observe = faulty
+    report = await engine_of(world).check()
+    assert [run.facets.log.known for run in report.runs] == [False, True]
+
+
+async def test_an_empty_store_is_judged_from_all_rows() -> None:
+    world = World()
+    now = world.clock.now()
+    rows = [Row(n, now - 400 + n, 2.0, 10.0) for n in range(200)]
+    rows[150] = Row(150, now - 250, float("nan"), 10.0)
+    world.tracker.rows, world.tracker.chunk = rows, 20
+    report = await engine_of(world).check()
+    assert [alert.id for alert in report.runs[0].alerts] == ["C-09"]
+    assert world.tracker.read == 200
+
+
+async def test_more_rows_than_there_is_time_for_are_judged_by_the_recent_ones() -> None:
+    world = World()
+    now = world.clock.now()
+    world.tracker.value = tracker_value(now, step=59_999)
+    world.tracker.rows = [Row(n, now - 60_000 + n, 2.0, 10.0) for n in range(60_000)]
+    plain = world.tracker.more_rows
+
+    async def slow(run: object) -> object:
+        await world.clock.sleep(3.0)
+        return await plain(run)
+
+    world.tracker.more_rows = slow
+    began = world.clock.monotonic()
+    report = await engine_of(world).check(deadline=20.0)
+    assert world.clock.monotonic() - began < 20.0
+    assert report.runs[0].verdict is Verdict.HEALTHY
+    assert 0 < world.tracker.read < 60_000
+
+
+async def test_checking_again_reads_only_what_is_new() -> None:
+    world = World()
+    now = world.clock.now()
+    world.tracker.rows = [Row(n, now - 400 + n, 2.0) for n in range(100)]
+    engine = engine_of(world)
+    await engine.check()
+    world.fakes["job"].value = failed(now)
+    report = await engine.check()
+    assert [alert.id for alert in report.runs[0].alerts] == ["C-01"]
+    assert world.tracker.read == 100
+
+
+async def test_check_keeps_to_the_runs_asked_for() -> None:
+    world = World("a", "b")
+    report = await engine_of(world).check(["b"])
+    assert [run.name for run in report.runs] == ["b"]
+    assert world.fakes["job"].asked == [("b",)]
+    with pytest.raises(UnknownRunError, match="it has: a, b"):
+        await engine_of(world).check(["c"])
+
+
+async def test_check_writes_nothing_into_the_store(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store.sqlite")
+    world = World()
+    world.fakes["job"].value = failed(world.clock.now())
+    report = await engine_of(world, store).check()
+    assert report.runs[0].alerts
+    await asyncio.sleep(0)
+    with store.reading() as connection:
+        for table in ("alerts", "phases", "reports", "observations"):
+            assert connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] == 0

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cockpit.model.report import RunReport, Verdict
+from cockpit.model.words import to_ascii
+from tests.widgets import reports as made
+from tests.widgets.anything import any_report
+from widgets.paint_panel import paint_panel
+
+NOW = made.NOW
+
+
+def text_of(report: RunReport, width: int = 64, height: int = 12) -> list[str]:
+    return [line.plain for line in paint_panel(report, NOW, width, height)]
+
+
+FAILED = """\
+╭ ■ run-failed ───────────────────── CRITICAL · FAILED 12m ago ╮
+│ step  ~8,004/20,000  40.0 %                                  │
+│ ■ C-01 ended, not success: exit 137              since 08:40 │
+│   killed by signal 9  exit file                              │
+│   Killed  /data/run.log:88214                                │
+│   → relaunch from step 8000                                  │
+│ ▲ C-07 checkpoint 8004 is torn                   since 08:10 │
+│ loss  2.314                    ⠻⠦⣤⣀⡀                         │
+│ rate  830k tok/s −31 %            ⠉⠉⠛⠓⠒⠶⠶⠤⠤⠤⠤⣤⣤⣤⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀ │
+│ ckpt  8,000 ✓ 14m · 8,004 ✗ torn                             │
+│ ages  w&b 30s · monitor 2m/10m · log now                     │
+│ log   08:52:10 step 8004 loss=2.314                          │
+╰─────────────────────────────────────────────────────── local ╯"""
+
+
+def test_a_failed_run_reads_what_why_what_next() -> None:
+    assert text_of(made.failed(), 64, 13) == FAILED.splitlines()
+
+
+def test_a_healthy_run_shows_progress_pace_and_ages() -> None:
+    shown = "\n".join(text_of(made.report(), 64, 13))
+    assert "~8,004/20,000  40.0 %" in shown
+    assert "ETA 51m" in shown
+    assert "830k tok/s −31 %" in shown
+    assert "w&b 30s · monitor 2m/10m · log now" in shown
+    assert "HEALTHY · RUNNING 4/4" in shown
+    assert "step 8004 loss=2.314" in shown
+
+
+def test_a_dead_monitor_is_marked_apart_from_the_run() -> None:
+    shown = "\n".join(text_of(made.report(seen=made.facets(monitor=made.monitor(fresh=False)))))
+    assert "⧗ STALE 41m/10m" in shown
+    assert "HEALTHY" in shown
+
+
+def test_unknown_says_why_and_is_never_blank() -> None:
+    shown = "\n".join(text_of(made.lost(), 70, 12))
+    assert "? no answer in 20 s" in shown
+    assert "? permission denied" in shown
+    assert "JOB UNKNOWN" in shown
+
+
+def test_the_curve_lives_through_what_is_not_a_number() -> None:
+    shown = text_of(made.diverged(), 64, 14)
+    assert any(line.rstrip("│ ").endswith("×××") for line in shown)
+    assert any("loss  NaN" in line for line in shown)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e308, -1e308, 0.0, None])
+def test_any_figure_can_be_shown(value: float | None) -> None:
+    seen = made.facets(
+        tracker=made.tracker(loss=value, throughput=value, baseline=value, grad_norm=value)
+    )
+    assert len(text_of(made.report(eta=value, seen=seen))) == 12
+
+
+def test_nothing_foreign_is_parsed() -> None:
+    shown = "\n".join(text_of(made.hostile(), 120, 16))
+    assert "run-[/]-[bold" in shown
+    assert "[bold]x[/bold] [@click=app.quit]" in shown
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_every_verdict_has_its_word(verdict: Verdict) -> None:
+    assert verdict.value.upper() in text_of(made.report(verdict=verdict), 90)[0]
+
+
+@given(report=any_report(), width=st.integers(1, 130), height=st.integers(1, 30))
+def test_property_any_report_fits_its_panel(report: RunReport, width: int, height: int) -> None:
+    lines = paint_panel(report, NOW, width, height)
+    assert len(lines) <= height
+    assert all(line.cell_length <= width for line in lines)
+    if width >= 8 and height >= 3:
+        assert len(lines) == height
+        assert {line.cell_length for line in lines} == {width}
+
+
+@given(report=any_report())
+def test_property_ascii_twins_keep_the_layout(report: RunReport) -> None:
+    for line in paint_panel(report, NOW, 70, 12):
+        assert len(to_ascii(line.plain)) == len(line.plain)

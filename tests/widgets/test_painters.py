@@ -1,0 +1,145 @@
+"""What holds for every painter: any report, any size, no line too wide, nothing raised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.content import Content
+
+from cockpit.model.report import RunReport
+from tests.widgets import reports as made
+from tests.widgets.anything import any_report
+from widgets.fleet_header import Watch, paint_header
+from widgets.key_line import paint_keys
+from widgets.line import cut_start, fit, prose, row, whole, wrapped
+from widgets.paint_alerts import paint_open, paint_timeline
+from widgets.paint_chart import paint_chart
+from widgets.paint_checkpoints import paint_checkpoints
+from widgets.paint_facets import paint_facets
+from widgets.paint_list import columns, height_of, paint_row
+from widgets.paint_run import paint_head
+from widgets.series import loss_columns
+
+NOW = made.NOW
+Painter = Callable[[RunReport, int], list[Content]]
+
+
+def list_row(report: RunReport, width: int) -> list[Content]:
+    return paint_row(report, NOW, width, columns([report], NOW, width), selected=True, roomy=True)
+
+
+def header(report: RunReport, width: int) -> list[Content]:
+    watch = Watch("ada", read_only=True, filter="x", sort="name")
+    return [paint_header([report, report], watch, 1, width)]
+
+
+def chart(report: RunReport, width: int) -> list[Content]:
+    return paint_chart(loss_columns(report), width, 12, log=True, tail=0.25)
+
+
+PAINTERS: dict[str, Painter] = {
+    "list": list_row,
+    "header": header,
+    "chart": chart,
+    "alerts": lambda report, width: paint_open(report, NOW, width),
+    "timeline": lambda report, width: paint_timeline(report, NOW, width),
+    "checkpoints": lambda report, width: paint_checkpoints(report, NOW, width),
+    "facets": lambda report, width: paint_facets(report, NOW, width),
+    "head": lambda report, width: paint_head(report, NOW, width),
+}
+
+
+@pytest.mark.parametrize("name", PAINTERS)
+@given(report=any_report(), width=st.integers(1, 220))
+def test_property_no_line_is_too_wide(name: str, report: RunReport, width: int) -> None:
+    for line in PAINTERS[name](report, width):
+        assert line.cell_length <= width
+
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=40)
+
+
+@given(TEXTS, TEXTS, st.integers(0, 60))
+def test_property_pieces_keep_their_width(left: str, right: str, width: int) -> None:
+    assert fit(Content(left), width).cell_length == width
+    assert row(Content(left), Content(right), width).cell_length == width
+    assert prose(Content(left), width).cell_length <= width
+    assert Content(cut_start(left, width)).cell_length <= width
+    assert whole([Content(left), Content(right)], width).cell_length <= width
+    assert all(piece.cell_length <= width for piece in wrapped(Content(left), width, 3))
+    assert paint_keys([("q", left), ("x", right)], left, width).cell_length <= width
+
+
+def plain(lines: list[Content]) -> str:
+    return "\n".join(line.plain for line in lines)
+
+
+def test_a_list_row_holds_state_progress_loss_and_time() -> None:
+    reports = made.fleet()
+    shared = columns(reports, NOW, 80)
+    rows = [paint_row(each, NOW, 80, shared) for each in reports]
+    assert [len(each) for each in rows] == [height_of(each) for each in reports]
+    assert rows[0][0].plain.startswith("  ● run-well")
+    assert "RUNNING 4/4" in rows[0][0].plain
+    assert rows[0][0].plain.rstrip().endswith("ETA 51m")
+    starts = {line[0].plain.index("loss ") for line in rows}
+    assert len(starts) == 1
+    assert "C-01 ended, not success: exit 137 · → relaunch from step 8000" in rows[1][1].plain
+
+
+def test_words_are_cut_between_words_not_inside_a_figure() -> None:
+    line = Content("checkpoint 46012 saved in 12.25 seconds")
+    assert prose(line, 29).plain == "checkpoint 46012 saved in…"
+
+
+def test_the_table_marks_what_a_relaunch_takes() -> None:
+    lines = plain(paint_checkpoints(made.failed(), NOW, 80)).splitlines()
+    assert lines[0].split()[:3] == ["8,004", "✗", "torn"]
+    assert lines[1].startswith("▸ 8,000  ✓ complete")
+    assert "relaunch" in lines[1]
+    ends = {line.index(" GB") for line in lines}
+    assert len(ends) == 1
+
+
+def test_facets_say_age_source_and_error() -> None:
+    shown = plain(paint_facets(made.lost(), NOW, 90))
+    assert "job          ? UNKNOWN" in shown
+    assert "timeout: no answer in 20 s (since 08:51)" in shown
+    assert "not in the run file: checkpoints, monitor, host, code, records" in shown
+
+
+def test_a_last_known_value_is_marked_stale() -> None:
+    old = made.tracker()
+    stale = made.missing().model_copy(update={"value": old.value, "observed_at": NOW - 1000})
+    shown = plain(paint_facets(made.report(seen=made.facets(tracker=stale)), NOW, 90))
+    assert "⧗ STALE 16m" in shown
+    assert "timeout: no answer in 20 s" in shown
+
+
+def test_the_timeline_holds_what_closed_and_what_closed_unseen() -> None:
+    report = made.report(closed=(made.closed("C-05"), made.closed("C-06", seen=False)))
+    shown = plain(paint_timeline(report, NOW, 100))
+    assert "✓ C-05" in shown
+    assert "C-06 throughput 31% below its baseline closed before anyone looked" in shown
+
+
+def test_the_head_says_whether_the_tracked_run_is_the_recorded_one() -> None:
+    same = made.report(seen=made.facets(tracker=made.tracker(id="run-a")))
+    other = made.report(seen=made.facets(tracker=made.tracker(id="run-b")))
+    assert "W&B team/proj/run-a ✓ identity" in plain(paint_head(same, NOW, 200))
+    assert "✗ not run-a" in plain(paint_head(other, NOW, 200))
+
+
+def test_the_header_counts_and_says_who_watches() -> None:
+    reports = made.fleet()
+    wide = paint_header(reports, Watch("ada"), 5, 200).plain
+    assert "5 runs   ■ 2 critical   ▲ 1 attention   ? 1 unknown   ● 1 well" in wide
+    assert "watch: this cockpit · next 08:56" in wide
+    assert wide.rstrip().endswith("ada  READ-WRITE")
+    narrow = paint_header(reports, Watch("ada", read_only=True), 5, 80).plain
+    assert "■ 2 critical   ▲ 1 attention   ? 1   ● 1" in narrow
+    assert narrow.rstrip().endswith("ada  RO")
+    assert "STOPPED" in paint_header(reports, Watch(stopped="why"), 5, 200).plain

@@ -1,0 +1,1 @@
+"""Widgets: one per file; they are given model values and paint them."""

@@ -1,0 +1,164 @@
+"""What a painter wants to know of a report: states, marks, ages. Pure; no text is laid out here."""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from typing import Any, Final
+
+from cockpit.model.alert import Alert, Severity
+from cockpit.model.facet import Facet
+from cockpit.model.observed import Checkpoint, CheckpointState, JobValue, Phase
+from cockpit.model.report import RunReport, Verdict
+from cockpit.model.words import age, change, glyph
+
+STALE_AT_LEAST: Final = 180.0
+"""Seconds: nothing that was looked at since then is called stale."""
+MONITOR_RULE: Final = "C-03"
+
+VERDICT_STYLE: Final = {
+    Verdict.HEALTHY: "$well",
+    Verdict.ATTENTION: "$attention",
+    Verdict.CRITICAL: "$critical",
+    Verdict.UNKNOWN: "$unknown",
+    Verdict.FINISHED: "$accent",
+    Verdict.SEALED: "$dim",
+}
+SEVERITY_STYLE: Final = {
+    Severity.INFO: "$dim",
+    Severity.WARNING: "$attention",
+    Severity.ALERT: "$attention",
+    Severity.CRITICAL: "$critical",
+}
+
+
+class Look(Enum):
+    """How a facet may be shown."""
+
+    FRESH = "fresh"
+    STALE = "stale"
+    UNKNOWN = "unknown"
+    ABSENT = "absent"
+
+
+def look(facet: Facet[Any], report: RunReport, now: float) -> Look:
+    """Return whether a facet is fresh, stale (last known), unknown, or not in the run file."""
+    if not facet.configured:
+        return Look.ABSENT
+    if facet.value is None:
+        return Look.UNKNOWN
+    old = facet.age(now)
+    limit = max(STALE_AT_LEAST, 2 * report.spec.cadence)
+    stale = facet.error is not None or old is None or old > limit
+    return Look.STALE if stale else Look.FRESH
+
+
+def reason(facet: Facet[Any]) -> str:
+    """Return why a facet is unknown, in one short line."""
+    return "not asked yet" if facet.error is None else facet.error.message
+
+
+def verdict_mark(report: RunReport) -> tuple[str, str]:
+    """Return the verdict's glyph and style."""
+    return glyph(report.verdict.value), VERDICT_STYLE[report.verdict]
+
+
+def phase_words(report: RunReport, now: float) -> str:
+    """Return the job's phase and what belongs to it: ``RUNNING 4/4``, ``FAILED 12m ago``."""
+    job = report.facets.job
+    if not job.configured:
+        return "NO JOB"
+    if job.value is None or job.value.phase is Phase.UNKNOWN:
+        return "JOB UNKNOWN"
+    word = job.value.phase.value.upper()
+    extra = _phase_extra(job.value, now)
+    return f"{word} {extra}" if extra else word
+
+
+def brief_phase(report: RunReport, now: float) -> str:
+    """Return the phase in at most two words: ``FAILED 12m``."""
+    return " ".join(phase_words(report, now).split()[:2])
+
+
+def _phase_extra(job: JobValue, now: float) -> str:
+    if job.phase.terminal:
+        return _ago(job.ended_at, now)
+    if job.phase is Phase.WAITING and job.pending_since is not None:
+        return age(now - job.pending_since)
+    tasks = job.tasks
+    return f"{tasks.running}/{tasks.total}" if tasks is not None else ""
+
+
+def _ago(instant: float | None, now: float) -> str:
+    if instant is None:
+        return ""
+    old = age(now - instant)
+    return "just now" if old == "now" else f"{old} ago"
+
+
+def phase_style(report: RunReport, now: float) -> str:
+    """Return the style of the phase's word."""
+    job = report.facets.job
+    seen = look(job, report, now)
+    if job.value is None or seen is Look.STALE:
+        return "$dim"
+    if job.value.phase is Phase.FAILED:
+        return "bold $critical"
+    return "bold"
+
+
+def alert_mark(alert: Alert) -> tuple[str, str]:
+    """Return an alert's glyph and style."""
+    return glyph(alert.severity.value), SEVERITY_STYLE[alert.severity]
+
+
+def run_alerts(report: RunReport) -> list[Alert]:
+    """Return the alerts about the run itself: not those about its monitor."""
+    return [alert for alert in report.alerts if alert.id != MONITOR_RULE]
+
+
+def loss_alert(report: RunReport) -> Alert | None:
+    """Return the open alert that the loss curve explains."""
+    return next((each for each in report.alerts if each.id in ("C-09", "C-11")), None)
+
+
+def checkpoint_style(state: CheckpointState) -> str:
+    """Return the style of a checkpoint's state."""
+    if state is CheckpointState.COMPLETE:
+        return "$well"
+    if state is CheckpointState.INCOMPLETE:
+        return "$critical"
+    return "$dim" if state is CheckpointState.WRITING else "$attention"
+
+
+def newest_checkpoints(report: RunReport) -> list[Checkpoint]:
+    """Return the checkpoints worth a line: newest complete, then what is newer and not whole."""
+    found = report.facets.checkpoints.value
+    if found is None:
+        return []
+    items = [each for each in reversed(found.items) if step_of(each) is not None]
+    complete = [each for each in items if each.state is CheckpointState.COMPLETE]
+    others = [each for each in items if each.state is not CheckpointState.COMPLETE]
+    newest = step_of(complete[0]) if complete else None
+    newer = [e for e in others if newest is None or (step_of(e) or 0) >= newest]
+    return [*complete[:1], *newer[:2], *complete[1:3]]
+
+
+def step_of(item: Checkpoint) -> int | None:
+    """Return a checkpoint's step by its marker, else by its name."""
+    return item.step if item.step is not None else item.name_step
+
+
+def pace(report: RunReport) -> tuple[str, str]:
+    """Return throughput against its baseline, and its style: low is marked while C-05 is open."""
+    tracker = report.facets.tracker.value
+    if tracker is None:
+        return "?", "$dim"
+    low = next((each for each in report.alerts if each.id == "C-05"), None)
+    style = SEVERITY_STYLE[low.severity] if low is not None else "$dim"
+    return change(tracker.throughput, tracker.baseline), style
+
+
+def finite(value: float | None) -> bool:
+    """Return whether a metric is a number that can be drawn."""
+    return value is not None and math.isfinite(value)

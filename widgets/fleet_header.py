@@ -1,0 +1,122 @@
+"""The fleet's first line: how many are how, who watches and when next, who sits here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from textual.content import Content
+
+from cockpit.model.report import RunReport, Verdict
+from cockpit.model.words import clock_time, glyph
+from widgets import facts
+from widgets.line import ACCENT, DIM, Part, row, text, whole
+from widgets.painted import Painted
+
+WORDS = {
+    Verdict.CRITICAL: "critical",
+    Verdict.ATTENTION: "attention",
+    Verdict.UNKNOWN: "unknown",
+    Verdict.FINISHED: "finished",
+    Verdict.HEALTHY: "well",
+    Verdict.SEALED: "sealed",
+}
+_URGENT = (Verdict.CRITICAL, Verdict.ATTENTION)
+
+
+class Watch(NamedTuple):
+    """Who sits at this cockpit, and whether it is watching."""
+
+    operator: str = ""
+    read_only: bool = False
+    stopped: str = ""
+    filter: str = ""
+    sort: str = ""
+
+
+def paint_header(reports: Sequence[RunReport], watch: Watch, shown: int, width: int) -> Content:
+    """Return the header line."""
+    name = [(" cockpit   ", f"bold {ACCENT}")] if width >= 100 else [" "]
+    mode = ("READ-ONLY" if watch.read_only else "READ-WRITE") if width >= 100 else _short(watch)
+    right = text(
+        *_watching(reports, watch, wide=width >= 100),
+        "   ",
+        f"{watch.operator}  " if watch.operator else "",
+        (mode, "$attention" if watch.read_only else ""),
+        " ",
+    )
+    begin = text(*name)
+    room = width - right.cell_length - begin.cell_length - 2
+    view = text(*_view(watch, shown, len(reports), width))
+    left = text(begin, _fitting(reports, view, room))
+    return row(left, right, width, gap=2)
+
+
+def _short(watch: Watch) -> str:
+    return "RO" if watch.read_only else "RW"
+
+
+def _fitting(reports: Sequence[RunReport], view: Content, room: int) -> Content:
+    """Return counts and filter, in words where they fit."""
+    view_items = [view] if view.plain else []
+    items = [*_counts(reports, wide=True), *view_items]
+    if sum(each.cell_length + 3 for each in items) - 3 > room:
+        items = [*view_items, *_counts(reports, wide=False)]
+    return whole(items, room, "   ")
+
+
+def _counts(reports: Sequence[RunReport], wide: bool) -> list[Content]:
+    """Return how many runs are how; on a narrow screen only what needs a person has its word."""
+    found = Counter(each.verdict for each in reports)
+    runs = f"{len(reports)} run" + ("" if len(reports) == 1 else "s")
+    parts = [text((runs, "bold"))]
+    for verdict, word in WORDS.items():
+        if found[verdict]:
+            named = f" {word}" if wide or verdict in _URGENT else ""
+            mark = f"{glyph(verdict.value)} {found[verdict]}{named}"
+            parts.append(text((mark, facts.VERDICT_STYLE[verdict])))
+    return parts
+
+
+def _view(watch: Watch, shown: int, total: int, width: int) -> list[Part]:
+    parts: list[Part] = []
+    if watch.filter:
+        parts.append((f"/{watch.filter}", ACCENT))
+        parts.append((f" {shown} of {total}", DIM))
+    if watch.sort and width >= 100:
+        parts.append((f" by {watch.sort}", DIM))
+    return parts
+
+
+def _watching(reports: Sequence[RunReport], watch: Watch, wide: bool) -> list[Part]:
+    if watch.stopped:
+        return [(f"watch: STOPPED {watch.stopped}" if wide else "watch STOPPED", "bold $critical")]
+    owners = {each.watched_by for each in reports if each.watched_by is not None}
+    who = "this cockpit" if not owners else owners.pop() if len(owners) == 1 else "several"
+    coming = [each.next_check_at for each in reports if each.next_check_at is not None]
+    parts: list[Part] = [("watch: ", DIM), who, (" · ", DIM)] if wide else []
+    return [*parts, ("next ", DIM), clock_time(min(coming)) if coming else "soon"]
+
+
+class FleetHeader(Painted):
+    """One line at the top of the fleet."""
+
+    DEFAULT_CSS = """
+    FleetHeader { height: 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reports: Sequence[RunReport] = ()
+        self._state = Watch()
+        self._shown = 0
+
+    def show(self, reports: Sequence[RunReport], watch: Watch, shown: int) -> None:
+        """Show the whole fleet's counts; ``shown`` is how many pass the filter."""
+        self._reports, self._state, self._shown = reports, watch, shown
+        self.repaint()
+
+    def paint(self, width: int, height: int) -> list[Content]:
+        """Return the line."""
+        return [paint_header(self._reports, self._state, self._shown, width)]

@@ -1,0 +1,156 @@
+"""Painting one line: small pure pieces that every painter uses. Styles are theme variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from textual.content import Content
+
+from cockpit.model.safetext import SafeText
+
+Part = str | tuple[str, str] | Content
+
+EMPTY: Final = Content("")
+DIM: Final = "$dim"
+LINE: Final = "$line"
+ACCENT: Final = "$accent"
+STRONG: Final = "bold"
+
+_COLOURS: Final[Mapping[str, str]] = {
+    name: f"$log-{name}" for name in ("red", "green", "yellow", "blue", "magenta", "cyan")
+}
+
+
+def text(*parts: Part) -> Content:
+    """Return parts, each a string, a (string, style) or a Content, as one line."""
+    return Content.assemble(*(part for part in parts if part not in ("", ("", ""))))
+
+
+def fit(line: Content, width: int) -> Content:
+    """Return ``line`` in exactly ``width`` cells: padded, or cut with ``…``."""
+    return line.truncate(max(0, width), ellipsis=True, pad=True)
+
+
+def cut(line: Content, width: int) -> Content:
+    """Return ``line`` in at most ``width`` cells."""
+    return line.truncate(max(0, width), ellipsis=True)
+
+
+def prose(line: Content, width: int) -> Content:
+    """Return ``line`` in at most ``width`` cells, cut between words, no figure halved."""
+    if line.cell_length <= width:
+        return line
+    short = cut(line, width)
+    before = short.plain[:-1].rstrip()
+    if line.plain[len(short.plain) - 1 : len(short.plain)].isspace():
+        return text(short[: len(before)], ("…", DIM))
+    space = before.rfind(" ")
+    if space < len(before) * 2 // 3:
+        return short
+    return text(short[: len(before[:space].rstrip())], ("…", DIM))
+
+
+def cut_start(words: str, width: int) -> str:
+    """Return the end of ``words`` in at most ``width`` cells: of a path the end says most."""
+    line = Content(words)
+    if line.cell_length <= width:
+        return words
+    while words and Content(words).cell_length > width - 1:
+        words = words[1:]
+    return f"…{words}" if width > 0 else ""
+
+
+def row(left: Content, right: Content, width: int, gap: int = 1) -> Content:
+    """Return ``left`` and, at the right edge, ``right``; ``left`` is cut first."""
+    right = cut(right, width)
+    room = width - right.cell_length
+    if not right.plain:
+        return fit(left, width)
+    return fit(text(fit(left, max(0, room - gap)), " " * min(gap, room), right), width)
+
+
+def whole(items: Iterable[Content], width: int, separator: str = " · ", prose: int = 0) -> Content:
+    """Return as many items as fit whole, in order; the first is cut if even it does not fit.
+
+    With ``prose`` the first one that does not fit is cut if that many cells are left for it.
+    """
+    shown: list[Part] = []
+    used = 0
+    for item in items:
+        extra = len(separator) if shown else 0
+        if shown and used + extra + item.cell_length > width:
+            if prose and width - used - extra >= prose:
+                shown += [(separator, DIM), cut(item, width - used - extra)]
+            break
+        if shown:
+            shown.append((separator, DIM))
+        shown.append(item)
+        used += extra + item.cell_length
+    return cut(text(*shown), width)
+
+
+def within(lines: Iterable[Content], width: int) -> list[Content]:
+    """Return ``lines``, each in at most ``width`` cells."""
+    return [cut(line, width) for line in lines]
+
+
+def wrapped(line: Content, width: int, most: int) -> list[Content]:
+    """Return ``line`` over at most ``most`` lines, broken between words; the last may be cut."""
+    if width <= 0 or most <= 0 or not line.plain:
+        return []
+    broken = line.wrap(width)
+    if len(broken) <= most:
+        return [cut(piece.rstrip(), width) for piece in broken]
+    rest = Content(" ").join(broken[most - 1 :])
+    return [cut(piece.rstrip(), width) for piece in [*broken[: most - 1], rest]]
+
+
+def foreign(line: SafeText) -> Content:
+    """Return foreign text with its colours as theme variables; never parsed as markup."""
+    shown = Content(line.plain)
+    for start, end, style in line.spans:
+        shown = shown.stylize(themed(style), start, end)
+    return shown
+
+
+def themed(style: str) -> str:
+    """Return a span's style with named colours replaced by the theme's readable ones."""
+    return " ".join(_COLOURS.get(word, word) for word in style.split())
+
+
+def frame(
+    body: Iterable[Content],
+    width: int,
+    height: int,
+    title: Content = EMPTY,
+    note: Content = EMPTY,
+    foot: Content = EMPTY,
+    line: str = LINE,
+) -> list[Content]:
+    """Return ``body`` in a thin rounded frame of exactly ``width`` by ``height`` cells."""
+    if width < 8 or height < 3:
+        return [fit(piece, width) for piece in list(body)[:height]]
+    inner = width - 4
+    side = text(("│", line), " "), text(" ", ("│", line))
+    lines = [_edge("╭╮", title, note, width, line)]
+    for piece, _ in zip(_padded(body), range(height - 2), strict=False):
+        lines.append(text(side[0], fit(piece, inner), side[1]))
+    lines.append(_edge("╰╯", EMPTY, foot, width, line))
+    return lines
+
+
+def _padded(body: Iterable[Content]) -> Iterable[Content]:
+    yield from body
+    while True:
+        yield EMPTY
+
+
+def _edge(corners: str, left: Content, right: Content, width: int, line: str) -> Content:
+    """Return a frame's edge with texts set in: ``╭ left ──── right ╮``."""
+    right = cut(right, max(0, width - 6)) if right.plain else right
+    end = text(" ", right, " ") if right.plain else EMPTY
+    room = width - 2 - end.cell_length
+    begin = text(" ", cut(left, max(0, room - 3)), " ") if left.plain and room > 5 else EMPTY
+    rule = "─" * (room - begin.cell_length)
+    return text((corners[0], line), begin, (rule, line), end, (corners[1], line))

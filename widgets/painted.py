@@ -1,0 +1,92 @@
+"""The base of every widget here: it paints whole lines and rewrites only those that changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import ClassVar, Final
+
+from rich.segment import Segment
+from textual.content import Content
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What no line may hold: the model's text is safe already, this is the last door."""
+
+Filter = Callable[[Content], Content]
+
+
+class Painted(Widget):
+    """A widget that is a list of lines.
+
+    A subclass returns its lines from ``paint``; ``repaint`` compares them with what stands on
+    the screen and refreshes the differing ones, so that nothing is written for nothing. The
+    app's ``paint_filter`` (ASCII, masking for a shared screen) is applied to every line.
+    """
+
+    ALLOW_SELECT: ClassVar[bool] = False
+    DEFAULT_CSS = """
+    Painted { width: 1fr; height: 1fr; }
+    """
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id, classes=classes)
+        self._lines: list[Content] = []
+
+    def paint(self, width: int, height: int) -> list[Content]:
+        """Return the lines for this size."""
+        raise NotImplementedError
+
+    @property
+    def lines(self) -> tuple[Content, ...]:
+        """The lines as they were painted last."""
+        return tuple(self._lines)
+
+    def repaint(self) -> None:
+        """Paint again and refresh the lines that changed."""
+        width, height = self.size
+        if not width or not height:
+            return
+        former, self._lines = self._lines, self._filtered(width, height)
+        changed = [
+            Region(0, y, width, 1)
+            for y in range(max(len(former), len(self._lines)))
+            if not _same(former, self._lines, y)
+        ]
+        if changed:
+            self.refresh(*changed)
+
+    def on_resize(self) -> None:
+        """Paint for the new size."""
+        width, height = self.size
+        self._lines = self._filtered(width, height) if width and height else []
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Return one line, its styles resolved against the theme."""
+        base, width = self.visual_style, self.size.width
+        if y >= len(self._lines):
+            return Strip.blank(width, base.rich_style)
+        line = self._lines[y].truncate(width, pad=True)
+        parse = self.app.stylesheet.parse_style
+        pieces = line.render(base, end="", parse_style=parse)
+        return Strip([Segment(piece, style.rich_style) for piece, style in pieces], width)
+
+    def _filtered(self, width: int, height: int) -> list[Content]:
+        lines = [_harmless(line) for line in self.paint(width, height)[:height]]
+        keep: Filter | None = getattr(self.app, "paint_filter", None)
+        return lines if keep is None else [keep(line) for line in lines]
+
+
+def _harmless(line: Content) -> Content:
+    """Return ``line`` with every control character, one for one, made visible."""
+    plain = line.plain
+    if _CONTROL.search(plain) is None:
+        return line
+    return Content(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", plain), list(line.spans))
+
+
+def _same(old: list[Content], new: list[Content], y: int) -> bool:
+    return y < len(old) and y < len(new) and old[y].is_same(new[y])
