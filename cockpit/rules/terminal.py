@@ -93,10 +93,9 @@ def _word(history: History, job: JobValue) -> Evidence:
 def _lines(history: History, found: Triage | None) -> tuple[Evidence, ...]:
     if found is None:
         return ()
+    # The numbers count from the start of what was read, the log's tail: not the file's own.
     source = history.facets.log.source
-    return tuple(
-        Evidence(text=line.text, source=f"{source}:{line.line}") for line in found.evidence
-    )
+    return tuple(Evidence(text=line.text, source=source) for line in found.evidence)
 
 
 def _ordered(history: History) -> tuple[Evidence, ...]:

@@ -22,6 +22,10 @@ class StoreError(Exception):
     """The store cannot be used; the text is one line that says which file, why and what to do."""
 
 
+class EmptyStoreError(StoreError):
+    """Nothing is kept yet: another cockpit is making the file at this moment."""
+
+
 def run_key(config_path: str, name: str) -> str:
     """Return a run's identity in the store: its run file and its slug."""
     return f"{Path(config_path).resolve()}#{name}"
@@ -139,6 +143,8 @@ class Store:
                 f"{self.path} was written by a newer cockpit (version {found}, this one knows "
                 f"{len(MIGRATIONS)}); {NO_HISTORY}; update the cockpit"
             )
+        if self.read_only and not filled:
+            raise EmptyStoreError(f"{self.path} holds nothing yet; {NO_HISTORY}")
         if self.read_only and found < len(MIGRATIONS):
             raise StoreError(f"{self.path} is of an older version ({found}); open the cockpit once")
         return found

@@ -12,7 +12,7 @@ from cockpit.config import ConfigError, find, load, store_path
 from cockpit.model.base import plain_number
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
-from cockpit.store.store import Store, StoreError
+from cockpit.store.store import EmptyStoreError, Store, StoreError
 
 OK = 0
 ATTENTION = 1
@@ -77,6 +77,8 @@ def open_store(*, read_only: bool) -> Store | None:
         return None
     try:
         return Store(path, read_only=read_only)
+    except EmptyStoreError:
+        return None
     except StoreError as error:
         say(str(error))
         return None

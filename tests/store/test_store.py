@@ -8,7 +8,7 @@ import pytest
 
 from cockpit.store.memory import Launch, Memory
 from cockpit.store.schema import MIGRATIONS
-from cockpit.store.store import Store, StoreError, run_key
+from cockpit.store.store import EmptyStoreError, Store, StoreError, run_key
 
 
 def test_a_new_store_is_private_versioned_and_in_wal_mode(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from cockpit.store.memory import Launch, Memory
-from cockpit.store.store import Store
+from cockpit.store.store import EmptyStoreError, Store
 store = Store(Path(sys.argv[1]))
 for number in range(40):
     Memory(store).add_launch(sys.argv[2], Launch(at=float(number), job_id=f"job-{number}"))
@@ -186,3 +186,14 @@ def test_a_store_that_is_replaced_by_rubbish_works_again_when_that_is_gone(tmp_p
     path.unlink()
     Memory(store).add_launch("r", Launch(at=1.0, job_id="j"))
     assert Memory(store).last_launch("r") == Launch(at=1.0, job_id="j")
+
+
+def test_a_file_that_is_just_being_made_holds_nothing_yet(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    path.touch()
+    with pytest.raises(EmptyStoreError):
+        Store(path, read_only=True)
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+    with pytest.raises(EmptyStoreError):
+        Store(path, read_only=True)
