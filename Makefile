@@ -56,7 +56,7 @@ screenshots: $(VENV)/.runtime
 	@$(PY) docs/make_screenshots.py $(ARGS)
 
 fuzz: $(VENV)/.dev
-	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -n $(WORKERS) -k 'property or hypothesis or fuzz' $(ARGS)
+	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -n $(WORKERS) -m hypothesis $(ARGS)
 
 lock:
 	@uv pip compile pyproject.toml --upgrade --universal --generate-hashes --python-version 3.11 \

@@ -114,6 +114,22 @@ class StepClock:
         self.until = seen_at(log, history.now) if folded_log else max(looks, default=None)
 
 
+CLOCK_SKEW = 15.0
+"""Seconds by which the clock of a trainer and that of its job's files may differ."""
+
+
+def trained_after_end(history: History) -> float | None:
+    """Return when training last stepped if that was after the recorded job's end.
+
+    Then something trains on this run's outputs that is not the job that was recorded: to
+    relaunch would make a second copy (SPEC J "which jobs belong to a run", C-25).
+    """
+    last = StepClock(history).last
+    job = job_of(history)
+    ended = job.ended_at if job is not None and job.phase.terminal else None
+    return last if ended is not None and last is not None and last > ended + CLOCK_SKEW else None
+
+
 def newest_at(rows: tuple[Row, ...]) -> float | None:
     """Return the time of the newest row that has a time."""
     return next((row.at for row in reversed(rows) if row.at is not None), None)

@@ -11,7 +11,13 @@ from cockpit.model.run import RunSpec
 from cockpit.rules import say
 from cockpit.rules.checkpoints import newest_complete
 from cockpit.rules.nonfinite import findings
-from cockpit.rules.present import job_of, job_source, phase_since, seen_after_end
+from cockpit.rules.present import (
+    job_of,
+    job_source,
+    phase_since,
+    seen_after_end,
+    trained_after_end,
+)
 from cockpit.rules.triage import STATE_CLASS, triage
 
 _NOT_SUCCESS = (Phase.FAILED, Phase.CANCELLED)
@@ -29,7 +35,12 @@ def ended_not_success(run: RunSpec, history: History) -> Iterator[Alert]:
         severity=_severity(history, job, found),
         title=_title(history, job, found),
         since=phase_since(history),
-        evidence=(_word(history, job), *_lines(history, found), *_ordered(history)),
+        evidence=(
+            _word(history, job),
+            *_moving(history),
+            *_lines(history, found),
+            *_ordered(history),
+        ),
         confidence=found.confidence if found is not None else "sure",
         next_action=_next(run, history, job, found),
     )
@@ -70,6 +81,8 @@ def _title(history: History, job: JobValue, found: Triage | None) -> str:
     if _stopped(history, job, found):
         return "stopped by an unknown hand"
     code = f"exit {job.exit_code}" if job.exit_code is not None else job.state
+    if trained_after_end(history) is not None:
+        return f"the recorded job ended ({code}), but something trains on"
     return f"ended, not success: {code}" + (f" · {_name(found)}" if found is not None else "")
 
 
@@ -98,6 +111,14 @@ def _lines(history: History, found: Triage | None) -> tuple[Evidence, ...]:
     return tuple(Evidence(text=line.text, source=source) for line in found.evidence)
 
 
+def _moving(history: History) -> tuple[Evidence, ...]:
+    last = trained_after_end(history)
+    if last is None:
+        return ()
+    text = f"steps were logged until {say.moment(last)}, after its end"
+    return (Evidence(text=text, source=history.facets.tracker.source),)
+
+
 def _ordered(history: History) -> tuple[Evidence, ...]:
     if history.stop_ordered_by is None:
         return ()
@@ -106,6 +127,8 @@ def _ordered(history: History) -> tuple[Evidence, ...]:
 
 def _next(run: RunSpec, history: History, job: JobValue, found: Triage | None) -> str:
     who = say.person(run)
+    if trained_after_end(history) is not None:
+        return f"find the job that still trains {run.name}; a relaunch would be a second copy"
     if _stopped(history, job, found):
         known = history.stop_ordered_by is not None
         return "nothing; it was stopped on purpose" if known else f"ask {who} who stopped it, why"

@@ -126,3 +126,18 @@ def test_a_local_job_killed_by_a_signal_is_not_a_stop_by_hand() -> None:
     value = job(Phase.FAILED, state="killed", exit_code=-9)
     alert = alert_of(history(T0, job=value, log=log(*STOPS)))
     assert alert.severity is Severity.CRITICAL
+
+
+def test_what_trains_on_after_the_end_is_found_before_anything_is_relaunched() -> None:
+    steps = folded(losses([2.0] * 30, first_step=100))
+    alert = alert_of(failed(*STOPS, code=137, trend=steps))
+    assert alert.title == "the recorded job ended (exit 137), but something trains on"
+    assert "after its end" in alert.evidence[1].text
+    assert (
+        alert.next_action == "find the job that still trains toy; a relaunch would be a second copy"
+    )
+
+
+def test_steps_of_the_last_seconds_are_the_jobs_own() -> None:
+    steps = folded(losses([2.0] * 30, first_step=50))
+    assert "relaunch toy" in alert_of(failed(*STOPS, code=137, trend=steps)).next_action
