@@ -18,6 +18,8 @@ class Pace(Frozen):
     ``step`` and ``at`` are the newest training step and its time; ``recent`` holds up to 64
     newest (step, time) pairs of this instance, oldest first. ``resumes`` counts how often the
     step went back (a relaunch or rollback), ``resumed_at`` is the first row after the last one.
+    ``pauses`` are the newest times (from, to) of this instance in which no step was logged
+    for much longer than usual.
     """
 
     step: int | None = None
@@ -28,6 +30,7 @@ class Pace(Frozen):
     resumed_at: float | None = None
     metrics_seen: bool = False
     recent: tuple[tuple[int, float], ...] = ()
+    pauses: tuple[tuple[float, float], ...] = ()
     usual_step_s: Seconds | None = None
     usual_gap_s: Seconds | None = None
     """Median seconds per step, and between two logged steps."""

@@ -9,6 +9,7 @@ from cockpit.model.history import History
 from cockpit.model.observed import Checkpoint, CheckpointState, Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules import say
+from cockpit.rules.moving import moved
 from cockpit.rules.present import StepClock, job_of, phase_of, phase_since, seen_after_end, seen_at
 
 INTERVALS = 2
@@ -35,7 +36,10 @@ def _items(history: History) -> tuple[Checkpoint, ...]:
 
 
 def _late(run: RunSpec, history: History) -> Iterator[Alert]:
-    """Yield the alert for steps that have moved on for two intervals past the newest save."""
+    """Yield the alert for steps that have moved on for two intervals past the newest save.
+
+    Only the time in which they moved counts: a job that was stopped could not save either.
+    """
     spec = run.checkpoints
     if spec is None or not spec.save_every or phase_of(history).terminal:
         return
@@ -46,7 +50,7 @@ def _late(run: RunSpec, history: History) -> Iterator[Alert]:
     newest = max((at for at in saves if at is not None), default=None)
     anchor = max(_began(history), newest if newest is not None else float("-inf"))
     reach = min(stepped, seen_at(history.facets.checkpoints, history.now))
-    if anchor == float("-inf") or reach - anchor <= INTERVALS * spec.save_every:
+    if anchor == float("-inf") or moved(history, anchor, reach) <= INTERVALS * spec.save_every:
         return
     yield _late_alert(run, history, spec.save_every, anchor)
 

@@ -12,6 +12,10 @@ from cockpit.model.trend import Pace
 RECENT = 64
 """How many newest logged steps the usual step time is taken from."""
 
+PAUSE = 3.0
+"""How many times the usual time between two logged steps is a pause of training."""
+PAUSES = 64
+
 
 class PaceFold:
     """Accumulates a ``Pace``. ``add`` tells what the other folds need of each row."""
@@ -20,6 +24,7 @@ class PaceFold:
         "at",
         "first",
         "metrics",
+        "pauses",
         "rate",
         "recent",
         "resumed",
@@ -34,6 +39,7 @@ class PaceFold:
         self.resumes, self.resumed_at = pace.resumes, pace.resumed_at
         self.metrics = pace.metrics_seen
         self.recent: deque[tuple[int, float]] = deque(pace.recent, RECENT)
+        self.pauses: deque[tuple[float, float]] = deque(pace.pauses, PAUSES)
         self.resumed = False
         self.rate: float | None = None
 
@@ -66,6 +72,7 @@ class PaceFold:
             self.resumes += 1
             self.resumed_at = at
             self.recent.clear()
+            self.pauses.clear()
         self.step = step
         if at is None:
             return
@@ -73,8 +80,20 @@ class PaceFold:
             last_step, last_at = self.recent[-1]
             if at > last_at:
                 self.rate = (step - last_step) / (at - last_at)
+                self._pause(last_at, at)
         self.at = at
         self.recent.append((step, at))
+
+    def _pause(self, last_at: float, at: float) -> None:
+        """Note a time without steps that was much longer than the usual one."""
+        if len(self.recent) < 2:
+            return
+        after_pause = bool(self.pauses) and self.pauses[-1][1] == last_at
+        if at - last_at <= PAUSE * (last_at - self.recent[-2][1]) and not after_pause:
+            return  # most rows end here: the median is dear
+        usual = self._usual()[1]
+        if usual is not None and at - last_at > PAUSE * usual:
+            self.pauses.append((last_at, at))
 
     def freeze(self) -> Pace:
         """Return the value; the medians are taken here, once for each batch."""
@@ -88,6 +107,7 @@ class PaceFold:
             resumed_at=self.resumed_at,
             metrics_seen=self.metrics,
             recent=tuple(self.recent),
+            pauses=tuple(self.pauses),
             usual_step_s=step_s,
             usual_gap_s=gap_s,
         )

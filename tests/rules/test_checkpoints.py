@@ -3,10 +3,22 @@ from __future__ import annotations
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.facet import Facet
 from cockpit.model.history import History
-from cockpit.model.observed import CheckpointState, CheckpointsValue, Phase
+from cockpit.model.observed import CheckpointState, CheckpointsValue, Phase, Row
 from cockpit.model.run import CheckpointSpec, RunSpec
 from cockpit.rules.checkpoints import checkpoint_not_advancing
-from tests.rules.making import T0, blind, checkpoint, checkpoints, history, job, run_spec, tracker
+from tests.rules.making import (
+    T0,
+    blind,
+    checkpoint,
+    checkpoints,
+    folded,
+    history,
+    job,
+    log,
+    run_spec,
+    seen,
+    tracker,
+)
 
 EVERY = 300.0
 TORN, WRITING = CheckpointState.INCOMPLETE, CheckpointState.WRITING
@@ -88,3 +100,42 @@ def test_a_listing_from_before_the_end_shows_no_torn_one() -> None:
     )
     ended = job(Phase.SUCCEEDED, ended_at=T0 + 12)
     assert alerts(history(T0 + 13, job=ended, checkpoints=value)) == []
+
+
+def stopped_for(pause: float, after: float) -> History:
+    """A run that steps each second, is stopped at 100 s, and steps on for ``after`` seconds."""
+    times = [*range(101), *(100 + pause + i for i in range(int(after) + 1))]
+    rows = [Row(i, T0 + at, 1.0) for i, at in enumerate(times)]
+    value = checkpoints(checkpoint(90, T0 + 90))
+    return history(
+        T0 + 100 + pause + after,
+        trend=folded(rows),
+        job=job(),
+        tracker=tracker(last_step_at=rows[-1].at),
+        checkpoints=value,
+    )
+
+
+def test_the_time_in_which_training_was_stopped_makes_no_checkpoint_late() -> None:
+    assert alerts(stopped_for(9000, 0)) == []
+    assert alerts(stopped_for(9000, 2 * EVERY - 10)) == []
+    (alert,) = alerts(stopped_for(9000, 2 * EVERY - 9 + 1))
+    assert alert.since == T0 + 90
+
+
+def test_a_first_step_after_a_stop_that_is_not_folded_yet_makes_none_late_either() -> None:
+    past = stopped_for(1, 0)
+    later = past.now + 9000
+    value = checkpoints(checkpoint(90, T0 + 90))
+    facets = seen(later, job=job(), tracker=tracker(last_step_at=later), checkpoints=value)
+    assert alerts(past.model_copy(update={"now": later, "facets": facets})) == []
+
+
+def test_steps_that_only_the_log_shows_make_it_late_all_the_same() -> None:
+    past = stopped_for(1, 0)
+    lines = log(rows=tuple(Row(200 + i, past.now + i, 1.0) for i in range(700)))
+    value = checkpoints(checkpoint(90, T0 + 90))
+    later = past.now + 700
+    facets = seen(later, job=job(), tracker=tracker(), log=lines, checkpoints=value)
+    (alert,) = alerts(past.model_copy(update={"now": later, "facets": facets}))
+    assert alert.id == "C-07"

@@ -40,3 +40,16 @@ def test_rows_without_any_metric_still_step() -> None:
 def test_times_may_be_missing() -> None:
     pace = folded([Row(1, None, 1.0), Row(2, None, 1.0)]).pace
     assert (pace.step, pace.at, pace.usual_step_s) == (2, None, None)
+
+
+def test_a_pause_is_remembered_until_a_resume_begins_anew() -> None:
+    rows = [Row(i, T0 + i * 2 + (500 if i > 20 else 0), 1.0) for i in range(40)]
+    assert folded(rows).pace.pauses == ((T0 + 40, T0 + 542),)
+    twice = folded([*rows, Row(40, T0 + 900, 1.0), Row(41, T0 + 1300, 1.0)]).pace.pauses
+    assert twice == ((T0 + 40, T0 + 542), (T0 + 578, T0 + 900), (T0 + 900, T0 + 1300))
+    assert folded([*rows, Row(20, T0 + 900, 1.0)]).pace.pauses == ()
+
+
+def test_rows_of_an_even_pace_and_a_single_late_one_make_no_pause() -> None:
+    rows = [Row(i, T0 + i * 2 + (3 if i > 20 else 0), 1.0) for i in range(40)]
+    assert folded(rows).pace.pauses == ()
