@@ -7,6 +7,7 @@ are written atomically, in the format that ``cockpit.sources.local`` reads::
 
     12345                     the command's own process id
     start=1795249501.37       when it started, epoch seconds, as the kernel tells it
+    ticks=4711842             the same in ticks since boot, which setting the clock does not move
     launch_id=my-run-i003     if there is one
 
 The exit file holds one integer: the exit status, 128 + n for signal n, 127 for a missing
@@ -98,13 +99,22 @@ def _arguments(launch: Launch) -> list[str]:
 
 def started_at(pid: int) -> float | None:
     """Return when ``pid`` started (epoch seconds), or ``None`` where the kernel does not say."""
+    ticks = start_ticks(pid)
     try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
         lines = Path("/proc/stat").read_bytes().splitlines()
     except OSError:
         return None
     boot = next(float(line.split()[1]) for line in lines if line.startswith(b"btime "))
-    return boot + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return None if ticks is None else boot + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def start_ticks(pid: int) -> int | None:
+    """Return when ``pid`` started in ticks since boot, ``None`` where the kernel does not say."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return int(fields[19])
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -157,8 +167,10 @@ def _pass_on(child: subprocess.Popen[bytes], number: int) -> None:
 
 
 def _note(launch: Launch, pid: int, begun: float) -> str:
+    ticks = start_ticks(pid)
+    exact = "" if ticks is None else f"ticks={ticks}\n"
     name = "" if launch.launch_id is None else f"launch_id={launch.launch_id}\n"
-    return f"{pid}\nstart={begun:.2f}\n{name}"
+    return f"{pid}\nstart={begun:.2f}\n{exact}{name}"
 
 
 def _tell(answer: dict[str, float]) -> None:

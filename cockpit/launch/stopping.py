@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cockpit.launch.detached import started_at
+from cockpit.launch.detached import start_ticks, started_at
 
 SLACK = 5.0
 """Seconds by which a noted start may differ from the kernel's."""
@@ -24,12 +24,16 @@ WRITE_WAIT = 1.0
 
 @dataclass(frozen=True)
 class Noted:
-    """A process that a pid file names: its id, its start (epoch seconds) and its launch id."""
+    """A process that a pid file names: its id, its start (epoch seconds) and its launch id.
+
+    ``ticks`` is its start in ticks since boot, which decides where the pid file has it.
+    """
 
     pid: int
     start: float
     launch_id: str | None
     pid_file: Path
+    ticks: int | None = None
 
     @property
     def exit_file(self) -> Path:
@@ -41,6 +45,8 @@ class Noted:
         """True while that very process runs (a zombie has ended)."""
         if _is_zombie(self.pid) or not _is_leader(self.pid):
             return False
+        if self.ticks is not None:
+            return start_ticks(self.pid) in (None, self.ticks)
         began = started_at(self.pid)
         return began is None or abs(began - self.start) <= SLACK
 
@@ -50,7 +56,8 @@ def noted(pid_file: Path) -> Noted | None:
     try:
         first, *rest = pid_file.read_text(encoding="utf-8").splitlines()
         fields = dict(line.split("=", 1) for line in rest)
-        return Noted(int(first), float(fields["start"]), fields.get("launch_id"), pid_file)
+        ticks = int(fields["ticks"]) if "ticks" in fields else None
+        return Noted(int(first), float(fields["start"]), fields.get("launch_id"), pid_file, ticks)
     except (OSError, ValueError, KeyError):
         return None
 

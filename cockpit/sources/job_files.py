@@ -13,7 +13,7 @@ from cockpit.text.safe import clean
 MOST: Final = 4096
 """Bytes of such a file that are read: a real one has less than 200."""
 LARGEST_PID: Final = 2**31 - 1
-_NUMBER = re.compile(r"[+-]?\d{1,10}")
+_NUMBER = re.compile(r"[+-]?\d{1,18}")
 
 
 class BadNote(NamedTuple):
@@ -23,12 +23,16 @@ class BadNote(NamedTuple):
 
 
 class PidNote(NamedTuple):
-    """A pid file: ``start`` as recorded, ``written_at`` the file's mtime (epoch seconds)."""
+    """A pid file: ``start`` as recorded, ``written_at`` the file's mtime (epoch seconds).
+
+    ``ticks`` is the start in the kernel's ticks since boot, where the launcher noted it.
+    """
 
     pid: int
     start: float | None
     launch_id: str | None
     written_at: float
+    ticks: int | None = None
 
 
 class ExitNote(NamedTuple):
@@ -51,7 +55,7 @@ def read_pid(path: str) -> PidNote | BadNote | None:
     fields = dict(line.split("=", 1) for line in rest if "=" in line)
     start = _seconds(fields.get("start"))
     launch_id = clean(fields.get("launch_id", ""), 200) or None
-    return PidNote(pid, start, launch_id, written_at)
+    return PidNote(pid, start, launch_id, written_at, _integer(fields.get("ticks", "")))
 
 
 def read_exit(path: str) -> ExitNote | BadNote | None:

@@ -6,13 +6,16 @@ The files are written by the wrapper that started the training command:
 
       12345
       start=1795249501.37
+      ticks=4711842
       launch_id=my-run-i003
 
   The first line is the process id of the *training command* (not of the wrapper), which is
   what must be alive. ``start=`` is when that process started, in seconds since the epoch, as
   ``process_facts(pid).started_at`` gives it; without it the file's mtime is the latest moment
-  at which the process can have started. ``launch_id=`` is optional. Unknown ``key=value``
-  lines are ignored, so that other tools may add theirs.
+  at which the process can have started. ``ticks=`` is that start as field 22 of
+  ``/proc/PID/stat`` tells it; where it is noted it decides whether the process is still the
+  same one, since setting the machine's clock does not move it. ``launch_id=`` is optional.
+  Unknown ``key=value`` lines are ignored, so that other tools may add theirs.
 * ``exit_file``, written atomically after the end: one integer, the exit status (``-9`` and
   ``137`` both mean "killed by signal 9").
 * ``done_marker``: any file that exists only after success.
@@ -196,9 +199,11 @@ def _launched_at(seen: _Seen) -> float | None:
 
 def _reused(seen: _Seen) -> bool:
     """Tell whether the process id belongs to another process than the one launched."""
-    if seen.process is None or seen.process.started_at is None:
+    if seen.process is None or not isinstance(seen.pid, PidNote):
         return False
-    if not isinstance(seen.pid, PidNote):
+    if seen.pid.ticks is not None and seen.process.ticks is not None:
+        return seen.pid.ticks != seen.process.ticks
+    if seen.process.started_at is None:
         return False
     if seen.pid.start is None:
         return seen.process.started_at > seen.pid.written_at + START_SLACK

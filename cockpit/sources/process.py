@@ -21,12 +21,15 @@ _ENDED = "ZX"
 class ProcessFacts(Frozen):
     """What is known of a process id; a zombie counts as ended.
 
-    ``started_at`` is ``None`` when the process lives but its start cannot be read.
+    ``started_at`` is ``None`` when the process lives but its start cannot be read. ``ticks``
+    is the start in the kernel's ticks since boot: setting the clock moves ``started_at``,
+    never ``ticks``.
     """
 
     pid: int
     alive: bool
     started_at: Instant | None = None
+    ticks: int | None = None
     stopped: bool = False
     zombie: bool = False
 
@@ -65,6 +68,7 @@ def _from_stat(pid: int, text: bytes, boot: float | None) -> ProcessFacts:
         pid=pid,
         alive=state not in _ENDED,
         started_at=started,
+        ticks=int(fields[_START]),
         stopped=state in "Tt",
         zombie=state in _ENDED,
     )

@@ -12,6 +12,7 @@ import pytest
 
 from cockpit.launch.detached import Launch, LaunchError, Started, start, started_at
 from cockpit.sources.job_files import ExitNote, PidNote, read_exit, read_pid
+from cockpit.sources.process import process_facts
 
 PYTHON = (sys.executable, "-S", "-c")
 
@@ -47,6 +48,7 @@ def test_it_notes_pid_start_and_launch_id_as_the_local_source_reads_them(tmp_pat
     assert isinstance(note, PidNote)
     assert (note.pid, note.launch_id) == (started.pid, "a-i001")
     assert note.start == pytest.approx(started_at(started.pid) or time.time(), abs=1.0)
+    assert note.ticks == process_facts(started.pid).ticks is not None
     os.killpg(started.pid, signal.SIGKILL)
     assert status(tmp_path, started) == 137
 

@@ -94,3 +94,17 @@ def test_a_reused_process_id_is_left_alone(tmp_path: Path, started: list[Started
 def test_a_pid_file_that_says_nothing_names_nobody(tmp_path: Path, text: str) -> None:
     (tmp_path / "run.pid").write_text(text)
     assert noted(tmp_path / "run.pid") is None
+
+
+def test_a_clock_that_was_set_hides_no_living_process(
+    tmp_path: Path, started: list[Started]
+) -> None:
+    started.append(run(tmp_path / "a", "import time; time.sleep(60)"))
+    note = tmp_path / "a" / "run.pid"
+    moved = note.read_text().replace("start=1", "start=2")
+    note.write_text(moved)
+    (found,) = in_folder(tmp_path)
+    assert found.pid == started[0].pid
+    ticks = next(line for line in moved.splitlines() if line.startswith("ticks="))
+    note.write_text(moved.replace(ticks, f"{ticks}0"))
+    assert in_folder(tmp_path) == []

@@ -227,6 +227,30 @@ async def test_a_reused_pid_is_gone_by_the_recorded_start(box: Box) -> None:
     )
 
 
+async def test_a_clock_that_was_set_after_the_launch_makes_no_living_job_gone(box: Box) -> None:
+    child = box.start()
+    ticks = process_facts(child.pid).ticks
+    box.note(child.pid, f"start={time.time() - DAY}", f"ticks={ticks}")
+    box.write("log", "step 1\n")
+    assert (await box.value()).phase is Phase.RUNNING
+
+
+async def test_a_reused_pid_is_gone_by_its_ticks_though_the_start_is_close(box: Box) -> None:
+    child = box.start()
+    facts = process_facts(child.pid)
+    assert facts.ticks is not None
+    box.note(child.pid, f"start={facts.started_at}", f"ticks={facts.ticks - 1}")
+    box.write("log", "step 1\n")
+    assert (await box.value()).phase is Phase.FAILED
+
+
+async def test_ticks_that_are_no_number_leave_the_start_to_decide(box: Box) -> None:
+    child = box.start()
+    box.note(child.pid, f"start={process_facts(child.pid).started_at}", "ticks=soon")
+    box.write("log", "step 1\n")
+    assert (await box.value()).phase is Phase.RUNNING
+
+
 async def test_a_reused_pid_is_gone_by_the_age_of_the_pid_file(box: Box) -> None:
     box.write("run.pid", f"{box.start().pid}\n", age=DAY)
     box.write("log", "step 1\n")
