@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from cockpit.model.base import Frozen
 from cockpit.model.facet import ErrorKind, Problem
-from cockpit.sources.shell import NO_PROGRAM, Completed, run_command
+from cockpit.sources.shell import CANNOT_RUN, NO_PROGRAM, Completed, run_command
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -70,6 +70,8 @@ def trouble(folder: str, done: Completed) -> Problem:
         return Problem(kind=ErrorKind.TIMEOUT, message=message)
     if done.rc == NO_PROGRAM:
         return Problem(kind=ErrorKind.NOT_FOUND, message=said or f"{where}: git is not installed")
+    if done.rc == CANNOT_RUN:
+        return Problem(kind=ErrorKind.PERMISSION, message=said or f"{where}: git cannot be run")
     if "dubious ownership" in said:
         remedy = f"git config --global --add safe.directory {where}"
         message = f"{where} belongs to another user; if you trust it: {remedy}"

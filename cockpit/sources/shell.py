@@ -237,6 +237,8 @@ def _await_end(process: subprocess.Popen[bytes], until: float) -> bool:
 def _refused(argv: Sequence[str], cwd: str | None, error: Exception) -> Completed:
     """Return the result of a command that could not be started."""
     reason = (error.strerror if isinstance(error, OSError) else str(error)) or str(error)
+    if cwd is not None and isinstance(error, PermissionError) and error.filename == cwd:
+        return Completed(CANNOT_RUN, b"", f"folder {cwd}: {reason}".encode())
     if cwd is not None and not is_folder(cwd):
         return Completed(NO_PROGRAM, b"", f"folder {cwd}: {reason}".encode())
     missing = isinstance(error, FileNotFoundError)

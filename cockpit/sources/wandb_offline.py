@@ -18,8 +18,12 @@ from cockpit.text.safe import clean
 
 __all__ = ["OfflineWandb", "Rows"]
 
-DEADLINE = 10.0
-"""Seconds after which a file system that does not answer is given up for this time."""
+DEADLINE = 5.0
+"""Seconds after which a file system that does not answer is given up for this time.
+
+It is less than the watch gives a whole bulk and ``check`` a facet: a file that hangs is then
+named as such by its own run.
+"""
 
 _THIS_MACHINE = (None, "", "localhost", "127.0.0.1")
 _NOTHING = Rows((), caught_up=True, restarted=False, share=0.0)
@@ -116,4 +120,5 @@ def _problem(error: OSError | NotWandbError, spec: WandbSpec) -> tuple[ErrorKind
         return ErrorKind.NOT_FOUND, missing
     if isinstance(error, NotADirectoryError):
         return ErrorKind.NOT_FOUND, f"{place} is neither a folder nor a .wandb file"
-    return ErrorKind.BAD_ANSWER, f"{place}: {clean(error)}"
+    reason = clean(error.strerror if isinstance(error, OSError) and error.strerror else error)
+    return ErrorKind.BAD_ANSWER, f"{place}: {reason}"

@@ -163,6 +163,22 @@ def test_each_way_to_fail_is_one_line_of_its_kind() -> None:
         assert problem.kind is kind and "\n" not in problem.message
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may enter everything")
+async def test_a_folder_that_may_not_be_entered_is_no_permission(tmp_path: Path) -> None:
+    closed = repository(tmp_path / "code")
+    closed.chmod(0)
+    facet = await look(closed)
+    closed.chmod(0o700)
+    assert facet.error is not None and facet.error.kind is ErrorKind.PERMISSION
+    assert str(closed) in facet.error.message
+
+
+def test_a_git_that_may_not_be_run_is_no_permission() -> None:
+    problem = trouble("/code", Completed(126, b"", b"folder /code: Permission denied"))
+    assert problem.kind is ErrorKind.PERMISSION
+    assert problem.message == "folder /code: Permission denied"
+
+
 async def test_one_repository_of_many_runs_is_asked_once(tmp_path: Path) -> None:
     repo = str(repository(tmp_path / "code"))
     runs = [RunSpec(name=str(n), code=CodeSpec(repo=repo)) for n in range(20)]

@@ -203,6 +203,15 @@ async def test_without_permission(tmp_path: Path, closed: str) -> None:
     assert found.error.message == f"{tmp_path} may not be read by this user"
 
 
+@pytest.mark.parametrize("odd", ["loop", "n" * 300])
+async def test_a_path_that_cannot_be_a_folder_is_named_once(tmp_path: Path, odd: str) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    found = await facet(spec(tmp_path / odd))
+    assert found.error is not None
+    assert found.error.message.count(odd) == 1
+    assert "[Errno" not in found.error.message
+
+
 async def test_a_path_below_a_file(tmp_path: Path) -> None:
     path = on_disk(tmp_path, small())
     found = await facet(spec(path / "wandb"))
