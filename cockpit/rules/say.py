@@ -56,5 +56,6 @@ def gap(history: History) -> tuple[Evidence, ...]:
     """Return the remark that earlier rows were not read, where that is so."""
     if history.rows_from <= 0:
         return ()
-    text = f"the first {history.rows_from:.0%} of the rows are not read yet"
+    share = min(history.rows_from, 0.99)  # never "100 %": the newest rows have been read
+    text = f"the first {share:.0%} of the rows are not read yet"
     return (Evidence(text=text, source="logged rows"),)

@@ -9,6 +9,7 @@ from cockpit.model.history import History
 from cockpit.model.observed import Phase
 from cockpit.model.report import Verdict
 from cockpit.model.run import RunSpec
+from cockpit.rules import say
 from cockpit.rules.present import phase_of
 
 _ATTENTION = (Severity.WARNING, Severity.ALERT)
@@ -49,10 +50,15 @@ def next_action(run: RunSpec, history: History, alerts: Sequence[Alert]) -> str:
     if word is Verdict.UNKNOWN:
         return f"find out why nothing of {run.name} can be seen: {_why(history)}"
     if word is Verdict.FINISHED:
-        return _over(run, history, alerts)
+        return _as_far_as_read(_over(run, history, alerts), history)
     if word is Verdict.HEALTHY:
-        return "nothing to do until the next check"
+        return _as_far_as_read("nothing to do until the next check", history)
     return "nothing new: what is open has been acknowledged"
+
+
+def _as_far_as_read(action: str, history: History) -> str:
+    """Return ``action`` and the remark that earlier rows may hold what no rule has seen yet."""
+    return "; ".join((action, *(evidence.text for evidence in say.gap(history))))
 
 
 def _over(run: RunSpec, history: History, alerts: Sequence[Alert]) -> str:

@@ -93,3 +93,14 @@ def test_without_a_job_in_the_run_file_the_tracker_s_word_counts(
     alerts = judge(run, past)
     assert [alert.id for alert in alerts] == rules
     assert verdict(run, past, alerts) is word
+
+
+def test_rows_that_no_rule_has_seen_are_said_with_an_all_clear() -> None:
+    past = history(T0, job=job(), log=log(), tracker=tracker(), rows_from=0.75)
+    assert next_action(run_spec(), past, ()) == (
+        "nothing to do until the next check; the first 75% of the rows are not read yet"
+    )
+    over = history(T0, job=job(Phase.SUCCEEDED), rows_from=0.997)
+    assert next_action(run_spec(), over, ()).endswith(
+        "; the first 99% of the rows are not read yet"
+    )
