@@ -20,7 +20,7 @@ Point = tuple[int, float]
 class _Cell:
     """One column while it grows. ``bad`` is its first non-finite point."""
 
-    __slots__ = ("bad", "count", "first", "high", "last", "low", "nonfinite", "total")
+    __slots__ = ("_shown", "bad", "count", "first", "high", "last", "low", "nonfinite", "total")
 
     def __init__(self, step: int) -> None:
         self.first = self.last = step
@@ -30,9 +30,11 @@ class _Cell:
         self.total = 0.0
         self.count = 0
         self.nonfinite = 0
+        self._shown: Column | None = None
 
     def add(self, step: int, value: float) -> None:
         """Take one row in."""
+        self._shown = None
         self.first = min(self.first, step)
         self.last = max(self.last, step)
         if not math.isfinite(value):
@@ -48,6 +50,7 @@ class _Cell:
 
     def merge(self, other: _Cell) -> None:
         """Take all of another column in."""
+        self._shown = None
         self.first = min(self.first, other.first)
         self.last = max(self.last, other.last)
         self.total += other.total
@@ -60,7 +63,12 @@ class _Cell:
         self.high = max(highs, key=_value, default=None)
 
     def column(self) -> Column:
-        """Return the column as it is shown."""
+        """Return the column as it is shown; the same one as long as nothing was added."""
+        if self._shown is None:
+            self._shown = self._made()
+        return self._shown
+
+    def _made(self) -> Column:
         low = self.low[1] if self.low else None
         high = self.high[1] if self.high else None
         return Column(self.first, self.last, low, high, self._mean(), self.nonfinite)
@@ -122,9 +130,10 @@ class Columns:
         the lowest one's place: nothing is invented, and no extreme is averaged away.
         """
         order = [self._cells[index] for index in sorted(self._cells)]
-        every = [point for cell in order for point in cell.points()]
-        if len(every) <= most:
-            return tuple(sorted(every, key=_step))
+        if len(order) <= most:  # each column gives at least one point
+            every = [point for cell in order for point in cell.points()]
+            if len(every) <= most:
+                return tuple(sorted(every, key=_step))
         groups = max(1, most // 2)
         chosen: list[Point] = []
         for index in range(groups):
@@ -140,10 +149,10 @@ def _value(point: Point) -> float:
 def _extremes(cells: Sequence[_Cell]) -> list[Point]:
     if not cells:
         return []
-    whole = _Cell(cells[0].first)
-    for cell in cells:
-        whole.merge(cell)
-    return _distinct(whole.bad or whole.low, whole.high)
+    low = min((cell.low for cell in cells if cell.low), key=_value, default=None)
+    high = max((cell.high for cell in cells if cell.high), key=_value, default=None)
+    bad = next((cell.bad for cell in cells if cell.bad), None)
+    return _distinct(bad or low, high)
 
 
 def _distinct(*points: Point | None) -> list[Point]:

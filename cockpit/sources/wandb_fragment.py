@@ -21,6 +21,9 @@ from cockpit.sources.wandb_tail import (
     sample,
 )
 
+STALE_SAMPLE = 0.1
+"""Share by which a file may grow before it is sampled again: a sample reads all along it."""
+
 
 class Fragment:
     """What one launch of the run has written; grows with its file.
@@ -108,14 +111,22 @@ class Fragment:
         return former
 
     def sample(self, keys: MetricKeys, points: int) -> list[Row]:
-        """Return about ``points`` rows with a loss, evenly spread over the file."""
+        """Return about ``points`` rows with a loss, evenly spread over the file.
+
+        A file that has grown by less than ``STALE_SAMPLE`` since is not sampled again.
+        """
         if not self.ready or keys.loss is None:
             return []
-        if self._sample is None or self._sample[:3] != (keys, points, self.size):
+        former = self._sample
+        if (
+            former is None
+            or former[:2] != (keys, points)
+            or not former[2] <= self.size <= former[2] * (1 + STALE_SAMPLE)
+        ):
             with LogFile(self.path) as log:
                 rows = sample(log, self.reader(keys), points)
-            self._sample = (keys, points, self.size, rows)
-        return self._sample[3]
+            former = self._sample = (keys, points, self.size, rows)
+        return former[3]
 
     def reader(self, keys: MetricKeys) -> RowReader:
         """Return a reader of this file's rows."""

@@ -23,6 +23,8 @@ DEADLINE = 20.0
 TELL_AGE = 15.0
 """Seconds: the first step in which a screen shows ages; a mere look is told no more often."""
 CLOSED_KEPT = 50
+GATHER = 0.1
+"""Seconds in which the news of a moment (log, rows, tracker) gather to be judged once."""
 
 Tell = Callable[[RunReport], None]
 
@@ -53,6 +55,7 @@ class Bench:
             while not self._waiting:
                 await self._bell.wait()
                 self._bell.clear()
+            await self._clock.sleep(GATHER)
             names = list(self._waiting)[:BATCH]
             for name in names:
                 del self._waiting[name]

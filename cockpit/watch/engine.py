@@ -222,7 +222,7 @@ class Engine:
             self._pollers.wake("checkpoints", state.spec.name)
         elif facet == "checkpoints":
             self._keep(state, state.mark_checkpoints(now))
-        elif facet == "tracker" and state.exit_record is not None:
+        elif facet in ("log", "tracker") and state.job_may_differ:
             self._pollers.wake("job", state.spec.name)
 
     def _keep(self, state: RunState, mark: PhaseMark | CheckpointMark | None) -> None:

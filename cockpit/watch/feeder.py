@@ -21,6 +21,8 @@ CHUNK_DEADLINE = 30.0
 BREATH = 0.005
 """Seconds given to everything else after each chunk."""
 RECENT = 3000
+FEW = 200
+"""Rows that are folded at once, in a few milliseconds: another thread would cost more."""
 
 
 class Feeder:
@@ -111,6 +113,6 @@ async def feed_recent(tracker: Tracker, run: RunSpec, rows: Rows) -> None:
 
 
 async def _folded(trend: Trend, rows: tuple[Row, ...], run: RunSpec) -> Trend:
-    if not rows:
-        return trend
+    if len(rows) <= FEW:
+        return advance(trend, rows, run)
     return await offload(functools.partial(advance, trend, rows, run), deadline=CHUNK_DEADLINE)

@@ -8,11 +8,12 @@ from typing import Any
 
 from cockpit.model.alert import Acknowledgement, ClosedAlert
 from cockpit.model.facet import Facet, merge
-from cockpit.model.history import CheckpointMark, PhaseMark
-from cockpit.model.observed import CheckpointState, Row
+from cockpit.model.history import CheckpointMark, History, PhaseMark
+from cockpit.model.observed import CheckpointState, Phase, Row
 from cockpit.model.report import FACETS, Facets, RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
+from cockpit.rules.present import job_of
 from cockpit.store.alerts import Kept
 from cockpit.store.memory import Launch
 from cockpit.watch.sweep import watched_paths
@@ -84,6 +85,14 @@ class RunState:
         tracker = self.facets.tracker.value
         return None if tracker is None else tracker.exit_code
 
+    @property
+    def job_may_differ(self) -> bool:
+        """True when news of the log or the tracker may be news of the job: not while it runs."""
+        job = self.facets.job
+        plain = job.known and job.value is not None and job.value.phase is Phase.RUNNING
+        resting = job.value is not None and job.value.reason is not None
+        return not plain or resting or self.exit_record is not None
+
     def take(self, name: str, facet: Facet[Any]) -> bool:
         """Merge a new answer; return whether it says anything new (a mere look is not news)."""
         old: Facet[Any] = getattr(self.facets, name)
@@ -125,8 +134,10 @@ class RunState:
     @property
     def over(self) -> bool:
         """True when the job is over and a person knows it (SPEC W)."""
-        job = self.facets.job.value
-        if job is None or not self.facets.job.known or not job.phase.terminal:
+        facets = self.facets
+        said = facets.job if self.spec.job is not None else facets.tracker
+        job = job_of(History(now=0.0, facets=facets, job_named=self.spec.job is not None))
+        if job is None or not said.known or not job.phase.terminal:
             return False
         if (job.id or "") in self.ended:
             return True

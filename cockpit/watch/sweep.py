@@ -15,9 +15,9 @@ Signature = tuple[tuple[int, int, int] | None, ...]
 Paths = Mapping[str, tuple[str, ...]]
 
 WAKES = {
-    "log": ("log", "job"),
+    "log": ("log",),
     "process": ("job",),
-    "tracker": ("tracker", "job"),
+    "tracker": ("tracker",),
     "checkpoints": ("checkpoints",),
     "monitor": ("monitor",),
     "records": ("records",),

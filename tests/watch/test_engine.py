@@ -193,6 +193,21 @@ async def test_a_finished_run_is_over_once_somebody_says_so(store: Store) -> Non
         await until(lambda: again.over("r"))
 
 
+async def test_a_run_known_by_its_tracker_alone_is_over_as_well() -> None:
+    world = World(cadence=4.0)
+    named = world.file.runs[0]
+    alone = named.model_copy(update={"job": None})
+    world.file = world.file.model_copy(update={"runs": (alone,)})
+    world.fakes["job"].value = None
+    done = {"state": "finished", "exit_code": 0}
+    world.tracker.value = tracker_value(world.clock.now(), **done)
+    async with watching(world) as engine:
+        await until(lambda: run_of(engine).verdict is Verdict.FINISHED)
+        assert not engine.over("r")
+        await engine.acknowledge_end("r", by="ada")
+        assert engine.over("r")
+
+
 async def test_the_first_paint_comes_from_the_store(store: Store) -> None:
     world = World(cadence=4.0)
     async with watching(world, store) as engine:

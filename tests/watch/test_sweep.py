@@ -27,7 +27,7 @@ def test_a_changed_file_wakes_the_facets_it_concerns(tmp_path: Path) -> None:
     before = look(run)
     assert woken(run, before) == set()
     (tmp_path / "log").write_text("a line\n")
-    assert woken(run, before) == {"log", "job"}
+    assert woken(run, before) == {"log"}
     before = look(run)
     (tmp_path / "exit").write_text("0")
     assert woken(run, before) == {"job"}
@@ -40,7 +40,7 @@ def test_a_changed_file_wakes_the_facets_it_concerns(tmp_path: Path) -> None:
     assert woken(run, before) == {"monitor"}
     before = look(run)
     (tmp_path / "wandb").mkdir()
-    assert woken(run, before) == {"tracker", "job"}
+    assert woken(run, before) == {"tracker"}
 
 
 def test_a_log_that_is_replaced_by_one_of_the_same_size_is_seen(tmp_path: Path) -> None:

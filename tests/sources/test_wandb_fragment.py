@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from cockpit.model.run import MetricNames
+from cockpit.sources.wandb_fragment import Fragment
+from cockpit.sources.wandb_metrics import MetricKeys, choose
+from tests.sources import wandb_writer as writer
+
+T0 = 1_700_000_000.0
+
+
+def written(path: Path, rows: int) -> None:
+    records = [writer.row(step, "2.5", T0 + step) for step in range(rows)]
+    path.write_bytes(writer.log([writer.run("abc", T0), *records]))
+
+
+def test_a_file_that_has_grown_a_little_is_not_sampled_again(tmp_path: Path) -> None:
+    path = tmp_path / "run-abc.wandb"
+    written(path, 300)
+    fragment = Fragment(str(path), MetricNames())
+    fragment.refresh()
+    keys = choose(list(fragment.layout.rows), MetricNames(), MetricKeys())
+    first = fragment.sample(keys, 20)
+    written(path, 305)
+    fragment.refresh()
+    assert fragment.sample(keys, 20) is first
+    written(path, 600)
+    fragment.refresh()
+    again = fragment.sample(keys, 20)
+    assert len(again) >= 20 and max(row.step or 0 for row in again) > 305
