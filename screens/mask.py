@@ -23,7 +23,7 @@ _PATHS: Final = (
     r"\b\d{1,3}(?:\.\d{1,3}){3}\b",
 )
 _NOT_PATHS: Final = re.compile(
-    r"[~\d,.:?a-z]*\d[\d,.]*[a-z]{0,3}/[\d,.]+[a-z]*|w&b|[a-zA-Z]{1,3}/s"
+    r"[~\d,.:?a-z]*\d[\d,.]*[a-z]{0,3}/[\d,.]+[a-z]*|w&b|now/\d+[a-z]+|[a-zA-Z]{1,3}/s"
 )
 
 

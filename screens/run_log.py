@@ -9,6 +9,7 @@ from typing import Any, Final
 from cockpit.model.report import RunReport
 from cockpit.sources.log_file import Hit
 from screens.log_reader import LogReader, held_lines, local_log
+from widgets.facts import reason
 from widgets.log_view import LogView
 
 Start = Callable[[Coroutine[Any, Any, None]], Callable[[], None]]
@@ -38,6 +39,8 @@ class LogTab:
         if self._seen is None:
             self._view.show_tail(held_lines(report))
         self._reader = None if path is None else LogReader(path)
+        if self._reader is None and log is None:
+            self._view.say(f"nothing to show: {reason(report.facets.log)}")
         if seen != self._seen and self._view.following:
             self._seen = seen
             self._tail()

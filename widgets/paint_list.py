@@ -13,7 +13,7 @@ from widgets import facts
 from widgets import paint_rows as rows
 from widgets.braille import block_line
 from widgets.facts import Look, look
-from widgets.line import ACCENT, DIM, EMPTY, fit, row, text, whole
+from widgets.line import ACCENT, DIM, EMPTY, fit, prose, row, text, whole
 from widgets.series import fold, loss_columns
 
 MARGIN: Final = 4
@@ -74,23 +74,34 @@ def paint_row(
     shared: Columns,
     selected: bool = False,
     roomy: bool = False,
+    ample: bool = False,
 ) -> list[Content]:
-    """Return the one or two lines of a run; ``roomy`` gives quiet runs a second one too."""
+    """Return a run's lines: one, and more where there is something to say.
+
+    ``roomy`` gives quiet runs a second line, ``ample`` those that need a person a third.
+    """
     lines = [_first(report, now, width, shared, selected)]
-    if height_of(report, roomy) == 2:
-        said = _quiet if height_of(report) == 1 else _second
-        second = said(report, now, width - MARGIN)
-        lines.append(text(" " * MARGIN, second))
+    height = height_of(report, roomy, ample)
+    inner = width - MARGIN
+    if height == 3:
+        said = _at_length(report, now, inner)
+    elif height == 2:
+        said = [(_second if _speaks(report) else _quiet)(report, now, inner)]
+    else:
+        said = []
+    lines += [text(" " * MARGIN, line) for line in said]
     return [_chosen(fit(line, width), selected) for line in lines]
 
 
-def height_of(report: RunReport, roomy: bool = False) -> int:
+def height_of(report: RunReport, roomy: bool = False, ample: bool = False) -> int:
     """Return how many lines a run takes."""
-    return (
-        2
-        if roomy or report.alerts or report.verdict not in (Verdict.HEALTHY, Verdict.SEALED)
-        else 1
-    )
+    if ample and report.alerts:
+        return 3
+    return 2 if roomy or _speaks(report) else 1
+
+
+def _speaks(report: RunReport) -> bool:
+    return bool(report.alerts) or report.verdict not in (Verdict.HEALTHY, Verdict.SEALED)
 
 
 def _chosen(line: Content, selected: bool) -> Content:
@@ -129,13 +140,34 @@ def _second(report: RunReport, now: float, width: int) -> Content:
     """Return what is wrong, what to do, and the checkpoint to fall back on, as far as it fits."""
     items = [text((each.id, facts.alert_mark(each)[1]), " ", each.title) for each in report.alerts]
     items.insert(1, rows.next_step(report, brief=True))
-    if look(report.facets.checkpoints, report, now) is not Look.ABSENT:
-        items.append(text(("ckpt ", DIM), rows.checkpoints(report, now, CHECKPOINT)))
-    return whole(items, width, prose=PROSE)
+    return whole([*items, *_fallback(report, now)], width, prose=PROSE)
+
+
+def _at_length(report: RunReport, now: float, width: int) -> list[Content]:
+    """Return what is wrong, then what to do; the checkpoints stand where one fits whole."""
+    wrong = [text((each.id, facts.alert_mark(each)[1]), " ", each.title) for each in report.alerts]
+    wrong[0] = prose(wrong[0], width)
+    act = prose(rows.next_step(report, brief=True), width)
+    beside = _fallback(report, now, _left(act, width))
+    if not beside:
+        wrong[1:1] = _fallback(report, now, _left(wrong[0], width))
+    return [whole(wrong, width), whole([act, *beside], width)]
+
+
+def _left(line: Content, width: int) -> int:
+    return min(CHECKPOINT, width - line.cell_length - len(" · ckpt "))
+
+
+def _fallback(report: RunReport, now: float, width: int = CHECKPOINT) -> list[Content]:
+    """Return the newest checkpoints in ``width`` cells; nothing if not one fits whole."""
+    if look(report.facets.checkpoints, report, now) is Look.ABSENT:
+        return []
+    line = rows.checkpoints(report, now, max(0, width))
+    return [] if line.plain.endswith("…") else [text(("ckpt ", DIM), line)]
 
 
 def _quiet(report: RunReport, now: float, width: int) -> Content:
     """Return what one likes to know of a run with which nothing is wrong."""
-    items = [rows.checkpoints(report, now, CHECKPOINT), rows.ages(report, now, width)]
-    labelled = text(("ckpt ", DIM), items[0])
-    return whole([rows.throughput(report, now), labelled, items[1]], width)
+    speed = [rows.throughput(report, now)] if report.facets.tracker.value is not None else []
+    items = [*speed, *_fallback(report, now), rows.ages(report, now, width)]
+    return whole([item for item in items if item.plain], width)

@@ -68,7 +68,8 @@ def _body(report: RunReport, now: float, width: int, height: int) -> list[Conten
     """Spend ``height`` lines: the fixed ones first, then chart, evidence and log share the rest."""
     head = [_progress(report, now, width)]
     tail = [_labelled("ckpt", rows.checkpoints(report, now, width - LABEL), width)]
-    tail.append(_labelled("ages", rows.ages(report, now, width - LABEL), width))
+    ages = rows.ages(report, now, width - LABEL)
+    tail += [_labelled("ages", ages, width)] if ages.plain else []
     charted = _has_figures(report)
     chart = 2 if charted and height >= len(head) + len(tail) + 2 else 1
     spare = height - len(head) - len(tail) - chart
@@ -102,9 +103,9 @@ def _worst(report: RunReport, now: float, width: int, room: int) -> list[Content
     """Return the worst conditions with evidence and the next action, in ``room`` lines."""
     if room < 1 or not report.alerts:
         quiet = report.verdict in _QUIET or room < 1
-        return [] if quiet else [cut(rows.next_step(report), width)]
-    act = [_indented(line, width) for line in wrapped(rows.next_step(report), width - 2, 2)]
-    act = act[:1] if room < 5 else act
+        return [] if quiet else wrapped(rows.next_step(report), width, min(room, 3))
+    lines = wrapped(rows.next_step(report), width - 2, 1 if room < 5 else 2)
+    act = [_indented(line, width) for line in lines]
     first = rows.alert_lines(report.alerts[0], now, width, 2 if room >= 4 else 1)
     if room == 1:
         return first

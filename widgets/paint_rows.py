@@ -97,13 +97,21 @@ def evidence(alert: Alert, width: int = 0) -> list[Content]:
 
 def loss(report: RunReport, now: float) -> Content:
     """Return the newest loss; ``?`` where it is unknown, dim where it is old."""
-    tracker = report.facets.tracker
-    if tracker.value is None or tracker.value.loss is None:
+    facet, value = _newest_loss(report)
+    if value is None:
         return text(("?", "$unknown"))
-    value = tracker.value.loss
     if not facts.finite(value):
         return text((number(value), "bold $critical"))
-    return text((number(value), "$dim" if look(tracker, report, now) is Look.STALE else "bold"))
+    return text((number(value), "$dim" if look(facet, report, now) is Look.STALE else "bold"))
+
+
+def _newest_loss(report: RunReport) -> tuple[Facet[Any], float | None]:
+    """Return the tracker's newest loss, else the log's, with the facet that tells it."""
+    tracker, log = report.facets.tracker, report.facets.log
+    if tracker.value is not None and tracker.value.loss is not None:
+        return tracker, tracker.value.loss
+    rows = log.value.rows if log.value is not None else ()
+    return log, next((each.loss for each in reversed(rows) if each.loss is not None), None)
 
 
 def throughput(report: RunReport, now: float) -> Content:
@@ -211,7 +219,9 @@ def unknown(facet: Facet[Any]) -> Content:
 
 def next_step(report: RunReport, brief: bool = False) -> Content:
     """Return what to do next; ``brief`` leaves out the run's name, which stands beside it."""
-    words = report.next_action.replace(f" {report.name}", "", 1) if brief else report.next_action
+    words = report.next_action
+    if brief:
+        words = words.replace(f" of {report.name}", " of it", 1).replace(f" {report.name}", "", 1)
     return text((f"{glyph('next')} ", ACCENT), words)
 
 

@@ -31,6 +31,7 @@ class RunList(Painted):
         self._selected = 0
         self._top = 0
         self._roomy = False
+        self._ample = False
         self._owners: list[str] = []
 
     def show(self, reports: Sequence[RunReport], now: float, selected: int) -> None:
@@ -46,17 +47,17 @@ class RunList(Painted):
     def paint(self, width: int, height: int) -> list[Content]:
         """Return the lines in sight."""
         self._roomy = 2 * len(self._reports) <= height
+        self._ample = sum(height_of(each, True, True) for each in self._reports) <= height
         self._top = self._first_in_sight(height)
         shared = columns(self._reports[self._top : self._top + height], self._now, width)
         lines: list[Content] = []
         self._owners = []
         for place in range(self._top, len(self._reports)):
             report = self._reports[place]
-            if len(lines) + height_of(report, self._roomy) > height:
+            if len(lines) + height_of(report, self._roomy, self._ample) > height:
                 break
-            painted = paint_row(
-                report, self._now, width, shared, place == self._selected, self._roomy
-            )
+            chosen = place == self._selected
+            painted = paint_row(report, self._now, width, shared, chosen, self._roomy, self._ample)
             lines.extend(painted)
             self._owners.extend([report.name] * len(painted))
         hidden = len(self._reports) - len(set(self._owners))
@@ -66,6 +67,8 @@ class RunList(Painted):
 
     def _first_in_sight(self, height: int) -> int:
         """Return the first run to show: as before, moved just enough to hold the selected one."""
+        if self._roomy:
+            return 0
         top = min(self._top, self._selected, max(0, len(self._reports) - 1))
         room = height - sum(height_of(each) for each in self._reports[top : self._selected + 1])
         while room < 0 and top < self._selected:

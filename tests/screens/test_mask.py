@@ -27,7 +27,7 @@ def test_hosts_people_and_paths_are_masked(secret: str) -> None:
     [
         "~46,012/119,209  38.6 %", "RUNNING 4/4", "monitor 2m/10m", "830k tok/s −31 %", "w&b 12s",
         "ada-run", "2.5 it/s", "~8,004/unknown", "C-05 throughput 31% below", "adam optimizer",
-        "follow / pause", "grug/ada", "? / filter",
+        "follow / pause", "grug/ada", "? / filter", "monitor now/5s",
     ],
 )  # fmt: skip
 def test_figures_and_run_names_stay(plain: str) -> None:

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.content import Content
 
-from cockpit.model.report import RunReport
+from cockpit.model.facet import known
+from cockpit.model.observed import LogValue, Row
+from cockpit.model.report import Facets, RunReport, Verdict
 from tests.widgets import reports as made
 from tests.widgets.anything import any_report
 from widgets.fleet_header import Watch, paint_header
@@ -20,6 +22,8 @@ from widgets.paint_chart import paint_chart
 from widgets.paint_checkpoints import paint_checkpoints
 from widgets.paint_facets import paint_facets
 from widgets.paint_list import columns, height_of, paint_row
+from widgets.paint_panel import paint_panel
+from widgets.paint_rows import loss
 from widgets.paint_run import paint_head
 from widgets.series import loss_columns
 
@@ -29,6 +33,10 @@ Painter = Callable[[RunReport, int], list[Content]]
 
 def list_row(report: RunReport, width: int) -> list[Content]:
     return paint_row(report, NOW, width, columns([report], NOW, width), selected=True, roomy=True)
+
+
+def ample_row(report: RunReport, width: int) -> list[Content]:
+    return paint_row(report, NOW, width, columns([report], NOW, width), roomy=True, ample=True)
 
 
 def header(report: RunReport, width: int) -> list[Content]:
@@ -42,6 +50,7 @@ def chart(report: RunReport, width: int) -> list[Content]:
 
 PAINTERS: dict[str, Painter] = {
     "list": list_row,
+    "ample list": ample_row,
     "header": header,
     "chart": chart,
     "alerts": lambda report, width: paint_open(report, NOW, width),
@@ -88,6 +97,45 @@ def test_a_list_row_holds_state_progress_loss_and_time() -> None:
     starts = {line[0].plain.index("loss ") for line in rows}
     assert len(starts) == 1
     assert "C-01 ended, not success: exit 137 · → relaunch from step 8000" in rows[1][1].plain
+
+
+def test_with_room_to_spare_the_next_action_and_the_checkpoint_stand_whole() -> None:
+    report = made.failed()
+    lines = [line.plain for line in ample_row(report, 80)]
+    assert len(lines) == height_of(report, True, True) == 3
+    assert "C-01 ended, not success: exit 137" in lines[1]
+    assert "→ relaunch from step 8000 · ckpt 8,000 ✓" in lines[2]
+    assert "…" not in lines[2]
+
+
+def test_what_is_not_in_the_run_file_takes_no_room() -> None:
+    bare = made.spec("bare", job=None, wandb=None, checkpoints=None)
+    report = made.report("bare").model_copy(
+        update={
+            "spec": bare,
+            "facets": Facets(),
+            "verdict": Verdict.UNKNOWN,
+            "next_action": "find out why nothing of bare can be seen: no job is named",
+        }
+    )
+    assert "why nothing of it can be seen" in list_row(report, 80)[1].plain
+    assert "ages" not in plain(paint_panel(report, NOW, 60, 12))
+
+
+def test_a_next_action_in_one_line_is_cut_visibly() -> None:
+    act = "look for slow input, a degraded node, checkpoint stalls or recompiling"
+    report = made.report(act=act, alerts=(made.alert(),))
+    shown = [line.plain for line in paint_panel(report, NOW, 58, 9)]
+    acts = [line for line in shown if "→ look" in line]
+    assert len(acts) == 1
+    assert "…" in acts[0]
+
+
+def test_without_a_tracker_the_loss_is_the_log_s() -> None:
+    log = LogValue(path="/l", size=1, mtime=NOW, rows=(Row(5, NOW, loss=2.5),))
+    facets = Facets(log=known(log, "/l", NOW))
+    report = made.report(seen=facets)
+    assert "2.5" in loss(report, NOW).plain
 
 
 def test_words_are_cut_between_words_not_inside_a_figure() -> None:
