@@ -144,6 +144,8 @@ class TrackerValue(Frozen):
     slurm_job_id: str | None = None
     producer: str | None = None
     fragments: tuple[str, ...] = ()
+    files: tuple[str, ...] = Field(default=(), exclude=True)
+    """Where the fragments lie on this machine, oldest first."""
     skipped_blocks: int = 0
     history: tuple[tuple[int, Number], ...] = ()
     columns: tuple[Column, ...] = Field(default=(), exclude=True)

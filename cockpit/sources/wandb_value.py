@@ -37,8 +37,7 @@ def tracker_value(
     tails = [fragment.latest(keys) for fragment in fragments]
     joined = _joined(tails)
     head = newest_head(fragments)
-    run = head.run
-    series = _Series(fragments, keys, scan)
+    run, series = head.run, _Series(fragments, keys, scan)
     usual = next((s for s in map(_usual, reversed(tails)) if s is not None), None)
     rate, unit = joined.throughput, keys.unit
     if keys.throughput is None and usual is not None:
@@ -64,6 +63,7 @@ def tracker_value(
         slurm_job_id=_text(head.slurm_job_id),
         producer=_text(head.producer),
         fragments=tuple(clean(fragment.name) for fragment in fragments),
+        files=tuple(str(fragment.path) for fragment in fragments),
         skipped_blocks=max(scan.skipped, sum(tail.skipped for tail in tails)),
         scanned=series.share,
         usual_step_s=usual,

@@ -23,6 +23,7 @@ WAKES = {
     "records": ("records",),
 }
 """Which facets a change of a group of files concerns."""
+NEWEST_FRAGMENTS = 2
 NEWEST_CHECKPOINTS = 3
 
 
@@ -78,8 +79,8 @@ def _process(run: RunSpec, job: Facet[JobValue]) -> tuple[str, ...]:
 def _tracker(run: RunSpec, facets: Facets) -> tuple[str, ...]:
     if run.wandb is None or run.wandb.dir is None or (run.job is not None and run.job.host):
         return ()
-    seen = facets.tracker.value.fragments if facets.tracker.value is not None else ()
-    return (run.wandb.dir, *seen)
+    seen = facets.tracker.value.files if facets.tracker.value is not None else ()
+    return (run.wandb.dir, *seen[-NEWEST_FRAGMENTS:])
 
 
 def _checkpoints(run: RunSpec, facets: Facets) -> tuple[str, ...]:

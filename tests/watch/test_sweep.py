@@ -2,7 +2,7 @@ import os
 from pathlib import Path
 
 from cockpit.model.facet import known
-from cockpit.model.observed import JobValue, MonitorValue, Phase
+from cockpit.model.observed import JobValue, MonitorValue, Phase, TrackerValue
 from cockpit.model.report import Facets
 from cockpit.model.run import CheckpointSpec, JobSpec, MonitorSpec, RunSpec, WandbSpec
 from cockpit.watch.sweep import changed, signatures, watched_paths
@@ -77,3 +77,15 @@ def test_nothing_on_another_host_or_in_a_bucket_is_looked_at() -> None:
         checkpoints=CheckpointSpec(path=("gs://bucket/x",)),
     )
     assert not any(watched_paths(run, Facets()).values())
+
+
+def test_a_growing_tracker_file_wakes_the_tracker(tmp_path: Path) -> None:
+    fragment = tmp_path / "offline-run-1-abc" / "run-abc.wandb"
+    fragment.parent.mkdir()
+    fragment.write_bytes(b"x")
+    run = RunSpec(name="r", wandb=WandbSpec(dir=str(tmp_path)))
+    tracked = TrackerValue(id="abc", state="running", files=(str(fragment),))
+    facets = Facets(tracker=known(tracked, "W&B", 1.0))
+    before = look(run, facets)
+    fragment.write_bytes(b"xy")
+    assert set(changed(before, look(run, facets))) == {("r", "tracker")}
