@@ -33,6 +33,7 @@ class FleetScreen(CockpitScreen):
         super().__init__(cockpit)
         self._chosen: str | None = None
         self._place = 0
+        self._touched = False
         self._filter = ""
         self._sort = SORTS[0]
         self._shape: Shape | None = None
@@ -87,16 +88,20 @@ class FleetScreen(CockpitScreen):
         return self.cockpit.keys.footer("fleet", "everywhere")
 
     def _select(self, shown: list[RunReport]) -> None:
-        """Find the selected run's new place; if it is gone, stay at the place."""
+        """Find the selected run's new place; if it is gone, stay at the place.
+
+        Until a person has moved it is the first one: the run that needs them most.
+        """
         names = [each.name for each in shown]
-        if self._chosen in names:
+        if self._touched and self._chosen in names:
             self._place = names.index(self._chosen)
         else:
-            self._place = max(0, min(self._place, len(names) - 1))
+            self._place = max(0, min(self._place if self._touched else 0, len(names) - 1))
             self._chosen = names[self._place] if names else None
 
     def _move(self, steps: int) -> None:
         shown = self.shown
+        self._touched = True
         if shown:
             place = max(0, min(self._place + steps, len(shown) - 1))
             self._chosen = shown[place].name
@@ -149,6 +154,7 @@ class FleetScreen(CockpitScreen):
     def action_open(self) -> None:
         """Open the selected run."""
         if self._chosen is not None:
+            self._touched = True
             self.cockpit.open_run(self._chosen)
 
     def action_sort(self) -> None:

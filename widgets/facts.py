@@ -112,11 +112,6 @@ def alert_mark(alert: Alert) -> tuple[str, str]:
     return glyph(alert.severity.value), SEVERITY_STYLE[alert.severity]
 
 
-def run_alerts(report: RunReport) -> list[Alert]:
-    """Return the alerts about the run itself: not those about its monitor."""
-    return [alert for alert in report.alerts if alert.id != MONITOR_RULE]
-
-
 def loss_alert(report: RunReport) -> Alert | None:
     """Return the open alert that the loss curve explains."""
     return next((each for each in report.alerts if each.id in ("C-09", "C-11")), None)

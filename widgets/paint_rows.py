@@ -13,7 +13,6 @@ from cockpit.model.report import RunReport
 from cockpit.model.words import (
     age,
     brief,
-    clock_time,
     day_time,
     duration,
     eta,
@@ -26,7 +25,7 @@ from cockpit.model.words import (
 )
 from widgets import facts
 from widgets.facts import Look, look
-from widgets.line import ACCENT, DIM, EMPTY, Part, prose, row, text, whole, wrapped
+from widgets.line import ACCENT, DIM, EMPTY, prose, row, text, whole, wrapped
 
 
 def progress(report: RunReport, width: int = 0) -> Content:
@@ -223,8 +222,3 @@ def next_step(report: RunReport, brief: bool = False) -> Content:
     if brief:
         words = words.replace(f" of {report.name}", " of it", 1).replace(f" {report.name}", "", 1)
     return text((f"{glyph('next')} ", ACCENT), words)
-
-
-def next_check(report: RunReport) -> Part:
-    """Return when this run is checked next, as a clock time."""
-    return clock_time(report.next_check_at) if report.next_check_at is not None else ""

@@ -7,7 +7,7 @@ chart is alive from the first look and honest as soon as everything has been rea
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -159,9 +159,3 @@ def scale_of(extent: tuple[float, float], log: bool | None = None) -> Scale:
 
 def _log(value: float) -> float:
     return math.log(max(value, 5e-324))
-
-
-def newest_finite(columns: Iterable[Column]) -> float | None:
-    """Return the mean of the newest column that holds a finite value."""
-    finite = [each for each in columns if each.mean is not None and math.isfinite(each.mean)]
-    return max(finite, key=lambda each: each.last).mean if finite else None

@@ -61,6 +61,16 @@ async def test_the_selection_follows_the_run_when_the_order_changes() -> None:
         assert "╭ ▸ ■ run-b" in shown
 
 
+async def test_until_somebody_moves_the_worst_run_is_selected() -> None:
+    engine = StandIn(made.report("run-a"), made.report("run-b"))
+    app = cockpit(engine=engine)
+    async with app.run_test(size=(120, 40)) as pilot:
+        assert app.screen.selected == "run-a"
+        engine.tell(made.report("run-b", Verdict.CRITICAL, (made.alert("C-01"),)))
+        await pilot.pause(0.4)
+        assert app.screen.selected == "run-b"
+
+
 async def test_sorting_goes_round() -> None:
     app = cockpit(made.report("b", eta=60.0), made.report("a", eta=9000.0), made.failed("c"))
     async with app.run_test(size=(200, 50)) as pilot:
