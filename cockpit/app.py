@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import os
 import socket
 import sys
@@ -22,6 +21,7 @@ from cockpit.model.run import CockpitFile
 from cockpit.model.words import to_ascii
 from cockpit.sources.offload import offload
 from cockpit.terminal import INTERRUPTED, TerminalApp, run_in_terminal
+from cockpit.watch.who import login_name
 from screens.base import CockpitScreen
 from screens.clipboard import copy_text, identity
 from screens.fleet import FleetScreen
@@ -96,7 +96,7 @@ class CockpitApp(TerminalApp):
             self._said = f"no theme {wanted!r}; there are: {', '.join(themes)}"
 
     def _masking(self) -> Mask:
-        people = {getpass.getuser(), socket.gethostname(), self._at_work.operator}
+        people = {login_name(), socket.gethostname(), self._at_work.operator}
         return Mask.of(self.file, people)
 
     def get_default_screen(self) -> Screen[str | None]:
@@ -223,7 +223,7 @@ class CockpitApp(TerminalApp):
 
     async def _ask_operator(self) -> None:
         name = await offload(operator, self.file, deadline=ASK_WITHIN)
-        self._at_work = self._at_work._replace(operator=name or getpass.getuser())
+        self._at_work = self._at_work._replace(operator=name or login_name())
         if self._mask is not None:
             self._mask = self._masking()
         self._show()

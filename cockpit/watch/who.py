@@ -37,4 +37,12 @@ def same_process(pid: int, started_at: float | None) -> bool:
 
 def operator_name(file: CockpitFile) -> str:
     """Return who acts: the run file's operator, git's user.name, else the login name."""
-    return operator(file) or getpass.getuser()
+    return operator(file) or login_name()
+
+
+def login_name() -> str:
+    """Return the login name, or the user's number where the system knows no name for it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
