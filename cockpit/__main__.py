@@ -10,14 +10,18 @@ from cockpit.quickstart import quick_imports
 
 
 def start() -> NoReturn:
-    """Load the command line, run it and leave with its exit code, at once.
+    """Load the command line, run it and leave with its exit code, at once."""
+    with quick_imports():
+        from cockpit.cli import main
+    leave(main())
+
+
+def leave(code: int) -> NoReturn:
+    """End the process with ``code``, or with 1 if that is 0 but the output cannot be written.
 
     Everything that must be put down has been by then; taking the interpreter apart as well
     would only keep the person waiting, and a source that hangs could keep them longer.
     """
-    with quick_imports():
-        from cockpit.cli import main
-    code = main()
     for stream in filter(None, (sys.stdout, sys.stderr)):  # a closed one is None
         try:
             stream.flush()

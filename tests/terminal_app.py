@@ -6,6 +6,7 @@ import sys
 import time
 
 import cockpit.app as program
+from cockpit.__main__ import leave
 from cockpit.model.report import FleetReport
 from cockpit.model.run import CockpitFile
 from cockpit.sources.offload import offload
@@ -53,4 +54,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())
