@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import shutil
 import sys
 import time
@@ -14,6 +13,7 @@ from cockpit.demo.repositories import Repository
 from cockpit.demo.run_file import command, run_file
 from cockpit.demo.settings import write_config
 from cockpit.demo.situations import CADENCE, SITUATIONS, Situation
+from cockpit.watch.who import login_name
 
 HERE = Path(__file__).parent
 TRAINING = (
@@ -35,14 +35,6 @@ ENDED = "training complete"
 
 class FolderError(Exception):
     """The folder cannot be used; the message is one line."""
-
-
-def operator() -> str:
-    """Return who runs the demo: it is their fleet."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "operator"
 
 
 def take(layout: Layout) -> None:
@@ -75,7 +67,7 @@ def empty(layout: Layout) -> None:
 
 def build(layout: Layout) -> None:
     """Make everything but the processes. The folder is ours and empty."""
-    who = operator()
+    who = login_name()
     _code(layout)
     layout.monitors.mkdir()
     for situation in SITUATIONS:

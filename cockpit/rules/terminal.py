@@ -28,21 +28,21 @@ def ended_not_success(run: RunSpec, history: History) -> Iterator[Alert]:
     job = job_of(history)
     if job is None or job.phase not in _NOT_SUCCESS:
         return
-    found = diagnosis(history)
+    found, went_on = diagnosis(history), trained_after_end(history)
     yield Alert(
         id="C-01",
         key=":".join(filter(None, ("C-01", run.name, job.launch_id or job.id))),
         severity=_severity(history, job, found),
-        title=_title(history, job, found),
+        title=_title(history, job, found, went_on),
         since=phase_since(history),
         evidence=(
             _word(history, job),
-            *_moving(history),
+            *_moving(history, went_on),
             *_lines(history, found),
             *_ordered(history),
         ),
         confidence=found.confidence if found is not None else "sure",
-        next_action=_next(run, history, job, found),
+        next_action=_next(run, history, job, found, went_on),
     )
 
 
@@ -75,13 +75,13 @@ def _severity(history: History, job: JobValue, found: Triage | None) -> Severity
     return Severity.WARNING if _stopped(history, job, found) else Severity.CRITICAL
 
 
-def _title(history: History, job: JobValue, found: Triage | None) -> str:
+def _title(history: History, job: JobValue, found: Triage | None, went_on: float | None) -> str:
     if history.stop_ordered_by is not None:
         return f"stopped by {history.stop_ordered_by}"
     if _stopped(history, job, found):
         return "stopped by an unknown hand"
     code = f"exit {job.exit_code}" if job.exit_code is not None else job.state
-    if trained_after_end(history) is not None:
+    if went_on is not None:
         return f"the recorded job ended ({code}), but something trains on"
     return f"ended, not success: {code}" + (f" · {_name(found)}" if found is not None else "")
 
@@ -111,11 +111,10 @@ def _lines(history: History, found: Triage | None) -> tuple[Evidence, ...]:
     return tuple(Evidence(text=line.text, source=source) for line in found.evidence)
 
 
-def _moving(history: History) -> tuple[Evidence, ...]:
-    last = trained_after_end(history)
-    if last is None:
+def _moving(history: History, went_on: float | None) -> tuple[Evidence, ...]:
+    if went_on is None:
         return ()
-    text = f"steps were logged until {say.moment(last)}, after its end"
+    text = f"steps were logged until {say.moment(went_on)}, after its end"
     return (Evidence(text=text, source=history.facets.tracker.source),)
 
 
@@ -125,9 +124,11 @@ def _ordered(history: History) -> tuple[Evidence, ...]:
     return (Evidence(text=f"the stop was ordered by {history.stop_ordered_by}", source="journal"),)
 
 
-def _next(run: RunSpec, history: History, job: JobValue, found: Triage | None) -> str:
+def _next(
+    run: RunSpec, history: History, job: JobValue, found: Triage | None, went_on: float | None
+) -> str:
     who = say.person(run)
-    if trained_after_end(history) is not None:
+    if went_on is not None:
         return f"find the job that still trains {run.name}; a relaunch would be a second copy"
     if _stopped(history, job, found):
         known = history.stop_ordered_by is not None
