@@ -37,7 +37,7 @@ def ended_not_success(run: RunSpec, history: History) -> Iterator[Alert]:
         since=phase_since(history),
         evidence=(
             _word(history, job),
-            *_moving(history, went_on),
+            *_moving(went_on),
             *_lines(history, found),
             *_ordered(history),
         ),
@@ -111,11 +111,11 @@ def _lines(history: History, found: Triage | None) -> tuple[Evidence, ...]:
     return tuple(Evidence(text=line.text, source=source) for line in found.evidence)
 
 
-def _moving(history: History, went_on: float | None) -> tuple[Evidence, ...]:
+def _moving(went_on: float | None) -> tuple[Evidence, ...]:
     if went_on is None:
         return ()
     text = f"steps were logged until {say.moment(went_on)}, after its end"
-    return (Evidence(text=text, source=history.facets.tracker.source),)
+    return (Evidence(text=text, source="logged rows"),)
 
 
 def _ordered(history: History) -> tuple[Evidence, ...]:

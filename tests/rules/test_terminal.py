@@ -133,6 +133,7 @@ def test_what_trains_on_after_the_end_is_found_before_anything_is_relaunched() -
     alert = alert_of(failed(*STOPS, code=137, trend=steps))
     assert alert.title == "the recorded job ended (exit 137), but something trains on"
     assert "after its end" in alert.evidence[1].text
+    assert alert.evidence[1].source == "logged rows"
     assert (
         alert.next_action == "find the job that still trains toy; a relaunch would be a second copy"
     )
