@@ -30,4 +30,36 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE endings (run TEXT NOT NULL, job_id TEXT NOT NULL, who TEXT NOT NULL,"
         " at REAL NOT NULL, PRIMARY KEY (run, job_id)) WITHOUT ROWID",
     ),
+    (
+        "CREATE TABLE actions (number INTEGER PRIMARY KEY, run TEXT NOT NULL, action TEXT NOT NULL,"
+        " plan_id TEXT NOT NULL, operator TEXT NOT NULL, launch_id TEXT, job_id TEXT,"
+        " holder TEXT NOT NULL, plan TEXT NOT NULL, facts TEXT NOT NULL, begun_at REAL NOT NULL,"
+        " ended_at REAL, outcome TEXT, message TEXT NOT NULL DEFAULT '',"
+        " recorded INTEGER NOT NULL DEFAULT 1)",
+        "CREATE INDEX actions_of_run ON actions (run, begun_at)",
+        "CREATE UNIQUE INDEX launch_ids ON actions (run, launch_id) WHERE launch_id IS NOT NULL",
+        "CREATE TABLE action_steps (action INTEGER NOT NULL REFERENCES actions (number)"
+        " ON DELETE CASCADE, place INTEGER NOT NULL, name TEXT NOT NULL, state TEXT NOT NULL,"
+        " at REAL NOT NULL, note TEXT, PRIMARY KEY (action, place)) WITHOUT ROWID",
+        "CREATE TABLE leases (run TEXT PRIMARY KEY, action INTEGER NOT NULL, what TEXT NOT NULL,"
+        " operator TEXT NOT NULL, holder TEXT NOT NULL, at REAL NOT NULL)",
+        "CREATE TABLE plans (run TEXT NOT NULL, plan_id TEXT NOT NULL, action TEXT NOT NULL,"
+        " at REAL NOT NULL, words TEXT NOT NULL, document TEXT NOT NULL,"
+        " PRIMARY KEY (run, action, plan_id)) WITHOUT ROWID",
+        "CREATE TABLE snapshots (run TEXT NOT NULL, launch_id TEXT NOT NULL, at REAL NOT NULL,"
+        " document TEXT NOT NULL, PRIMARY KEY (run, launch_id)) WITHOUT ROWID",
+        "CREATE TABLE followups (run TEXT NOT NULL, launch_id TEXT NOT NULL, at REAL NOT NULL,"
+        " document TEXT NOT NULL, PRIMARY KEY (run, launch_id)) WITHOUT ROWID",
+        "CREATE TABLE failures (run TEXT NOT NULL, job_id TEXT NOT NULL, at REAL NOT NULL,"
+        " document TEXT NOT NULL, PRIMARY KEY (run, job_id)) WITHOUT ROWID",
+        "CREATE TABLE rejections (run TEXT NOT NULL, path TEXT NOT NULL, step INTEGER NOT NULL,"
+        " at REAL NOT NULL, who TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (run, path))"
+        " WITHOUT ROWID",
+        "CREATE TABLE outbox (run TEXT NOT NULL, event TEXT NOT NULL, at REAL NOT NULL,"
+        " document TEXT NOT NULL, sent_at REAL, answer TEXT, tries INTEGER NOT NULL DEFAULT 0,"
+        " trouble TEXT, PRIMARY KEY (run, event)) WITHOUT ROWID",
+        "CREATE TABLE notified (run TEXT NOT NULL, event TEXT NOT NULL, route TEXT NOT NULL,"
+        " at REAL NOT NULL, tries INTEGER NOT NULL DEFAULT 0, done INTEGER NOT NULL DEFAULT 0,"
+        " trouble TEXT, PRIMARY KEY (run, event, route)) WITHOUT ROWID",
+    ),
 )

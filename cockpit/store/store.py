@@ -128,7 +128,7 @@ class Store:
             if self.read_only:
                 return
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA synchronous = FULL")
         if found < len(MIGRATIONS):
             self._migrate()
 

@@ -1,0 +1,1 @@
+"""Guarded actions: plan, typed confirmation, journal, do, verify, record (SPEC A)."""

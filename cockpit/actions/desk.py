@@ -1,0 +1,332 @@
+"""The one way in which anything is done to a run (SPEC A): plan, words, journal, do, record.
+
+The terminal UI and the command line both ask here. A plan changes nothing. Acting takes the
+run's lease, makes the plan again under it, and stops if anything that matters has changed since
+it was shown; then every step is written into the journal before and after it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from cockpit.actions.action import Action, Doing, RefuseError
+from cockpit.actions.ground import Ground, Parts
+from cockpit.actions.guards import Claims
+from cockpit.actions.holder import this_holder
+from cockpit.actions.keeping import Keeper
+from cockpit.actions.launch_ids import next_launch_id
+from cockpit.actions.recovery import Settled, check_of
+from cockpit.actions.running import At, Runner, Told
+from cockpit.actions.settling import Settling
+from cockpit.model.jobs import Live
+from cockpit.model.plan import (
+    Approval,
+    Basis,
+    Check,
+    Draft,
+    Level,
+    Outcome,
+    Plan,
+    Request,
+    Result,
+    plan_of,
+)
+from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.store.journal import Busy, Entry
+from cockpit.store.store import StoreError, run_key
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+WORDS_FOR = 3600.0
+"""Seconds for which the words of a plan that was shown are known again."""
+LAUNCH_ID = "launch_id"
+READ_ONLY = "this cockpit is read-only: it offers no actions"
+NO_JOURNAL = "the journal cannot be written, and nothing is done without it"
+
+
+class Desk:
+    """Plans and does guarded actions on the runs of one run file.
+
+    ``file`` returns the run file in use. ``at`` is called at every point where a crash could
+    fall (tests kill the process there).
+    """
+
+    def __init__(
+        self,
+        file: Callable[[], CockpitFile],
+        parts: Parts,
+        actions: Mapping[str, Action],
+        *,
+        read_only: bool = False,
+        at: At = lambda point: None,
+    ) -> None:
+        self.actions = actions
+        self.read_only = read_only
+        self._file = file
+        self._parts = parts
+        self._at = at
+        self._keeper = None if parts.journal is None else Keeper(parts.journal)
+        self._settling = Settling(parts, actions, self._keeper, self._ground_of, self._key)
+
+    async def plan(self, request: Request, approvals: Sequence[Approval] = ()) -> Plan:
+        """Return what would be done; changes nothing but the memory of what was shown.
+
+        Raises ``RefuseError`` for a request that makes no sense.
+        """
+        ground, settled = await self._ground(request)
+        plan = await self._draft(request, ground, settled)
+        if self._keeper is not None and self._keeper.writes and not self.read_only:
+            try:
+                await self._keeper.keep_plan(ground.key, plan)
+            except StoreError as error:
+                plan = _with_check(plan, _no_journal(error))
+        return plan.approved(tuple(approvals))
+
+    async def act(
+        self,
+        request: Request,
+        words: str,
+        approvals: Sequence[Approval] = (),
+        *,
+        shown: str | None = None,
+        told: Told = lambda step: None,
+    ) -> Result:
+        """Do what was planned, if the words are right and nothing has changed.
+
+        ``shown`` is the id of the plan that the person saw; without it the words must be those
+        of a plan that was shown lately, or of the plan as it is now. ``told`` hears of every
+        step. Raises ``RefuseError`` for a request that makes no sense.
+        """
+        if self.read_only or self._keeper is None or not self._keeper.writes:
+            return _refused(shown or "", READ_ONLY if self.read_only else NO_JOURNAL)
+        try:
+            await self.recover(request.run)
+            plan = await self._meant(request, words, shown)
+            if isinstance(plan, Result):
+                return plan
+            return await self._begin(request, plan, tuple(approvals), told)
+        except StoreError as error:
+            return _refused(shown or "", f"{NO_JOURNAL}: {error}")
+
+    async def recover(self, run: str) -> tuple[Settled, ...]:
+        """Settle what crashed cockpits left of a run: look up, write down, give leases back."""
+        if self.read_only or self._keeper is None or not self._keeper.writes:
+            return ()
+        return await self._settling.settle(self._spec(run))
+
+    async def interrupted(self, run: str) -> tuple[Settled, ...]:
+        """Return what is known of actions that nobody has ended; changes nothing."""
+        return await self._settling.survey(self._spec(run))
+
+    async def history(self, run: str) -> tuple[Entry, ...]:
+        """Return every action on a run, oldest first; raises ``StoreError``."""
+        return () if self._keeper is None else await self._keeper.entries(self._key(run))
+
+    async def _meant(self, request: Request, words: str, shown: str | None) -> Plan | Result:
+        """Return the plan that these words confirm, or the refusal."""
+        assert self._keeper is not None
+        since = self._parts.clock.now() - WORDS_FOR
+        known = await self._keeper.plans(self._key(request.run), request.action, since)
+        mine = [plan for plan in known if plan.params == request.params]
+        if shown is not None:
+            known = tuple(plan for plan in mine if plan.plan_id == shown)
+            if not known:
+                return _refused(shown, f"no plan {shown} was shown lately; plan again")
+            plan = known[0]
+        else:
+            same = [plan for plan in mine if plan.words == words.strip()]
+            plan = same[0] if same else await self.plan(request)
+        if words.strip() != plan.words:
+            return _refused(plan.plan_id, f'the words are wrong; expected "{plan.words}"')
+        return plan
+
+    async def _begin(
+        self, request: Request, shown: Plan, approvals: tuple[Approval, ...], told: Told
+    ) -> Result:
+        assert self._keeper is not None
+        action = self._action(request.action)
+        try:
+            entry = await self._keeper.begin(
+                self._key(request.run),
+                shown,
+                request.operator,
+                this_holder(),
+                self._parts.clock.now(),
+                exclusive=action.exclusive,
+                launch_id=shown.facts.get(LAUNCH_ID) if action.launches else None,
+            )
+        except Busy as busy:
+            return _refused(shown.plan_id, f"{busy}; nothing was done")
+        self._at("begun")
+        claims = Claims(self._parts.guards if action.exclusive else ())
+        result = _refused(shown.plan_id, "it was interrupted before it changed anything")
+        try:
+            result = await self._under_lease(request, shown, entry, claims, approvals, told)
+        finally:
+            await self._end(entry, result, claims, self._spec(request.run))
+        return result
+
+    async def _under_lease(
+        self,
+        request: Request,
+        shown: Plan,
+        entry: Entry,
+        claims: Claims,
+        approvals: tuple[Approval, ...],
+        told: Told,
+    ) -> Result:
+        action, spec = self._action(request.action), self._spec(request.run)
+        over = any(approval.check == claims.CHECK for approval in approvals)
+        taken = await claims.take(spec, entry.launch_id, action.verb, over=over)
+        if taken is not None:
+            return _refused(shown.plan_id, taken)
+        self._at("claimed")
+        ground, settled = await self._ground(request, entry)
+        fresh = (await self._draft(request, ground, settled)).approved(approvals)
+        changed = action.still_holds(shown, fresh)
+        if changed is not None:
+            return _refused(shown.plan_id, f"changed since it was shown: {changed}; plan again")
+        if fresh.blocked:
+            why = "; ".join(c.text for c in fresh.checks if c.stands_in_the_way)
+            return _refused(shown.plan_id, f"blocked: {why}")
+        if not await claims.still_mine(spec):
+            return _refused(shown.plan_id, "another machine has taken the run meanwhile")
+        self._at("planned")
+        plan = shown.approved(approvals)
+        return await self._do(action, ground, plan, entry, told)
+
+    async def _do(
+        self, action: Action, ground: Ground, plan: Plan, entry: Entry, told: Told
+    ) -> Result:
+        assert self._keeper is not None
+        keeper = self._keeper
+        doing = Doing(ground=ground, plan=plan, entry=entry, save=_nothing)
+
+        async def save() -> None:
+            await keeper.note(entry.number, doing.facts, doing.job_id)
+
+        doing.save = save
+        doing.facts.update(plan.facts)
+        await save()
+        steps = list(enumerate(action.steps(ground, plan)))
+        ran = await Runner(keeper, self._parts.clock, told, self._at).run(steps, doing)
+        return Result(
+            plan_id=plan.plan_id,
+            outcome=ran.outcome,
+            job_id=doing.job_id,
+            launch_id=entry.launch_id,
+            steps=ran.steps,
+            message=ran.message,
+            recorded=ran.recorded,
+        )
+
+    async def _end(self, entry: Entry, result: Result, claims: Claims, spec: RunSpec) -> None:
+        """Write the end down and give everything back; an unknown outcome keeps its claim."""
+        assert self._keeper is not None
+        await self._keeper.end(
+            entry.number,
+            result.outcome,
+            self._parts.clock.now(),
+            result.message,
+            recorded=result.recorded,
+        )
+        self._at("ended")
+        if result.outcome is not Outcome.UNKNOWN:
+            await claims.release(spec)
+        self._at("released")
+
+    async def _ground(
+        self, request: Request, own: Entry | None = None
+    ) -> tuple[Ground, tuple[Settled, ...]]:
+        """Look at the run anew; ``own`` is our own entry, which is no hindrance to itself."""
+        action = self._action(request.action)
+        spec = self._spec(request.run)
+        settled = await self._settling.survey(spec, without=own)
+        ground = await self._ground_of(spec, request.operator)
+        if own is not None:
+            return replace_launch_id(ground, own.launch_id), settled
+        if not action.launches:
+            return ground, settled
+        return replace_launch_id(ground, await self._next_id(spec, ground)), settled
+
+    async def _ground_of(self, spec: RunSpec, operator: str) -> Ground:
+        report = await self._parts.look(spec.name)
+        backend = self._parts.backends(spec)
+        live = Live(unknown="the run file names no job that this version can act on")
+        if backend is not None:
+            live = await backend.live(spec)
+        entries = () if self._keeper is None else await self._keeper.entries(self._key(spec.name))
+        return Ground(
+            file=self._file(),
+            spec=spec,
+            report=report,
+            key=self._key(spec.name),
+            now=self._parts.clock.now(),
+            operator=operator,
+            parts=self._parts,
+            live=live,
+            entries=entries,
+        )
+
+    async def _next_id(self, spec: RunSpec, ground: Ground) -> str:
+        """Return the next launch id over all that the store, the job and the guards know."""
+        known = set(await self._keeper.launch_ids(ground.key)) if self._keeper else set()
+        job = ground.report.facets.job.value
+        if job is not None and job.launch_id:
+            known.add(job.launch_id)
+        known |= {each.launch_id for each in ground.live.jobs if each.launch_id}
+        known |= await Claims(self._parts.guards).launch_ids(spec)
+        return next_launch_id(spec.name, known)
+
+    async def _draft(self, request: Request, ground: Ground, settled: tuple[Settled, ...]) -> Plan:
+        action = self._action(request.action)
+        draft = await action.draft(ground, request)
+        checks = [*(check_of(each) for each in settled)] if action.exclusive else []
+        if action.exclusive:
+            checks += await Claims(self._parts.guards).checks(ground.spec)
+        facts = dict(draft.facts)
+        if action.launches and ground.launch_id is not None:
+            facts[LAUNCH_ID] = ground.launch_id
+        full = Draft.model_validate(
+            {**dict(draft), "checks": (*checks, *draft.checks), "facts": facts}
+        )
+        return plan_of(request, full, ground.now)
+
+    def _action(self, verb: str) -> Action:
+        if verb not in self.actions:
+            raise RefuseError(f"there is no action {clean(verb)!r}")
+        return self.actions[verb]
+
+    def _spec(self, run: str) -> RunSpec:
+        file = self._file()
+        found = next((each for each in file.runs if each.name == run), None)
+        if found is None:
+            names = ", ".join(each.name for each in file.runs)
+            raise RefuseError(f"{file.path} has no run {clean(run)!r}; it has: {names}")
+        return found
+
+    def _key(self, run: str) -> str:
+        return run_key(self._file().path, run)
+
+
+def replace_launch_id(ground: Ground, launch_id: str | None) -> Ground:
+    """Return the ground with the launch id that the action was given."""
+    return replace(ground, launch_id=launch_id)
+
+
+async def _nothing() -> None:
+    return None
+
+
+def _with_check(plan: Plan, check: Check) -> Plan:
+    return plan.model_copy(update={"checks": (check, *plan.checks)})
+
+
+def _no_journal(error: StoreError) -> Check:
+    text = f"{NO_JOURNAL}: {scrub(clean(str(error)))}"
+    return Check(id="journal", level=Level.BLOCK, text=text, basis=Basis.OBSERVED)
+
+
+def _refused(plan_id: str, message: str) -> Result:
+    return Result(plan_id=plan_id, outcome=Outcome.REFUSED, message=message)

@@ -1,0 +1,50 @@
+"""The process that holds an action: this one, and whether another one still lives."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Final
+
+from cockpit.sources.process import process_facts
+from cockpit.store.journal import Holder
+
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_SLACK: Final = 5.0
+
+
+def this_holder() -> Holder:
+    """Return this process, known by its start in kernel ticks and by the machine's boot."""
+    facts = process_facts(os.getpid())
+    return Holder(
+        host=socket.gethostname(),
+        pid=facts.pid,
+        boot=_boot(),
+        ticks=facts.ticks,
+        started_at=facts.started_at,
+    )
+
+
+def lives(holder: Holder) -> bool | None:
+    """Return whether that very process lives; ``None`` for one on another machine."""
+    if holder.host != socket.gethostname():
+        return None
+    boot = _boot()
+    if holder.boot is not None and boot is not None and holder.boot != boot:
+        return False
+    facts = process_facts(holder.pid)
+    if not facts.alive:
+        return False
+    if holder.ticks is not None and facts.ticks is not None:
+        return holder.ticks == facts.ticks
+    if holder.started_at is None or facts.started_at is None:
+        return True
+    return abs(holder.started_at - facts.started_at) <= _SLACK
+
+
+def _boot() -> str | None:
+    try:
+        return _BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return None

@@ -1,0 +1,93 @@
+"""After a crash: what an interrupted action did, told from its journal and a look-up (SPEC A).
+
+Nothing is repeated. A submit that was begun is looked up by its launch id; what cannot be
+looked up stays unknown and stands in the way of every other action on the run.
+"""
+
+from __future__ import annotations
+
+from cockpit.actions.backend import Backend
+from cockpit.actions.holder import lives
+from cockpit.model.base import Frozen
+from cockpit.model.jobs import Found, LookUp
+from cockpit.model.plan import Basis, Check, Level, Outcome, StepState
+from cockpit.model.run import RunSpec
+from cockpit.store.journal import Entry
+
+SUBMIT = "submit"
+
+
+class Settled(Frozen):
+    """What is known of an interrupted action; ``outcome`` ``None``: it still runs, or elsewhere."""
+
+    entry: Entry
+    outcome: Outcome | None
+    text: str
+    job_id: str | None = None
+    looked_up: LookUp | None = None
+    started_at: float | None = None
+
+
+async def settle(run: RunSpec, entry: Entry, backend: Backend | None) -> Settled:
+    """Return what became of an action that nobody has ended; changes nothing."""
+    alive = lives(entry.holder)
+    if entry.outcome is None and alive is not False:
+        where = "is at it" if alive else "began it on another machine"
+        text = f"{_what(entry)}: {entry.operator} {where} ({entry.holder.label})"
+        return Settled(entry=entry, outcome=None, text=text)
+    if entry.outcome is Outcome.DONE:
+        return Settled(
+            entry=entry, outcome=Outcome.DONE, job_id=entry.job_id,
+            text=f"{_what(entry)} was done, but not all of it was recorded",
+        )  # fmt: skip
+    submit = entry.step(SUBMIT)
+    if submit is None or submit.state in (StepState.FAILED, StepState.SKIPPED):
+        return Settled(entry=entry, outcome=Outcome.FAILED, text=_interrupted(entry))
+    if submit.state is StepState.DONE:
+        return Settled(
+            entry=entry, outcome=Outcome.DONE, job_id=entry.job_id, started_at=submit.at,
+            text=f"{_what(entry)} had started {entry.launch_id} when it was interrupted",
+        )  # fmt: skip
+    return await _looked_up(run, entry, backend, submit.at)
+
+
+async def _looked_up(run: RunSpec, entry: Entry, backend: Backend | None, begun: float) -> Settled:
+    if backend is None or entry.launch_id is None:
+        return Settled(
+            entry=entry, outcome=Outcome.UNKNOWN,
+            text=f"{_what(entry)}: its submit cannot be looked up by this version",
+        )  # fmt: skip
+    found = await backend.look_up(run, entry.launch_id)
+    what = f"{_what(entry)}: looked up {entry.launch_id}: {found.text}"
+    if found.found is Found.UNKNOWN:
+        return Settled(entry=entry, outcome=Outcome.UNKNOWN, text=what, looked_up=found)
+    outcome = Outcome.FAILED if found.found is Found.ABSENT else Outcome.DONE
+    return Settled(
+        entry=entry, outcome=outcome, text=what, job_id=found.job_id, looked_up=found,
+        started_at=begun,
+    )  # fmt: skip
+
+
+def check_of(settled: Settled) -> Check:
+    """Return what a plan says about an interrupted action."""
+    level = {Outcome.UNKNOWN: Level.BLOCK, None: Level.BLOCK}.get(settled.outcome, Level.WARN)
+    elsewhere = settled.outcome is None and lives(settled.entry.holder) is None
+    return Check(
+        id=f"journal:{settled.entry.number}",
+        level=level,
+        text=settled.text,
+        basis=Basis.RECORDED if settled.looked_up is None else Basis.OBSERVED,
+        overridable=elsewhere,
+    )
+
+
+def _what(entry: Entry) -> str:
+    return f"{entry.action} by {entry.operator}"
+
+
+def _interrupted(entry: Entry) -> str:
+    done = [step.name for step in entry.steps if step.state is StepState.DONE]
+    begun = [step.name for step in entry.steps if step.state is StepState.BEGUN]
+    text = f"{_what(entry)} was interrupted"
+    text += f" in {begun[-1]}" if begun else " before it changed anything" if not done else ""
+    return text + (f"; done before that: {', '.join(done)}" if done else "")

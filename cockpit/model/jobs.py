@@ -1,0 +1,65 @@
+"""Jobs as an action sees them: what lives, what was looked up, what is to be submitted.
+
+These are the values of the one interface through which every orchestrator is acted on
+(``cockpit.actions.backend``).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from cockpit.model.base import Frozen, Instant
+
+
+class LiveJob(Frozen):
+    """A job that lives now. ``name`` is for people, ``why`` says how it was recognised (SPEC J).
+
+    ``handle`` is what the backend stops it by: exact, and never a pattern.
+    """
+
+    id: str
+    name: str
+    why: str
+    launch_id: str | None = None
+    started_at: Instant | None = None
+    handle: dict[str, str] = Field(default_factory=dict)
+
+
+class Live(Frozen):
+    """What lives of a lineage: its jobs, and the neighbours that look like it but are not of it.
+
+    ``unknown`` is why this cannot be told; then ``jobs`` may be incomplete.
+    """
+
+    jobs: tuple[LiveJob, ...] = ()
+    spared: tuple[LiveJob, ...] = ()
+    unknown: str | None = None
+
+
+class Found(StrEnum):
+    """What a look-up by launch id says. ``absent`` is definite: it never was and never will be."""
+
+    LIVE = "live"
+    ENDED = "ended"
+    ABSENT = "absent"
+    UNKNOWN = "unknown"
+
+
+class LookUp(Frozen):
+    """A launch id looked up: the job, and on what the answer rests (one line)."""
+
+    found: Found
+    text: str
+    job_id: str | None = None
+
+
+class Submission(Frozen):
+    """A job to start. ``command`` is filled in and holds no secret: ``$NAME`` resolves on use."""
+
+    run: str
+    launch_id: str
+    command: tuple[str, ...]
+    workdir: str | None = None
+    env: dict[str, str] = Field(default_factory=dict)

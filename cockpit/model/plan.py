@@ -1,0 +1,222 @@
+"""A guarded action as values: what was asked, the plan, the approvals, and how it ended (SPEC A).
+
+The JSON shapes are INTERFACE's ("Actions without the UI"), extended, never renamed. Every text
+in here is one safe line with its secrets masked, unless it says otherwise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from cockpit.model.base import Frozen, Instant
+from cockpit.model.observed import Pick
+
+ID_LENGTH = 12
+
+
+class Level(StrEnum):
+    """What a check says: go on, go on with open eyes, or stop."""
+
+    PASS = "pass"
+    WARN = "warn"
+    BLOCK = "block"
+
+
+class Basis(StrEnum):
+    """Where a check's value comes from; inferred ones are labelled wherever shown."""
+
+    RECORDED = "recorded"
+    OBSERVED = "observed"
+    INFERRED = "inferred"
+
+
+class Approval(Frozen):
+    """Who lets a block pass, and why: it goes into the logbook and the issue by name."""
+
+    check: str
+    by: str
+    reason: str
+
+
+class Check(Frozen):
+    """One line of a plan. ``id`` is SPEC's (``C-15``, ``C-18:optimizer.lr``) or a short word.
+
+    ``moves`` marks a figure that a living run changes by itself (its step, an age): such a check
+    takes part in the plan's identity by its level alone.
+    """
+
+    id: str
+    level: Level
+    text: str
+    basis: Basis
+    value: str | None = None
+    overridable: bool = False
+    approved: Approval | None = None
+    moves: bool = Field(default=False, exclude=True)
+
+    @property
+    def stands_in_the_way(self) -> bool:
+        """True for a block that nobody has approved, or that cannot be."""
+        return self.level is Level.BLOCK and (self.approved is None or not self.overridable)
+
+
+class Difference(Frozen):
+    """One thing side by side: what ran, and what would run (``None``: not known or not there)."""
+
+    what: str
+    ran: str | None
+    would_run: str | None
+
+    @property
+    def same(self) -> bool:
+        """True when both are known and equal."""
+        return self.ran is not None and self.ran == self.would_run
+
+
+class Target(Frozen):
+    """Something that will be deleted or moved: its path, why it may be, and its size in bytes."""
+
+    path: str
+    step: int | None
+    size: int | None
+    why: str
+
+
+class Draft(Frozen):
+    """What an action wants to do, before it has an identity.
+
+    ``command`` is scrubbed and whole. ``stops`` and ``spares`` name jobs: what will die and what
+    will not. ``targets`` will be deleted or moved, ``keeps`` will not, each with its reason.
+    ``page`` is Markdown to preview (a handoff, a comment, an entry), scrubbed, several lines.
+    ``facts`` are values that the steps need; they are part of the identity and are journaled.
+    """
+
+    words: str
+    checks: tuple[Check, ...] = ()
+    command: str | None = None
+    stops: tuple[str, ...] = ()
+    spares: tuple[str, ...] = ()
+    checkpoint: Pick | None = None
+    trainer_would_load: Pick | None = None
+    differences: tuple[Difference, ...] = ()
+    loses: str | None = None
+    targets: tuple[Target, ...] = ()
+    keeps: tuple[Target, ...] = ()
+    page: str | None = None
+    can_save_first: bool = False
+    facts: dict[str, str] = Field(default_factory=dict)
+
+
+class Request(Frozen):
+    """What a person asks for. ``params`` are the verb's options by their long names, as text."""
+
+    action: str
+    run: str
+    operator: str
+    params: dict[str, str] = Field(default_factory=dict)
+
+
+class Plan(Draft):
+    """A draft with its identity: the same ``plan_id`` means that nothing that matters changed."""
+
+    plan_id: str
+    action: str
+    run: str
+    made_at: Instant
+    params: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def blocked(self) -> bool:
+        """True while a block stands in the way."""
+        return any(check.stands_in_the_way for check in self.checks)
+
+    def approved(self, approvals: tuple[Approval, ...]) -> Plan:
+        """Return the plan with approvals put to the blocks that they name and that allow one."""
+        by_check = {approval.check: approval for approval in approvals}
+        checks = tuple(
+            check.model_copy(update={"approved": by_check[check.id]})
+            if check.overridable and check.id in by_check
+            else check
+            for check in self.checks
+        )
+        return self.model_copy(update={"checks": checks})
+
+    def document(self) -> dict[str, Any]:
+        """Return INTERFACE's plan."""
+        return {"schema": 1, "blocked": self.blocked, **self.to_json()}
+
+
+def plan_of(request: Request, draft: Draft, now: float) -> Plan:
+    """Return the plan that a request and its draft make."""
+    fields = {name: getattr(draft, name) for name in Draft.model_fields}
+    return Plan(
+        **fields,
+        plan_id=_identity(request, draft),
+        action=request.action,
+        run=request.run,
+        made_at=now,
+        params=request.params,
+    )
+
+
+def _identity(request: Request, draft: Draft) -> str:
+    """Return a digest of everything but the words and the figures that move by themselves."""
+    plain = draft.to_json()
+    plain.pop("words")
+    plain.pop("loses")
+    plain["checks"] = [
+        [check.id, check.level.value, None if check.moves else (check.value or check.text)]
+        for check in draft.checks
+    ]
+    asked = [request.action, request.run, request.params]
+    text = json.dumps([asked, plain], sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:ID_LENGTH]
+
+
+class StepState(StrEnum):
+    """How one step of an action ended; ``begun`` means that nobody has said how."""
+
+    BEGUN = "begun"
+    DONE = "done"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+class StepResult(Frozen):
+    """One step: ``note`` is one line, what was seen."""
+
+    name: str
+    state: StepState
+    at: Instant
+    note: str | None = None
+
+
+class Outcome(StrEnum):
+    """How an action ended; ``unknown`` means that it may still happen: look it up."""
+
+    DONE = "done"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+    FAILED = "failed"
+
+
+class Result(Frozen):
+    """How an action ended. ``recorded`` is False when it was done but not written down."""
+
+    plan_id: str
+    outcome: Outcome
+    job_id: str | None = None
+    launch_id: str | None = None
+    steps: tuple[StepResult, ...] = ()
+    message: str = ""
+    recorded: bool = True
+
+    def document(self) -> dict[str, Any]:
+        """Return INTERFACE's result."""
+        return {"schema": 1, **self.to_json()}

@@ -1,0 +1,85 @@
+"""What is written into a run's records (SPEC L, S-10 to S-12), and how writing it went."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from cockpit.model.base import Frozen, Instant
+
+
+class EventEntry(Frozen):
+    """One entry of the event log. Empty fields are left out; lines may be several.
+
+    ``at`` is fixed when the event happens, so that writing it again after a crash writes the
+    very same entry, which is then found to be there already.
+    """
+
+    title: str
+    at: Instant
+    status: str = ""
+    evidence: str = ""
+    decision: str = ""
+    next: str = ""
+
+
+class InstanceEntry(Frozen):
+    """One launched instance; ``fields`` are SPEC L's labels in their order, scrubbed."""
+
+    launch_id: str
+    at: Instant
+    fields: dict[str, str] = Field(default_factory=dict)
+
+
+class Rejected(Frozen):
+    """A checkpoint of a rejected lineage: no later pick takes it (SPEC A-4)."""
+
+    step: int
+    path: str
+    at: Instant
+    by: str
+    reason: str
+
+
+class SaveStage(StrEnum):
+    """How far an entry has come. Each stage includes those before it."""
+
+    NOTHING = "nothing"
+    SAVED = "saved"
+    COMMITTED = "committed"
+    PUSHED = "pushed"
+
+
+class Recorded(Frozen):
+    """How writing a record went: ``trouble`` is one line, what stands in the way and what helps.
+
+    ``busy`` is what is being done at this moment (``pushing``); then nothing is decided.
+    ``queued`` is set for a comment that waits for the network.
+    """
+
+    stage: SaveStage
+    commit: str | None = None
+    trouble: str | None = None
+    busy: str | None = None
+    queued: bool = False
+    url: str | None = None
+
+    @property
+    def lasting(self) -> bool:
+        """True when it is where it should be, or will be sent by itself: nothing is lost."""
+        return self.trouble is None or self.queued
+
+
+class Claim(Frozen):
+    """A guard that other machines can see, read or taken (SPEC A, "Two machines").
+
+    ``level`` is ``pass`` (it is free, or ours), ``warn`` (it cannot be used here, why is in
+    ``text``) or ``block`` (someone else holds it). ``holder`` is who; ``launch_id`` what for.
+    """
+
+    level: str
+    text: str
+    holder: str | None = None
+    launch_id: str | None = None
+    at: Instant | None = None

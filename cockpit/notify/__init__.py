@@ -1,0 +1,1 @@
+"""How a person is reached (SPEC S-13)."""

@@ -1,0 +1,283 @@
+"""The journal of guarded actions: what will be done is written before it is done (SPEC A).
+
+An entry is begun together with the lease on its run, in one transaction: two cockpits on one
+machine cannot both begin. Its steps are written one by one, before and after each. An entry
+without an outcome whose process is gone was interrupted; nothing in here is ever repeated by
+itself. Every method raises ``StoreError``; ``run`` is a ``run_key``.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from cockpit.model.base import Frozen, Instant
+from cockpit.model.plan import Outcome, Plan, StepResult, StepState
+from cockpit.store.codec import pack, unpack
+from cockpit.store.store import Store
+
+KEEP_PLANS = 7 * 86400.0
+
+
+class Holder(Frozen):
+    """The process that acts: enough to tell it from any other, also after a restart."""
+
+    host: str
+    pid: int
+    boot: str | None = None
+    ticks: int | None = None
+    started_at: Instant | None = None
+
+    @property
+    def label(self) -> str:
+        """``gpu-box, pid 4211``."""
+        return f"{self.host}, pid {self.pid}"
+
+
+class Lease(Frozen):
+    """Who may act on a run at this moment."""
+
+    what: str
+    operator: str
+    holder: Holder
+    at: Instant
+    entry: int
+
+
+class Entry(Frozen):
+    """One action that was begun; ``outcome`` is ``None`` until somebody knows."""
+
+    number: int
+    run: str
+    action: str
+    operator: str
+    holder: Holder
+    plan: Plan
+    begun_at: Instant
+    launch_id: str | None = None
+    job_id: str | None = None
+    facts: dict[str, str] = Field(default_factory=dict)
+    ended_at: Instant | None = None
+    outcome: Outcome | None = None
+    message: str = ""
+    recorded: bool = True
+    steps: tuple[StepResult, ...] = ()
+
+    def step(self, name: str) -> StepResult | None:
+        """Return a step by its name, if it was begun."""
+        return next((step for step in self.steps if step.name == name), None)
+
+
+class Busy(Exception):  # noqa: N818 - it is an answer, not an error
+    """Another action holds the run; ``lease`` says whose."""
+
+    def __init__(self, lease: Lease) -> None:
+        super().__init__(f"{lease.operator} does {lease.what} ({lease.holder.label})")
+        self.lease = lease
+
+
+class Journal:
+    """Reads and writes the journal of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @property
+    def writes(self) -> bool:
+        """False if the store is only read: then nothing may act."""
+        return not self._store.read_only
+
+    def keep_plan(self, run: str, plan: Plan) -> None:
+        """Remember a plan that was shown, so that its words are known again."""
+        with self._store.writing() as connection:
+            connection.execute("DELETE FROM plans WHERE at < ?", (plan.made_at - KEEP_PLANS,))
+            connection.execute(
+                "INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?)",
+                (run, plan.plan_id, plan.action, plan.made_at, plan.words, pack(plan)),
+            )
+
+    def plans(self, run: str, action: str, since: float) -> tuple[Plan, ...]:
+        """Return the plans of an action that were shown since then, newest first."""
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                "SELECT document FROM plans WHERE run = ? AND action = ? AND at >= ?"
+                " ORDER BY at DESC",
+                (run, action, since),
+            ).fetchall()
+        return tuple(plan for row in rows if (plan := unpack(Plan, row[0])) is not None)
+
+    def lease(self, run: str) -> Lease | None:
+        """Return who holds the run, dead or alive."""
+        with self._store.reading() as connection:
+            return _lease(connection, run)
+
+    def begin(
+        self,
+        run: str,
+        plan: Plan,
+        operator: str,
+        holder: Holder,
+        now: float,
+        *,
+        exclusive: bool,
+        over: Lease | None = None,
+        launch_id: str | None = None,
+    ) -> Entry:
+        """Begin an action and, if it is ``exclusive``, take the run's lease with it.
+
+        ``over`` is the lease of a dead process that may be replaced. Raises ``Busy`` if the run
+        is held by anyone else, and ``sqlite3``'s refusal of a launch id that was used before
+        as ``StoreError``.
+        """
+        with self._store.writing() as connection:
+            found = _lease(connection, run)
+            if exclusive and found is not None and found != over:
+                raise Busy(found)
+            cursor = connection.execute(
+                "INSERT INTO actions (run, action, plan_id, operator, launch_id, holder, plan,"
+                " facts, begun_at) VALUES (?, ?, ?, ?, ?, ?, ?, '{}', ?)",
+                (
+                    run,
+                    plan.action,
+                    plan.plan_id,
+                    operator,
+                    launch_id,
+                    pack(holder),
+                    pack(plan),
+                    now,
+                ),
+            )
+            number = int(cursor.lastrowid or 0)
+            if exclusive:
+                connection.execute(
+                    "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?)",
+                    (run, number, plan.action, operator, pack(holder), now),
+                )
+            return _entries(connection, "number = ?", (number,))[0]
+
+    def step(self, number: int, place: int, step: StepResult) -> None:
+        """Write how a step stands; ``place`` counts from 0."""
+        with self._store.writing() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO action_steps VALUES (?, ?, ?, ?, ?, ?)",
+                (number, place, step.name, step.state.value, step.at, step.note),
+            )
+
+    def note(self, number: int, facts: dict[str, str], job_id: str | None = None) -> None:
+        """Write what the steps have learned so far."""
+        with self._store.writing() as connection:
+            connection.execute(
+                "UPDATE actions SET facts = ?, job_id = coalesce(?, job_id) WHERE number = ?",
+                (json.dumps(facts), job_id, number),
+            )
+
+    def end(
+        self, number: int, outcome: Outcome, now: float, message: str, *, recorded: bool = True
+    ) -> None:
+        """Write how an action ended, and give its lease back."""
+        with self._store.writing() as connection:
+            connection.execute(
+                "UPDATE actions SET outcome = ?, ended_at = ?, message = ?, recorded = ?"
+                " WHERE number = ?",
+                (outcome.value, now, message, recorded, number),
+            )
+            connection.execute("DELETE FROM leases WHERE action = ?", (number,))
+
+    def entry(self, number: int) -> Entry | None:
+        """Return one entry with its steps."""
+        with self._store.reading() as connection:
+            return next(iter(_entries(connection, "number = ?", (number,))), None)
+
+    def entries(self, run: str, since: float = 0.0) -> tuple[Entry, ...]:
+        """Return a run's actions, oldest first."""
+        with self._store.reading() as connection:
+            return _entries(connection, "run = ? AND begun_at >= ?", (run, since))
+
+    def unfinished(self, run: str) -> tuple[Entry, ...]:
+        """Return the actions that nobody has ended, or whose outcome is unknown, oldest first."""
+        where = (
+            "run = ? AND (outcome IS NULL OR outcome = 'unknown'"
+            " OR (outcome = 'done' AND recorded = 0))"
+        )
+        with self._store.reading() as connection:
+            return _entries(connection, where, (run,))
+
+    def launch_ids(self, run: str) -> tuple[str, ...]:
+        """Return every launch id that was ever given out for a run on this machine."""
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                "SELECT launch_id FROM actions WHERE run = ? AND launch_id IS NOT NULL"
+                " UNION SELECT launch_id FROM launches WHERE run = ? AND launch_id IS NOT NULL",
+                (run, run),
+            ).fetchall()
+        return tuple(str(row[0]) for row in rows)
+
+    def last_stop(self, run: str, job_id: str) -> Entry | None:
+        """Return the newest of our own actions that ordered this job to stop."""
+        with self._store.reading() as connection:
+            found = _entries(
+                connection,
+                "run = ? AND EXISTS (SELECT 1 FROM action_steps s WHERE s.action = number"
+                " AND s.name = 'stop' AND s.state != 'skipped')",
+                (run,),
+            )
+        ordered = (entry for entry in reversed(found) if stopped(entry, job_id))
+        return next(ordered, None)
+
+
+def stopped(entry: Entry, job_id: str) -> bool:
+    """Return whether an action had ``job_id`` among the jobs it was to stop."""
+    return job_id in entry.facts.get("stops", "").split("\n")
+
+
+def _lease(connection: sqlite3.Connection, run: str) -> Lease | None:
+    row = connection.execute(
+        "SELECT action, what, operator, holder, at FROM leases WHERE run = ?", (run,)
+    ).fetchone()
+    if row is None:
+        return None
+    holder = unpack(Holder, row[3]) or Holder(host="?", pid=0)
+    return Lease(entry=row[0], what=row[1], operator=row[2], holder=holder, at=row[4])
+
+
+_COLUMNS = (
+    "number, run, action, operator, holder, plan, begun_at, launch_id, job_id, facts, ended_at,"
+    " outcome, message, recorded"
+)
+
+
+def _entries(
+    connection: sqlite3.Connection, where: str, values: Sequence[object]
+) -> tuple[Entry, ...]:
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM actions WHERE {where} ORDER BY number", tuple(values)
+    ).fetchall()
+    found = (_entry(connection, row) for row in rows)
+    return tuple(entry for entry in found if entry is not None)
+
+
+def _entry(connection: sqlite3.Connection, row: Sequence[object]) -> Entry | None:
+    told = dict(zip(_COLUMNS.split(", "), row, strict=True))
+    plan = unpack(Plan, str(told["plan"]))
+    if plan is None:
+        return None
+    told |= {
+        "plan": plan,
+        "holder": unpack(Holder, str(told["holder"])) or Holder(host="?", pid=0),
+        "facts": json.loads(str(told["facts"])),
+        "steps": _steps(connection, told["number"]),
+    }
+    return Entry.model_validate(told)
+
+
+def _steps(connection: sqlite3.Connection, number: object) -> tuple[StepResult, ...]:
+    rows = connection.execute(
+        "SELECT name, state, at, note FROM action_steps WHERE action = ? ORDER BY place", (number,)
+    ).fetchall()
+    return tuple(
+        StepResult(name=name, state=StepState(state), at=at, note=note)
+        for name, state, at, note in rows
+    )
