@@ -18,7 +18,7 @@ def test_a_new_store_is_private_versioned_and_in_wal_mode(tmp_path: Path) -> Non
     with store.reading() as connection:
         assert connection.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS)
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
-        assert connection.execute("PRAGMA synchronous").fetchone()[0] == 1
+        assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
     store.close()
 
 
