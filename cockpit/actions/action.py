@@ -92,6 +92,8 @@ def unchanged(shown: Plan, now: Plan) -> str | None:
         return None
     was = {check.id: check for check in shown.checks}
     for check in now.checks:
+        if check.about_acting:
+            continue
         old = was.get(check.id)
         if old is None or (check.level, check.value, check.text) != (
             old.level, old.value, old.text,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from cockpit.actions.action import Action, Doing, RefuseError
 from cockpit.actions.ground import Ground, Parts
 from cockpit.actions.guards import Claims
-from cockpit.actions.holder import this_holder
+from cockpit.actions.holder import this_holder, under_way
 from cockpit.actions.keeping import Keeper
 from cockpit.actions.launch_ids import next_launch_id
 from cockpit.actions.recovery import Settled, check_of
@@ -33,7 +33,7 @@ from cockpit.model.plan import (
     plan_of,
 )
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.store.journal import Busy, Entry
+from cockpit.store.journal import Busy, Entry, UsedIdError
 from cockpit.store.store import StoreError, run_key
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -135,21 +135,31 @@ class Desk:
                 return _refused(shown, f"no plan {shown} was shown lately; plan again")
             plan = known[0]
         else:
-            same = [plan for plan in mine if plan.words == words.strip()]
-            plan = same[0] if same else await self.plan(request)
+            plan = await self._by_words(request, words.strip(), mine)
         if words.strip() != plan.words:
             return _refused(plan.plan_id, f'the words are wrong; expected "{plan.words}"')
         return plan
+
+    async def _by_words(self, request: Request, words: str, known: Sequence[Plan]) -> Plan:
+        """Return the plan as it is now; or one shown lately that differs by moving figures only."""
+        now = await self.plan(request)
+        if now.words == words:
+            return now
+        holds = self._action(request.action).still_holds
+        same = (plan for plan in known if plan.words == words and holds(plan, now) is None)
+        return next(same, now)
 
     async def _begin(
         self, request: Request, shown: Plan, approvals: tuple[Approval, ...], told: Told
     ) -> Result:
         assert self._keeper is not None
         action = self._action(request.action)
+        if shown.approved(approvals).blocked:
+            return _blocked(shown.approved(approvals))
         try:
             entry = await self._keeper.begin(
                 self._key(request.run),
-                shown,
+                shown.approved(approvals),
                 request.operator,
                 this_holder(),
                 self._parts.clock.now(),
@@ -158,14 +168,17 @@ class Desk:
             )
         except Busy as busy:
             return _refused(shown.plan_id, f"{busy}; nothing was done")
+        except UsedIdError as used:
+            return _changed(shown, f"the launch id {used} was given out meanwhile")
         self._at("begun")
         claims = Claims(self._parts.guards if action.exclusive else ())
-        result = _refused(shown.plan_id, "it was interrupted before it changed anything")
-        try:
-            result = await self._under_lease(request, shown, entry, claims, approvals, told)
-        finally:
-            await self._end(entry, result, claims, self._spec(request.run))
-        return result
+        with under_way(self._keeper.place, entry.number):
+            try:
+                result = await self._under_lease(request, shown, entry, claims, approvals, told)
+            except RefuseError as error:
+                result = _refused(shown.plan_id, str(error))
+            # Anything else that is raised leaves the entry open: it will be looked up.
+            return await self._end(entry, result, claims, self._spec(request.run))
 
     async def _under_lease(
         self,
@@ -186,10 +199,9 @@ class Desk:
         fresh = (await self._draft(request, ground, settled)).approved(approvals)
         changed = action.still_holds(shown, fresh)
         if changed is not None:
-            return _refused(shown.plan_id, f"changed since it was shown: {changed}; plan again")
+            return _changed(shown, changed)
         if fresh.blocked:
-            why = "; ".join(c.text for c in fresh.checks if c.stands_in_the_way)
-            return _refused(shown.plan_id, f"blocked: {why}")
+            return _blocked(fresh)
         if not await claims.still_mine(spec):
             return _refused(shown.plan_id, "another machine has taken the run meanwhile")
         self._at("planned")
@@ -221,20 +233,25 @@ class Desk:
             recorded=ran.recorded,
         )
 
-    async def _end(self, entry: Entry, result: Result, claims: Claims, spec: RunSpec) -> None:
+    async def _end(self, entry: Entry, result: Result, claims: Claims, spec: RunSpec) -> Result:
         """Write the end down and give everything back; an unknown outcome keeps its claim."""
         assert self._keeper is not None
-        await self._keeper.end(
-            entry.number,
-            result.outcome,
-            self._parts.clock.now(),
-            result.message,
-            recorded=result.recorded,
-        )
+        try:
+            await self._keeper.end(
+                entry.number,
+                result.outcome,
+                self._parts.clock.now(),
+                result.message,
+                recorded=result.recorded,
+            )
+        except StoreError as error:
+            said = "; ".join(filter(None, (result.message, f"its end is not written: {error}")))
+            return result.model_copy(update={"recorded": False, "message": said})
         self._at("ended")
         if result.outcome is not Outcome.UNKNOWN:
             await claims.release(spec)
         self._at("released")
+        return result
 
     async def _ground(
         self, request: Request, own: Entry | None = None
@@ -326,6 +343,15 @@ def _with_check(plan: Plan, check: Check) -> Plan:
 def _no_journal(error: StoreError) -> Check:
     text = f"{NO_JOURNAL}: {scrub(clean(str(error)))}"
     return Check(id="journal", level=Level.BLOCK, text=text, basis=Basis.OBSERVED)
+
+
+def _changed(shown: Plan, what: str) -> Result:
+    return _refused(shown.plan_id, f"changed since it was shown: {what}; plan again")
+
+
+def _blocked(plan: Plan) -> Result:
+    why = "; ".join(check.text for check in plan.checks if check.stands_in_the_way)
+    return _refused(plan.plan_id, f"blocked: {why}")
 
 
 def _refused(plan_id: str, message: str) -> Result:

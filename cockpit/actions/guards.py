@@ -74,4 +74,5 @@ def _check(claims: Sequence[Claim]) -> Check:
     return Check(
         id=Claims.CHECK, level=level, text=text, basis=Basis.OBSERVED,
         overridable=level is Level.BLOCK,
+        about_acting=True,
     )  # fmt: skip

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +14,29 @@ from cockpit.store.journal import Holder
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _SLACK: Final = 5.0
+
+_UNDER_WAY: Final[set[tuple[str, int]]] = set()
+
+
+@contextmanager
+def under_way(store: str, entry: int) -> Iterator[None]:
+    """Mark an entry of the journal as being done by this very process, for so long."""
+    _UNDER_WAY.add((store, entry))
+    try:
+        yield
+    finally:
+        _UNDER_WAY.discard((store, entry))
+
+
+def at_it(holder: Holder, store: str, entry: int) -> bool | None:
+    """Return whether the entry is still being done (``None``: on another machine, not known).
+
+    An entry of this process that it does no more was left behind, as by a full disk.
+    """
+    alive = lives(holder)
+    if alive and holder == this_holder():
+        return (store, entry) in _UNDER_WAY
+    return alive
 
 
 def this_holder() -> Holder:

@@ -22,6 +22,11 @@ class Keeper:
         self._journal = journal
 
     @property
+    def place(self) -> str:
+        """Where the journal lies: two cockpits with the same place share it."""
+        return self._journal.place
+
+    @property
     def writes(self) -> bool:
         """False if the journal is only read."""
         return self._journal.writes

@@ -7,7 +7,6 @@ looked up stays unknown and stands in the way of every other action on the run.
 from __future__ import annotations
 
 from cockpit.actions.backend import Backend
-from cockpit.actions.holder import lives
 from cockpit.model.base import Frozen
 from cockpit.model.jobs import Found, LookUp
 from cockpit.model.plan import Basis, Check, Level, Outcome, StepState
@@ -26,15 +25,20 @@ class Settled(Frozen):
     job_id: str | None = None
     looked_up: LookUp | None = None
     started_at: float | None = None
+    elsewhere: bool = False
 
 
-async def settle(run: RunSpec, entry: Entry, backend: Backend | None) -> Settled:
-    """Return what became of an action that nobody has ended; changes nothing."""
-    alive = lives(entry.holder)
+async def settle(
+    run: RunSpec, entry: Entry, backend: Backend | None, alive: bool | None
+) -> Settled:
+    """Return what became of an action that nobody has ended; changes nothing.
+
+    ``alive`` says whether it is still being done (``None``: on another machine).
+    """
     if entry.outcome is None and alive is not False:
         where = "is at it" if alive else "began it on another machine"
         text = f"{_what(entry)}: {entry.operator} {where} ({entry.holder.label})"
-        return Settled(entry=entry, outcome=None, text=text)
+        return Settled(entry=entry, outcome=None, text=text, elsewhere=alive is None)
     if entry.outcome is Outcome.DONE:
         return Settled(
             entry=entry, outcome=Outcome.DONE, job_id=entry.job_id,
@@ -71,13 +75,13 @@ async def _looked_up(run: RunSpec, entry: Entry, backend: Backend | None, begun:
 def check_of(settled: Settled) -> Check:
     """Return what a plan says about an interrupted action."""
     level = {Outcome.UNKNOWN: Level.BLOCK, None: Level.BLOCK}.get(settled.outcome, Level.WARN)
-    elsewhere = settled.outcome is None and lives(settled.entry.holder) is None
     return Check(
         id=f"journal:{settled.entry.number}",
         level=level,
         text=settled.text,
         basis=Basis.RECORDED if settled.looked_up is None else Basis.OBSERVED,
-        overridable=elsewhere,
+        overridable=settled.elsewhere,
+        about_acting=True,
     )
 
 

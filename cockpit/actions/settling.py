@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from cockpit.actions.action import Action, Doing
 from cockpit.actions.ground import Ground, Parts
 from cockpit.actions.guards import Claims
+from cockpit.actions.holder import at_it
 from cockpit.actions.keeping import Keeper
 from cockpit.actions.recovery import Settled, settle
 from cockpit.actions.running import Runner
@@ -42,7 +43,13 @@ class Settling:
         backend = self._parts.backends(spec)
         entries = await self._keeper.unfinished(key)
         others = [each for each in entries if without is None or each.number != without.number]
-        return tuple([await settle(spec, entry, backend) for entry in others])
+        store = self._keeper.place
+        return tuple(
+            [
+                await settle(spec, each, backend, at_it(each.holder, store, each.number))
+                for each in others
+            ]
+        )
 
     async def settle(self, spec: RunSpec) -> tuple[Settled, ...]:
         """Settle a run's interrupted actions and return them; unknown ones stay unknown."""

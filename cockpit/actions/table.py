@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from cockpit.actions.action import Action
+if TYPE_CHECKING:
+    from cockpit.actions.action import Action
 
 
 class Param(NamedTuple):
@@ -86,7 +87,7 @@ TABLE: Final = (
 """Every guarded verb, in SPEC's order."""
 
 
-class Actions(Mapping[str, Action]):
+class Actions(Mapping[str, "Action"]):
     """The actions by verb; each module is imported when it is first asked for."""
 
     def __init__(self) -> None:
@@ -96,7 +97,7 @@ class Actions(Mapping[str, Action]):
     def __getitem__(self, verb: str) -> Action:
         if verb not in self._made:
             module, _, name = self._rows[verb].place.partition(":")
-            self._made[verb] = cast(Action, getattr(importlib.import_module(module), name)())
+            self._made[verb] = cast("Action", getattr(importlib.import_module(module), name)())
         return self._made[verb]
 
     def __iter__(self) -> Iterator[str]:

@@ -47,7 +47,8 @@ class Check(Frozen):
     """One line of a plan. ``id`` is SPEC's (``C-15``, ``C-18:optimizer.lr``) or a short word.
 
     ``moves`` marks a figure that a living run changes by itself (its step, an age): such a check
-    takes part in the plan's identity by its level alone.
+    takes part in the plan's identity by its level alone. ``about_acting`` marks one that speaks
+    of who else acts: it may block, but is no part of what would be done.
     """
 
     id: str
@@ -58,6 +59,7 @@ class Check(Frozen):
     overridable: bool = False
     approved: Approval | None = None
     moves: bool = Field(default=False, exclude=True)
+    about_acting: bool = Field(default=False, exclude=True)
 
     @property
     def stands_in_the_way(self) -> bool:
@@ -172,6 +174,7 @@ def _identity(request: Request, draft: Draft) -> str:
     plain["checks"] = [
         [check.id, check.level.value, None if check.moves else (check.value or check.text)]
         for check in draft.checks
+        if not check.about_acting
     ]
     asked = [request.action, request.run, request.params]
     text = json.dumps([asked, plain], sort_keys=True, ensure_ascii=False)

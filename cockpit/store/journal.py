@@ -79,11 +79,20 @@ class Busy(Exception):  # noqa: N818 - it is an answer, not an error
         self.lease = lease
 
 
+class UsedIdError(Exception):
+    """A launch id was given out before: it is never given out again."""
+
+
 class Journal:
     """Reads and writes the journal of one store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+
+    @property
+    def place(self) -> str:
+        """Where the store lies."""
+        return str(self._store.path)
 
     @property
     def writes(self) -> bool:
@@ -129,13 +138,14 @@ class Journal:
         """Begin an action and, if it is ``exclusive``, take the run's lease with it.
 
         ``over`` is the lease of a dead process that may be replaced. Raises ``Busy`` if the run
-        is held by anyone else, and ``sqlite3``'s refusal of a launch id that was used before
-        as ``StoreError``.
+        is held by anyone else, ``UsedIdError`` for a launch id that was used before.
         """
         with self._store.writing() as connection:
             found = _lease(connection, run)
             if exclusive and found is not None and found != over:
                 raise Busy(found)
+            if launch_id is not None and launch_id in _launch_ids(connection, run):
+                raise UsedIdError(launch_id)
             cursor = connection.execute(
                 "INSERT INTO actions (run, action, plan_id, operator, launch_id, holder, plan,"
                 " facts, begun_at) VALUES (?, ?, ?, ?, ?, ?, ?, '{}', ?)",
@@ -177,12 +187,15 @@ class Journal:
     def end(
         self, number: int, outcome: Outcome, now: float, message: str, *, recorded: bool = True
     ) -> None:
-        """Write how an action ended, and give its lease back."""
+        """Write how an action ended, and give its lease back.
+
+        One that was refused has used no launch id: the next one may have it.
+        """
         with self._store.writing() as connection:
             connection.execute(
-                "UPDATE actions SET outcome = ?, ended_at = ?, message = ?, recorded = ?"
-                " WHERE number = ?",
-                (outcome.value, now, message, recorded, number),
+                "UPDATE actions SET outcome = ?, ended_at = ?, message = ?, recorded = ?,"
+                " launch_id = CASE WHEN ? THEN NULL ELSE launch_id END WHERE number = ?",
+                (outcome.value, now, message, recorded, outcome is Outcome.REFUSED, number),
             )
             connection.execute("DELETE FROM leases WHERE action = ?", (number,))
 
@@ -208,12 +221,7 @@ class Journal:
     def launch_ids(self, run: str) -> tuple[str, ...]:
         """Return every launch id that was ever given out for a run on this machine."""
         with self._store.reading() as connection:
-            rows = connection.execute(
-                "SELECT launch_id FROM actions WHERE run = ? AND launch_id IS NOT NULL"
-                " UNION SELECT launch_id FROM launches WHERE run = ? AND launch_id IS NOT NULL",
-                (run, run),
-            ).fetchall()
-        return tuple(str(row[0]) for row in rows)
+            return _launch_ids(connection, run)
 
     def last_stop(self, run: str, job_id: str) -> Entry | None:
         """Return the newest of our own actions that ordered this job to stop."""
@@ -231,6 +239,15 @@ class Journal:
 def stopped(entry: Entry, job_id: str) -> bool:
     """Return whether an action had ``job_id`` among the jobs it was to stop."""
     return job_id in entry.facts.get("stops", "").split("\n")
+
+
+def _launch_ids(connection: sqlite3.Connection, run: str) -> tuple[str, ...]:
+    rows = connection.execute(
+        "SELECT launch_id FROM actions WHERE run = ? AND launch_id IS NOT NULL"
+        " UNION SELECT launch_id FROM launches WHERE run = ? AND launch_id IS NOT NULL",
+        (run, run),
+    ).fetchall()
+    return tuple(str(row[0]) for row in rows)
 
 
 def _lease(connection: sqlite3.Connection, run: str) -> Lease | None:

@@ -1,0 +1,86 @@
+"""The steps that write an action down: logbook entry, launched instance, issue comment (SPEC A).
+
+Each may be done again after a crash: the entries carry the action's own time, so that one that
+is there already is found. A run without a logbook or an issue skips them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from cockpit.actions.action import Doing, SkipStep, Step, StepError
+from cockpit.model.plan import Plan
+from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
+from cockpit.model.run import RunSpec
+
+NO_LOGBOOK: Final = "the run has no logbook (records.logbook)"
+NO_ISSUE: Final = "the run has no issue (records.issue)"
+
+
+def log_step(
+    make: Callable[[Doing], EventEntry], commit: str, *, after_failure: bool = False
+) -> Step:
+    """Return the step that appends an entry to the event log, commits it as ``commit``, pushes.
+
+    ``make`` must give the same entry for the same action: its ``at`` is ``doing.entry.begun_at``.
+    """
+
+    async def run(doing: Doing) -> str | None:
+        spec = _with_logbook(doing)
+        return _lasting(await doing.ground.parts.recorder.event(spec, make(doing), commit))
+
+    return Step("log", run, records=True, after_failure=after_failure)
+
+
+def instance_step(make: Callable[[Doing], InstanceEntry], commit: str) -> Step:
+    """Return the step that appends a launched instance."""
+
+    async def run(doing: Doing) -> str | None:
+        spec = _with_logbook(doing)
+        return _lasting(await doing.ground.parts.recorder.instance(spec, make(doing), commit))
+
+    return Step("instance", run, records=True)
+
+
+def comment_step(
+    event: Callable[[Doing], str], body: Callable[[Doing], str], *, after_failure: bool = False
+) -> Step:
+    """Return the step that comments on the issue; one ``event`` is never posted twice."""
+
+    async def run(doing: Doing) -> str | None:
+        spec = doing.ground.spec
+        if spec.records.issue is None:
+            raise SkipStep(NO_ISSUE)
+        return _lasting(await doing.ground.parts.recorder.comment(spec, event(doing), body(doing)))
+
+    return Step("issue", run, records=True, after_failure=after_failure)
+
+
+def event_name(doing: Doing) -> str:
+    """Return the name of this very action, the same whenever it is asked for."""
+    return f"{doing.plan.action}:{doing.launch_id or doing.plan.plan_id}:{doing.entry.begun_at:.3f}"
+
+
+def approvals_text(plan: Plan) -> str:
+    """Return who let which block pass and why, one line each; empty without any."""
+    given = [check.approved for check in plan.checks if check.approved is not None]
+    return "\n".join(f"{each.check} approved by {each.by}: {each.reason}" for each in given)
+
+
+def _with_logbook(doing: Doing) -> RunSpec:
+    if doing.ground.spec.records.logbook is None:
+        raise SkipStep(NO_LOGBOOK)
+    return doing.ground.spec
+
+
+def _lasting(recorded: Recorded) -> str:
+    """Return how far it came; raises ``StepError`` for a record that will not last by itself."""
+    if not recorded.lasting:
+        raise StepError(f"{recorded.stage.value}, but {recorded.trouble}")
+    if recorded.queued:
+        return recorded.trouble or "queued"
+    if recorded.stage is SaveStage.NOTHING:
+        return recorded.url or "posted"
+    commit = "" if recorded.commit is None else f" {recorded.commit[:7]}"
+    return f"{recorded.stage.value}{commit}"

@@ -1,0 +1,291 @@
+"""A small world for the desk: an orchestrator of files, and an action that relaunches in it.
+
+Everything lies in one folder, so that it outlives a cockpit that is killed with -9.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cockpit.actions.action import Doing, Step, StepError, unchanged
+from cockpit.actions.backend import CannotError, LostError
+from cockpit.actions.desk import Desk
+from cockpit.actions.ground import Ground, Parts
+from cockpit.actions.recording import log_step
+from cockpit.model.clock import Clock, SystemClock
+from cockpit.model.history import History
+from cockpit.model.jobs import Found, Live, LiveJob, LookUp, Submission
+from cockpit.model.plan import Approval, Basis, Check, Draft, Level, Plan, Request
+from cockpit.model.records import Claim, EventEntry, InstanceEntry, Recorded, SaveStage
+from cockpit.model.report import Facets, RunReport, Verdict
+from cockpit.model.run import CockpitFile, JobSpec, RecordsSpec, RunSpec
+from cockpit.rules.progress import progress
+from cockpit.store.journal import Journal
+from cockpit.store.store import Store
+
+RUN = "toy"
+WORDS = f"relaunch {RUN}"
+
+
+class FileBackend:
+    """Jobs are files named by their launch id, created with O_EXCL; a live one says ``live``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.answer: Callable[[], None] = lambda: None
+        self.blind = False
+        folder.mkdir(exist_ok=True)
+
+    async def live(self, run: RunSpec) -> Live:
+        jobs = [path.name for path in sorted(self.folder.iterdir()) if path.read_text() == "live"]
+        return Live(jobs=tuple(LiveJob(id=name, name=name, why="file") for name in jobs))
+
+    async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
+        if self.blind:
+            return LookUp(found=Found.UNKNOWN, text="the orchestrator does not answer")
+        path = self.folder / launch_id
+        if not path.exists():
+            return LookUp(found=Found.ABSENT, text="it was never started")
+        return LookUp(found=Found.LIVE, text="it lives", job_id=launch_id)
+
+    async def submit(self, run: RunSpec, submission: Submission) -> str:
+        try:
+            handle = os.open(self.folder / submission.launch_id, os.O_CREAT | os.O_EXCL | os.O_RDWR)
+        except FileExistsError as error:
+            raise CannotError(f"{submission.launch_id} was started before") from error
+        os.write(handle, b"live")
+        os.close(handle)
+        self.answer()
+        return submission.launch_id
+
+    async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
+        for job in jobs:
+            (self.folder / job.id).write_text("ended")
+
+    async def save(self, run: RunSpec, job: LiveJob) -> None:
+        raise CannotError("it has no way to save")
+
+    async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
+        return {}
+
+    @property
+    def started(self) -> list[str]:
+        return sorted(path.name for path in self.folder.iterdir())
+
+    @property
+    def living(self) -> list[str]:
+        return [name for name in self.started if (self.folder / name).read_text() == "live"]
+
+
+class FileRecorder:
+    """A logbook that is a text file; an entry that is there already is not written again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.trouble: str | None = None
+
+    async def event(self, run: RunSpec, entry: EventEntry, commit: str) -> Recorded:
+        if self.trouble is not None:
+            return Recorded(stage=SaveStage.SAVED, trouble=self.trouble)
+        line = f"{entry.at:.6f} {entry.title}\n"
+        if line not in self.lines:
+            with self.path.open("a") as file:
+                file.write(line)
+        return Recorded(stage=SaveStage.PUSHED, commit="abc1234")
+
+    async def instance(self, run: RunSpec, entry: InstanceEntry, commit: str) -> Recorded:
+        return Recorded(stage=SaveStage.PUSHED)
+
+    async def contract(self, run: RunSpec, values: dict[str, str], commit: str) -> Recorded:
+        return Recorded(stage=SaveStage.PUSHED)
+
+    async def comment(self, run: RunSpec, event: str, body: str) -> Recorded:
+        return Recorded(stage=SaveStage.NOTHING)
+
+    async def create_issue(self, run: RunSpec, body: str) -> Recorded:
+        return Recorded(stage=SaveStage.NOTHING)
+
+    @property
+    def lines(self) -> list[str]:
+        return self.path.read_text().splitlines(keepends=True) if self.path.exists() else []
+
+
+class FileGuard:
+    """A claim that two machines can see: one file, created with O_EXCL."""
+
+    def __init__(self, path: Path, me: str) -> None:
+        self.path = path
+        self.me = me
+
+    async def survey(self, run: RunSpec) -> Claim:
+        held = self.path.read_text() if self.path.exists() else None
+        if held is not None and held != self.me:
+            return Claim(level="block", text=f"{held} holds it", holder=held)
+        return Claim(level="pass", text="the claim is seen by all")
+
+    async def take(self, run: RunSpec, launch_id: str | None, what: str, *, over: bool) -> Claim:
+        if over:
+            self.path.unlink(missing_ok=True)
+        try:
+            handle = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR)
+        except FileExistsError:
+            return await self.survey(run)
+        os.write(handle, self.me.encode())
+        os.close(handle)
+        return Claim(level="pass", text="taken")
+
+    async def still_mine(self, run: RunSpec) -> bool | None:
+        return self.path.exists() and self.path.read_text() == self.me
+
+    async def release(self, run: RunSpec) -> None:
+        if await self.still_mine(run):
+            self.path.unlink()
+
+    async def clear(self, run: RunSpec) -> None:
+        await self.release(run)
+
+
+class NoNotifier:
+    async def send(self, run: RunSpec, event: str, title: str, body: str, severity: str) -> str:
+        return "nobody"
+
+
+class Toy:
+    """Stops what lives, submits, records: the shape of every launching action."""
+
+    verb = "relaunch"
+    title = "Relaunch"
+    exclusive = True
+    launches = True
+
+    def __init__(self) -> None:
+        self.checks: tuple[Check, ...] = ()
+        self.at_planning: Callable[[], None] = lambda: None
+        self.stop_fails = False
+
+    async def draft(self, ground: Ground, request: Request) -> Draft:
+        self.at_planning()
+        return Draft(
+            words=WORDS,
+            checks=self.checks,
+            stops=tuple(job.name for job in ground.live.jobs),
+            command="train",
+        )
+
+    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+        return (
+            Step("stop", self._stop),
+            Step("submit", _submit),
+            Step("count", _count, records=True),
+            log_step(_entry, f"{RUN}: log relaunch", after_failure=True),
+        )
+
+    def still_holds(self, shown: Plan, now: Plan) -> str | None:
+        return unchanged(shown, now)
+
+    async def _stop(self, doing: Doing) -> str | None:
+        if self.stop_fails:
+            raise StepError("it will not die")
+        jobs = (await _backend(doing).live(doing.ground.spec)).jobs
+        await doing.note(stops="\n".join(job.id for job in jobs))
+        await _backend(doing).stop(doing.ground.spec, jobs)
+        return f"{len(jobs)} stopped"
+
+
+def _backend(doing: Doing) -> FileBackend:
+    backend = doing.ground.backend
+    assert isinstance(backend, FileBackend)
+    return backend
+
+
+async def _submit(doing: Doing) -> str | None:
+    submission = Submission(run=RUN, launch_id=doing.launch_id, command=("train",))
+    doing.job_id = await _backend(doing).submit(doing.ground.spec, submission)
+    await doing.note()
+    return doing.job_id
+
+
+async def _count(doing: Doing) -> str | None:
+    """Note the launch, as the real action does; done twice it is one."""
+    path = _backend(doing).folder.parent / "launches"
+    known = path.read_text().split() if path.exists() else []
+    if doing.launch_id not in known:
+        path.write_text("\n".join([*known, doing.launch_id]))
+    return None
+
+
+def _entry(doing: Doing) -> EventEntry:
+    how = f"failed: {doing.trouble}" if doing.trouble else "done"
+    return EventEntry(title=f"relaunch {doing.launch_id} {how}", at=doing.entry.begun_at)
+
+
+@dataclass
+class World:
+    """One cockpit in the folder; several worlds on one folder are several cockpits."""
+
+    folder: Path
+    me: str = "this machine"
+    clock: Clock = field(default_factory=SystemClock)
+    at: Callable[[str], None] = lambda point: None
+    read_only: bool = False
+    store_name: str = "store.sqlite"
+    guarded: bool = True
+
+    def __post_init__(self) -> None:
+        self.store = Store(self.folder / self.store_name)
+        self.backend = FileBackend(self.folder / "jobs")
+        self.recorder = FileRecorder(self.folder / "logbook.md")
+        self.toy = Toy()
+        self.report: Callable[[], RunReport] = self._report
+        self.file = CockpitFile(path=str(self.folder / "cockpit.toml"), runs=(spec(),))
+        guard = FileGuard(self.folder / "claim", self.me)
+        self.parts = Parts(
+            clock=self.clock,
+            store=self.store,
+            journal=Journal(self.store),
+            backends=lambda run: self.backend,
+            guards=(guard,) if self.guarded else (),
+            recorder=self.recorder,
+            notifier=NoNotifier(),
+            look=self._look,
+        )
+        self.desk = Desk(
+            lambda: self.file, self.parts, {"relaunch": self.toy},
+            read_only=self.read_only, at=self.at,
+        )  # fmt: skip
+
+    async def _look(self, name: str) -> RunReport:
+        return self.report()
+
+    def _report(self) -> RunReport:
+        now = self.clock.now()
+        return RunReport(
+            spec=spec(), checked_at=now, verdict=Verdict.UNKNOWN, facets=Facets(),
+            progress=progress(spec(), History(now=now)), next_action="none",
+        )  # fmt: skip
+
+
+def spec() -> RunSpec:
+    return RunSpec(name=RUN, job=JobSpec(kind="local"), records=RecordsSpec(logbook="logbook.md"))
+
+
+def request(**params: str) -> Request:
+    return Request(action="relaunch", run=RUN, operator="ada", params=params)
+
+
+def block(name: str, *, overridable: bool) -> Check:
+    return Check(
+        id=name, level=Level.BLOCK, text=f"{name} is wrong", basis=Basis.OBSERVED,
+        overridable=overridable,
+    )  # fmt: skip
+
+
+def approval(name: str) -> Approval:
+    return Approval(check=name, by="bob", reason="it is fine")
+
+
+def lost() -> None:
+    raise LostError("no answer within 30 s")
