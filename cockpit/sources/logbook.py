@@ -14,6 +14,7 @@ from cockpit.model.observed import RecordsValue
 from cockpit.model.run import RunSpec
 from cockpit.model.safetext import SafeText
 from cockpit.sources.git import git, status
+from cockpit.sources.github_issues import Issues, Moved
 from cockpit.sources.offload import offload
 from cockpit.sources.regular import open_regular
 from cockpit.text.logbook_scan import last_entry_at, read_entries
@@ -38,14 +39,22 @@ class Scanned(NamedTuple):
 class Records:
     """The logbooks and issues of many runs; an unchanged logbook is read once."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, issues: Issues | None = None) -> None:
         self._clock = clock
+        self._issues = issues
         self._scans: dict[str, tuple[tuple[int, int], Scanned]] = {}
 
     async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[RecordsValue]]:
-        """Return the last entry of each run's logbook and whether it is pushed."""
-        found = await asyncio.gather(*(self._one(run) for run in runs))
-        return {run.name: facet for run, facet in zip(runs, found, strict=True)}
+        """Return the last entry of each run's logbook, whether it is pushed, its issue's age."""
+        logbooks = asyncio.gather(*(self._one(run) for run in runs))
+        found, moved = await asyncio.gather(logbooks, self._moved(runs))
+        return {
+            run.name: _with_issue(facet, moved.get(run.name))
+            for run, facet in zip(runs, found, strict=True)
+        }
+
+    async def _moved(self, runs: Sequence[RunSpec]) -> dict[str, Moved]:
+        return {} if self._issues is None else await self._issues.moved(runs)
 
     async def _one(self, run: RunSpec) -> Facet[RecordsValue]:
         spec, now = run.records, self._clock.now()
@@ -82,6 +91,18 @@ class Records:
         scanned = Scanned(newest, str(real.parent), real.name)
         self._scans[path] = (version, scanned)
         return scanned
+
+
+def _with_issue(facet: Facet[RecordsValue], moved: Moved | None) -> Facet[RecordsValue]:
+    """Add what is known of the issue; one that cannot be read is a note, not a failure."""
+    if facet.value is None or moved is None:
+        return facet
+    seen = {
+        "issue_updated_at": moved.updated_at,
+        "issue_seen_at": moved.seen_at,
+        "notes": () if moved.note is None else (moved.note,),
+    }
+    return facet.model_copy(update={"value": facet.value.model_copy(update=seen)})
 
 
 async def _pushed(folder: str, name: str) -> bool | None:

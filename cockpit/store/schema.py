@@ -55,9 +55,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE rejections (run TEXT NOT NULL, path TEXT NOT NULL, step INTEGER NOT NULL,"
         " at REAL NOT NULL, who TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (run, path))"
         " WITHOUT ROWID",
-        "CREATE TABLE outbox (run TEXT NOT NULL, event TEXT NOT NULL, at REAL NOT NULL,"
-        " document TEXT NOT NULL, sent_at REAL, answer TEXT, tries INTEGER NOT NULL DEFAULT 0,"
-        " trouble TEXT, PRIMARY KEY (run, event)) WITHOUT ROWID",
+        "CREATE TABLE outbox (number INTEGER PRIMARY KEY, run TEXT NOT NULL, event TEXT NOT NULL,"
+        " at REAL NOT NULL, document TEXT NOT NULL, sent_at REAL, answer TEXT,"
+        " tries INTEGER NOT NULL DEFAULT 0, tried_at REAL, due REAL, trouble TEXT,"
+        " trouble_at REAL, claim TEXT, claimed_at REAL, UNIQUE (run, event))",
         "CREATE TABLE notified (run TEXT NOT NULL, event TEXT NOT NULL, route TEXT NOT NULL,"
         " at REAL NOT NULL, tries INTEGER NOT NULL DEFAULT 0, done INTEGER NOT NULL DEFAULT 0,"
         " trouble TEXT, PRIMARY KEY (run, event, route)) WITHOUT ROWID",

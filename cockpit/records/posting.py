@@ -1,0 +1,114 @@
+"""Posts one event to an issue, once, whoever else is at it (SPEC S-11, SPEC A "at most once").
+
+GitHub offers no idempotency key, so the marker is one: it is looked up before anything is
+posted, after an answer was lost, and after posting; of two posts the earlier one stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind
+from cockpit.records.marker import Marker, marker_of, same_text
+from cockpit.sources.github import Comment, GitHub
+from cockpit.sources.github_place import Place
+from cockpit.sources.http import HttpError, LostAnswerError
+
+LOOKS: Final = (0.0, 1.0, 3.0)
+"""Seconds to wait before each look for a post whose answer was lost."""
+
+
+_REFUSALS: Final = frozenset({ErrorKind.UNAUTHORIZED, ErrorKind.FORBIDDEN, ErrorKind.NOT_FOUND})
+
+
+def refused(error: HttpError) -> bool:
+    """Tell whether asking again is of no use before a person has done something."""
+    if error.kind is ErrorKind.RATE_LIMITED or isinstance(error, LostAnswerError):
+        return False
+    return error.kind in _REFUSALS or (error.status is not None and error.status < 500)
+
+
+class Post(NamedTuple):
+    """What is posted where; ``text`` ends in the marker's line."""
+
+    place: Place
+    marker: Marker
+    text: str
+
+
+class Poster:
+    """Posts comments. Raises ``HttpError``; after ``LostAnswerError`` it may be there or not."""
+
+    def __init__(self, github: GitHub, clock: Clock) -> None:
+        self._github = github
+        self._clock = clock
+
+    async def post(
+        self, post: Post, trying: Callable[[], Awaitable[None]], *, may_post: bool = True
+    ) -> str:
+        """Return where the comment of this event stands; ``trying`` is awaited before it is sent.
+
+        Without ``may_post`` it is only looked up: an earlier request may still be acted upon.
+        """
+        async with self._github.http.session():
+            found, newest = await self._marked(post)
+            if not found and not may_post:
+                words = f"{post.place.label}: the answer was lost and the comment is not there yet"
+                raise LostAnswerError(ErrorKind.TIMEOUT, words)
+            if not found:
+                await trying()
+                found = await self._sent(post, newest)
+            return await self._one_stays(post, found)
+
+    async def _sent(self, post: Post, newest: int) -> list[Comment]:
+        """Send it, and return every comment of this event that came since ``newest``."""
+        try:
+            own = await self._github.add_comment(post.place, post.text)
+        except LostAnswerError as lost:
+            return await self._looked_for(post, newest, lost)
+        try:
+            found, _ = await self._marked(post, newest)
+        except HttpError:  # it is posted; whether another one is too cannot be told now
+            return [own]
+        return found if own.id in {comment.id for comment in found} else [*found, own]
+
+    async def _looked_for(self, post: Post, newest: int, lost: LostAnswerError) -> list[Comment]:
+        for pause in LOOKS:
+            await self._clock.sleep(pause)
+            try:
+                found, _ = await self._marked(post, newest)
+            except HttpError:
+                break
+            if found:
+                return found
+        raise lost
+
+    async def _marked(self, post: Post, after: int = 0) -> tuple[list[Comment], int]:
+        """Return this event's comments later than ``after``, oldest first; and the newest id."""
+        found, newest = [], after
+        async for comment in self._github.comments(post.place):
+            newest = max(newest, comment.id)
+            if comment.id <= after:
+                break
+            marker = marker_of(comment.body)
+            if marker is not None and marker.event == post.marker.event:
+                found.append(comment)
+        return sorted(found, key=lambda comment: comment.id), newest
+
+    async def _one_stays(self, post: Post, found: list[Comment]) -> str:
+        """Delete what we posted after the first one; never what anyone has changed since."""
+        first = found[0]
+        for comment in found[1:]:
+            own = marker_of(comment.body) == post.marker and same_text(comment.body, post.text)
+            if own:
+                await self._delete(post.place, comment.id)
+        return first.url
+
+    async def _delete(self, place: Place, comment: int) -> None:
+        try:
+            await self._github.delete_comment(place, comment)
+        except HttpError as error:
+            if not refused(error):  # it will be tried again; one that we may not delete stays
+                raise
