@@ -13,6 +13,8 @@ from cockpit.sources.process import process_facts
 from cockpit.store.journal import Holder
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_MACHINE: Final = Path("/etc/machine-id")
+_SPACE: Final = Path("/proc/self/ns/pid")
 _SLACK: Final = 5.0
 
 _UNDER_WAY: Final[set[tuple[str, int]]] = set()
@@ -45,7 +47,9 @@ def this_holder() -> Holder:
     return Holder(
         host=socket.gethostname(),
         pid=facts.pid,
-        boot=_boot(),
+        machine=_line(_MACHINE),
+        boot=_line(_BOOT),
+        space=_space(),
         ticks=facts.ticks,
         started_at=facts.started_at,
     )
@@ -53,11 +57,14 @@ def this_holder() -> Holder:
 
 def lives(holder: Holder) -> bool | None:
     """Return whether that very process lives; ``None`` for one on another machine."""
-    if holder.host != socket.gethostname():
+    here = this_holder()
+    if (holder.host, holder.machine) != (here.host, here.machine):
         return None
-    boot = _boot()
-    if holder.boot is not None and boot is not None and holder.boot != boot:
-        return False
+    if holder.boot != here.boot:
+        # Machines may share a name: only the machine's own id tells that this one was restarted.
+        return None if None in (holder.machine, holder.boot, here.boot) else False
+    if holder.space != here.space:
+        return None
     facts = process_facts(holder.pid)
     if not facts.alive:
         return False
@@ -68,8 +75,16 @@ def lives(holder: Holder) -> bool | None:
     return abs(holder.started_at - facts.started_at) <= _SLACK
 
 
-def _boot() -> str | None:
+def _line(path: Path) -> str | None:
     try:
-        return _BOOT.read_text(encoding="ascii").strip()
+        return path.read_text(encoding="ascii").strip() or None
+    except (OSError, ValueError):
+        return None
+
+
+def _space() -> str | None:
+    """Return which process ids these are: a container counts its own."""
+    try:
+        return str(_SPACE.readlink())
     except OSError:
         return None

@@ -82,5 +82,7 @@ def _lasting(recorded: Recorded) -> str:
         return recorded.trouble or "queued"
     if recorded.stage is SaveStage.NOTHING:
         return recorded.url or "posted"
+    if recorded.as_far:
+        return recorded.trouble or recorded.stage.value
     commit = "" if recorded.commit is None else f" {recorded.commit[:7]}"
     return f"{recorded.stage.value}{commit}"

@@ -24,6 +24,36 @@ class CheckpointMark(Frozen):
     newest: int | None
 
 
+class FormerFailure(Frozen):
+    """A failure of an earlier job of the run: its class (SPEC T), its signature and its step.
+
+    ``signature`` is the class and its decisive evidence line with all figures taken out, so
+    that the same fault is known again; ``None`` where nothing decisive was said.
+    """
+
+    at: Instant
+    job_id: str
+    name: str
+    signature: str | None = None
+    step: int | None = None
+
+
+class Launched(Frozen):
+    """The last launch that a cockpit made: when, from which checkpoint, and what it follows.
+
+    ``resumes_from`` is the step of the checkpoint that it was to load (``None``: from scratch);
+    ``failed_step`` is how far the job before it had come; ``first_step`` is the first step
+    that any cockpit has seen of it.
+    """
+
+    at: Instant
+    job_id: str
+    launch_id: str
+    resumes_from: int | None = None
+    failed_step: int | None = None
+    first_step: int | None = None
+
+
 class History(Frozen):
     """Everything that a rule may look at. Times are data time; ``now`` is the time of judging.
 
@@ -40,3 +70,8 @@ class History(Frozen):
     rows_from: float = 0.0
     job_named: bool = True
     """False when the run file names no job: then the tracker's word is all there is."""
+    former_failures: tuple[FormerFailure, ...] = ()
+    """Failures that this run has recovered from, oldest first."""
+    launched: Launched | None = None
+    sealed_by: str | None = None
+    """Who sealed the run as it stands, by the store: told where no code repository holds a tag."""

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from cockpit.model.base import Frozen, Instant, Number, Seconds
+from cockpit.model.jobs import LiveJob
 from cockpit.model.safetext import SafeText
 
 
@@ -50,6 +51,8 @@ class JobValue(Frozen):
     launch_id: str | None = None
     children: tuple[str, ...] = ()
     diagnostic: tuple[str, ...] = ()
+    rivals: tuple[LiveJob, ...] = Field(default=(), exclude=True)
+    """Other live jobs of the lineage (C-25); not part of the document."""
 
 
 class Triage(Frozen):
@@ -265,6 +268,8 @@ class CodeValue(Frozen):
     unpushed: int | None = None
     record_sha: str | None = None
     patch_id: str | None = None
+    sealed: str | None = None
+    """The run's own seal tag (``seal/<run>/<step>``), if there is one (SPEC A-7)."""
 
 
 class RecordsValue(Frozen):
@@ -275,3 +280,7 @@ class RecordsValue(Frozen):
     pushed: bool | None = None
     issue: str | None = None
     issue_updated_at: Instant | None = None
+    issue_seen_at: Instant | None = Field(default=None, exclude=True)
+    """When ``issue_updated_at`` was read."""
+    notes: tuple[str, ...] = Field(default=(), exclude=True)
+    """Why the issue is not known, or not newly; one line each."""

@@ -55,7 +55,8 @@ class Recorded(Frozen):
     """How writing a record went: ``trouble`` is one line, what stands in the way and what helps.
 
     ``busy`` is what is being done at this moment (``pushing``); then nothing is decided.
-    ``queued`` is set for a comment that waits for the network.
+    ``queued`` is set for a comment that waits for the network, ``as_far`` for a file that has
+    come as far as it can: there is no remote to push to, or no repository at all.
     """
 
     stage: SaveStage
@@ -63,12 +64,13 @@ class Recorded(Frozen):
     trouble: str | None = None
     busy: str | None = None
     queued: bool = False
+    as_far: bool = False
     url: str | None = None
 
     @property
     def lasting(self) -> bool:
         """True when it is where it should be, or will be sent by itself: nothing is lost."""
-        return self.trouble is None or self.queued
+        return self.trouble is None or self.queued or self.as_far
 
 
 class Claim(Frozen):

@@ -212,23 +212,36 @@ class RunSpec(Frozen):
         return max(200, (self.final_step or 0) // 100)
 
 
+RouteKind = Literal["slack", "discord", "webhook", "email", "desktop", "terminal", "command"]
+
+
 class Route(Frozen):
-    """``[notify] routes``: where messages of at least ``min`` severity go."""
+    """``[notify] routes``: where messages of at least ``min`` severity go.
+
+    ``url_env`` names the variable that holds the address (an ``https`` webhook or an apprise
+    URL); ``kind`` says what it must be, or is ``desktop`` or ``terminal``, which need no address.
+    ``command`` gets the message on its standard input. ``to`` is the person whom the route
+    reaches (no ``to``: everybody), or the address of a mail.
+    """
 
     min: Literal["info", "warning", "alert", "critical"] = "alert"
     url_env: str | None = None
-    kind: str | None = None
+    kind: RouteKind | None = None
     to: str | None = None
     command: Command | None = None
 
 
 class NotifySpec(Frozen):
-    """``[notify]``."""
+    """``[notify]``. A critical that nobody takes goes out again, then to the ``second`` person.
+
+    ``most`` messages go by one route in ten minutes; what is beyond becomes one summary.
+    """
 
     routes: tuple[Route, ...] = ()
     unacked_after: Duration = 15 * 60.0
     second: str | None = None
     heartbeat_url_env: str | None = None
+    most: int = 20
 
 
 class UiSpec(Frozen):

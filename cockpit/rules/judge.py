@@ -9,9 +9,14 @@ from cockpit.model.history import History
 from cockpit.model.run import RunSpec
 from cockpit.rules.artifacts import success_without_artifacts
 from cockpit.rules.checkpoints import checkpoint_not_advancing
+from cockpit.rules.cover import rollback_cover_thin
+from cockpit.rules.duplicates import duplicate_job
 from cockpit.rules.monitor import monitor_stale
 from cockpit.rules.nonfinite import non_finite
 from cockpit.rules.pending import pending_too_long
+from cockpit.rules.records import records_overdue
+from cockpit.rules.repeated import same_failure_again
+from cockpit.rules.resume import resumed_elsewhere
 from cockpit.rules.spike import loss_spike
 from cockpit.rules.stall import log_frozen, step_stalled
 from cockpit.rules.terminal import ended_not_success
@@ -28,10 +33,14 @@ RULES: tuple[Rule, ...] = (
     throughput_collapse,
     step_stalled,
     checkpoint_not_advancing,
+    rollback_cover_thin,
     non_finite,
     loss_spike,
+    resumed_elsewhere,
+    same_failure_again,
     success_without_artifacts,
     log_frozen,
+    duplicate_job,
 )
 
 
@@ -39,11 +48,14 @@ def judge(run: RunSpec, history: History) -> tuple[Alert, ...]:
     """Return the conditions that hold now, worst first, one alert for each identity.
 
     Inside a severity the oldest comes first, and the monitor's own staleness (C-03) last.
+    C-24 comes after the others: what they find is what the records must tell of.
     """
     found: dict[str, Alert] = {}
     for rule in RULES:
         for alert in rule(run, history):
             found.setdefault(alert.key, alert)
+    for alert in records_overdue(run, history, tuple(found.values())):
+        found.setdefault(alert.key, alert)
     return tuple(sorted(found.values(), key=reading_order))
 
 

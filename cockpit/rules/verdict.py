@@ -19,8 +19,8 @@ def verdict(run: RunSpec, history: History, alerts: Sequence[Alert]) -> Verdict:
     """Return SPEC C's verdict.
 
     Critical if a critical is open, attention if a warning or alert is (C-03 apart), unknown
-    if job, log and tracker all are, finished when the job is over, else healthy. An
-    acknowledged alert is still open.
+    if job, log and tracker all are, finished when the job is over (sealed when it succeeded
+    and has its seal), else healthy. An acknowledged alert is still open.
     """
     own = [alert.severity for alert in alerts if alert.id != "C-03"]
     if Severity.CRITICAL in own:
@@ -30,7 +30,18 @@ def verdict(run: RunSpec, history: History, alerts: Sequence[Alert]) -> Verdict:
     facets = history.facets
     if not (facets.job.known or facets.log.known or _tracker_tells(history)):
         return Verdict.UNKNOWN
-    return Verdict.FINISHED if phase_of(history).terminal else Verdict.HEALTHY
+    if not phase_of(history).terminal:
+        return Verdict.HEALTHY
+    return Verdict.SEALED if seal_of(history) is not None else Verdict.FINISHED
+
+
+def seal_of(history: History) -> str | None:
+    """Return what seals the run: its tag, else who sealed it; only success is ever sealed."""
+    if phase_of(history) is not Phase.SUCCEEDED:
+        return None
+    code = history.facets.code.value
+    tag = code.sealed if code is not None else None
+    return tag or history.sealed_by
 
 
 def _tracker_tells(history: History) -> bool:
@@ -51,6 +62,8 @@ def next_action(run: RunSpec, history: History, alerts: Sequence[Alert]) -> str:
         return f"find out why nothing of {run.name} can be seen: {_why(history)}"
     if word is Verdict.FINISHED:
         return _as_far_as_read(_over(run, history, alerts), history)
+    if word is Verdict.SEALED:
+        return _as_far_as_read(f"nothing; it is sealed ({seal_of(history)})", history)
     if word is Verdict.HEALTHY:
         return _as_far_as_read("nothing to do until the next check", history)
     return "nothing new: what is open has been acknowledged"

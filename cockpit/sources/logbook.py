@@ -118,7 +118,11 @@ async def _pushed(folder: str, name: str) -> bool | None:
     if found.ahead == 0:
         return True
     waiting = await git(folder, "rev-list", "-n1", "@{upstream}..HEAD", "--", name)
-    return not waiting.out.strip() if waiting.ok else None
+    if not waiting.ok:
+        return None
+    # The branch may wait for a pull while the entry itself has been pushed.
+    same = await git(folder, "diff", "--quiet", "@{upstream}", "HEAD", "--", name)
+    return not waiting.out.strip() or same.ok
 
 
 def read_text(path: Path) -> str:

@@ -50,6 +50,11 @@ class Alerts:
         with self._store.reading() as connection:
             return _kept(connection, where, (run, since))
 
+    def all(self, run: str) -> tuple[Kept, ...]:
+        """Return every alert that is kept of a run, oldest first."""
+        with self._store.reading() as connection:
+            return _kept(connection, "run = ? ORDER BY opened_at, number", (run,))
+
     def save(self, run: str, changed: Sequence[Kept]) -> None:
         """Store alerts that opened, changed, reopened or closed.
 

@@ -18,6 +18,13 @@ class Endings:
                 "INSERT OR IGNORE INTO endings VALUES (?, ?, ?, ?)", (run, job_id or "", who, at)
             )
 
+    def withdraw(self, run: str, job_id: str | None) -> None:
+        """Take an acknowledgement back: the run is watched on."""
+        with self._store.writing() as connection:
+            connection.execute(
+                "DELETE FROM endings WHERE run = ? AND job_id = ?", (run, job_id or "")
+            )
+
     def acknowledged(self, run: str) -> frozenset[str]:
         """Return the ids of the jobs whose end somebody has acknowledged."""
         with self._store.reading() as connection:

@@ -23,11 +23,17 @@ KEEP_PLANS = 7 * 86400.0
 
 
 class Holder(Frozen):
-    """The process that acts: enough to tell it from any other, also after a restart."""
+    """The process that acts: enough to tell it from any other, also after a restart.
+
+    ``machine`` is the machine's own id, ``boot`` its boot, ``space`` the pid namespace, ``ticks``
+    the process's start in kernel ticks; each ``None`` where the system does not tell.
+    """
 
     host: str
     pid: int
+    machine: str | None = None
     boot: str | None = None
+    space: str | None = None
     ticks: int | None = None
     started_at: Instant | None = None
 

@@ -142,6 +142,14 @@ class Memory:
                 (run, launch.at, launch.job_id, launch.launch_id),
             )
 
+    def launches(self, run: str) -> tuple[Launch, ...]:
+        """Return every job that was started for the run, oldest first."""
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                "SELECT at, job_id, launch_id FROM launches WHERE run = ? ORDER BY at", (run,)
+            ).fetchall()
+        return tuple(Launch(at=at, job_id=job_id, launch_id=name) for at, job_id, name in rows)
+
     def last_launch(self, run: str) -> Launch | None:
         """Return the last launched instance (INTERFACE, "The current job")."""
         with self._store.reading() as connection:

@@ -7,22 +7,24 @@ them makes them safe first.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.model.base import Frozen, Instant
 from cockpit.text.logbook_stamp import Stamp, read_stamp
+from cockpit.text.markdown_blocks import Blocks, split_lines
 
-_HEADING: Final = re.compile(r" {0,3}(#{1,6})([ \t].*)?")
-_FENCE: Final = re.compile(r" {0,3}(```+|~~~+)")
-_SHA: Final = re.compile(r"\bgit[ _-](?:sha|commit)\W{1,8}([0-9a-f]{7,40})\b", re.IGNORECASE)
+_SHA: Final = re.compile(r"\bgit[ _-](?:sha|commit)\W{1,8}([0-9a-f]{7,64})\b", re.IGNORECASE)
 _DATED_LINE: Final = re.compile(r"\s{0,3}(?:[-*+|]\s+)?[*_`\[(]{0,3}(?=(?:19|20)\d\d[-/.]\d)")
+_CLOSING_MARKS: Final = re.compile(r"(?:^|[ \t])#+$")
+_INSTANCE_WORDS: Final = ("instance", "launches")
 
 
 class Entry(Frozen):
     """One entry. ``line`` (1-based) is where it begins; ``text`` is what stands below it.
 
-    ``section`` is the heading above that it belongs to (``Event Log``).
+    ``section`` is the heading above that it belongs to (``Event Log``); ``level`` its heading's
+    level, 0 for a dated line.
     """
 
     at: Instant | None
@@ -30,20 +32,31 @@ class Entry(Frozen):
     section: str
     text: str
     line: int
+    level: int = 0
 
 
 class Line(NamedTuple):
-    """One line outside the front matter; ``level`` is 0 unless it is a heading."""
+    """One line outside the front matter; ``level`` is 0 unless it is a heading.
+
+    ``quoted`` lines stand in a code fence or a comment, whatever they look like.
+    """
 
     number: int
     text: str
     level: int = 0
     title: str = ""
+    quoted: bool = False
 
 
 def split_front_matter(text: str) -> tuple[str, int]:
     """Return the YAML front matter and the number of lines that it takes (0 without one)."""
-    lines = text.splitlines()
+    if not text.startswith(("---", "\ufeff---")):
+        return "", 0
+    return front_matter_of(split_lines(text))
+
+
+def front_matter_of(lines: Sequence[str]) -> tuple[str, int]:
+    """Return the front matter of a file's lines, and how many they are."""
     if not lines or lines[0].lstrip("\ufeff").rstrip() != "---":
         return "", 0
     for index, line in enumerate(lines[1:], start=1):
@@ -52,23 +65,56 @@ def split_front_matter(text: str) -> tuple[str, int]:
     return "", 0
 
 
-def read_lines(text: str) -> tuple[Line, ...]:
-    """Return the lines after the front matter; headings inside code fences are plain text."""
-    return tuple(_lines(text.splitlines(), split_front_matter(text)[1]))
+class Page:
+    """A text as lines: which are headings, which are quoted. Numbers are 1-based.
+
+    ``lines`` are all of them without their ends and without a byte order mark; ``skipped`` is
+    how many the front matter takes; ``end_mark`` is the line that would close a fence or comment
+    that is open at the end of the text since line ``left_open`` (0: none is).
+    """
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = list(lines)
+        if self.lines:
+            self.lines[0] = self.lines[0].removeprefix("\ufeff")
+        self.skipped = front_matter_of(self.lines)[1]
+        blocks = Blocks()
+        self.headings: list[Line] = []
+        self.quoted: set[int] = set()
+        for number in range(self.skipped, len(self.lines)):
+            level = blocks.take(self.lines[number])
+            if level:
+                self.headings.append(_heading(number + 1, self.lines[number], level))
+            elif blocks.quoted:
+                self.quoted.add(number + 1)
+        self.end_mark = blocks.open_end
+        self.left_open = self.skipped + blocks.opened_at if self.end_mark else 0
+
+    def between(self, first: int, last: int) -> list[Line]:
+        """Return the lines ``first`` to ``last``, none of which is a heading."""
+        return [
+            Line(number, self.lines[number - 1], quoted=number in self.quoted)
+            for number in range(first, last + 1)
+        ]
 
 
-def _lines(lines: Sequence[str], skip: int) -> Iterator[Line]:
-    fence = ""
-    for number, text in enumerate(lines[skip:], start=skip + 1):
-        mark = _FENCE.match(text)
-        if mark is not None and (not fence or mark.group(1).startswith(fence)):
-            fence = "" if fence else mark.group(1)
-        heading = None if fence or mark else _HEADING.fullmatch(text)
-        if heading is None:
-            yield Line(number, text)
-        else:
-            title = (heading.group(2) or "").strip().rstrip("#").rstrip()
-            yield Line(number, text, len(heading.group(1)), title)
+def read_page(text: str) -> Page:
+    """Return a text as a page."""
+    return Page(split_lines(text))
+
+
+def scan(lines: Iterable[str], blocks: Blocks, first: int = 1) -> Iterator[Line]:
+    """Yield ``lines`` numbered from ``first``, as ``blocks`` sees them."""
+    for number, text in enumerate(lines, start=first):
+        level = blocks.take(text)
+        yield _heading(number, text, level) if level else Line(number, text, quoted=blocks.quoted)
+
+
+def _heading(number: int, text: str, level: int) -> Line:
+    title = text.strip()[level:].strip()
+    if title.endswith("#"):
+        title = _CLOSING_MARKS.sub("", title).rstrip()
+    return Line(number, text, level, title)
 
 
 def read_entries(text: str) -> tuple[Entry, ...]:
@@ -77,7 +123,12 @@ def read_entries(text: str) -> tuple[Entry, ...]:
     An entry is a heading below a section, any heading with a date, or a dated line that stands
     directly under a section. A heading with a clock time alone takes the date of the one above.
     """
-    return _Scan().read(read_lines(text))
+    return entries_of(read_page(text))
+
+
+def entries_of(page: Page) -> tuple[Entry, ...]:
+    """Return the entries of a page that was read already."""
+    return _Scan().read(page)
 
 
 class _Scan:
@@ -91,16 +142,27 @@ class _Scan:
         self._stamp: Stamp | None = None
         self._body: list[str] = []
 
-    def read(self, lines: Sequence[Line]) -> tuple[Entry, ...]:
-        for line in lines:
-            if line.level:
-                self._heading(line)
-            elif (self._open is None or not self._open.level) and _DATED_LINE.match(line.text):
-                self._start(line, read_stamp(line.text))
-            else:
-                self._body.append(line.text)
+    def read(self, page: Page) -> tuple[Entry, ...]:
+        number = page.skipped + 1
+        for heading in page.headings:
+            self._below(page, number, heading.number - 1)
+            self._heading(heading)
+            number = heading.number + 1
+        self._below(page, number, len(page.lines))
         self._close()
         return tuple(self._entries)
+
+    def _below(self, page: Page, first: int, last: int) -> None:
+        """Take the lines ``first`` to ``last``, none of which is a heading."""
+        if self._open is not None and self._open.level:
+            self._body += page.lines[first - 1 : last]
+            return
+        for number in range(first, last + 1):
+            text = page.lines[number - 1]
+            if number in page.quoted or not _DATED_LINE.match(text):
+                self._body.append(text)
+            else:
+                self._start(Line(number, text), read_stamp(text))
 
     def _heading(self, line: Line) -> None:
         opened = self._open
@@ -139,7 +201,14 @@ class _Scan:
             section=above[-1] if above else "",
             text="\n".join(self._body).rstrip("\n"),
             line=line.number,
+            level=line.level,
         )
+
+
+def is_instances(section: str) -> bool:
+    """Return whether a section of this title lists launched instances."""
+    words = section.lower()
+    return any(word in words for word in _INSTANCE_WORDS)
 
 
 def last_entry_at(entries: Sequence[Entry], until: float) -> float | None:
@@ -152,6 +221,6 @@ def launched_sha(entries: Sequence[Entry]) -> str | None:
     told = [
         (entry.at or 0.0, entry.line, match.group(1).lower())
         for entry in entries
-        if "instance" in entry.section.lower() and (match := _SHA.search(entry.text))
+        if is_instances(entry.section) and (match := _SHA.search(entry.text))
     ]
     return max(told)[2] if told else None

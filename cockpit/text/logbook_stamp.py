@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -42,15 +43,21 @@ _NAMED: Final = {
     "ET": ("America/New_York", -5.0),
 }
 _ZONE_NAME: Final = "|".join(sorted([*_FIXED, *_NAMED], key=len, reverse=True))
+_AREA: Final = (
+    r"(?:Africa|America|Antarctica|Asia|Atlantic|Australia|Europe|Indian|Pacific|Etc)"
+    r"(?:/[A-Za-z0-9_+-]+){1,2}"
+)
 _CLOCK: Final = (
     r"(?P<h>[01]?\d|2[0-3]):(?P<m>[0-5]\d)(?::(?P<s>[0-5]\d)(?:[.,]\d+)?)?"
     r"(?:\s*(?P<half>[AaPp][Mm])\b)?(?:\s*[-–—~]\s*\d\d?:\d\d(?::\d\d)?)?"
-    rf"(?:\s*\(?(?P<zone>(?:UTC|GMT)?[+-]\d\d?(?::?\d\d)?(?!\d)|(?:{_ZONE_NAME})\b)\)?)?"
+    rf"(?:\s*\(?(?P<zone>(?:UTC|GMT)?[+-]\d\d?(?::?\d\d)?(?!\d)|(?:{_ZONE_NAME})\b|{_AREA})\)?)?"
 )
 _DATE: Final = r"(?<!\d)(?P<Y>(?:19|20)\d\d)[-/.](?P<M>\d\d?)[-/.](?P<D>\d\d?)(?!\d)"
 _DATED: Final = re.compile(rf"{_DATE}(?:[T ,@]+(?:at\s+)?{_CLOCK})?")
 _CLOCK_ONLY: Final = re.compile(rf"^\W*{_CLOCK}(?=\W|$)")
 _EDGE: Final = " \t-–—:|·,*_`"
+_MARKED: Final = re.compile(r"[*_`]{1,3}$")
+_SETS_OFF: Final = re.compile(r"\s*[-–—:|·,]+\s*")
 _REACH: Final = 400
 """Characters of a line in which its time is looked for."""
 
@@ -83,12 +90,44 @@ def read_stamp(text: str, day: float | None = None) -> Stamp | None:
     return Stamp(at, parts.get("h") is not None, rest)
 
 
+def written_stamp(text: str) -> re.Match[str] | None:
+    """Return the first dated time as it stands in ``text``: groups Y M D h m s half zone."""
+    return _DATED.search(text, 0, _REACH)
+
+
+def known_zone(text: str) -> tzinfo | None:
+    """Return the zone that a time may name so (``PST``, ``+01:00``), ``None`` for no such zone."""
+    found = _CLOCK_ONLY.fullmatch(f"00:00 {text}")
+    try:
+        return None if found is None or found["zone"] is None else _zone(found["zone"])
+    except ValueError:
+        return None
+
+
 def _around(before: str, after: str) -> str:
-    """Return the words around a time, without the brackets and dashes that set it off."""
-    before, after = before.rstrip(), after.lstrip()
+    """Return the words around a time, without the brackets and the dash that set it off."""
+    before, after = before.rstrip(), after.strip()
+    if not before:
+        dash = _SETS_OFF.match(after)
+        return after if dash is None else after[dash.end() :]
     if before.endswith(("(", "[")) and after.startswith((")", "]")):
-        before, after = before[:-1], after[1:]
-    return f"{before.strip(_EDGE + '+')} {after.lstrip(_EDGE).rstrip()}".strip()
+        before, after = before[:-1].rstrip(), after[1:].lstrip()
+    mark = _MARKED.search(before)
+    if mark is not None:
+        before, after = before[: mark.start()], _unmarked(after, mark.group())
+    dash = _SETS_OFF.match(after)
+    after = after[dash.end() :] if dash is not None else after.lstrip()
+    return f"{before.strip(_EDGE + '+')} {after}".strip()
+
+
+def _unmarked(after: str, mark: str) -> str:
+    """Return ``after`` without the emphasis that closes around the time, or around it all."""
+    if after.startswith(mark):
+        return after[len(mark) :]
+    dash = _SETS_OFF.match(after)
+    if dash is not None and after[dash.end() :].startswith(mark):
+        return after[dash.end() + len(mark) :]
+    return after.removesuffix(mark)
 
 
 def _instant(parts: dict[str, str | None], day: float | None) -> float:
@@ -105,6 +144,7 @@ def _instant(parts: dict[str, str | None], day: float | None) -> float:
     return datetime(year, month, date, hour, minute, second, tzinfo=zone).timestamp()
 
 
+@lru_cache(maxsize=64)
 def _zone(text: str | None) -> tzinfo:
     if text is None:
         return UTC
@@ -116,8 +156,17 @@ def _zone(text: str | None) -> tzinfo:
             return timezone(timedelta(hours=hours))
     if text in _FIXED:
         return timezone(timedelta(hours=_FIXED[text]))
+    if "/" in text:
+        return _area(text)
     offset = text.removeprefix("UTC").removeprefix("GMT")
     digits = offset[1:].replace(":", "")
     hours, minutes = int(digits[:2]), int(digits[2:] or 0)
     delta = timedelta(hours=hours, minutes=minutes)
     return timezone(-delta if offset.startswith("-") else delta)
+
+
+def _area(text: str) -> tzinfo:
+    try:
+        return ZoneInfo(text)
+    except (ZoneInfoNotFoundError, OSError):
+        return UTC

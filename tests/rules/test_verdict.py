@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cockpit.model.alert import Acknowledgement, Alert, Severity
-from cockpit.model.observed import Phase
+from cockpit.model.observed import CodeValue, Phase
 from cockpit.model.report import Verdict
 from cockpit.rules.judge import judge
 from cockpit.rules.verdict import next_action, verdict
@@ -52,6 +52,21 @@ def test_unknown_only_if_job_log_and_tracker_all_are() -> None:
     assert verdict(run_spec(), history(T0, **blank), ()) is Verdict.UNKNOWN
     assert verdict(run_spec(), history(T0, **{**blank, "log": log("x")}), ()) is Verdict.HEALTHY
     assert verdict(run_spec(), history(T0), ()) is Verdict.UNKNOWN
+
+
+def test_a_success_with_its_seal_is_sealed_until_something_is_open() -> None:
+    code = CodeValue(sha="1", sealed="seal/toy/1000")
+    done = {"job": job(Phase.SUCCEEDED)}
+    past = history(T0, **done, code=code)
+    assert verdict(run_spec(), past, ()) is Verdict.SEALED
+    assert next_action(run_spec(), past, ()) == "nothing; it is sealed (seal/toy/1000)"
+    assert verdict(run_spec(), past, [alert(Severity.CRITICAL)]) is Verdict.CRITICAL
+    by_store = history(T0, **done).model_copy(update={"sealed_by": "ada"})
+    assert verdict(run_spec(), by_store, ()) is Verdict.SEALED
+    assert verdict(run_spec(), history(T0, job=job(Phase.FAILED), code=code), ()) is not (
+        Verdict.SEALED
+    )
+    assert verdict(run_spec(), history(T0, job=job(), code=code), ()) is Verdict.HEALTHY
 
 
 def test_a_job_that_is_over_is_finished_not_healthy() -> None:

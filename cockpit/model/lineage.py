@@ -1,0 +1,69 @@
+"""What makes two jobs one lineage: an output root, or a W&B run, that both would write to.
+
+A tag carries both as hashes (``root:1f…,wandb:a9…``); two tags are of one lineage if they have
+a part in common (SPEC J, "Which jobs belong to a run"; SPEC C-25).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from urllib.parse import urlsplit
+
+from cockpit.model.run import RunSpec, WandbSpec
+
+
+def root_key(run: RunSpec) -> str | None:
+    """Return what tells the run's output root from every other."""
+    root = run.output_root
+    if not root:
+        return None
+    return f"root {root.rstrip('/')}" if "://" in root else f"root {posixpath.normpath(root)}"
+
+
+def wandb_key(run: RunSpec) -> str | None:
+    """Return what tells the run's W&B run from every other.
+
+    One that is written offline and names no entity is known by its folder: it is nobody's yet.
+    """
+    wandb = run.wandb
+    if wandb is None:
+        return None
+    entity, project, name = _identity(wandb)
+    if not name:
+        return None
+    if wandb.dir and not entity:
+        return f"wandb {posixpath.normpath(wandb.dir)} {name}"
+    return f"wandb {wandb.base_url or ''} {entity or ''}/{project or ''}/{name}"
+
+
+def local_root(run: RunSpec) -> str | None:
+    """Return the output root as a path of this machine, ``None`` if it is not one."""
+    root = run.output_root
+    return None if not root or "://" in root else posixpath.normpath(root)
+
+
+def keys_of(run: RunSpec) -> tuple[str, ...]:
+    """Return the run's output root and its W&B run, as far as it names them."""
+    return tuple(key for key in (root_key(run), wandb_key(run)) if key is not None)
+
+
+def tag_of(run: RunSpec) -> str:
+    """Return the lineage as it is written into a job's environment; empty if there is none."""
+    return ",".join(f"{key.split()[0]}:{_hash(key)}" for key in keys_of(run))
+
+
+def related(tag: str, other: str) -> bool:
+    """Tell whether two tags name one lineage."""
+    return not set(filter(None, tag.split(","))).isdisjoint(other.split(","))
+
+
+def _identity(wandb: WandbSpec) -> tuple[str | None, str | None, str | None]:
+    parts = [part for part in urlsplit(wandb.url or "").path.split("/") if part]
+    if len(parts) < 4 or parts[2] != "runs":
+        return wandb.entity, wandb.project, wandb.id
+    return wandb.entity or parts[0], wandb.project or parts[1], wandb.id or parts[3]
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]

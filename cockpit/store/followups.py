@@ -1,0 +1,103 @@
+"""Launches that are still to prove themselves: past the failure, or not (SPEC A-2)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from cockpit.model.base import Frozen, Instant
+from cockpit.model.history import Launched
+from cockpit.store.codec import pack, unpack
+from cockpit.store.store import Store
+
+
+class Progressed(StrEnum):
+    """How far a launch has come: nothing seen, lives, steps as expected, past the failure.
+
+    ``not_passed``, ``died`` and ``wrong_step`` are bad news; ``not_passed`` may still pass.
+    """
+
+    WAITING = "waiting"
+    ALIVE = "alive"
+    RESUMED = "resumed"
+    PASSED = "passed"
+    NOT_PASSED = "not-passed"
+    DIED = "died"
+    WRONG_STEP = "wrong-step"
+
+    @property
+    def final(self) -> bool:
+        """True when nothing more will be looked for."""
+        return self in (Progressed.PASSED, Progressed.DIED)
+
+    @property
+    def told(self) -> bool:
+        """True for what is written into the records."""
+        return self not in (Progressed.WAITING, Progressed.ALIVE, Progressed.RESUMED)
+
+
+class Followup(Frozen):
+    """One launch that is followed. ``run`` is the run's slug, ``passes`` the step to get past.
+
+    ``state`` was judged at ``judged_at`` with the words ``text``; ``recorded`` is False while
+    the journal and the logbook do not say so yet.
+    """
+
+    run: str
+    launch_id: str
+    job_id: str
+    action: str
+    operator: str
+    at: Instant
+    entry: int
+    resumes_from: int | None = None
+    failed_step: int | None = None
+    first_step: int | None = None
+    state: Progressed = Progressed.WAITING
+    text: str = ""
+    judged_at: Instant | None = None
+    changed_at: Instant | None = None
+    recorded: bool = True
+
+    @property
+    def launched(self) -> Launched:
+        """Return what the rules are given of it."""
+        names = ("at", "job_id", "launch_id", "resumes_from", "failed_step", "first_step")
+        return Launched(**{name: getattr(self, name) for name in names})
+
+
+class FollowupStore:
+    """Followups by launch id; ``run`` is a ``run_key``; every method raises ``StoreError``."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @property
+    def writes(self) -> bool:
+        """False if the store is only read."""
+        return not self._store.read_only
+
+    def add(self, run: str, followup: Followup) -> None:
+        """Begin to follow a launch; one that is followed already stays as it is."""
+        with self._store.writing() as connection:
+            connection.execute(
+                "INSERT OR IGNORE INTO followups VALUES (?, ?, ?, ?)",
+                (run, followup.launch_id, followup.at, pack(followup)),
+            )
+
+    def last(self, run: str) -> Followup | None:
+        """Return the newest launch that is followed; older ones are over with it."""
+        with self._store.reading() as connection:
+            row = connection.execute(
+                "SELECT document FROM followups WHERE run = ? ORDER BY at DESC LIMIT 1", (run,)
+            ).fetchone()
+        return None if row is None else unpack(Followup, str(row[0]))
+
+    def change(self, run: str, old: Followup, new: Followup) -> bool:
+        """Replace ``old`` by ``new``; False if another cockpit has changed it meanwhile."""
+        with self._store.writing() as connection:
+            done = connection.execute(
+                "UPDATE followups SET document = ? WHERE run = ? AND launch_id = ?"
+                " AND document = ?",
+                (pack(new), run, old.launch_id, pack(old)),
+            )
+            return done.rowcount == 1

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+from cockpit.store.notified import BACK_OFF, GATHER, LOST_AFTER, WINDOW, Asked, Claim, Notified
+from cockpit.store.store import Store
+
+NOW = 1_800_000_000.0
+ASKED = Asked("/x/cockpit.toml#r", "alert 1 critical", "url SLACK")
+
+
+@pytest.fixture
+def notified(tmp_path: Path) -> Notified:
+    return Notified(Store(tmp_path / "store.sqlite"))
+
+
+def test_a_message_is_claimed_once_and_for_all(notified: Notified) -> None:
+    assert notified.claim(ASKED, NOW) is Claim.MINE
+    assert notified.claim(ASKED, NOW + 1) is Claim.NOT_NOW
+    notified.settle(ASKED, NOW + 1)
+    assert notified.claim(ASKED, NOW + 1e6) is Claim.DONE
+    assert notified.claim(ASKED._replace(route="url OTHER"), NOW) is Claim.MINE
+
+
+def test_a_failure_is_tried_again_later_and_later_and_given_up(notified: Notified) -> None:
+    now, attempts = NOW, 0
+    for wait in (*BACK_OFF, 1e6):
+        assert notified.claim(ASKED, now) is Claim.MINE
+        attempts += 1
+        notified.settle(ASKED, now, "answered 500")
+        if attempts <= len(BACK_OFF):
+            assert notified.claim(ASKED, now + wait - 1) is Claim.NOT_NOW
+        now += wait
+    assert notified.claim(ASKED, now) is Claim.DONE
+    assert attempts == len(BACK_OFF) + 1
+
+
+@pytest.mark.parametrize(("once_more", "attempts"), [(False, 1), (True, 2)])
+def test_a_lost_answer_counts_as_sent(notified: Notified, once_more: bool, attempts: int) -> None:
+    asked, now, made = ASKED._replace(once_more=once_more), NOW, 0
+    while (claim := notified.claim(asked, now)) is not Claim.DONE:
+        if claim is Claim.MINE:
+            made += 1
+            notified.settle(asked, now, "no answer", lost=True)
+        now += 60
+    assert made == attempts
+
+
+@pytest.mark.parametrize(("once_more", "then"), [(False, Claim.DONE), (True, Claim.MINE)])
+def test_a_sender_that_was_killed(notified: Notified, once_more: bool, then: Claim) -> None:
+    asked = ASKED._replace(once_more=once_more)
+    assert notified.claim(asked, NOW) is Claim.MINE
+    assert notified.claim(asked, NOW + LOST_AFTER - 1) is Claim.NOT_NOW
+    assert notified.claim(asked, NOW + LOST_AFTER) is then
+    assert notified.claim(asked, NOW + 2 * LOST_AFTER) is Claim.DONE
+
+
+def test_a_worse_message_covers_a_lesser_one(notified: Notified) -> None:
+    assert notified.claim(ASKED, NOW) is Claim.MINE
+    lesser = ASKED._replace(event="alert 1 alert", covered_by=("alert 1 critical",))
+    assert notified.claim(lesser, NOW) is Claim.DONE
+
+
+def test_what_is_too_much_is_kept_back_for_one_summary(notified: Notified) -> None:
+    file, route = "/x/cockpit.toml#", ASKED.route
+    for n in range(5):
+        asked = ASKED._replace(event=f"alert {n} alert", run=f"{file}r{n % 2}", most=2)
+        claim = notified.claim(asked, NOW + n)
+        assert claim is (Claim.MINE if n < 2 else Claim.HELD)
+        notified.settle(asked, NOW + n) if claim is Claim.MINE else None
+    assert notified.claim_summary(file, route, "summary 1", NOW + 5) is None
+    held = notified.claim_summary(file, route, "summary 1", NOW + 2 + GATHER)
+    assert held is not None
+    assert held.events == ("alert 2 alert", "alert 3 alert", "alert 4 alert")
+    assert held.runs == (f"{file}r0", f"{file}r1", f"{file}r0")
+    assert notified.claim_summary(file, route, "summary 2", NOW + 3 + GATHER) is None
+    notified.release_summary(route, held)
+    assert notified.claim_summary(file, route, "summary 2", NOW + 3 + GATHER) is None
+    assert notified.claim_summary(file, route, "summary 3", NOW + GATHER + 3 + WINDOW) == held
+    again = ASKED._replace(event="alert 9 alert", most=2)
+    assert notified.claim(again, NOW + 3 * WINDOW) is Claim.MINE
+
+
+def _claims(path: str, start: object, won: object) -> None:
+    notified = Notified(Store(Path(path)))
+    start.wait()  # type: ignore[attr-defined]
+    mine = [n for n in range(50) if _takes(notified, n)]
+    won.put(mine)  # type: ignore[attr-defined]
+
+
+def _takes(notified: Notified, n: int) -> bool:
+    return notified.claim(ASKED._replace(event=f"alert {n} alert"), NOW) is Claim.MINE
+
+
+def test_of_two_processes_exactly_one_gets_each_message(tmp_path: Path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    start, won = spawn.Event(), spawn.Queue()
+    path = str(tmp_path / "store.sqlite")
+    Store(Path(path)).close()
+    racers = [spawn.Process(target=_claims, args=(path, start, won)) for _ in range(2)]
+    for racer in racers:
+        racer.start()
+    start.set()
+    taken = [n for _ in racers for n in won.get(timeout=60)]
+    for racer in racers:
+        racer.join(60)
+    assert sorted(taken) == list(range(50))
+
+
+def test_old_claims_are_forgotten(notified: Notified) -> None:
+    notified.claim(ASKED, NOW)
+    notified.prune(NOW + 200 * 86400)
+    assert notified.of(ASKED.run, "alert ") == ()
