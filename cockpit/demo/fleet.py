@@ -11,19 +11,31 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from cockpit.config import ConfigError, load
 from cockpit.demo import folder
 from cockpit.demo.layout import Layout, python_path
 from cockpit.demo.repositories import GitError
 from cockpit.demo.run_file import command
 from cockpit.demo.situations import CADENCE, MORTAL, SITUATIONS, Situation
-from cockpit.launch.detached import Launch, LaunchError, Started, start
+from cockpit.launch.detached import (
+    Launch,
+    LaunchError,
+    LockedError,
+    Started,
+    UnansweredError,
+    start,
+)
+from cockpit.launch.locks import LockError, lock_files, locks_folder
 from cockpit.launch.stopping import kill, noted
+from cockpit.model.lineage import keys_of, tag_of
 
 STAGGER = 0.4
 """Seconds between two starts, so that a small machine has time for the first paint."""
 LOOK = 0.05
 REAP = 2.0
 """Seconds that a stopped process's supervisor has to end."""
+TRIES, LINGER = 6, 0.5
+"""How often, and how many seconds apart, a start is tried whose locks are still held."""
 MONITORS_AFTER = 2
 """Runs that are started before the monitors are."""
 
@@ -61,7 +73,7 @@ class Fleet:
         try:
             self._start_all()
             self._make_situations()
-        except (LaunchError, GitError, OSError) as error:
+        except (LaunchError, LockError, UnansweredError, GitError, ConfigError, OSError) as error:
             self.trouble = f"the demo could not start everything: {error}"
 
     def _start_all(self) -> None:
@@ -77,14 +89,31 @@ class Fleet:
                 self._leaving.wait(STAGGER)
 
     def _start_run(self, situation: Situation) -> None:
+        """Start a training as an action would: under its lineage's locks, its launch id used up."""
         places = self.layout.run(situation.name)
-        self._launch(
-            command(self.layout, situation, sys.executable),
-            places.log,
-            places.pid_file,
-            self.layout.code,
+        spec = next(run for run in load(self.layout.run_file).runs if run.name == situation.name)
+        launch = Launch(
+            command=command(self.layout, situation, sys.executable),
+            log=places.log,
+            pid_file=places.pid_file,
+            exit_file=places.exit_file,
+            cwd=self.layout.code,
             launch_id=situation.launch_id,
+            run=situation.name,
+            lineage=tag_of(spec),
+            locks=lock_files(places.folder, keys_of(spec), locks_folder()),
+            launches=places.launches,
         )
+        self._started.append(self._start_patiently(launch))
+
+    def _start_patiently(self, launch: Launch) -> Started:
+        """Start it; what an earlier demo left here may still be on its way out."""
+        for _ in range(TRIES - 1):
+            try:
+                return start(launch)
+            except LockedError:
+                self._leaving.wait(LINGER)
+        return start(launch)
 
     def _start_monitors(self) -> None:
         for name in ("fleet", MORTAL):
@@ -106,11 +135,10 @@ class Fleet:
         log: Path,
         pid_file: Path,
         cwd: Path,
-        launch_id: str | None = None,
         env: dict[str, str] | None = None,
     ) -> None:
         exit_file = pid_file.with_suffix(".exit")
-        launch = Launch(argv, log, pid_file, exit_file, cwd, launch_id, env)
+        launch = Launch(argv, log, pid_file, exit_file, cwd, env=env)
         self._started.append(start(launch))
 
     def _make_situations(self) -> None:

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from cockpit.launch.launches import launches_folder
 from cockpit.launch.stopping import Noted, living
 
 
@@ -46,6 +47,11 @@ class RunPlaces:
     def roots(self) -> tuple[Path, Path]:
         """The permanent and the temporary checkpoint root."""
         return self.folder / "checkpoints", self.folder / "checkpoints-temp"
+
+    @property
+    def launches(self) -> Path:
+        """Where it is noted which launch ids have been used."""
+        return launches_folder(self.folder, self.pid_file)
 
     @property
     def scratch(self) -> Path:

@@ -1,13 +1,12 @@
-"""The demo's git repositories: real ones, each with a real bare remote, nobody's hooks or keys."""
+"""The demo's git repositories: real ones, each with a bare remote, and only their own hooks."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-from git import Actor, GitError, Repo
+from git import Actor, GitCommandError, GitError, Repo
 
 __all__ = ["GitError", "Repository"]
 
@@ -29,8 +28,12 @@ class Repository:
             path.mkdir(parents=True, exist_ok=True)
             with Repo.init(path, bare=bare) as empty:
                 empty.git.symbolic_ref("HEAD", f"refs/heads/{BRANCH}")
+                hooks = Path(empty.git_dir) / "hooks"
+                _emptied(hooks)
                 with empty.config_writer() as config:
-                    config.set_value("core", "hooksPath", os.devnull)
+                    config.set_value("core", "hooksPath", str(hooks))
+                    for key, value in _missing_identity(empty):
+                        config.set_value("user", key, value)
         made = cls(folder)
         made._repo.create_remote("origin", str(remote))
         return made
@@ -54,3 +57,19 @@ class Repository:
 
     def __exit__(self, *_: object) -> None:
         self._repo.close()
+
+
+def _emptied(hooks: Path) -> None:
+    """Leave no hook in the folder: the user's template may have put some there."""
+    hooks.mkdir(exist_ok=True)
+    for hook in hooks.iterdir():
+        hook.unlink()
+
+
+def _missing_identity(repo: Repo) -> Iterator[tuple[str, str]]:
+    """Yield who commits here, where a person has not told git who they are."""
+    for key, value in (("name", AUTHOR.name), ("email", AUTHOR.email)):
+        try:
+            repo.git.config("--get", f"user.{key}")
+        except GitCommandError:
+            yield key, str(value)

@@ -11,17 +11,15 @@ are written atomically, in the format that ``cockpit.sources.local`` reads::
     launch_id=my-run-i003     if there is one
 
 The exit file holds one integer: the exit status, 128 + n for signal n, 127 for a missing
-program, 126 for one that cannot be executed. The supervisor is this very file, run by its path
-with the standard library alone: it starts fast and works wherever there is a Python.
+program, 126 for one that cannot be executed. What the supervisor does, and in which order so
+that nothing ever runs without a trace, is told in ``cockpit.launch.supervisor``.
 """
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import json
 import os
-import signal
+import select
 import subprocess
 import sys
 import time
@@ -29,17 +27,48 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-PASSED_ON = (signal.SIGTERM, signal.SIGINT)
-"""Signals that reach the command when someone sends them to the supervisor."""
+from cockpit.launch.kernel import exit_status, start_ticks, started_at, write_atomically
+
+__all__ = [
+    "Launch", "LaunchError", "LockedError", "Started", "UnansweredError", "UsedError",
+    "exit_status", "start", "start_ticks", "started_at", "write_atomically",
+]  # fmt: skip
+
+ANSWER_WITHIN = 60.0
+"""Seconds in which a supervisor must have said how the start went."""
+BAD_USE, CANNOT_NOTE, LOCKED, USED, CANNOT_EXECUTE, NO_PROGRAM = 64, 74, 75, 76, 126, 127
+REFUSALS = (BAD_USE, CANNOT_NOTE, LOCKED, USED, CANNOT_EXECUTE, NO_PROGRAM)
+"""Exit statuses of a supervisor that has started nothing, and never will."""
+LAUNCH_ID, RUN, LINEAGE = "COCKPIT_LAUNCH_ID", "COCKPIT_RUN", "COCKPIT_LINEAGE"
+"""Variables in which a job carries what it is, so that it can be found by looking."""
+SUPERVISES = "COCKPIT_SUPERVISES"
+"""The variable by which a supervisor is known: launch id, lineage. The command does not get it."""
 
 
 class LaunchError(Exception):
-    """The command could not be started; the message is one line that says why."""
+    """The command was not started and will not be; the message is one line that says why."""
+
+
+class LockedError(LaunchError):
+    """Something of another job of the same lineage lives; the message names it."""
+
+
+class UsedError(LaunchError):
+    """The launch id was used before; the message says what is known of it."""
+
+
+class UnansweredError(Exception):
+    """The supervisor did not say how the start went: the command may run. Look it up."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What to start and where to note it. ``env`` is added to this process's environment."""
+    """What to start and where to note it. ``env`` is added to this process's environment.
+
+    ``$NAME`` in the command is filled in by the supervisor, from the environment, right before
+    it starts the command. ``locks`` are held for as long as the supervisor or anything of the
+    command lives; ``launches`` is the folder in which ``launch_id`` is used up.
+    """
 
     command: Sequence[str]
     log: Path
@@ -48,6 +77,10 @@ class Launch:
     cwd: Path
     launch_id: str | None = None
     env: Mapping[str, str] | None = None
+    run: str | None = None
+    lineage: str | None = None
+    locks: Sequence[Path] = ()
+    launches: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -56,32 +89,74 @@ class Started:
 
     pid: int
     start: float
-    supervisor: subprocess.Popen[str]
+    supervisor: subprocess.Popen[bytes]
 
 
-def start(launch: Launch) -> Started:
+def start(launch: Launch, deadline: float = ANSWER_WITHIN) -> Started:
     """Start ``launch`` and return once its process runs and its pid file is written.
 
-    Raises ``LaunchError`` if the supervisor or the command cannot be started.
+    Raises ``LaunchError`` (``LockedError``, ``UsedError``) if nothing was started, and
+    ``UnansweredError`` if that is not known after ``deadline`` seconds.
     """
-    supervisor = subprocess.Popen(
-        [sys.executable, "-S", "-P", __file__, *_arguments(launch)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **(launch.env or {})},
-        start_new_session=True,
-    )
+    supervisor = _begin(launch)
     assert supervisor.stdout is not None and supervisor.stderr is not None
-    with supervisor.stdout as answer, supervisor.stderr as complaint:
-        line = answer.readline()
-        trouble = "" if line else complaint.read().strip()
-    if line:
-        told = json.loads(line)
-        return Started(pid=told["pid"], start=told["start"], supervisor=supervisor)
-    supervisor.wait()
-    raise LaunchError(trouble.splitlines()[-1] if trouble else "the supervisor ended at once")
+    with supervisor.stdout, supervisor.stderr:
+        line = _answer(supervisor.stdout.fileno(), time.monotonic() + deadline)
+        if line is None:
+            raise UnansweredError(f"the supervisor said nothing within {deadline:g} s")
+        if line:
+            told = json.loads(line)
+            return Started(pid=told["pid"], start=told["start"], supervisor=supervisor)
+        raise _refusal(supervisor, supervisor.stderr.fileno())
+
+
+def _begin(launch: Launch) -> subprocess.Popen[bytes]:
+    own = {
+        **os.environ,
+        **(launch.env or {}),
+        SUPERVISES: f"{launch.launch_id or '-'} {launch.lineage or ''}",
+    }
+    for name in (LAUNCH_ID, RUN, LINEAGE):
+        own.pop(name, None)
+    program = str(Path(__file__).with_name("supervisor.py"))
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-S", "-P", program, *_arguments(launch)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=own,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise LaunchError(f"cannot start a supervisor: {error}") from error
+
+
+def _answer(pipe: int, until: float) -> bytes | None:
+    """Return the first line from ``pipe``, nothing at its end, ``None`` when time is up."""
+    line = b""
+    while not line.endswith(b"\n"):
+        left = until - time.monotonic()
+        if left <= 0 or not select.select([pipe], [], [], left)[0]:
+            return None
+        data = os.read(pipe, 4096)
+        if not data:
+            return b""
+        line += data
+    return line
+
+
+def _refusal(supervisor: subprocess.Popen[bytes], complaints: int) -> Exception:
+    """Return what it means that the supervisor ended without an answer."""
+    try:
+        status = supervisor.wait(ANSWER_WITHIN)
+    except subprocess.TimeoutExpired:
+        return UnansweredError("the supervisor closed its answer and went on")
+    if status not in REFUSALS:
+        return UnansweredError(f"the supervisor ended with {status} before it answered")
+    text = os.read(complaints, 65536).decode("utf-8", "replace").strip()
+    line = text.splitlines()[-1] if text else f"the supervisor refused ({status})"
+    return {LOCKED: LockedError, USED: UsedError}.get(status, LaunchError)(line)
 
 
 def _arguments(launch: Launch) -> list[str]:
@@ -90,118 +165,11 @@ def _arguments(launch: Launch) -> list[str]:
         "--pid-file": launch.pid_file,
         "--exit-file": launch.exit_file,
         "--cwd": launch.cwd,
+        "--launches": launch.launches,
     }
-    given = [part for flag, path in places.items() for part in (flag, str(path.absolute()))]
-    if launch.launch_id is not None:
-        given += ["--launch-id", launch.launch_id]
+    named = [(flag, path.absolute()) for flag, path in places.items() if path is not None]
+    named += [("--lock", path.absolute()) for path in launch.locks]
+    given = [part for flag, path in named for part in (flag, str(path))]
+    words = {"--launch-id": launch.launch_id, "--run": launch.run, "--lineage": launch.lineage}
+    given += [f"{flag}={word}" for flag, word in words.items() if word is not None]
     return [*given, "--", *launch.command]
-
-
-def started_at(pid: int) -> float | None:
-    """Return when ``pid`` started (epoch seconds), or ``None`` where the kernel does not say."""
-    ticks = start_ticks(pid)
-    try:
-        lines = Path("/proc/stat").read_bytes().splitlines()
-    except OSError:
-        return None
-    boot = next(float(line.split()[1]) for line in lines if line.startswith(b"btime "))
-    return None if ticks is None else boot + ticks / os.sysconf("SC_CLK_TCK")
-
-
-def start_ticks(pid: int) -> int | None:
-    """Return when ``pid`` started in ticks since boot, ``None`` where the kernel does not say."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return None
-    return int(fields[19])
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write ``text`` so that a reader sees the former file or the whole new one."""
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
-    fresh.write_text(text, encoding="utf-8")
-    fresh.replace(path)
-
-
-def exit_status(returncode: int) -> int:
-    """Return Python's return code as a shell tells it: 128 + n for signal n."""
-    return 128 - returncode if returncode < 0 else returncode
-
-
-def supervise(launch: Launch) -> int:
-    """Run ``launch`` to its end, in the foreground; return the exit status that was noted."""
-    launch.exit_file.unlink(missing_ok=True)
-    try:
-        with launch.log.open("ab") as log:
-            child = _spawn(launch, log.fileno())
-    except OSError as error:
-        status = 127 if isinstance(error, FileNotFoundError) else 126
-        sys.stderr.write(f"cannot start {launch.command[0]}: {error.strerror}\n")
-        write_atomically(launch.exit_file, f"{status}\n")
-        return status
-    for number in PASSED_ON:
-        signal.signal(number, lambda received, _frame: _pass_on(child, received))
-    begun = started_at(child.pid) or time.time()
-    write_atomically(launch.pid_file, _note(launch, child.pid, begun))
-    _tell({"pid": child.pid, "start": begun})
-    status = exit_status(child.wait())
-    write_atomically(launch.exit_file, f"{status}\n")
-    return status
-
-
-def _spawn(launch: Launch, log: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        list(launch.command),
-        cwd=launch.cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
-
-
-def _pass_on(child: subprocess.Popen[bytes], number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        child.send_signal(number)
-
-
-def _note(launch: Launch, pid: int, begun: float) -> str:
-    ticks = start_ticks(pid)
-    exact = "" if ticks is None else f"ticks={ticks}\n"
-    name = "" if launch.launch_id is None else f"launch_id={launch.launch_id}\n"
-    return f"{pid}\nstart={begun:.2f}\n{exact}{name}"
-
-
-def _tell(answer: dict[str, float]) -> None:
-    """Answer whoever waits in ``start``, then let go of its pipes."""
-    with contextlib.suppress(BrokenPipeError):
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nowhere, stream)
-    os.close(nowhere)
-
-
-def _read(argv: Sequence[str]) -> Launch:
-    parser = argparse.ArgumentParser(
-        prog="detached", description="Run a command, note its pid and its exit status."
-    )
-    for flag in ("--log", "--pid-file", "--exit-file"):
-        parser.add_argument(flag, type=Path, required=True)
-    parser.add_argument("--cwd", type=Path, default=Path())
-    parser.add_argument("--launch-id")
-    parser.add_argument("command", nargs="+", help="after --: the command and its arguments")
-    given = parser.parse_args(argv)
-    return Launch(**vars(given))
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Supervise what the arguments describe; they are those of ``--help``."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    return supervise(_read(sys.argv[1:] if argv is None else argv))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
+from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec
 from cockpit.sources.checkpoint_detect import chosen_layout, layout_of, single_files
 from cockpit.sources.checkpoint_layouts import Finding, Grade, Layout
 from cockpit.sources.checkpoint_listing import Folder, Root
 from cockpit.sources.checkpoint_picks import Judged, newest_complete, relaunch_pick, trainer_pick
+from cockpit.sources.checkpoint_rejected import rejection_of
 from cockpit.text.safe import clean
 
 QUIET: Final = 120.0
@@ -36,6 +38,7 @@ class Circumstances(NamedTuple):
     alive: bool | None = None
     before: Mapping[str, Seen] = {}
     final_step: int | None = None
+    rejected: Sequence[Rejected] = ()
 
 
 def judge_listing(
@@ -97,7 +100,7 @@ def _judge_with(
         if finding is None:
             return None
         item = _item(layout, folder, root, finding, around)
-        return Judged(item, finding, layout.name)
+        return Judged(_unless_rejected(item, around.rejected), finding, layout.name)
 
     return judge_one
 
@@ -132,6 +135,16 @@ def _item(
         note=_note(name_step, finding, remark),
         touched_at=folder.touched_at,
     )
+
+
+def _unless_rejected(item: Checkpoint, rejected: Sequence[Rejected]) -> Checkpoint:
+    """Mark an item of a rejected lineage: no pick of ours takes it, the trainer's own may."""
+    found = rejection_of(item, rejected)
+    if found is None:
+        return item
+    notes = (f"rejected by {found.by}: {found.reason}", item.note)
+    note = "; ".join(note for note in notes if note)
+    return item.model_copy(update={"state": CheckpointState.REJECTED, "note": note})
 
 
 def _path(root: Root, folder: Folder) -> str:

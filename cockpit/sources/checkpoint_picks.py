@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.model.observed import Checkpoint, CheckpointState, Pick
-from cockpit.sources.checkpoint_layouts import Finding
+from cockpit.sources.checkpoint_layouts import Finding, Grade
+from cockpit.sources.checkpoint_listing import number
 
 
 class Judged(NamedTuple):
@@ -49,6 +50,7 @@ def _passed_over(judged: Sequence[Judged], newest: int) -> list[str]:
 def trainer_pick(judged: Sequence[Judged]) -> Pick | None:
     """Return what the trainer loads if it is simply started again, and by which rule.
 
+    It goes by the files alone: that a person has rejected one is nothing it knows of.
     ``None`` when it would find nothing, or when its rule is not known (custom, nanoGPT).
     """
     for one in judged:
@@ -92,7 +94,7 @@ def _levanter(judged: Sequence[Judged]) -> Pick | None:
 
 
 def _complete(one: Judged) -> bool:
-    return one.item.state is CheckpointState.COMPLETE
+    return one.finding.grade is Grade.COMPLETE
 
 
 def _of_complete(why: str) -> Callable[[Sequence[Judged]], Pick | None]:
@@ -100,6 +102,22 @@ def _of_complete(why: str) -> Callable[[Sequence[Judged]], Pick | None]:
         return _pick(_greatest([one for one in judged if _complete(one)], _stamp), why)
 
     return rule
+
+
+def _of_pointer(why: str) -> Callable[[Sequence[Judged]], Pick | None]:
+    """Such a trainer follows its pointer file, and falls back on nothing."""
+
+    def rule(judged: Sequence[Judged]) -> Pick | None:
+        named = [one for one in judged if _complete(one) and one.item.step == _pointed(one)]
+        return _pick(_greatest(named, _stamp), why)
+
+    return rule
+
+
+def _pointed(one: Judged) -> int | None:
+    marker = one.finding.marker
+    text = (marker.content if marker is not None else None) or b""
+    return number(text.decode("utf-8", "replace").strip().removeprefix("global_step"))
 
 
 def _hugging_face(judged: Sequence[Judged]) -> Pick | None:
@@ -113,7 +131,7 @@ _RULES: Final[dict[str, Callable[[Sequence[Judged]], Pick | None]]] = {
     "levanter": _levanter,
     "orbax": _of_complete("Orbax: greatest committed step"),
     "hf": _hugging_face,
-    "deepspeed": _of_complete("DeepSpeed: the tag in the file latest"),
-    "megatron": _of_complete("Megatron: the iteration in latest_checkpointed_iteration.txt"),
+    "deepspeed": _of_pointer("DeepSpeed: the tag in the file latest"),
+    "megatron": _of_pointer("Megatron: the iteration in latest_checkpointed_iteration.txt"),
     "torchtitan": _of_complete("torchtitan: greatest step that has its metadata"),
 }

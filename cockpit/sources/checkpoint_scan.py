@@ -34,6 +34,8 @@ DEPTH: Final = 2
 """How many levels below a given path checkpoints are looked for (``<root>/<run id>/step-N``)."""
 FAN: Final = 200
 """Subfolders at most that are looked into on the way down."""
+ASIDE: Final = re.compile(r"\.cockpit|rejected-.*|.*\.deleting-[0-9a-f]{6,}")
+"""What was moved aside or is being deleted: never a checkpoint, whatever lies in it."""
 _CONTENT: Final = 1 << 20
 _SINGLE: Final = (LAYOUTS["lightning"].pattern, LAYOUTS["nanogpt"].pattern)
 
@@ -120,6 +122,8 @@ class Scanner:
                 return False
         except OSError:
             return False
+        if ASIDE.fullmatch(entry.name):
+            return False
         if looks_like_checkpoint(entry.name):
             return True
         if self.pattern is not None and self.pattern.fullmatch(entry.name):
@@ -180,7 +184,7 @@ def _is_checkpoint(path: str, entries: list[os.DirEntry[str]]) -> bool:
 
 
 def _worth_descending(entry: os.DirEntry[str]) -> bool:
-    if entry.name.startswith((".", "rejected-")):
+    if entry.name.startswith(".") or ASIDE.fullmatch(entry.name):
         return False
     try:
         return entry.is_dir(follow_symlinks=False)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
 from cockpit.model.observed import CheckpointsValue
+from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
 from cockpit.sources.checkpoint_detect import chosen_layout
 from cockpit.sources.checkpoint_judge import Circumstances, Seen, judge_listing, remember
 from cockpit.sources.checkpoint_listing import Root
+from cockpit.sources.checkpoint_rejected import Books, read_marks
 from cockpit.sources.checkpoint_scan import Scanner
 from cockpit.sources.offload import offload
 from cockpit.text.safe import clean
@@ -32,14 +34,24 @@ class Checkpoints:
         self._looks: dict[tuple[str, CheckpointSpec], _Look] = {}
 
     async def observe(
-        self, runs: Sequence[RunSpec], alive: Mapping[str, bool] | None = None
+        self,
+        runs: Sequence[RunSpec],
+        alive: Mapping[str, bool] | None = None,
+        rejected: Mapping[str, tuple[Rejected, ...]] | None = None,
     ) -> dict[str, Facet[CheckpointsValue]]:
-        """Return the checkpoints of each run; ``alive`` tells which jobs are known to live."""
-        alive = alive or {}
-        found = await asyncio.gather(*(self._one(run, alive.get(run.name)) for run in runs))
+        """Return the checkpoints of each run; ``alive`` tells which jobs are known to live.
+
+        ``rejected`` is what else is known of rejected ones, beside the logbook and the roots.
+        """
+        lives, known_bad = alive or {}, rejected or {}
+        found = await asyncio.gather(
+            *(self._one(run, lives.get(run.name), known_bad.get(run.name, ())) for run in runs)
+        )
         return {run.name: facet for run, facet in zip(runs, found, strict=True)}
 
-    async def _one(self, run: RunSpec, alive: bool | None) -> Facet[CheckpointsValue]:
+    async def _one(
+        self, run: RunSpec, alive: bool | None, rejected: tuple[Rejected, ...]
+    ) -> Facet[CheckpointsValue]:
         spec = run.checkpoints
         if spec is None or not spec.path:
             return not_configured("[run.checkpoints]")
@@ -49,7 +61,10 @@ class Checkpoints:
             return unknown(ErrorKind.REFUSED, _not_yet(remote), source, self._clock.now())
         try:
             look = self._look(run, spec)
-            value = await offload(look.observe, alive, run.final_step, deadline=DEADLINE)
+            value = await offload(
+                look.observe, alive, run.final_step, run.records.logbook, rejected,
+                deadline=DEADLINE,
+            )  # fmt: skip
         except TimeoutError:
             message = f"{source}: no listing within {DEADLINE:g} s"
             return unknown(ErrorKind.TIMEOUT, message, source, self._clock.now())
@@ -75,20 +90,31 @@ class _Look:
         self._clock = clock
         self._scanner = _scanner(spec, prefer)
         self._before: Mapping[str, Seen] = {}
+        self._books = Books()
         self._lock = threading.Lock()
 
-    def observe(self, alive: bool | None, final_step: int | None) -> CheckpointsValue:
+    def observe(
+        self,
+        alive: bool | None,
+        final_step: int | None,
+        logbook: str | None,
+        rejected: tuple[Rejected, ...],
+    ) -> CheckpointsValue:
         """List and judge; blocking.
 
         Raises ``OSError`` when the roots cannot be listed, ``ValueError`` when they hold more
         than one run's checkpoints.
         """
         with self._lock:  # a look that was given up may still be at work
-            return self._judged(alive, final_step)
+            bad = (*self._books.rejected(logbook), *rejected)
+            return self._judged(alive, final_step, bad)
 
-    def _judged(self, alive: bool | None, final_step: int | None) -> CheckpointsValue:
+    def _judged(
+        self, alive: bool | None, final_step: int | None, rejected: tuple[Rejected, ...]
+    ) -> CheckpointsValue:
         roots = _roots(self._scanner, self._spec.path)
-        around = Circumstances(self._clock.now(), alive, self._before, final_step)
+        bad = (*rejected, *_marked(roots))
+        around = Circumstances(self._clock.now(), alive, self._before, final_step, bad)
         value = judge_listing(roots, around, self._spec)
         _one_run_only(value, [_plain(path) for path in self._spec.path])
         self._before = remember(value, roots, self._before)
@@ -114,7 +140,36 @@ def list_checkpoints(
     spec = CheckpointSpec(path=tuple(paths), layout=layout, custom=custom)
     scanner = _scanner(spec, frozenset())
     roots = [root for path in paths for root in scanner.roots(_plain(path))]
-    return judge_listing(roots, Circumstances(now), spec)
+    return judge_listing(roots, Circumstances(now, rejected=_marked(roots)), spec)
+
+
+def without(
+    run: RunSpec, gone: Collection[str], rejected: tuple[Rejected, ...], now: float
+) -> CheckpointsValue:
+    """Return what the listing of a dead run would say if the paths in ``gone`` were not there.
+
+    Blocking; raises as ``list_checkpoints`` does.
+    """
+    spec = run.checkpoints or CheckpointSpec()
+    names = {run.name} | ({run.wandb.id} if run.wandb and run.wandb.id else set())
+    scanner = _scanner(spec, frozenset(names))
+    roots = [_left(root, gone) for root in _roots(scanner, spec.path)]
+    bad = (*Books().rejected(run.records.logbook), *rejected, *_marked(roots))
+    return judge_listing(roots, Circumstances(now, False, {}, run.final_step, bad), spec)
+
+
+def _left(root: Root, gone: Collection[str]) -> Root:
+    def stays(name: str) -> bool:
+        return clean(f"{root.path.rstrip('/')}/{name}", _LIMIT) not in gone
+
+    folders = tuple(folder for folder in root.folders if stays(folder.name))
+    files = tuple(file for file in root.files if stays(file.path))
+    return Root(root.path, folders, files, root.temporary)
+
+
+def _marked(roots: Sequence[Root]) -> tuple[Rejected, ...]:
+    paths = dict.fromkeys(root.path for root in roots)
+    return tuple(one for path in paths for one in read_marks(path))
 
 
 def _scanner(spec: CheckpointSpec, prefer: frozenset[str]) -> Scanner:

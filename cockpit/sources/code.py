@@ -16,7 +16,9 @@ from cockpit.sources.logbook import read_text
 from cockpit.sources.offload import offload
 from cockpit.text.logbook_scan import launched_sha, read_entries
 from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
 
+SEALS: Final = "refs/tags/seal"
 _DIFF: Final = ("diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color", "--full-index")
 
 
@@ -25,13 +27,17 @@ class Code:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._tags: dict[str, tuple[str, ...]] = {}
 
     async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[CodeValue]]:
         """Return commit, branch, changed files and unpushed commits of each run's code."""
         repos = sorted({run.code.repo for run in runs if run.code and run.code.repo})
         found = await asyncio.gather(*(self._one(repo) for repo in repos))
         facets = dict(zip(repos, found, strict=True))
-        told = await asyncio.gather(*(_with_record(run, _facet(run, facets)) for run in runs))
+        own = (self._facet(run, facets) for run in runs)
+        told = await asyncio.gather(
+            *(_with_record(run, facet) for run, facet in zip(runs, own, strict=True))
+        )
         return {run.name: facet for run, facet in zip(runs, told, strict=True)}
 
     async def _one(self, repo: str) -> Facet[CodeValue]:
@@ -39,20 +45,37 @@ class Code:
         found = await status(repo)
         if isinstance(found, Problem):
             return unknown(found.kind, found.message, source, self._clock.now())
+        self._tags[repo] = await _seal_tags(repo)
         value = CodeValue(
             sha=found.sha,
-            branch=found.branch,
-            dirty=found.files,
+            branch=None if found.branch is None else scrub(found.branch),
+            dirty=tuple(map(scrub, found.files)),
             unpushed=found.ahead,
             patch_id=await _patch_id(repo, found),
         )
         return known(value, source, self._clock.now())
 
+    def _facet(self, run: RunSpec, facets: dict[str, Facet[CodeValue]]) -> Facet[CodeValue]:
+        if run.code is None or run.code.repo is None:
+            return not_configured("[run.code]")
+        facet = facets[run.code.repo]
+        tag = _seal_of(run.name, self._tags.get(run.code.repo, ()))
+        if facet.value is None or tag is None:
+            return facet
+        return facet.model_copy(update={"value": facet.value.model_copy(update={"sealed": tag})})
 
-def _facet(run: RunSpec, facets: dict[str, Facet[CodeValue]]) -> Facet[CodeValue]:
-    if run.code is None or run.code.repo is None:
-        return not_configured("[run.code]")
-    return facets[run.code.repo]
+
+async def _seal_tags(repo: str) -> tuple[str, ...]:
+    """Return all seal tags of a repository, the newest last; none where git cannot tell."""
+    words = ("for-each-ref", "--sort=creatordate", "--format=%(refname:strip=2)", SEALS)
+    found = await git(repo, *words)
+    return tuple(found.text.splitlines()) if found.ok and not found.cut else ()
+
+
+def _seal_of(run: str, tags: Sequence[str]) -> str | None:
+    """Return the newest seal of this very run: ``seal/<run>/<step>``."""
+    mine = (tag for tag in reversed(tags) if tag.rpartition("/")[0] == f"seal/{run}")
+    return next((clean(tag) for tag in mine), None)
 
 
 async def _with_record(run: RunSpec, facet: Facet[CodeValue]) -> Facet[CodeValue]:

@@ -34,9 +34,11 @@ from typing import Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
+from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.sources.job_files import BadNote, ExitNote, PidNote, read_exit, read_pid
+from cockpit.sources.lineage import live_jobs
 from cockpit.sources.log import newest_match
 from cockpit.sources.offload import each, offload
 from cockpit.sources.process import ProcessFacts, process_facts
@@ -61,6 +63,8 @@ class LocalJobs:
         self._reap_wait = reap_wait
         self._gone: dict[str, str | None] = {}
         self._spoken: dict[str, str | None] = {}
+        self._since: dict[tuple[str, str], float | None] = {}
+        self._jobs: dict[str, tuple[LiveJob, ...]] = {}
 
     async def observe(
         self, runs: Sequence[RunSpec], exit_records: Mapping[str, int] | None = None
@@ -74,7 +78,34 @@ class LocalJobs:
         local = [(run.name, run.job) for run in runs if run.job and run.job.kind == "local"]
         facets = await each(local, lambda one: self._patiently(*one, records.get(one[0])))
         answers = zip(local, facets, strict=True)
-        return {name: self._once_spoken(name, facet) for (name, _), facet in answers}
+        spoken = {name: self._once_spoken(name, facet) for (name, _), facet in answers}
+        return await self._with_rivals([run for run in runs if run.name in spoken], spoken)
+
+    async def _with_rivals(
+        self, runs: Sequence[RunSpec], facets: dict[str, Facet[JobValue]]
+    ) -> dict[str, Facet[JobValue]]:
+        """Add to each job the others of its lineage that live (C-25), from one look at all."""
+        try:
+            live = await offload(live_jobs, tuple(runs), deadline=DEADLINE) if runs else {}
+        except TimeoutError:
+            live = {}
+        return {name: self._rivalled(name, facet, live.get(name)) for name, facet in facets.items()}
+
+    def _rivalled(self, name: str, facet: Facet[JobValue], live: Live | None) -> Facet[JobValue]:
+        value = facet.value
+        if value is None or facet.error is not None:
+            return facet
+        if live is not None and live.unknown is None:
+            self._jobs[name] = tuple(self._dated(job) for job in live.jobs)
+        rivals = tuple(job for job in self._jobs.get(name, ()) if job.id != value.id)
+        same = value.model_copy(update={"rivals": rivals})
+        return facet.model_copy(update={"value": same}) if rivals else facet
+
+    def _dated(self, job: LiveJob) -> LiveJob:
+        """Return a job whose start does not move when the kernel's idea of the boot does."""
+        key = (job.id, job.handle.get("ticks", ""))
+        started = self._since.setdefault(key, job.started_at)
+        return job.model_copy(update={"started_at": started})
 
     def _once_spoken(self, name: str, facet: Facet[JobValue]) -> Facet[JobValue]:
         """Return a job that has once written as running, though its log was rotated away."""

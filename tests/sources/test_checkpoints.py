@@ -11,6 +11,7 @@ import pytest
 from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import CheckpointsValue
+from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec, RunSpec, WandbSpec
 from cockpit.sources.checkpoints import Checkpoints, list_checkpoints
 from tests.sources.trees import NOW, levanter, put, settle
@@ -252,3 +253,28 @@ def test_a_single_file_that_was_cut_off_is_told_from_a_whole_one(tmp_path: Path)
     put(tmp_path / "step=20.ckpt", whole.read_bytes()[:3000])
     value = list_checkpoints([str(tmp_path)], now=NOW)
     assert steps_of(value) == [(10, "complete"), (20, "incomplete")]
+
+
+async def test_a_rejected_one_is_listed_and_never_picked(tmp_path: Path) -> None:
+    levanter(tmp_path, 900)
+    levanter(tmp_path, 1000)
+    bad = Rejected(step=1000, path=f"{tmp_path}/step-1000", at=NOW, by="ada", reason="spike")
+    found = await Checkpoints(FixedClock(NOW)).observe([run_of(tmp_path)], {}, {"a": (bad,)})
+    value = value_of(found["a"])
+    assert steps_of(value) == [(900, "complete"), (1000, "rejected")]
+    assert value.relaunch_from is not None and value.relaunch_from.step == 900
+    assert "step 1000 is rejected" in value.relaunch_from.why
+    assert value.trainer_would_load is not None and value.trainer_would_load.step == 1000
+    levanter(tmp_path, 1000, at=NOW + 5)
+    found = await Checkpoints(FixedClock(NOW)).observe([run_of(tmp_path)], {}, {"a": (bad,)})
+    assert value_of(found["a"]).latest_complete == 1000
+
+
+@pytest.mark.parametrize("name", ["rejected-2026-03-11", ".cockpit", "step-7.deleting-abcdef12"])
+def test_what_was_moved_aside_is_no_checkpoint(tmp_path: Path, name: str) -> None:
+    root = tmp_path / "run" / "checkpoints"
+    levanter(root, 900)
+    levanter(root, 1000, name=name)
+    levanter(root / name, 1100)
+    assert steps_of(list_checkpoints([str(root)], now=NOW)) == [(900, "complete")]
+    assert steps_of(list_checkpoints([str(root.parent)], now=NOW)) == [(900, "complete")]

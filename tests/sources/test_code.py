@@ -211,3 +211,13 @@ def test_no_answer_of_git_raises(text: str) -> None:
 def test_the_former_name_of_a_renamed_file_is_not_another_file() -> None:
     renamed = "2 R. N... 100644 100644 100644 abc abc R100 new name.py\0? old name.py\0"
     assert read_status(renamed).files == ("new name.py",)
+
+
+async def test_the_newest_seal_of_this_very_run_is_found(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "code")
+    for name in ("seal/a/9", "seal/ab/10", "seal/a/b/11", "other"):
+        git(repo, "tag", "-a", "-m", "x", name)
+    runs = [RunSpec(name=name, code=CodeSpec(repo=str(repo))) for name in ("a", "ab", "b")]
+    found = await Code(FixedClock(NOW)).observe(runs)
+    sealed = {name: facet.value.sealed for name, facet in found.items() if facet.value}
+    assert sealed == {"a": "seal/a/9", "ab": "seal/ab/10", "b": None}

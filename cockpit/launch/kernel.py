@@ -1,0 +1,79 @@
+"""What the kernel says of a process's start, and files that are whole or not there at all.
+
+Standard library only: the supervisor of a job loads this, and must start fast anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def started_at(pid: int) -> float | None:
+    """Return when ``pid`` started (epoch seconds), or ``None`` where the kernel does not say."""
+    ticks = start_ticks(pid)
+    try:
+        lines = Path("/proc/stat").read_bytes().splitlines()
+    except OSError:
+        return None
+    boot = next(float(line.split()[1]) for line in lines if line.startswith(b"btime "))
+    return None if ticks is None else boot + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def start_ticks(pid: int) -> int | None:
+    """Return when ``pid`` started in ticks since boot, ``None`` where the kernel does not say."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return int(fields[19])
+
+
+def boot_id() -> str | None:
+    """Return what tells this boot of the machine from every other, where the kernel says."""
+    try:
+        return BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write ``text`` so that a reader sees the former file or the whole new one, and it lasts.
+
+    Raises ``OSError`` (a full disk, say); then the former file is still there.
+    """
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        write_whole(fresh, text)
+        fresh.replace(path)
+    except OSError:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+        raise
+    settle_folder(path.parent)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file of our own and have the disk take it; raises ``OSError``."""
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def settle_folder(folder: Path) -> None:
+    """Have the disk take a folder's names; a file system that cannot is left at that."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def exit_status(returncode: int) -> int:
+    """Return Python's return code as a shell tells it: 128 + n for signal n."""
+    return 128 - returncode if returncode < 0 else returncode
