@@ -8,23 +8,48 @@ from itertools import pairwise
 from typing import Final
 
 from cockpit.model.base import Frozen
-from cockpit.text.logbook_scan import Entry, Line, read_entries, read_lines, split_front_matter
-
-_BULLET: Final = re.compile(
-    r"[ \t]{0,3}(?:[-*+][ \t]+)?[*_`]{0,3}(?P<label>[A-Za-z][^:|]{0,60}?)[*_`]{0,3}[ \t]*"
-    r":(?!//)[*_`]{0,3}(?=[ \t]|$)[ \t]*(?P<value>.*)"
+from cockpit.model.records import EventEntry
+from cockpit.records.labels import KNOWN, meant, plain
+from cockpit.text.logbook_scan import (
+    Entry,
+    Line,
+    Page,
+    entries_of,
+    is_instances,
+    read_page,
+    scan,
+    split_front_matter,
 )
-_ROW: Final = re.compile(r"[ \t]*\|(?P<label>[^|]{1,60})\|(?P<value>[^|]*)\|?[ \t]*")
+from cockpit.text.logbook_stamp import read_stamp
+from cockpit.text.markdown_blocks import Blocks, indent_of, split_lines, without_indent
+
+_WORDS: Final = "|".join(re.escape(word) for word in KNOWN)
+LABELLED: Final = re.compile(
+    r"(?P<indent>[ \t]{0,3})(?P<bullet>[-*+][ \t]+)?(?P<opening>[*_`]{0,3})"
+    r"(?P<label>[A-Za-z][^:|]{0,60}?)(?P<closing>[*_`]{0,3})"
+    r"(?P<mark>[ \t]*:)(?!//)(?P<ending>[*_`]{0,3})(?=[ \t]|$)[ \t]*(?P<value>.*)"
+)
+DASHED: Final = re.compile(
+    r"(?P<indent>[ \t]{0,3})(?P<bullet>[-*+][ \t]+)(?P<opening>[*_`]{0,3})"
+    rf"(?P<label>{_WORDS})(?P<closing>[*_`]{{0,3}})"
+    r"(?P<mark>[ \t]+[-–—])(?P<ending>)(?=[ \t]|$)[ \t]*(?P<value>.*)",
+    re.IGNORECASE,
+)
+ROW: Final = re.compile(r"[ \t]*\|(?P<label>[^|]{1,60})\|(?P<value>(?:[^|]|(?<=\\)\|)*)\|?[ \t]*")
 _RULE: Final = re.compile(r"[\s|:-]*")
-_INDENTED: Final = re.compile(r"(?:[ ]{2,}|\t)\S")
+_HEAD: Final = frozenset(("field", "key", "item", "label", "name", "property", "setting", "what"))
+_BREAK: Final = re.compile(r"<br ?/?>")
+_LOOSE: Final = 4
+"""Columns that continue a label without a bullet for certain: nothing else can begin there."""
 
 
 class Field(Frozen):
-    """A labelled value as it stands in the file; ``line`` is 1-based."""
+    """A labelled value as it stands in the file; ``line`` to ``end`` are its lines, 1-based."""
 
     label: str
     value: str
     line: int
+    end: int = 0
 
 
 class Instance(Frozen):
@@ -50,76 +75,133 @@ class Logbook(Frozen):
 
 def read_logbook(text: str) -> Logbook:
     """Return what ``text`` holds; never raises, and what it does not understand it leaves."""
-    lines = read_lines(text)
-    entries = read_entries(text)
-    instances = [entry for entry in entries if _is_instances(entry.section)]
-    events = [entry for entry in entries if not _is_instances(entry.section)]
+    page = read_page(text)
+    entries = entries_of(page)
+    instances = [entry for entry in entries if is_instances(entry.section)]
+    events = [entry for entry in entries if not is_instances(entry.section)]
     return Logbook(
-        title=next((line.title for line in lines if line.level == 1), ""),
+        title=next((line.title for line in page.headings if line.level == 1), ""),
         front_matter=read_fields(_numbered(split_front_matter(text)[0], 2)),
-        contract=read_fields(_section(lines, "contract")),
+        contract=read_fields(_section(page, "contract")),
         instances=tuple(map(_instance, instances)),
         entries=entries,
         newest_first=_newest_first(events),
     )
 
 
+def event_of(entry: Entry) -> EventEntry:
+    """Return what an entry says in SPEC L's four fields, whatever words its file uses for them."""
+    said = {"Status": "", "Evidence": "", "Decision": "", "Next": ""}
+    for field in entry_fields(entry):
+        means = meant(field.label)
+        if means is not None:
+            said[means] = field.value
+    return EventEntry(
+        title=entry.title,
+        at=entry.at or 0.0,
+        status=said["Status"],
+        evidence=said["Evidence"],
+        decision=said["Decision"],
+        next=said["Next"],
+    )
+
+
 def value_of(fields: Iterable[Field], label: str) -> str | None:
     """Return the value under ``label``, whatever its case and punctuation; the last one wins."""
-    wanted = _plain(label)
-    found = [field.value for field in fields if _plain(field.label) == wanted]
+    wanted = plain(label)
+    found = [field.value for field in fields if plain(field.label) == wanted]
     return found[-1] if found else None
 
 
 def read_fields(lines: Iterable[Line]) -> tuple[Field, ...]:
-    """Return labelled values: bullets, bold labels, table rows; indented lines continue one."""
-    fields: list[Field] = []
+    """Return labelled values: bullets, bold labels, table rows; indented lines continue one.
+
+    What stands as deep as the text of a bullet belongs to that bullet, whatever it looks like.
+    """
+    found: list[_Reading] = []
     for line in lines:
-        match = _match(line.text)
+        if found and found[-1].takes(line):
+            continue
+        match = None if line.quoted else match_of(line.text)
         if match is not None:
-            label, value = match.group("label").strip(" *_`"), match.group("value").strip()
-            fields.append(Field(label=label, value=value, line=line.number))
-        elif fields and _INDENTED.match(line.text):
-            last = fields.pop()
-            value = f"{last.value}\n{line.text.strip()}".strip()
-            fields.append(last.model_copy(update={"value": value}))
-    return tuple(fields)
+            found.append(_Reading(line, match))
+        elif found and line.text.strip():
+            found[-1].closed = True
+    return tuple(each.field() for each in found if not each.heads)
 
 
-def _match(text: str) -> re.Match[str] | None:
+def match_of(text: str) -> re.Match[str] | None:
+    """Return the parts of a line that is a labelled value or a table row."""
     if _RULE.fullmatch(text):
         return None
-    return _ROW.fullmatch(text) or _BULLET.fullmatch(text)
+    return ROW.fullmatch(text) or DASHED.fullmatch(text) or LABELLED.fullmatch(text)
 
 
-def _plain(label: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "", label.lower())
+def cell_text(text: str) -> str:
+    """Return what a table cell says."""
+    return _BREAK.sub("\n", text.strip()).replace("\\|", "|").replace("&lt;br&gt;", "<br>")
 
 
-def _section(lines: tuple[Line, ...], word: str) -> list[Line]:
+class _Reading:
+    """A field while its lines are read."""
+
+    def __init__(self, line: Line, match: re.Match[str]) -> None:
+        parts = match.groupdict()
+        self.row = "bullet" not in parts
+        self.closed = self.row
+        self.label = match["label"].strip(" \t*_`")
+        self.heads = self.row and plain(self.label) in _HEAD
+        self._line, self._end = line.number, line.number
+        self._first = cell_text(match["value"]) if self.row else match["value"].strip()
+        self._bullet = bool(parts.get("bullet"))
+        self.depth = match.start("opening") if self._bullet else _LOOSE
+        self._more: list[str] = []
+        self._blank = 0
+
+    def takes(self, line: Line) -> bool:
+        """Add ``line`` if it is one of this field's."""
+        if self.closed:
+            return False
+        if not line.text.strip():
+            self._blank += 1
+            return True
+        depth = indent_of(line.text)
+        loose = depth >= 2 and not line.quoted and match_of(line.text) is None
+        if depth < self.depth and not (loose and not self._blank):
+            return False
+        self._more += [""] * self._blank + [line.text]
+        self._end, self._blank = line.number, 0
+        return True
+
+    def field(self) -> Field:
+        depths = [indent_of(line) for line in self._more if line]
+        depth = min([self.depth, *depths])
+        more = [without_indent(line, depth).rstrip() for line in self._more]
+        value = "\n".join([self._first, *more]).strip("\n")
+        return Field(label=self.label, value=value, line=self._line, end=self._end)
+
+
+def _section(page: Page, word: str) -> list[Line]:
     """Return the lines below the first heading that has ``word`` in it, down to the next."""
-    inside: list[Line] | None = None
-    for line in lines:
-        if line.level:
-            if inside is not None:
-                break
-            inside = [] if word in line.title.lower() and line.level > 1 else None
-        elif inside is not None:
-            inside.append(line)
-    return inside or []
-
-
-def _is_instances(section: str) -> bool:
-    words = section.lower()
-    return "instance" in words or "launches" in words
+    ends = [*(line.number for line in page.headings[1:]), len(page.lines) + 1]
+    for line, end in zip(page.headings, ends, strict=False):
+        named = line.level > 1 and word in line.title.lower()
+        if named and read_stamp(line.title) is None:
+            return page.between(line.number + 1, end - 1)
+    return []
 
 
 def _instance(entry: Entry) -> Instance:
-    return Instance(entry=entry, fields=read_fields(_numbered(entry.text, entry.line + 1)))
+    return Instance(entry=entry, fields=entry_fields(entry))
+
+
+def entry_fields(entry: Entry) -> tuple[Field, ...]:
+    """Return the labelled values of an entry."""
+    return read_fields(_numbered(entry.text, entry.line + 1))
 
 
 def _numbered(text: str, first: int) -> list[Line]:
-    return [Line(number, line) for number, line in enumerate(text.splitlines(), start=first)]
+    return list(scan(split_lines(text), Blocks(), first))
 
 
 def _newest_first(events: Iterable[Entry]) -> bool | None:

@@ -54,6 +54,7 @@ _REMEDIES: Final = (
 
 NO_HISTORY: Final = "is not in a git repository: saved, but without a history"
 
+
 def of_git(error: GitError, doing: str) -> str:
     """Return the line for a ``git`` that failed."""
     return of_command(error.done, doing)

@@ -87,7 +87,7 @@ def test_instances_are_entries_with_fields() -> None:
     assert (first.entry.title, first.entry.at) == ("toy-run-i001", at(2026, 1, 5, 9))
     assert second.entry.at == at(2026, 1, 6, 18, 30)
     assert value_of(first.fields, "git sha") == "0123abc"
-    assert value_of(first.fields, "Command") == "`python train.py\n--steps 400`"
+    assert value_of(first.fields, "Command") == "`python train.py\n  --steps 400`"
     assert value_of(first.fields, "Hardware/topology") is None
     lines = HERO.splitlines()
     assert all(field.label in lines[field.line - 1] for field in first.fields)

@@ -1,0 +1,119 @@
+"""What is known of a run, as the beginning of a logbook entry (SPEC A-10): a person ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC
+from typing import Any
+
+from cockpit.model import words
+from cockpit.model.alert import Alert
+from cockpit.model.facet import Facet
+from cockpit.model.observed import CheckpointState
+from cockpit.model.records import EventEntry
+from cockpit.model.report import RunReport
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+_MOST = 3
+"""Lines of evidence that are copied; the rest is in the alert."""
+
+
+def prefill(report: RunReport, title: str, now: float) -> EventEntry:
+    """Return an entry that says what is observed; what was decided is left to the person."""
+    return EventEntry(
+        title=_safe(title),
+        at=now,
+        status=_safe(", ".join(_status(report, now))),
+        evidence="\n".join(map(_safe, _evidence(report, now))),
+        next=_safe(_next(report, now)),
+    )
+
+
+def _safe(text: str) -> str:
+    return scrub(clean(text, 2000))
+
+
+def _status(report: RunReport, now: float) -> Iterator[str]:
+    """Yield the job's state, how far the run is, and its loss."""
+    job = report.facets.job
+    if job.value is None:
+        yield "job state unknown" + _since(job)
+    else:
+        tasks = job.value.tasks
+        share = "" if tasks is None else f" {tasks.running}/{tasks.total}"
+        stale = "" if job.known else f" ({words.age(job.age(now))} ago, unknown{_since(job)})"
+        yield f"{job.value.state}{share}{stale}"
+    if report.progress.step is not None:
+        final = report.progress.final_step
+        yield f"~{words.steps(report.progress.step)}/{'unknown' if final is None else f'{final:,}'}"
+    tracker = report.facets.tracker.value
+    if tracker is not None and tracker.loss is not None:
+        yield f"loss {words.number(tracker.loss)}"
+
+
+def _since(facet: Facet[Any]) -> str:
+    return "" if facet.since is None else f" since {_clock(facet.since)}"
+
+
+def _evidence(report: RunReport, now: float) -> Iterable[str]:
+    worst = report.worst
+    return _observed(report, now) if worst is None else _alerted(report, worst, now)
+
+
+def _alerted(report: RunReport, alert: Alert, now: float) -> Iterator[str]:
+    """Yield what the worst alert rests on, each with its source and how old that source is."""
+    since = words.day_time(alert.since, now, UTC)
+    yield f"{alert.id} {alert.title}, since {since} UTC ({alert.confidence})"
+    ages = {facet.source: facet.age(now) for _, facet in report.facets.items()}
+    for each in alert.evidence[:_MOST]:
+        yield f"{each.text} ({_from(each.source, ages.get(each.source))})"
+    if len(alert.evidence) > _MOST:
+        yield f"and {len(alert.evidence) - _MOST} more"
+    others = [other.id for other in report.alerts[1:]]
+    if others:
+        yield f"also open: {', '.join(others)}"
+
+
+def _observed(report: RunReport, now: float) -> Iterator[str]:
+    """Yield the figures of a run that nothing is wrong with."""
+    tracker, checkpoints = report.facets.tracker, report.facets.checkpoints
+    if tracker.value is not None:
+        seen = tracker.value
+        unit = seen.throughput_unit
+        told = [f"loss {words.number(seen.loss)}"] if seen.loss is not None else []
+        told += [words.rate(seen.throughput, unit)] if seen.throughput is not None else []
+        told += [f"grad norm {words.number(seen.grad_norm)}"] if seen.grad_norm is not None else []
+        at = seen.last_step_at
+        age = tracker.age(now) if at is None else max(0.0, now - at)
+        if told:
+            yield f"{', '.join(told)} ({_from(tracker.source, age)})"
+    if checkpoints.value is not None:
+        done = [item for item in checkpoints.value.items if item.state is CheckpointState.COMPLETE]
+        if done:
+            saved = done[-1].saved_at
+            age = None if saved is None else max(0.0, now - saved)
+            told_step = words.steps(done[-1].step)
+            yield f"newest complete checkpoint {told_step} ({_from(checkpoints.source, age)})"
+    for name, facet in report.facets.items():
+        if facet.configured and not facet.known and facet.error is not None:
+            yield f"{name} unknown{_since(facet)}: {facet.error.message} ({facet.source})"
+
+
+def _from(source: str, age: float | None) -> str:
+    """Return where a figure is from and how old it is."""
+    if age is None:
+        return source
+    told = words.age(age)
+    return f"{source}, {told}" if told == "now" else f"{source}, {told} old"
+
+
+def _next(report: RunReport, now: float) -> str:
+    if report.worst is not None:
+        return report.next_action
+    due = report.next_check_at if report.next_check_at is not None else now + report.spec.cadence
+    return f"check again {_clock(due)}" if due > now else report.next_action
+
+
+def _clock(at: float) -> str:
+    return f"{words.clock_time(at, UTC)} UTC"

@@ -1,0 +1,65 @@
+"""The words that stand before values in a logbook (SPEC L), and the words people use instead."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+EVENT: Final = ("Status", "Evidence", "Decision", "Next")
+"""SPEC L's labels of an event, in their order; ``EventEntry`` has a field for each."""
+
+CONTRACT: Final = (
+    "DRI",
+    "Goal",
+    "Stop/escalation criteria",
+    "Issue",
+    "W&B",
+    "Output root",
+    "Final step",
+)
+INSTANCE: Final = (
+    "Command",
+    "Git SHA",
+    "Dirty tree",
+    "Source bundle/container",
+    "Hardware/topology",
+    "`initialize_from`",
+    "Final step",
+    "Checkpoint policy",
+    "Babysitter/check cadence",
+)
+OTHER_WORDS: Final = {
+    "Status": ("State", "What happened", "Summary", "Situation", "Symptom", "Result"),
+    "Evidence": ("Observed", "Observation", "Observations", "Signals", "Facts", "What we saw"),
+    "Decision": ("Decided", "Action", "Action taken", "Actions", "What we did", "Response"),
+    "Next": ("Next step", "Next steps", "Next action", "Next actions", "Follow-up", "Then"),
+}
+KNOWN: Final = tuple(
+    sorted(
+        {*EVENT, *(word for words in OTHER_WORDS.values() for word in words), *CONTRACT}
+        | {label.strip("`") for label in INSTANCE},
+        key=len,
+        reverse=True,
+    )
+)
+"""Every label above, the longest first."""
+
+
+def plain(label: str) -> str:
+    """Return a label without case and punctuation: two that are alike so are the same."""
+    return re.sub(r"[^a-z0-9]+", "", label.lower())
+
+
+_MEANT: Final = {
+    plain(word): label for label in EVENT for word in (label, *OTHER_WORDS.get(label, ()))
+}
+
+
+def meant(label: str) -> str | None:
+    """Return which of an event's four labels is meant by ``label``."""
+    return _MEANT.get(plain(label))
+
+
+def written(label: str) -> str:
+    """Return a label as SPEC L writes it: ``initialize_from`` is code."""
+    return "`initialize_from`" if label.strip("`") == "initialize_from" else label

@@ -1,0 +1,215 @@
+"""HPC run logs, ``run_logs/<group>/<date>_<task>.md`` (SPEC S-12): bytes in, bytes out.
+
+Only what is new or set is changed; every other byte stays as it was. Writing the same thing
+again changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import date
+from typing import Final
+
+from cockpit.records.book import Book, Heading
+from cockpit.records.forms import FieldForm, head_form, normal, one_line
+from cockpit.records.labels import plain
+from cockpit.records.logbook import Field, read_fields
+from cockpit.records.setting import with_values
+from cockpit.records.stamps import form_of
+from cockpit.records.style import fields_form
+
+TEMPLATE: Final = {
+    "Mode": ("run_type", "objective"),
+    "Config": ("script", "config", "dataset", "key settings"),
+    "Job": (
+        "execution_id",
+        "submitted/start",
+        "start_human",
+        "end",
+        "end_human",
+        "runtime",
+        "node",
+    ),
+    "Status": (),
+    "Results": (),
+    "W&B": ("local", "synced", "notes"),
+    "Next": (),
+}
+"""The sections of a run log in their order, and the labels that each has from the beginning."""
+
+RESUMED: Final = "Job (resumed)"
+HUGGING_FACE: Final = "HuggingFace"
+_ORDER: Final = (*TEMPLATE, HUGGING_FACE)
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_SLUG: Final = 80
+
+
+def run_log_name(day: date, task: str) -> str:
+    """Return ``<date>_<task>.md`` with a task that is safe as part of a file's name."""
+    slug = re.sub(r"\.{2,}", ".", _UNSAFE.sub("_", task)).strip("._-")[:_SLUG].rstrip("._-")
+    return f"{day.isoformat()}_{slug or 'run'}.md"
+
+
+def new_run_log(task: str, description: str, values: Mapping[str, Mapping[str, str]]) -> bytes:
+    """Return a new run log: the template, filled from ``values`` (section → label → value)."""
+    title = " — ".join(text for text in (one_line(task), one_line(description)) if text)
+    lines = [f"# {title}".rstrip()]
+    for section, labels in TEMPLATE.items():
+        told = dict(values.get(section, {}))
+        lines += ["", f"## {section}"]
+        for label in (*labels, *(label for label in told if label not in labels)):
+            lines += FieldForm().write(one_line(label), told.get(label, ""))
+    return "\n".join([*lines, ""]).encode("utf-8", "replace")
+
+
+def with_status(data: bytes, at: float, text: str) -> bytes:
+    """Return the run log with one more dated line at the end of ``## Status``."""
+    book = Book(data)
+    heading = _section(book, "Status")
+    first, *more = normal(text).split("\n")
+    block = _status(book, heading, at, first, more)
+    if _stands(book, block):
+        return data
+    if heading is None:
+        return _with_section(book, "Status", block)
+    last = book.section_end(heading.number, heading.level)
+    after = max(book.content_end(heading.number + 1, last), heading.number)
+    bullets = book.line(after).startswith(("-", "*", "+", " ", "\t", "#"))
+    return book.with_lines(after, block, 0 if bullets else 1, _gap_below(book, after))
+
+
+def with_resumed_job(data: bytes, fields: Mapping[str, str]) -> bytes:
+    """Return the run log with a ``## Job (resumed)`` block after its last job block."""
+    book = Book(data)
+    jobs = _jobs(book)
+    if any(_holds(_fields_of(book, job), fields) for job in jobs):
+        return data
+    form = _form(book, jobs[-1:])
+    body = [line for label, value in fields.items() for line in form.write(one_line(label), value)]
+    if not jobs:
+        return _with_section(book, RESUMED, body, before="Status")
+    level = jobs[-1].level
+    last = book.section_end(jobs[-1].number, level)
+    after = max(book.content_end(jobs[-1].number + 1, last), jobs[-1].number)
+    block = [f"{'#' * level} {RESUMED}", *body]
+    return book.with_lines(after, block, 1, 1)
+
+
+def with_job(data: bytes, execution_id: str, fields: Mapping[str, str]) -> bytes:
+    """Return the run log with values of the job block of that id set; unknown ids change nothing.
+
+    HPC: a W&B URL stands in each job block it belongs to.
+    """
+    book = Book(data)
+    wanted = normal(execution_id)
+    for job in reversed(_jobs(book)):
+        ids = [each.value for each in _fields_of(book, job) if plain(each.label) in _IDS]
+        if any(wanted in re.split(r"[\s`,;()]+", told) for told in ids):
+            return _with_fields(book, job, fields)
+    return data
+
+
+def with_results(data: bytes, fields: Mapping[str, str]) -> bytes:
+    """Return the run log with these values in ``## Results``."""
+    return _in_section(data, "Results", fields)
+
+
+def with_wandb(data: bytes, fields: Mapping[str, str]) -> bytes:
+    """Return the run log with these values in ``## W&B``."""
+    return _in_section(data, "W&B", fields)
+
+
+def with_huggingface(data: bytes, fields: Mapping[str, str]) -> bytes:
+    """Return the run log with these values in ``## HuggingFace`` (SPEC A-13)."""
+    return _in_section(data, HUGGING_FACE, fields)
+
+
+_IDS: Final = frozenset(("executionid", "jobid", "slurmjobid", "job", "id"))
+
+
+def _status(
+    book: Book, heading: Heading | None, at: float, first: str, more: list[str]
+) -> list[str]:
+    last = 0 if heading is None else book.section_end(heading.number, heading.level)
+    starts = [
+        book.line(entry.line)
+        for entry in book.entries
+        if heading is not None and heading.number < entry.line <= last and not entry.level
+    ]
+    form = head_form(starts, 0, form_of(starts))
+    if not starts:
+        form = form.model_copy(update={"mark": " — "})
+    deep = " " * len(form.bullet)
+    return [form.write(at, first), *(f"{deep}{line}" if line else "" for line in more)]
+
+
+def _in_section(data: bytes, title: str, fields: Mapping[str, str]) -> bytes:
+    book = Book(data)
+    heading = _section(book, title)
+    if heading is not None:
+        return _with_fields(book, heading, fields)
+    told = {label: value for label, value in fields.items() if normal(value)}
+    if not told:
+        return data
+    form = _form(book, _jobs(book)[-1:])
+    body = [line for label, value in told.items() for line in form.write(one_line(label), value)]
+    return _with_section(book, title, body)
+
+
+def _with_fields(book: Book, heading: Heading, fields: Mapping[str, str]) -> bytes:
+    last = book.section_end(heading.number, 6)
+    part = book.part(heading.number, last)
+    return book.with_part(heading.number, last, with_values(part, fields))
+
+
+def _with_section(book: Book, title: str, body: list[str], before: str = "") -> bytes:
+    """Return the file with a new section where the template has it, else at the end."""
+    place = _ORDER.index(before) if before else _ORDER.index(title) + 1
+    later = [_section(book, name) for name in _ORDER[place:]]
+    following = next((each for each in later if each is not None), None)
+    level = following.level if following is not None else 2
+    block = [f"{'#' * level} {title}", *body]
+    if following is not None:
+        return book.with_lines(following.number - 1, block, 1, 1)
+    after = max(book.content_end(book.skipped + 1, book.last), book.skipped)
+    return book.with_lines(after, block, 1, 1)
+
+
+def _section(book: Book, title: str) -> Heading | None:
+    named: Callable[[Heading], bool] = lambda each: plain(each.title) == plain(title)  # noqa: E731
+    return next((each for each in book.headings if each.level > 1 and named(each)), None)
+
+
+def _jobs(book: Book) -> list[Heading]:
+    return [
+        each
+        for each in book.headings
+        if each.level > 1 and not each.dated and re.match(r"job\b", each.title, re.IGNORECASE)
+    ]
+
+
+def _fields_of(book: Book, heading: Heading) -> tuple[Field, ...]:
+    return read_fields(book.between(heading.number + 1, book.section_end(heading.number, 6)))
+
+
+def _form(book: Book, headings: list[Heading]) -> FieldForm:
+    form = fields_form(book, [_fields_of(book, each) for each in headings])
+    return FieldForm() if form is None or form.row else form
+
+
+def _holds(fields: tuple[Field, ...], values: Mapping[str, str]) -> bool:
+    said = {plain(field.label): field.value for field in fields}
+    told = [(label, normal(value)) for label, value in values.items() if normal(value)]
+    return bool(told) and all(said.get(plain(label)) == value for label, value in told)
+
+
+def _stands(book: Book, block: list[str]) -> bool:
+    lines = [line.rstrip("\r\n") for line in book.raw]
+    starts = (index for index, line in enumerate(lines) if line == block[0])
+    return any(lines[start : start + len(block)] == block for start in starts)
+
+
+def _gap_below(book: Book, after: int) -> int:
+    below = {each.number for each in book.headings}
+    return 1 if after + 1 in below else 0

@@ -1,0 +1,112 @@
+"""``timeline.md``: the numbered, chronological list of a group's run logs (SPEC S-12, HPC)."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import Final, NamedTuple
+
+from cockpit.records.book import Book
+from cockpit.records.dates import human_date
+from cockpit.records.forms import one_line
+
+_ITEM: Final = re.compile(r"(?P<indent> {0,3})(?P<number>\d{1,9})(?P<dot>[.)][ \t]+)(?P<rest>.*)")
+_DAY: Final = re.compile(r"(?<!\d)(\d{4})-(\d\d)-(\d\d)(?!\d)")
+_NAME: Final = re.compile(
+    r"(?:`(?P<code>[^`]+)`|\[(?P<tick>`?)[^\]]+\]\((?P<link>[^)]+)\)|(?P<bare>\S+))"
+    r"(?P<mark>[ \t]*[-–—:|]+[ \t]*|[ \t]+)"
+)
+
+
+class _Item(NamedTuple):
+    """One item of the list: its line, its number, and the day it is of."""
+
+    line: int
+    number: int
+    day: date | None
+    match: re.Match[str]
+
+
+def with_run(data: bytes, file_name: str, day: date, title: str) -> bytes:
+    """Return the list with a run log in the order of its day, and ``title`` for a new list.
+
+    Of the other items only the numbers change that must; one that is listed stays as it is.
+    """
+    book = Book(data)
+    name = one_line(file_name).replace("`", "")
+    items = _items(book)
+    if any(name in _words(item.match["rest"]) for item in items):
+        return data
+    if not items:
+        return _begun(book, name, day, title)
+    index = next((n for n, item in enumerate(items) if item.day and item.day > day), len(items))
+    lazy = len(items) > 1 and items[0].number == items[1].number
+    number = items[index].number if index < len(items) else items[-1].number + (not lazy)
+    after = items[index].line - 1 if index < len(items) else _end(book, items[-1].line)
+    line = _line(items[max(0, index - 1)].match, number, name, day)
+    gap = int(len(items) > 1 and book.blank(items[1].line - 1))
+    above, below = (0, gap) if index < len(items) else (gap, 0)
+    if lazy:
+        return book.with_lines(after, [line], above, below)
+    return _renumbered(book, items[index:], number + 1).with_lines(after, [line], above, below)
+
+
+def _renumbered(book: Book, items: list[_Item], number: int) -> Book:
+    """Return the file with each item's number raised as far as the one before it asks."""
+    lines = {}
+    for item in items:
+        if item.number >= number:
+            break
+        lines[item.line] = f"{item.match['indent']}{number}{item.match['dot']}{item.match['rest']}"
+        number += 1
+    return book.with_lines_replaced(lines)
+
+
+def _items(book: Book) -> list[_Item]:
+    quoted = book.quoted
+    found = []
+    for number in range(book.skipped + 1, book.last + 1):
+        match = None if number in quoted else _ITEM.fullmatch(book.line(number))
+        if match is not None:
+            found.append(_Item(number, int(match["number"]), _day(match["rest"]), match))
+    return found
+
+
+def _day(text: str) -> date | None:
+    found = _DAY.search(text)
+    try:
+        return None if found is None else date(*map(int, found.groups()))
+    except ValueError:
+        return None
+
+
+def _words(text: str) -> list[str]:
+    return re.split(r"[\s`()\[\]<>]+", text)
+
+
+def _line(like: re.Match[str], number: int, name: str, day: date) -> str:
+    form = _NAME.match(like["rest"])
+    mark, shown = " — ", f"`{name}`"
+    if form is not None:
+        mark = form["mark"] if form["mark"].strip() else mark
+        tick = form["tick"] or ""
+        shown = f"[{tick}{name}{tick}]({name})" if form["link"] else shown
+        shown = name if form["bare"] else shown
+    return f"{like['indent']}{number}{like['dot']}{shown}{mark}{human_date(day)}"
+
+
+def _end(book: Book, line: int) -> int:
+    """Return the last line of the item that begins there."""
+    while line < book.last and book.line(line + 1).startswith((" ", "\t")):
+        line += 1
+    return line
+
+
+def _begun(book: Book, name: str, day: date, title: str) -> bytes:
+    item = f"1. `{name}` — {human_date(day)}"
+    after = max(book.content_end(book.skipped + 1, book.last), book.skipped)
+    if after > book.skipped:
+        return book.with_lines(after, [item], 1, 0)
+    return book.with_lines(
+        after, [f"# {one_line(title)} Timeline".replace("#  ", "# "), "", item], 1, 0
+    )

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cockpit.records.drafts import Draft, Drafts
+
+
+def test_a_draft_is_kept_replaced_and_dropped(tmp_path: Path) -> None:
+    drafts = Drafts(tmp_path / "drafts")
+    assert drafts.get("run", "event") is None and drafts.all() == ()
+    drafts.put("run", "event", "half a sen", at=2.0)
+    drafts.put("run", "event", "half a sentence\r\n\ttail  ", at=3.0)
+    drafts.put("other", "event", "x", at=1.0)
+    assert Drafts(tmp_path / "drafts").get("run", "event") == "half a sentence\r\n\ttail  "
+    assert [draft.run for draft in drafts.all()] == ["other", "run"]
+    drafts.drop("run", "event")
+    drafts.drop("run", "event")
+    assert drafts.get("run", "event") is None
+    assert drafts.all() == (Draft(run="other", kind="event", text="x", at=1.0),)
+
+
+def test_drafts_are_private(tmp_path: Path) -> None:
+    Drafts(tmp_path / "a/drafts").put("run", "event", "x")
+    folder = tmp_path / "a/drafts"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert [path.stat().st_mode & 0o777 for path in folder.iterdir()] == [0o600]
+
+
+def test_by_default_they_lie_in_the_state_folder(_own_home: Path) -> None:
+    Drafts().put("run", "event", "x")
+    assert len(list((_own_home / "state/cockpit/drafts").iterdir())) == 1
+
+
+@given(st.text(max_size=30), st.text(max_size=30), st.text())
+def test_any_name_and_any_text_come_back(
+    tmp_path_factory: object, run: str, kind: str, text: str
+) -> None:
+    folder = tmp_path_factory.mktemp("drafts")  # type: ignore[attr-defined]
+    drafts = Drafts(folder)
+    drafts.put(run, kind, text)
+    assert drafts.get(run, kind) == text
+    assert [path.parent for path in folder.rglob("*")] == [folder]
+
+
+def test_what_is_not_a_draft_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "x.draft.json").write_text("{")
+    (tmp_path / "y.draft.json").mkdir()
+    assert Drafts(tmp_path).all() == ()
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from cockpit.records.drafts import Drafts
+n = 0
+while True:
+    n += 1
+    Drafts(Path(sys.argv[1])).put("run", "event", f"{n} " * 20000)
+    if n == 5: print("ready", flush=True)
+"""
+
+
+def test_killed_while_writing_it_leaves_one_whole_draft(tmp_path: Path) -> None:
+    for _ in range(5):
+        argv = [sys.executable, "-c", WRITER, str(tmp_path)]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            process.kill()
+        words = (Drafts(tmp_path).get("run", "event") or "").split()
+        assert len(words) == 20000 and len(set(words)) == 1
