@@ -29,6 +29,7 @@ def build(data: Mapping[str, Any], path: Path) -> CockpitFile | list[Trouble]:
     troubles = [*value_troubles(data), *_sections(data)]
     settings = _part(Settings, data, ("cockpit",), troubles)
     notify = _part(NotifySpec, data, ("notify",), troubles)
+    troubles += _route_troubles(notify)
     screen = _part(UiSpec, data, ("ui",), troubles)
     hosts = {
         name: _part(HostSpec, data["hosts"], ("hosts", name), troubles)
@@ -74,6 +75,19 @@ def _sections(data: Mapping[str, Any]) -> Iterator[Trouble]:
     for action, key in _table(data, "keys").items():
         if not isinstance(key, str) or not key:
             yield Trouble(("keys", action), f'expected a key in quotes, such as {action} = "r"')
+
+
+def _route_troubles(notify: NotifySpec) -> Iterator[Trouble]:
+    """Yield the routes that lead nowhere, or to two places."""
+    for place, route in enumerate(notify.routes):
+        at: KeyPath = ("notify", "routes", place)
+        local = route.kind in ("terminal", "desktop")
+        ways = [local, route.url_env is not None, route.command is not None]
+        if sum(ways) != 1 or (route.command is not None and route.kind not in (None, "command")):
+            text = 'expected one way: url_env = "VARIABLE", command = […] or kind = "terminal"'
+            yield Trouble(at, text)
+        elif route.kind == "command" and route.command is None:
+            yield Trouble(at, 'expected the command: command = ["program", "argument"]')
 
 
 def _runs(data: Mapping[str, Any], settings: Settings, troubles: list[Trouble]) -> list[RunSpec]:

@@ -89,6 +89,9 @@ def share(state: RunState, news: Shared) -> None:
     state.launch = news.launch
     state.watched_by = None if news.owner is None else news.owner.owner.label
     state.ended = news.ended
+    state.failures, state.launched, state.stops = news.failures, news.launched, news.stops
+    state.rejected = news.rejected
+    state.sealed = news.sealed
 
 
 def unjudged(state: RunState, now: float) -> RunReport:

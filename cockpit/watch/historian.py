@@ -12,13 +12,19 @@ from typing import TypeVar
 
 from cockpit.model.alert import Acknowledgement
 from cockpit.model.base import Frozen
-from cockpit.model.history import CheckpointMark, PhaseMark
+from cockpit.model.history import CheckpointMark, FormerFailure, Launched, PhaseMark
+from cockpit.model.records import Rejected
 from cockpit.model.report import RunReport
 from cockpit.sources.offload import offload
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.endings import Endings
+from cockpit.store.failures import Failures
+from cockpit.store.followups import FollowupStore
 from cockpit.store.memory import Launch, Memory
 from cockpit.store.ownership import Owned, Ownership
+from cockpit.store.rejections import Rejections
+from cockpit.store.seals import Seals
+from cockpit.store.stops import Stopped, Stops
 from cockpit.store.store import Store, StoreError
 
 DEADLINE = 10.0
@@ -37,6 +43,11 @@ class Shared(Frozen):
     launch: Launch | None = None
     owner: Owned | None = None
     ended: frozenset[str] = frozenset()
+    failures: tuple[FormerFailure, ...] = ()
+    launched: Launched | None = None
+    stops: tuple[Stopped, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    sealed: str | None = None
 
 
 class Remembered(Frozen):
@@ -56,7 +67,7 @@ class Historian:
         self._store = store
         self._ownership = ownership
         self._pending: list[Change] = []
-        self._version = -1
+        self._version: tuple[int, int, float] = (-1, 0, 0.0)
         self._own: set[str] = set()
 
     @property
@@ -125,7 +136,7 @@ class Historian:
             return {}
 
     def _remembered(self, keys: list[str], now: float, store: Store) -> dict[str, Remembered]:
-        self._version = store.version()
+        self._version = _version(store)
         memory = Memory(store)
         return {
             key: Remembered(
@@ -140,7 +151,7 @@ class Historian:
     def _changed(
         self, keys: list[str], own: set[str], now: float, store: Store
     ) -> dict[str, Shared]:
-        version = store.version()
+        version = _version(store)
         by_others = version != self._version
         self._version = version
         changed = keys if by_others else [key for key in keys if key in own]
@@ -161,4 +172,19 @@ def _shared(store: Store, ownership: Ownership | None, key: str, now: float) -> 
         launch=Memory(store).last_launch(key),
         owner=None if ownership is None else ownership.owner(key, now),
         ended=Endings(store).acknowledged(key),
+        failures=Failures(store).of(key),
+        launched=_launched(store, key),
+        stops=Stops(store).of(key),
+        rejected=Rejections(store).of(key),
+        sealed=Seals(store).last(key),
     )
+
+
+def _launched(store: Store, key: str) -> Launched | None:
+    found = FollowupStore(store).last(key)
+    return None if found is None else found.launched
+
+
+def _version(store: Store) -> tuple[int, int, float]:
+    """Return what changes when others write, and when an action of this process does."""
+    return (store.version(), *Stops(store).acted())

@@ -52,6 +52,10 @@ def case_of(state: RunState, now: float) -> Case:
         checkpoints=tuple(state.marks),
         rows_from=0.0 if rows.complete or not rows.any else rows.skipped,
         job_named=state.spec.job is not None,
+        stop_ordered_by=state.stop_ordered_by,
+        former_failures=state.failures,
+        launched=state.launched,
+        sealed_by=state.sealed,
     )
     new, state.log_rows = state.log_rows, ()
     return Case(state.spec, history, state.log_trend, new)

@@ -8,19 +8,29 @@ from typing import Any
 
 from cockpit.model.alert import Acknowledgement, ClosedAlert
 from cockpit.model.facet import Facet, merge
-from cockpit.model.history import CheckpointMark, History, PhaseMark
+from cockpit.model.history import (
+    CheckpointMark,
+    FormerFailure,
+    History,
+    Launched,
+    PhaseMark,
+)
 from cockpit.model.observed import CheckpointState, Phase, Row
+from cockpit.model.records import Rejected
 from cockpit.model.report import FACETS, Facets, RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.present import job_of
 from cockpit.store.alerts import Kept
 from cockpit.store.memory import Launch
+from cockpit.store.stops import Stopped
 from cockpit.watch.sweep import watched_paths
 
 CORE = frozenset(("job", "log", "tracker", "checkpoints", "monitor"))
 """Facets without which nothing may be concluded: before their first look, old facts stand in."""
 LOG_ROWS = 1000
+STOP_SLACK = 5.0
+"""Seconds by which a job may seem to have started after it was ordered to stop."""
 MARKS = 500
 
 
@@ -55,6 +65,12 @@ class RunState:
     launch: Launch | None = None
     watched_by: str | None = None
     ended: frozenset[str] = frozenset()
+    failures: tuple[FormerFailure, ...] = ()
+    launched: Launched | None = None
+    stops: tuple[Stopped, ...] = ()
+    """Stops that our own actions have ordered, newest first."""
+    rejected: tuple[Rejected, ...] = ()
+    sealed: str | None = None
     remembered: bool = False
     report: RunReport | None = None
     told: RunReport | None = None
@@ -143,6 +159,19 @@ class RunState:
             return True
         serious = [kept.alert for kept in self.open.values() if kept.alert.severity.rank > 0]
         return bool(serious) and all(alert.acknowledged is not None for alert in serious)
+
+    @property
+    def stop_ordered_by(self) -> str | None:
+        """Who ordered the present job to stop through a cockpit, if somebody did.
+
+        Process ids are used again: a stop from before the job's start was another one's.
+        """
+        job = self.facets.job.value
+        if job is None or job.id is None:
+            return None
+        since = (job.started_at or 0.0) - STOP_SLACK
+        mine = (each for each in self.stops if job.id in each.job_ids and each.at >= since)
+        return next((each.by for each in mine), None)
 
     def acknowledge(self, key: str, taken: Acknowledgement) -> None:
         """Note in memory who has taken an open alert."""

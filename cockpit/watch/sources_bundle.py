@@ -20,6 +20,7 @@ from cockpit.model.observed import (
     Row,
     TrackerValue,
 )
+from cockpit.model.records import Rejected
 from cockpit.model.run import RunSpec
 
 V = TypeVar("V", bound=Frozen)
@@ -75,9 +76,15 @@ class Checkpoints(Protocol):
     """Checkpoint roots."""
 
     async def observe(
-        self, runs: Sequence[RunSpec], alive: Mapping[str, bool] | None = None
+        self,
+        runs: Sequence[RunSpec],
+        alive: Mapping[str, bool] | None = None,
+        rejected: Mapping[str, tuple[Rejected, ...]] | None = None,
     ) -> Mapping[str, Facet[CheckpointsValue]]:
-        """Return the checkpoints; ``alive`` says of which runs the job lives or is over."""
+        """Return the checkpoints; ``alive`` says of which runs the job lives or is over.
+
+        ``rejected`` is what the store knows of rejected ones.
+        """
 
 
 @dataclass(frozen=True)
@@ -99,7 +106,10 @@ def real_sources(clock: Clock) -> Sources:
     from cockpit.sources import (
         checkpoints,
         code,
+        github,
+        github_issues,
         host,
+        http,
         log,
         logbook,
         monitor,
@@ -107,6 +117,7 @@ def real_sources(clock: Clock) -> Sources:
         wandb_offline,
     )
 
+    issues = github.GitHub(http.Http(clock), clock)
     return Sources(
         job=orchestrators.Jobs(clock),
         log=log.Logs(clock),
@@ -115,5 +126,5 @@ def real_sources(clock: Clock) -> Sources:
         monitor=monitor.Monitors(clock),
         host=host.Hosts(clock),
         code=code.Code(clock),
-        records=logbook.Records(clock),
+        records=logbook.Records(clock, github_issues.Issues(issues, clock)),
     )

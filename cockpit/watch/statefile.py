@@ -72,7 +72,7 @@ class StateFile:
         self._folder.mkdir(parents=True, exist_ok=True)
         if self._path is None:
             self._path = self._claim(ours)
-        _replace(self._path, {**(_read(self._path) or {}), **ours})
+        _replace(self._path, _merged(_read(self._path) or {}, ours))
         return self._path
 
     def _claim(self, ours: dict[str, Any]) -> Path:
@@ -81,6 +81,29 @@ class StateFile:
             if _create(path, ours) or _is_ours(_read(path), ours):
                 return path
         raise FileExistsError(f"{self._folder}: {_TRIES} state files of {self._stamp} exist")
+
+
+def restarted(path: Path, job_id: str, restart_count: int, now: float) -> None:
+    """Note a restart in a monitor's state file: the new job, the count; all else stays.
+
+    The entry of the former job is retired with it (``retired_job_id``); done twice it is the
+    same. Blocking; raises ``OSError``, also for a file that is no state file any more.
+    """
+    found = _read(path)
+    if found is None:
+        raise OSError(0, "is not a monitor's state file (JSON object) any more")
+    former = found.get("job_id")
+    ours: dict[str, Any] = {"job_id": job_id, "restart_count": restart_count}
+    if former not in (None, job_id):
+        ours |= {"retired_job_id": former, "retired_at": round(now * 1000)}
+    _replace(path, _merged(found, ours))
+
+
+def _merged(found: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:
+    """Return what stands there with ours put in; a count of restarts never goes down."""
+    counts = [each.get("restart_count") for each in (found, ours)]
+    whole = [count for count in counts if isinstance(count, int) and not isinstance(count, bool)]
+    return {**found, **ours, **({"restart_count": max(whole)} if whole else {})}
 
 
 def _plain(payload: MonitorState) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from cockpit.store.ownership import Owned, Owner, Ownership
 from cockpit.store.store import StoreError, run_key
 from cockpit.watch.engine import Engine
 from cockpit.watch.statefiles import StateFiles
+from cockpit.watch.telling import Telling
 
 T = TypeVar("T")
 STORE_DEADLINE = 10.0
@@ -48,6 +49,7 @@ class Watching:
         once: bool = False,
     ) -> None:
         self.lost: list[str] = []
+        self.telling: Telling | None = None
         self._engine = engine
         self._me = me
         self._clock = clock
@@ -86,6 +88,8 @@ class Watching:
         """Yield the reports of each round until the watch is done."""
         queue: asyncio.Queue[RunReport] = asyncio.Queue()
         leave = self._engine.on_round(queue.put_nowait)
+        if self.telling is not None:
+            self.telling.start()
         loop = asyncio.ensure_future(self._engine.run())
         try:
             while not self._finished():
@@ -97,9 +101,26 @@ class Watching:
                     yield mine
         finally:
             leave()
+            if self.telling is not None:
+                self.telling.stop()
             loop.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await loop
+
+    def owns(self, name: str) -> bool:
+        """Return whether this watch owns a run: then it is the one that tells people."""
+        return name in self._mine
+
+    async def finish(self) -> None:
+        """Wait a moment for a message that is being sent."""
+        if self.telling is not None:
+            await self.telling.finish()
+
+    async def last_words(self) -> None:
+        """Tell people what is still due, once the watch is done."""
+        if self.telling is not None:
+            await self.telling.last_words()
+            self._repeat_notices()
 
     def messages(self) -> list[str]:
         """Return what is to be said to a person since the last call."""
@@ -163,7 +184,12 @@ class Watching:
             step = report.progress.step
             if self._once or self._stop.reached(step) or self._engine.over(name):
                 self._done.add(name)
-        for notice in self._engine.notices:
+        if self.telling is not None and self._mine:
+            self.telling.pulse(min(map(self._cadence, self._mine)))
+        self._repeat_notices()
+
+    def _repeat_notices(self) -> None:
+        for notice in (*self._engine.notices, *(self.telling.notices if self.telling else ())):
             self._say_once(notice)
 
     def _say_once(self, line: str | None) -> None:

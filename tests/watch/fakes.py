@@ -63,7 +63,10 @@ class Fake:
         self.raising: Exception | None = None
 
     async def observe(
-        self, runs: Sequence[RunSpec], given: Mapping[str, Any] | None = None
+        self,
+        runs: Sequence[RunSpec],
+        given: Mapping[str, Any] | None = None,
+        rejected: Mapping[str, Any] | None = None,
     ) -> dict[str, Facet[Any]]:
         self.asked.append(tuple(run.name for run in runs))
         self.given.append(given)

@@ -1,0 +1,63 @@
+"""Why a service did not take a message, in words of our own: its own may hold the address."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+_STATUS = re.compile(r"error=(\d{3})|status[ =](\d{3})")
+_SMTP = re.compile(r"\((\d{3}), b['\"]")
+_STATUS_WORDS: Final = {
+    401: "the address or its password is not valid",
+    403: "the address is not allowed to post (or was revoked)",
+    404: "the address does not exist any more",
+    410: "the address was revoked",
+    413: "the message is too large for it",
+    429: "it wants fewer messages",
+}
+_SIGNS: Final = (
+    (r"connect(?:ion)? ?timeout|ConnectTimeout", "no connection within the time allowed", False),
+    (r"Connection refused|actively refused", "connection refused", False),
+    (
+        r"Name or service not known|getaddrinfo|NameResolution|nodename|name resolution",
+        "the host's name is not known (network or address)",
+        False,
+    ),
+    (r"certificate|SSLError|WRONG_VERSION", "TLS: the certificate was not accepted", False),
+    (r"unreachable|No route", "the network does not lead there", False),
+    (r"timed out|Timeout", "sent, but no answer came", True),
+    (
+        r"aborted|RemoteDisconnected|reset by peer|closed by the remote|unexpectedly closed",
+        "the connection broke before an answer came",
+        True,
+    ),
+)
+
+
+class Reason(NamedTuple):
+    """A few words; ``lost`` when the message may have arrived all the same."""
+
+    words: str
+    lost: bool
+
+
+def reason_of(told: str) -> Reason:
+    """Return why nothing was taken, from what the library logged (which is never shown)."""
+    status = _STATUS.search(told)
+    if status is not None:
+        return answered(int(status[1] or status[2]))
+    smtp = _SMTP.search(told)
+    if smtp is not None:
+        return Reason(f"the mail server refused it ({smtp[1]})", lost=False)
+    for sign, words, lost in _SIGNS:
+        if re.search(sign, told, re.IGNORECASE):
+            return Reason(words, lost)
+    return Reason("it was not taken", lost=False)
+
+
+def answered(status: int) -> Reason:
+    """Return the words for an HTTP status that is no success, or came with a wrong answer."""
+    if 200 <= status < 300:
+        return Reason("the answer was not the service's own (is a proxy in between?)", lost=False)
+    words = _STATUS_WORDS.get(status, "the service has trouble" if status >= 500 else "")
+    return Reason(f"answered {status}" + (f": {words}" if words else ""), lost=False)

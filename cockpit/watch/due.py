@@ -1,0 +1,145 @@
+"""What is to be told of a run now: an alert that opened or rose, one nobody takes, one that ended.
+
+An alert is known by its number in the store, which is the same for every cockpit and over
+restarts. Whether a message went already is decided by the claims, not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from cockpit.model.alert import Alert, Severity
+from cockpit.model.report import RunReport
+from cockpit.store.alerts import Alerts, Kept
+from cockpit.store.notified import Notified, Sent
+from cockpit.store.store import Store
+from cockpit.watch.reconcile import current
+
+CLOSED_WITHIN: Final = 3600.0
+"""Seconds after its end for which the end of a critical is still worth a message."""
+
+
+class Due(NamedTuple):
+    """One message that is to go by every route it is for, unless it went already.
+
+    ``stage``: ``open``, ``again``, ``second`` or ``closed``; ``alert`` is told as it is now.
+    ``settled`` names routes that need nothing more, ``only`` those that it is limited to.
+    """
+
+    report: RunReport
+    alert: Alert
+    stage: str
+    event: str
+    since: float
+    covered_by: tuple[str, ...] = ()
+    settled: frozenset[str] = frozenset()
+    only: frozenset[str] | None = None
+
+
+def due(
+    store: Store, runs: Mapping[str, RunReport], now: float, unacked_after: float, second: bool
+) -> list[Due]:
+    """Return what is due of these runs (by ``run_key``); blocking, raises ``StoreError``.
+
+    With ``second`` a critical that nobody took after a second message goes to somebody else.
+    """
+    found: list[Due] = []
+    for key, report in runs.items():
+        if not report.alerts and not report.closed:
+            continue
+        sent = Notified(store).of(key, "alert ")
+        opened = {kept.alert.key: kept for kept in Alerts(store).open(key)}
+        closed = Alerts(store).closed(key, now - CLOSED_WITHIN - report.spec.cadence)
+        each = _Run(report, sent, now, unacked_after, second)
+        found += each.of_open(opened)
+        found += each.of_closed(closed)
+    return found
+
+
+class _Run:
+    """One run's alerts against what was sent of them."""
+
+    def __init__(
+        self,
+        report: RunReport,
+        sent: Iterable[Sent],
+        now: float,
+        unacked_after: float,
+        second: bool,
+    ) -> None:
+        self._report = report
+        self._sent = tuple(sent)
+        self._now = now
+        self._unacked_after = unacked_after
+        self._second = second
+
+    def of_open(self, opened: Mapping[str, Kept]) -> Iterator[Due]:
+        """Yield what is due of the open alerts; one that the store does not know yet waits."""
+        for alert in self._report.alerts:
+            kept = opened.get(alert.key)
+            if kept is None or current(alert.acknowledged, self._now) is not None:
+                continue
+            if current(kept.alert.acknowledged, self._now) is not None:
+                continue  # somebody has taken it elsewhere a moment ago
+            yield self._opened(alert, kept)
+            if alert.severity is Severity.CRITICAL:
+                yield from self._unacknowledged(alert, kept)
+
+    def of_closed(self, closed: Iterable[Kept]) -> Iterator[Due]:
+        """Yield the ends of criticals, for the routes that told of them.
+
+        Within a cadence an alert may come back as the same one, so its end waits as long.
+        """
+        for kept in closed:
+            ended = kept.closed_at or 0.0
+            told = self._routes(f"alert {kept.number} critical")
+            surely = self._now - ended > self._report.spec.cadence
+            if told and surely and self._now - ended <= CLOSED_WITHIN + self._report.spec.cadence:
+                event = f"alert {kept.number} closed"
+                yield self._due(kept.alert, "closed", event, ended, only=told)
+
+    def _opened(self, alert: Alert, kept: Kept) -> Due:
+        worse = (each for each in Severity if each.rank > alert.severity.rank)
+        covered_by = tuple(f"alert {kept.number} {each.value}" for each in worse)
+        event = f"alert {kept.number} {alert.severity.value}"
+        return self._due(alert, "open", event, kept.opened_at, covered_by=covered_by)
+
+    def _unacknowledged(self, alert: Alert, kept: Kept) -> Iterator[Due]:
+        """Yield the second and third message about a critical, each ``unacked_after`` later.
+
+        After a snooze has run out they begin anew.
+        """
+        first = self._first_at(f"alert {kept.number} critical")
+        taken = kept.alert.acknowledged
+        snoozed = taken.until if taken is not None and taken.until is not None else None
+        again = f"alert {kept.number} again" + (f" {snoozed:.0f}" if snoozed else "")
+        if first is None:
+            return
+        first = max(first, snoozed or first)
+        if self._now - first >= self._unacked_after:
+            yield self._due(alert, "again", again, first)
+        told_again = self._first_at(again)
+        waited = told_again is not None and self._now - told_again >= self._unacked_after
+        if self._second and waited:
+            yield self._due(alert, "second", again.replace("again", "second"), first)
+
+    def _due(
+        self,
+        alert: Alert,
+        stage: str,
+        event: str,
+        since: float,
+        *,
+        covered_by: tuple[str, ...] = (),
+        only: frozenset[str] | None = None,
+    ) -> Due:
+        ended = {each.route for each in self._sent if each.event == event and each.needs_no_more}
+        ended |= {each.route for each in self._sent if each.event in covered_by}
+        return Due(self._report, alert, stage, event, since, covered_by, frozenset(ended), only)
+
+    def _routes(self, event: str) -> frozenset[str]:
+        return frozenset(each.route for each in self._sent if each.event == event)
+
+    def _first_at(self, event: str) -> float | None:
+        return min((each.at for each in self._sent if each.event == event), default=None)
