@@ -74,6 +74,7 @@ class Desk:
 
         Raises ``RefuseError`` for a request that makes no sense.
         """
+        request, approvals = _masked(request), _masked_approvals(approvals)
         ground, settled = await self._ground(request)
         plan = await self._draft(request, ground, settled)
         if self._keeper is not None and self._keeper.writes and not self.read_only:
@@ -81,7 +82,7 @@ class Desk:
                 await self._keeper.keep_plan(ground.key, plan)
             except StoreError as error:
                 plan = _with_check(plan, _no_journal(error))
-        return plan.approved(tuple(approvals))
+        return plan.approved(approvals)
 
     async def act(
         self,
@@ -100,12 +101,13 @@ class Desk:
         """
         if self.read_only or self._keeper is None or not self._keeper.writes:
             return _refused(shown or "", READ_ONLY if self.read_only else NO_JOURNAL)
+        request, approvals = _masked(request), _masked_approvals(approvals)
         try:
             await self.recover(request.run)
             plan = await self._meant(request, words, shown)
             if isinstance(plan, Result):
                 return plan
-            return await self._begin(request, plan, tuple(approvals), told)
+            return await self._begin(request, plan, approvals, told)
         except StoreError as error:
             return _refused(shown or "", f"{NO_JOURNAL}: {error}")
 
@@ -143,11 +145,14 @@ class Desk:
     async def _by_words(self, request: Request, words: str, known: Sequence[Plan]) -> Plan:
         """Return the plan as it is now; or one shown lately that differs by moving figures only."""
         now = await self.plan(request)
-        if now.words == words:
+        shown = [plan for plan in known if plan.words == words]
+        if now.words != words:
+            holds = self._action(request.action).still_holds
+            shown = [plan for plan in shown if holds(plan, now) is None]
+        elif not now.targets:
             return now
-        holds = self._action(request.action).still_holds
-        same = (plan for plan in known if plan.words == words and holds(plan, now) is None)
-        return next(same, now)
+        # Words that count what will be deleted mean the list that was shown, not a new one.
+        return next(iter(shown), now)
 
     async def _begin(
         self, request: Request, shown: Plan, approvals: tuple[Approval, ...], told: Told
@@ -330,6 +335,19 @@ class Desk:
 def replace_launch_id(ground: Ground, launch_id: str | None) -> Ground:
     """Return the ground with the launch id that the action was given."""
     return replace(ground, launch_id=launch_id)
+
+
+def _masked(request: Request) -> Request:
+    """Return the request as it may be kept: what a person typed can hold a secret too."""
+    params = {name: scrub(value) for name, value in request.params.items()}
+    return request.model_copy(update={"params": params})
+
+
+def _masked_approvals(approvals: Sequence[Approval]) -> tuple[Approval, ...]:
+    return tuple(
+        each.model_copy(update={"by": scrub(each.by), "reason": scrub(each.reason)})
+        for each in approvals
+    )
 
 
 async def _nothing() -> None:

@@ -14,6 +14,8 @@ from cockpit.model.run import RunSpec
 from cockpit.store.journal import Entry
 
 SUBMIT = "submit"
+NOT_LOOKED_UP = ("teardown",)
+"""Steps of which only a person can find out whether they happened."""
 
 
 class Settled(Frozen):
@@ -26,6 +28,7 @@ class Settled(Frozen):
     looked_up: LookUp | None = None
     started_at: float | None = None
     elsewhere: bool = False
+    by_person: bool = False
 
 
 async def settle(
@@ -44,6 +47,10 @@ async def settle(
             entry=entry, outcome=Outcome.DONE, job_id=entry.job_id,
             text=f"{_what(entry)} was done, but not all of it was recorded",
         )  # fmt: skip
+    for step in map(entry.step, NOT_LOOKED_UP):
+        if step is not None and step.state in (StepState.BEGUN, StepState.UNKNOWN):
+            text = f"{_what(entry)}: nobody knows whether {step.name} happened; look for yourself"
+            return Settled(entry=entry, outcome=Outcome.UNKNOWN, text=text, by_person=True)
     submit = entry.step(SUBMIT)
     if submit is None or submit.state in (StepState.FAILED, StepState.SKIPPED):
         return Settled(entry=entry, outcome=Outcome.FAILED, text=_interrupted(entry))
@@ -80,7 +87,7 @@ def check_of(settled: Settled) -> Check:
         level=level,
         text=settled.text,
         basis=Basis.RECORDED if settled.looked_up is None else Basis.OBSERVED,
-        overridable=settled.elsewhere,
+        overridable=settled.elsewhere or settled.by_person,
         about_acting=True,
     )
 

@@ -76,12 +76,14 @@ TABLE: Final = (
           asks="KIND HOST N-VERIFIED"),
     Entry("publish", "A-13", "cockpit.actions.publish:Publish", "publish gate",
           "check passport and sign-off, write TRAINING_LOG.md; uploads nothing",
-          (Param("repo", "the Hugging Face repository for the run log's section"),),
+          (Param("repo", "the Hugging Face repository for the run log's section"),
+           Param("path", "the folder that holds MODEL_PASSPORT.json and SIGNOFF.json")),
           asks="publish RUN"),
     Entry("ack", "A-14", "cockpit.actions.acknowledge:Acknowledge", "acknowledge",
           "take an alert: who, until when, why",
           (Param("key", "the alert's key, or \"end\" for the run's end", True),
-           Param("by", "who takes it"), Param("until", "until when it stays quiet (RFC 3339)"),
+           Param("by", "who takes it"),
+           Param("until", "until when it stays quiet: a time, 2h, or now (taken back)"),
            Param("reason", "why")), asks="ack RUN"),
 )  # fmt: skip
 """Every guarded verb, in SPEC's order."""

@@ -1,0 +1,135 @@
+"""C-15, code lineage: what changed since the recorded commit, and whether it can touch training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from cockpit.actions.checks.changes import Changes
+from cockpit.actions.checks.globs import Touches, touches
+from cockpit.actions.checks.verdicts import blocked, passed, warned
+from cockpit.actions.ground import Ground
+from cockpit.model.observed import CodeValue
+from cockpit.model.plan import Basis, Check
+from cockpit.model.run import CodeSpec
+from cockpit.store.snapshots import Snapshot
+
+ID = "C-15"
+SHOWN = 8
+_ORDER = (Touches.TRAJECTORY, Touches.SAFE, Touches.IGNORE)
+
+
+class Code(NamedTuple):
+    """The run's code as it is now, what changed, and what the last launch used."""
+
+    spec: CodeSpec
+    now: CodeValue
+    changes: Changes
+    prior: Snapshot | None
+
+    @property
+    def serious(self) -> tuple[tuple[Touches, str], ...]:
+        """Return the changed files that are not ignored, the worst first."""
+        return worst_first((*self.now.dirty, *(self.changes.committed or ())), self.spec)
+
+
+def lineage(
+    ground: Ground, changes: Changes, prior: Snapshot | None, *, first: bool = False
+) -> list[Check]:
+    """Check that what would run is what ran, or that what differs cannot touch training.
+
+    ``first`` is for a launch that nothing came before: then there is no recorded commit.
+    """
+    facet, spec = ground.report.facets.code, ground.spec.code
+    if spec is None or spec.repo is None:
+        text = "no code repository is named ([run.code] repo): what would run cannot be told"
+        return [warned(ID, text, Basis.INFERRED)]
+    if facet.value is None or facet.error is not None or facet.value.sha is None:
+        why = facet.error.message if facet.error is not None else "it has no commit yet"
+        return [blocked(ID, f"the code's state is unknown: {why}", overridable=True)]
+    code = Code(spec, facet.value, changes, prior)
+    return [_files(code, ground.spec.dri, first=first), *_unpushed(code), *_branch(code)]
+
+
+def only_dri(spec: CodeSpec | None, changes: Changes, code: CodeValue | None) -> bool:
+    """Return whether a changed file can touch the trajectory: then only the DRI may approve."""
+    if spec is None or code is None:
+        return False
+    found = worst_first((*code.dirty, *(changes.committed or ())), spec)
+    return any(kind is Touches.TRAJECTORY for kind, _ in found)
+
+
+def worst_first(paths: Iterable[str], spec: CodeSpec) -> tuple[tuple[Touches, str], ...]:
+    """Return the paths that count with their classes, those that touch training first."""
+    found = {(touches(path, spec), path) for path in paths}
+    counted = [each for each in found if each[0] is not Touches.IGNORE]
+    return tuple(sorted(counted, key=lambda each: (_ORDER.index(each[0]), each[1])))
+
+
+def _files(code: Code, dri: str | None, *, first: bool) -> Check:
+    at = f"commit {(code.now.sha or '')[:10]}"
+    serious = code.serious
+    if _dirty_as_before(code):
+        patch = (code.now.patch_id or "")[:10]
+        return warned(ID, f"{at}, dirty exactly as at the last launch (patch {patch})",
+                      value=code.now.patch_id)  # fmt: skip
+    if serious:
+        return _serious(serious, at, code, dri)
+    if code.changes.committed is None and not first:
+        return blocked(ID, f"{code.changes.trouble}; now {at}", overridable=True)
+    ignored = len({*code.now.dirty, *(code.changes.committed or ())})
+    text = f"{at}, clean" if first else f"{at}, as recorded by {code.changes.source}"
+    if code.changes.committed:
+        text = f"{at}, recorded {(code.changes.base or '')[:10]}"
+    return passed(ID, text + (f"; {ignored} changed files cannot touch training" * bool(ignored)),
+                  value=code.now.sha)  # fmt: skip
+
+
+def _serious(
+    serious: tuple[tuple[Touches, str], ...], at: str, code: Code, dri: str | None
+) -> Check:
+    trajectory = [path for kind, path in serious if kind is Touches.TRAJECTORY]
+    files = ", ".join(path for _, path in serious[:SHOWN])
+    files += f" and {len(serious) - SHOWN} more" if len(serious) > SHOWN else ""
+    dirty = "tree dirty" if code.now.dirty else f"recorded {(code.changes.base or '')[:10]}"
+    if trajectory:
+        text = f"{at}, {dirty}: {files} can touch training: only {dri or 'the DRI'} may approve"
+        text += "; a different trajectory is a new lineage (cockpit lineage)"
+    else:
+        text = f"{at}, {dirty}: {files} differ, declared safe: approve by name"
+    value = " ".join(filter(None, (code.now.sha, code.now.patch_id)))
+    return blocked(ID, text, value=value, overridable=True)
+
+
+def _dirty_as_before(code: Code) -> bool:
+    """Tell whether commit and uncommitted changes are those of the last launch, exactly.
+
+    Only tracked files have a patch identity, so an untracked one that counts is never known.
+    """
+    prior, now, untracked = code.prior, code.now, code.changes.untracked
+    if prior is None or untracked is None or now.patch_id is None:
+        return False
+    same = (prior.sha, prior.patch_id, prior.dirty) == (now.sha, now.patch_id, now.dirty)
+    return same and not worst_first(untracked, code.spec)
+
+
+def _unpushed(code: Code) -> list[Check]:
+    name, count = f"{ID}:unpushed", code.now.unpushed
+    if count is None:
+        text = "the branch has no upstream: nobody else can get this commit"
+        return [warned(name, text, value=code.now.branch or "detached")]
+    if count == 0:
+        return []
+    files = code.changes.unpushed
+    text = f"{count} commits are not pushed"
+    if files is not None and not worst_first(files, code.spec):
+        return [passed(name, f"{text}; they cannot touch training")]
+    return [blocked(name, f"{text}: push them, or approve", overridable=True)]
+
+
+def _branch(code: Code) -> list[Check]:
+    was = code.prior.branch if code.prior is not None else None
+    if was is None or was == code.now.branch or not code.serious:
+        return []
+    text = f"on branch {code.now.branch or '(detached)'}, launched from {was}"
+    return [blocked(f"{ID}:branch", text, overridable=True)]

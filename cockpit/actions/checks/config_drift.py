@@ -1,0 +1,146 @@
+"""C-18, config drift: every setting that would differ from the last launch, one check each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from cockpit.actions.checks.config_file import Config
+from cockpit.actions.checks.verdicts import blocked, passed, shown, warned
+from cockpit.actions.command import flags_of
+from cockpit.model.plan import Basis, Check, Difference
+
+ID: Final = "C-18"
+MOST: Final = 100
+"""Differences that are listed one by one; a config that differs in more is another config."""
+ENOUGH: Final = 0.5
+"""Share of keys in common from which two configs count as having one shape."""
+_LONGEST: Final = 200
+_NOISE: Final = frozenset((
+    "timestamp", "time", "date", "datetime", "start_time", "started_at", "created_at",
+    "launch_time", "hostname", "host", "node", "nodename", "node_name", "pid", "username", "user",
+    "run_dir", "run_directory", "working_dir", "workdir", "cwd", "wandb_dir", "wandb_run_dir",
+    "launch_id", "job_id", "slurm_job_id", "ray_job_id", "iris_job_id", "task_id", "master_addr",
+    "master_port", "coordinator_address", "git_commit", "git_sha", "commit", "argv", "cmdline",
+))  # fmt: skip
+"""Settings that differ by themselves at each launch: the last part of the key decides."""
+_INTERNAL: Final = re.compile(r"(?:^|\.)_?wandb(?:\.|$)|^_")
+_MATTERS: Final = re.compile(
+    r"batch|max_steps|num_(?:train_)?steps|total_steps|optim|learning_rate|(?:^|[._-])lr(?:$|[._])|"
+    r"momentum|beta|weight_decay|warmup|schedule|save|checkpoint|seed|mesh|axis|parallel|shard|"
+    r"precision|dtype|(?:^|[._])(?:bf16|fp16|fp8|mp)(?:$|[._])|data|token|vocab|seq|model|hidden",
+    re.IGNORECASE,
+)
+"""What SPEC C-18 lists by name; any other setting counts as well, listed after these."""
+
+
+class Drift(NamedTuple):
+    """The differences side by side, the checks they make, and how many settings were compared."""
+
+    differences: tuple[Difference, ...]
+    checks: tuple[Check, ...]
+    compared: int
+
+
+def config_drift(was: Config | None, now: Config | None, *, whole: bool) -> Drift:
+    """Compare two resolved configs key by key.
+
+    ``whole``: both are of one kind (a snapshot of the same file); then a key that only one of
+    them has is a difference too. A tracker's config also holds what the trainer filled in.
+    """
+    if now is None or now.values is None:
+        why = "no config is known (config_file)" if now is None else now.trouble
+        return Drift((), (warned(ID, f"{why}: the settings are not compared", Basis.INFERRED),), 0)
+    if was is None or was.values is None:
+        text = "no config of the last launch is known: the settings are not compared"
+        return Drift((), (warned(ID, text, Basis.INFERRED),), 0)
+    old, new = _counted(was.values), _counted(now.values)
+    common = old.keys() & new.keys()
+    like = whole or len(common) >= ENOUGH * len(new)
+    changed = [key for key in common if old[key] != new[key]]
+    changed += [key for key in new.keys() - old.keys() if like]
+    changed += [key for key in old.keys() - new.keys() if whole]
+    found = _drift([Difference(what=key, ran=old.get(key), would_run=new.get(key))
+                    for key in sorted(changed, key=_order)], len(common))  # fmt: skip
+    return found._replace(checks=(*found.checks, *_left_out(old, new, like, whole, was)))
+
+
+def _left_out(
+    old: Mapping[str, str], new: Mapping[str, str], like: bool, whole: bool, was: Config
+) -> tuple[Check, ...]:
+    """Say what could not be compared because only one side tells it."""
+    only_old = 0 if whole else len(old.keys() - new.keys())
+    only_new = 0 if like else len(new.keys() - old.keys())
+    if not only_old and not only_new:
+        return ()
+    text = f"not compared: {only_old} settings that only {was.source} has"
+    text += f" and {only_new} that only the config file has" if only_new else ""
+    return (warned(f"{ID}:uncompared", text, Basis.INFERRED),)
+
+
+def command_drift(was: Sequence[str] | None, now: Sequence[str]) -> Drift:
+    """Compare the flags of two commands, masked already.
+
+    The place of a flag does not matter, that of other words does; how it was quoted in a
+    record does not either.
+    """
+    if was is None:
+        text = "no command of the last launch is recorded: the flags are not compared"
+        return Drift((), (warned(f"{ID}:command", text, Basis.INFERRED),), 0)
+    if " ".join(was).split() == " ".join(now).split():
+        return Drift((), (), len(flags_of(now)))
+    old, new = flags_of(was), flags_of(now)
+    changed = [key for key in (old | new) if old.get(key) != new.get(key)]
+    listed = [
+        Difference(what=f"command {key}", ran=old.get(key), would_run=new.get(key))
+        for key in changed
+    ]
+    return _drift(listed, len(old.keys() & new.keys()))
+
+
+def _drift(listed: Sequence[Difference], compared: int) -> Drift:
+    safe = tuple(
+        Difference(
+            what=shown(each.what, _LONGEST), ran=_side(each.ran), would_run=_side(each.would_run)
+        )
+        for each in listed
+    )
+    checks = [_check(each) for each in safe[:MOST]]
+    if len(safe) > MOST:
+        text = f"{len(safe) - MOST} more settings differ: this is another config"
+        checks.append(blocked(f"{ID}:more", text))
+    return Drift(safe, tuple(checks), compared)
+
+
+def _check(found: Difference) -> Check:
+    ran, would = found.ran or "(not set)", found.would_run or "(not set)"
+    return blocked(f"{ID}:{found.what}", f"{found.what}: ran {ran}, would run {would}",
+                   value=f"{ran} → {would}", overridable=True)  # fmt: skip
+
+
+def _side(value: str | None) -> str | None:
+    return None if value is None else shown(value, _LONGEST)
+
+
+def settled(drifts: Sequence[Drift], source: str) -> list[Check]:
+    """Return all checks of C-18, or the one that says that nothing differs."""
+    checks = [check for drift in drifts for check in drift.checks]
+    compared = sum(drift.compared for drift in drifts)
+    if any(drift.differences for drift in drifts) or not compared:
+        return checks
+    text = f"config and flags equal those of {source} ({compared} settings)"
+    return [passed(ID, text), *(check for check in checks if check.id != ID)]
+
+
+def _counted(values: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in values.items() if not is_noise(key)}
+
+
+def is_noise(key: str) -> bool:
+    """Return whether a setting differs by itself from launch to launch."""
+    return key.rpartition(".")[2].lower() in _NOISE or _INTERNAL.search(key) is not None
+
+
+def _order(key: str) -> tuple[bool, str]:
+    return _MATTERS.search(key) is None, key

@@ -1,0 +1,124 @@
+"""The config of the next launch, read and flattened: dotted keys, JSON values, secrets masked."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import math
+import os
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePath
+from typing import Any, Final
+
+from cockpit.model.base import Frozen
+from cockpit.sources.regular import open_regular
+from cockpit.sources.wandb_config import ShownConfig
+from cockpit.text.safe import clean
+
+BIGGEST: Final = 16 << 20
+DEEPEST: Final = 40
+
+
+class ConfigError(Exception):
+    """A config file that cannot be read; the text is one line."""
+
+
+class Config(Frozen):
+    """A flattened config and where it is from; ``trouble`` says why there is none."""
+
+    values: dict[str, str] | None = None
+    source: str
+    trouble: str | None = None
+
+
+def read_config(path: str) -> Config:
+    """Return a JSON, TOML or (where a parser is installed) YAML file, flattened; blocking."""
+    source = clean(path, 1000)
+    try:
+        return Config(values=flattened(_parsed(path)), source=source)
+    except OSError as error:
+        return Config(source=source, trouble=f"{source}: {(error.strerror or 'no').lower()}")
+    except (ConfigError, ValueError, RecursionError) as error:
+        return Config(source=source, trouble=f"{source}: {clean(error, 200)}")
+
+
+def _parsed(path: str) -> object:
+    with open_regular(path) as (descriptor, found):
+        if found.st_size > BIGGEST:
+            raise ConfigError(f"is larger than {BIGGEST:,} bytes")
+        with os.fdopen(os.dup(descriptor), "rb") as file:
+            data = file.read(BIGGEST + 1)
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    parse = _PARSERS.get(PurePath(path).suffix.lower())
+    if parse is None:
+        raise ConfigError("is neither JSON, TOML nor YAML by its name")
+    return parse(text)
+
+
+def _yaml(text: str) -> object:
+    try:
+        yaml: Any = importlib.import_module("yaml")
+    except ImportError as error:
+        raise ConfigError("is YAML, and no YAML parser is installed") from error
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"is not valid YAML: {error}") from error
+
+
+_PARSERS: Final[dict[str, Callable[[str], object]]] = {
+    ".json": json.loads,
+    ".toml": tomllib.loads,
+    ".yaml": _yaml,
+    ".yml": _yaml,
+}
+
+
+def flattened(document: object) -> dict[str, str]:
+    """Return nested values as dotted keys with JSON text; raises ``ConfigError``.
+
+    A list of plain values is one value; numbers that are equal read the same (``1`` and
+    ``1.0``). Keys and values are safe text with their secrets masked.
+    """
+    if not isinstance(document, Mapping):
+        raise ConfigError("holds no settings (a mapping was expected)")
+    shown = ShownConfig().shown({str(key): value for key, value in _plain(document).items()})
+    return dict(_leaves("", shown, 0))
+
+
+def _plain(value: Any) -> Any:
+    """Return a document with text keys and nothing in it but what JSON has."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)
+
+
+def _leaves(prefix: str, value: object, depth: int) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping) and value and depth < DEEPEST:
+        for key, each in value.items():
+            yield from _leaves(f"{prefix}.{key}" if prefix else str(key), each, depth + 1)
+    elif isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
+        for place, each in enumerate(value):
+            yield from _leaves(f"{prefix}.{place}", each, depth + 1)
+    else:
+        yield prefix, _text(value)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float) and math.isfinite(value) and value == int(value):
+        value = int(value)
+    if isinstance(value, list):
+        return f"[{', '.join(_text(each) for each in value)}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def digest(values: Mapping[str, str]) -> str:
+    """Return the SHA-256 of a flattened config: lines ``key=value`` in the keys' order."""
+    lines = "".join(f"{key}={values[key]}\n" for key in sorted(values))
+    return hashlib.sha256(lines.encode()).hexdigest()

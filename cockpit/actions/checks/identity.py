@@ -1,0 +1,92 @@
+"""The tracker's identity and its resume policy: metrics must land where they belong (C-13)."""
+
+from __future__ import annotations
+
+from cockpit.actions.checks.verdicts import blocked, passed, warned
+from cockpit.actions.ground import Ground
+from cockpit.model.observed import TrackerValue
+from cockpit.model.plan import Basis, Check
+from cockpit.model.run import WandbSpec
+from cockpit.store.snapshots import Snapshot
+
+POLICY = "resume-policy"
+
+
+def may_resume(ground: Ground) -> list[Check]:
+    """Check that the same W&B run may be written again (SPEC A-2)."""
+    spec, tracker = ground.spec.wandb, ground.report.facets.tracker
+    if spec is None:
+        return [passed(POLICY, "the run has no tracker", Basis.RECORDED)]
+    if spec.resume == "allow":
+        return [passed(POLICY, "resume policy allow", Basis.RECORDED, "allow")]
+    if spec.resume == "never":
+        text = "resume policy never: this run cannot go on, only begin anew (cockpit lineage)"
+        return [blocked(POLICY, text, Basis.RECORDED, "never")]
+    if tracker.value is None or tracker.error is not None:
+        why = tracker.error.message if tracker.error is not None else "not seen yet"
+        text = f"resume policy must, and whether its W&B run exists is unknown: {why}"
+        return [blocked(POLICY, text, Basis.RECORDED, "must")]
+    if tracker.value.id is None:
+        return [blocked(POLICY, "resume policy must, and the tracker has no run of this id",
+                        Basis.RECORDED, "must")]  # fmt: skip
+    text = f"resume policy must, and W&B run {tracker.value.id} exists"
+    return [passed(POLICY, text, value="must")]
+
+
+def same_tracker(ground: Ground, prior: Snapshot | None) -> list[Check]:
+    """Check that the recorded identity, the active one and that of the last launch agree."""
+    spec, tracker = ground.spec.wandb, ground.report.facets.tracker.value
+    if spec is None:
+        return []
+    drift = [*_drift(spec, tracker), *_since(spec, prior)]
+    if drift:
+        return [blocked("C-13", f"the W&B identity drifts: {'; '.join(drift)}")]
+    if tracker is None:
+        text = f"W&B id {spec.id or 'not set'}; the tracker has not been seen, not compared"
+        return [warned("C-13", text, Basis.RECORDED)]
+    if spec.id is None:
+        text = f"no W&B id is recorded (wandb.id); the active one is {tracker.id}"
+        return [warned("C-13", text, Basis.INFERRED)]
+    return [passed("C-13", f"W&B id {spec.id} matches", value=spec.id)]
+
+
+def _drift(spec: WandbSpec, tracker: TrackerValue | None) -> list[str]:
+    if tracker is None:
+        return []
+    pairs = (
+        ("id", spec.id, tracker.id),
+        ("project", spec.project, tracker.project),
+        ("entity", spec.entity, tracker.entity),
+        ("name", spec.name, tracker.name),
+    )
+    return [
+        f"{what} {active} is active, {recorded} is recorded"
+        for what, recorded, active in pairs
+        if recorded is not None and active is not None and recorded != active
+    ]
+
+
+def _since(spec: WandbSpec, prior: Snapshot | None) -> list[str]:
+    if prior is None:
+        return []
+    pairs = (("id", prior.wandb_id, spec.id), ("project", prior.wandb_project, spec.project))
+    return [
+        f"{what} {now} would be used, {was} was used at the last launch"
+        for what, was, now in pairs
+        if was is not None and was != now
+    ]
+
+
+def unused_tracker(ground: Ground) -> list[Check]:
+    """Check, before a first launch, that the W&B id is nobody's yet."""
+    spec, tracker = ground.spec.wandb, ground.report.facets.tracker.value
+    if spec is None:
+        return [warned("C-13", "the run has no tracker ([run.wandb])", Basis.RECORDED)]
+    if spec.id is None:
+        text = "no W&B id is set (wandb.id): it would be made up at the launch"
+        return [blocked("C-13", text, Basis.RECORDED) if ground.spec.tier == "hero"
+                else warned("C-13", text, Basis.RECORDED)]  # fmt: skip
+    if tracker is not None and tracker.step is not None:
+        return [warned("C-13", f"W&B id {spec.id} has logged steps before", value=spec.id)]
+    text = f"W&B id {spec.id}, name {spec.name or spec.id}, resume policy {spec.resume}"
+    return [passed("C-13", text, Basis.RECORDED, spec.id)]

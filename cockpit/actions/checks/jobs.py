@@ -1,0 +1,130 @@
+"""The job's state and the jobs that live: never a second one on the same lineage (C-25)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cockpit.actions.checks.verdicts import blocked, passed, warned
+from cockpit.actions.ground import Ground
+from cockpit.model.facet import ErrorKind
+from cockpit.model.history import History
+from cockpit.model.jobs import LiveJob
+from cockpit.model.observed import JobValue, Phase
+from cockpit.model.plan import Basis, Check
+from cockpit.rules import say
+from cockpit.rules.present import trained_after_end
+
+STATE = "job-state"
+
+
+def relaunch_state(ground: Ground) -> list[Check]:
+    """Check that the job is over or stands still (SPEC A-2); a healthy one is not touched."""
+    facet, run = ground.report.facets.job, ground.spec.name
+    job = facet.value
+    if job is None or facet.error is not None or job.phase is Phase.UNKNOWN:
+        why = facet.error.message if facet.error is not None else "it says nothing certain"
+        return [blocked(STATE, f"the job's state is unknown: {why}")]
+    if job.phase is Phase.SUCCEEDED:
+        return [_after_success(ground)]
+    if job.phase.terminal:
+        return [passed(STATE, f"the job is over: {_words(job)}", value=_label(job))]
+    stalled = next((alert for alert in ground.report.alerts if alert.id == "C-06"), None)
+    if job.phase is Phase.RUNNING and stalled is not None:
+        text = f"it runs but stands still ({stalled.title}); it will be stopped first"
+        return [warned(STATE, text, value=_label(job))]
+    doing = "runs" if job.phase is Phase.RUNNING else "waits to start"
+    return [blocked(STATE, f"it {doing}: stop it first (cockpit stop {run})", value=_label(job))]
+
+
+def _after_success(ground: Ground) -> Check:
+    short = next((alert for alert in ground.report.alerts if alert.id == "C-19"), None)
+    if short is None:
+        return blocked(STATE, "it ended with success: there is nothing to relaunch, seal it")
+    return warned(STATE, f"it ended with success, but: {short.title}")
+
+
+def launch_state(ground: Ground) -> list[Check]:
+    """Check that the run has no job yet (SPEC A-1); one that has one is relaunched."""
+    facet, run = ground.report.facets.job, ground.spec.name
+    job = facet.value
+    nothing = facet.error is not None and facet.error.kind in (
+        ErrorKind.NOT_FOUND,
+        ErrorKind.NOT_CONFIGURED,
+    )
+    if job is None and nothing:
+        return [passed(STATE, "the run has no job yet")]
+    if job is None or facet.error is not None or job.phase is Phase.UNKNOWN:
+        why = facet.error.message if facet.error is not None else "it says nothing certain"
+        return [blocked(STATE, f"whether the run has a job is unknown: {why}")]
+    if not job.phase.terminal:
+        return [blocked(STATE, f"the run has a job: {_words(job)}", value=_label(job))]
+    return [warned(STATE, f"the run had a job before: {_words(job)}; see relaunch {run}")]
+
+
+def lineage_jobs(ground: Ground) -> list[Check]:
+    """Check that nothing else trains this lineage: never overridable (C-25)."""
+    live = ground.live
+    if live.unknown is not None:
+        return [blocked("C-25", f"which jobs of this lineage live cannot be told: {live.unknown}")]
+    others = other_jobs(ground)
+    if others:
+        names = "; ".join(f"{job.name} ({job.why})" for job in others)
+        text = f"another job trains this lineage: {names}; stop it first"
+        return [blocked("C-25", text, value=", ".join(job.id for job in others))]
+    facets = ground.report.facets
+    named = ground.spec.job is not None
+    went_on = trained_after_end(History(now=ground.now, facets=facets, job_named=named))
+    if went_on is not None and not own_jobs(ground):
+        text = f"steps were logged until {say.moment(went_on)}, after the job's end"
+        return [blocked("C-25", f"{text}: find what trains {ground.spec.name}")]
+    return [passed("C-25", "no other job of this lineage lives")]
+
+
+def own_jobs(ground: Ground) -> tuple[LiveJob, ...]:
+    """Return the live jobs that are the run's current one: what a relaunch stops."""
+    job = ground.report.facets.job.value
+    if job is None or job.phase.terminal:
+        return ()
+    return tuple(live for live in ground.live.jobs if _same(live, job))
+
+
+def other_jobs(ground: Ground) -> tuple[LiveJob, ...]:
+    """Return the live jobs of the lineage that are not the run's current one."""
+    own = own_jobs(ground)
+    return tuple(live for live in ground.live.jobs if live not in own)
+
+
+def names(jobs: Sequence[LiveJob]) -> tuple[str, ...]:
+    """Return jobs as a plan lists them."""
+    return tuple(job.name for job in jobs)
+
+
+def _same(live: LiveJob, job: JobValue) -> bool:
+    by_launch = live.launch_id is not None and live.launch_id == job.launch_id
+    return live.id == job.id or by_launch or live.id in job.children
+
+
+def _label(job: JobValue) -> str:
+    return job.launch_id or job.id or "unnamed"
+
+
+def _words(job: JobValue) -> str:
+    """Return a job in words that do not tick."""
+    parts = [job.phase.value]
+    if job.reason:
+        parts.append(job.reason)
+    elif job.exit_code is not None:
+        parts.append(f"exit status {job.exit_code}")
+    if job.phase.terminal and job.ended_at is not None:
+        parts.append(f"at {say.moment(job.ended_at)}")
+    return ", ".join(parts)
+
+
+def backend_there(ground: Ground) -> list[Check]:
+    """Check that this version can act on the run's kind of job."""
+    if ground.backend is not None:
+        return []
+    kind = ground.spec.job.kind if ground.spec.job is not None else None
+    if kind is None:
+        return [blocked("backend", "the run file names no job ([run.job])", Basis.RECORDED)]
+    return [blocked("backend", f"this version cannot act on {kind} jobs", Basis.RECORDED)]

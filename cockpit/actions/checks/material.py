@@ -1,0 +1,156 @@
+"""Everything that the checks look at besides the report: read once, changing nothing."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import NamedTuple
+
+from cockpit.actions.action import RefuseError
+from cockpit.actions.checks.changes import Changes, changes_since
+from cockpit.actions.checks.config_file import Config, ConfigError, flattened, read_config
+from cockpit.actions.ground import Ground
+from cockpit.model.history import FormerFailure
+from cockpit.model.observed import TrackerValue
+from cockpit.records.logbook import Instance, Logbook, read_logbook, value_of
+from cockpit.sources.logbook import read_text
+from cockpit.sources.offload import offload
+from cockpit.store.failures import Failures
+from cockpit.store.snapshots import Snapshot, Snapshots
+from cockpit.store.store import StoreError
+from cockpit.text.safe import clean
+
+DEADLINE = 10.0
+_SAME_TIME = 120.0
+"""Seconds by which a snapshot's and a logbook entry's time of one launch may differ."""
+
+
+class Read(NamedTuple):
+    """What was read of files and store; each part may be missing, with its reason."""
+
+    prior: Snapshot | None
+    failures: tuple[FormerFailure, ...]
+    book: Logbook | None
+    book_trouble: str | None
+    config: Config | None
+    same: dict[str, str]
+    store_trouble: str | None
+
+
+class Material(NamedTuple):
+    """What was read, and what follows from it: the last launch's code, command and config."""
+
+    read: Read
+    changes: Changes
+    instance: Instance | None
+    config_was: Config | None
+    recorded_by: str
+
+    @property
+    def prior(self) -> Snapshot | None:
+        """Return what the last launch used, if this store has seen it."""
+        return self.read.prior
+
+
+async def gather(ground: Ground) -> Material:
+    """Read everything once; raises ``RefuseError`` where a file system does not answer."""
+    try:
+        read = await offload(_read, ground, deadline=DEADLINE)
+    except TimeoutError as error:
+        raise RefuseError(f"the run's files gave no answer within {DEADLINE:g} s") from error
+    instance = newest_instance(read.book)
+    prior = read.prior
+    if prior is not None and instance is not None and _newer(instance, prior):
+        prior = None  # another machine has launched since, and only the logbook knows
+        read = read._replace(prior=None)
+    code = ground.report.facets.code.value
+    base, source = (prior.sha, prior.launch_id) if prior is not None and prior.sha else (
+        code.record_sha if code is not None else None, "the logbook",
+    )  # fmt: skip
+    spec = ground.spec.code
+    changes = Changes(base=base, source=source)
+    if spec is not None and spec.repo is not None:
+        changes = await changes_since(spec.repo, code, base, source)
+    return Material(
+        read=read,
+        changes=changes,
+        instance=instance,
+        config_was=_config_was(prior, ground.report.facets.tracker.value),
+        recorded_by=f"launch {prior.launch_id}" if prior is not None else "the last launch",
+    )
+
+
+def _read(ground: Ground) -> Read:
+    run, store = ground.spec, ground.parts.store
+    prior: Snapshot | None = None
+    failures: tuple[FormerFailure, ...] = ()
+    trouble = None
+    if store is not None:
+        try:
+            prior, failures = Snapshots(store).last(ground.key), Failures(store).of(ground.key)
+        except StoreError as error:
+            trouble = str(error)
+    book, book_trouble = _book(run.records.logbook)
+    config = None if run.config_file is None else read_config(run.config_file)
+    return Read(prior, failures, book, book_trouble, config, _really(ground), trouble)
+
+
+def _book(path: str | None) -> tuple[Logbook | None, str | None]:
+    if path is None:
+        return None, None
+    try:
+        return read_logbook(read_text(Path(path))), None
+    except (OSError, ValueError) as error:
+        why = (getattr(error, "strerror", None) or "cannot be read").lower()
+        return None, f"{clean(path, 500)}: {why}"
+
+
+def _really(ground: Ground) -> dict[str, str]:
+    """Return where the local paths that may be compared really lie (links resolved)."""
+    run, tracker = ground.spec, ground.report.facets.tracker.value
+    named = [run.output_root or "", *(run.checkpoints.path if run.checkpoints else ())]
+    texts = [value for value in _strings(tracker.config if tracker is not None else {}, 0)]
+    paths = {path for path in (*named, *texts) if path.startswith("/") and "\0" not in path}
+    return {path: os.path.realpath(path) for path in sorted(paths)[:500]}
+
+
+def _strings(value: object, depth: int) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict) and depth < 12:
+        return [text for each in value.values() for text in _strings(each, depth + 1)]
+    return []
+
+
+def newest_instance(book: Logbook | None) -> Instance | None:
+    """Return the newest launched instance that a logbook records."""
+    dated = [each for each in (book.instances if book is not None else ()) if each.entry.at]
+    return max(dated, key=lambda each: (each.entry.at or 0.0, each.entry.line), default=None)
+
+
+def _newer(instance: Instance, prior: Snapshot) -> bool:
+    same = prior.launch_id in instance.entry.title
+    return not same and (instance.entry.at or 0.0) > prior.at + _SAME_TIME
+
+
+def logged_command(instance: Instance | None) -> tuple[str, ...] | None:
+    """Return the words of the command that a logbook's instance records."""
+    told = None if instance is None else value_of(instance.fields, "Command")
+    if not told:
+        return None
+    try:
+        return tuple(shlex.split(told.strip().strip("`"))) or None
+    except ValueError:
+        return None
+
+
+def _config_was(prior: Snapshot | None, tracker: TrackerValue | None) -> Config | None:
+    if prior is not None and prior.config is not None:
+        return Config(values=prior.config, source=f"launch {prior.launch_id}")
+    if tracker is None or not tracker.config:
+        return None
+    try:
+        return Config(values=flattened(tracker.config), source="the tracker's config")
+    except ConfigError:
+        return None

@@ -1,0 +1,122 @@
+"""What must hold before a new lineage is begun: nothing of it is in use yet (SPEC A-3)."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from cockpit.actions.checks.verdicts import blocked, passed, warned
+from cockpit.actions.command import places_in
+from cockpit.actions.ground import Ground
+from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
+from cockpit.model.plan import Basis, Check
+from cockpit.model.run import RunSpec
+from cockpit.rules import say
+
+NEEDED: Final = ("output_root", "checkpoint")
+SOURCE: Final = "source"
+
+
+def unused(ground: Ground, run: RunSpec) -> Iterator[Check]:
+    """Check that run id, W&B id and output root are nobody's."""
+    file = ground.file
+    wandb_id = run.wandb.id if run.wandb is not None else None
+    if any(each.name == run.name for each in file.runs):
+        yield blocked("run-id", f"{run.name} is a run of this run file already", Basis.RECORDED)
+    else:
+        yield passed("run-id", f"run id {run.name} is new", Basis.RECORDED, run.name)
+    users = [
+        each.name for each in file.runs if each.wandb is not None and each.wandb.id == wandb_id
+    ]
+    if users:
+        yield blocked("wandb-id", f"W&B id {wandb_id} is that of {users[0]}", Basis.RECORDED)
+    else:
+        text = f"W&B id {wandb_id} is no other run's here"
+        yield passed("wandb-id", text, Basis.RECORDED, wandb_id)
+    yield _root(ground, run)
+
+
+def _root(ground: Ground, run: RunSpec) -> Check:
+    root = run.output_root or ""
+    for each in ground.file.runs:
+        theirs = each.output_root
+        if theirs is not None and (_within(root, theirs) or _within(theirs, root)):
+            text = f"{root} and the output root of {each.name} ({theirs}) lie in each other"
+            return blocked("C-16", text, Basis.RECORDED, root)
+    if "://" in root:
+        text = f"whether {root} is empty is not looked at from here"
+        return warned("C-16", text, Basis.INFERRED, root)
+    trouble = _occupied(root)
+    if trouble is not None:
+        return blocked("C-16", trouble, value=root)
+    return passed("C-16", f"{root} is empty", value=root)
+
+
+def _occupied(root: str) -> str | None:
+    """Return why a local folder is not free; blocking."""
+    try:
+        with os.scandir(root) as entries:
+            first = next(iter(entries), None)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"{root}: {(error.strerror or 'cannot be looked at').lower()}"
+    return None if first is None else f"{root} is not empty: {first.name}"
+
+
+def _within(path: str, root: str) -> bool:
+    path, root = posixpath.normpath(path), posixpath.normpath(root)
+    return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+def source_of(ground: Ground, asked: str) -> tuple[Pick | None, Check]:
+    """Return the checkpoint to begin with, a step or a path, or why it cannot be used."""
+    facet = ground.report.facets.checkpoints
+    if facet.value is None or facet.error is not None:
+        why = facet.error.message if facet.error is not None else "not listed yet"
+        return None, blocked(SOURCE, f"the checkpoints are unknown: {why}")
+    found = _named(facet.value, asked.strip())
+    good = [item for item in found if item.state is CheckpointState.COMPLETE]
+    if good and good[-1].step is not None:
+        best = max(good, key=lambda item: (item.permanent is not False, item.saved_at or 0.0))
+        pick = Pick(path=best.path, step=best.step or 0, why="chosen by the operator")
+        text = f"begins with step {say.step(pick.step)}, complete: {best.path}"
+        return pick, passed(SOURCE, text, value=best.path)
+    if found:
+        why = f"{found[-1].state.value}{f', {found[-1].note}' if found[-1].note else ''}"
+        return None, blocked(SOURCE, f"{found[-1].path} cannot be begun with: it is {why}")
+    return None, blocked(SOURCE, f"{asked} is no checkpoint of this run, neither step nor path")
+
+
+def _named(value: CheckpointsValue, asked: str) -> Sequence[Checkpoint]:
+    digits = asked.lower().removeprefix("step-").replace(",", "").replace("_", "")
+    if digits.isascii() and digits.isdigit():
+        step = int(digits)
+        return [item for item in value.items if step in (item.step, item.name_step)]
+    path = asked.rstrip("/")
+    return [item for item in value.items if item.path.rstrip("/") == path]
+
+
+def takes_identity(run: RunSpec, template: Sequence[str], old: RunSpec) -> Iterator[Check]:
+    """Check that the command takes the new identity, and names nothing of the old one."""
+    missing = [name for name in NEEDED if name not in places_in(template)]
+    if missing:
+        words = " and ".join(f"{{{name}}}" for name in missing)
+        text = f"resubmit has no way to take the new identity: put {words} into it"
+        yield blocked("identity", text, Basis.RECORDED)
+    elif "wandb_id" not in places_in(template):
+        text = "resubmit does not name {wandb_id}: the new id is given by WANDB_RUN_ID alone"
+        yield warned("identity", text, Basis.RECORDED)
+    else:
+        yield passed("identity", f"the command takes the identity of {run.name}", Basis.RECORDED)
+    wandb_id = old.wandb.id if old.wandb is not None else None
+    still = [text for text in (old.output_root, wandb_id) if text and _names(template, text)]
+    if still:
+        text = f"resubmit still names the old lineage: {', '.join(still)}"
+        yield blocked("identity:old", text, Basis.RECORDED)
+
+
+def _names(template: Sequence[str], text: str) -> bool:
+    return any(word == text or f"={text}" in word or f"{text}/" in word for word in template)

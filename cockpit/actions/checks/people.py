@@ -1,0 +1,56 @@
+"""Who answers for it: the DRI, and whether the DRI knows (SPEC A)."""
+
+from __future__ import annotations
+
+from cockpit.actions.checks.verdicts import blocked, passed
+from cockpit.actions.ground import Ground
+from cockpit.model.plan import Basis, Check, Outcome, Plan, StepState
+from cockpit.rules import say
+
+NOTIFIED_WITHIN = 24 * 3600.0
+"""Seconds for which a notification of the DRI holds."""
+ONLY_DRI = "only_dri"
+"""The fact that names the checks that nobody but the DRI may approve, one per line."""
+_TELLING = ("escalate", "handoff")
+
+
+def has_dri(ground: Ground) -> list[Check]:
+    """Check that somebody answers for the run: never overridable."""
+    if ground.spec.dri is None:
+        return [blocked("dri", "no DRI: name one in the run file (dri)", Basis.RECORDED)]
+    return [passed("dri", f"DRI {ground.spec.dri}", Basis.RECORDED, ground.spec.dri)]
+
+
+def dri_knows(ground: Ground) -> list[Check]:
+    """Check, where the operator is not the DRI, that the DRI was notified and that is recorded."""
+    dri, run = ground.spec.dri, ground.spec.name
+    if dri is None or same_person(dri, ground.operator):
+        return []
+    since = ground.now - NOTIFIED_WITHIN
+    for entry in reversed(ground.entries):
+        step = entry.step("notify")
+        told = step is not None and step.state is StepState.DONE
+        done = entry.action in _TELLING and entry.outcome is Outcome.DONE
+        if entry.begun_at >= since and (told or (done and step is None)):
+            text = f"{dri} was notified at {say.moment(entry.begun_at)} by {entry.operator}"
+            return [passed("dri-notified", text, Basis.RECORDED)]
+    text = f"you are not the DRI; notify {dri} first: "
+    text += f'cockpit escalate {run} --confirm "escalate {run}"'
+    return [blocked("dri-notified", text, Basis.RECORDED)]
+
+
+def same_person(one: str, other: str) -> bool:
+    """Return whether two names are the same person's."""
+    return one.strip().casefold() == other.strip().casefold()
+
+
+def not_by_dri(plan: Plan, dri: str | None) -> str | None:
+    """Return which approval is not the DRI's though it must be, if one is (SPEC C-15, A)."""
+    needed = set(plan.facts.get(ONLY_DRI, "").split("\n"))
+    for check in plan.checks:
+        given = check.approved
+        if given is None or check.id not in needed or dri is None:
+            continue
+        if not same_person(given.by, dri):
+            return f"{check.id} can only be approved by the DRI ({dri}), not by {given.by}"
+    return None

@@ -1,0 +1,83 @@
+"""What must be written down before a launch: logbook, issue, retention, final step (SPEC A-1)."""
+
+from __future__ import annotations
+
+from cockpit.actions.checks.verdicts import blocked, passed, warned
+from cockpit.actions.ground import Ground
+from cockpit.model.plan import Basis, Check
+from cockpit.model.run import RunSpec
+from cockpit.records.logbook import Logbook, value_of
+
+
+def kept_records(ground: Ground, book: Logbook | None, trouble: str | None) -> list[Check]:
+    """Check that logbook and issue exist and name each other; an ordinary run is only warned."""
+    return [
+        *_logbook(ground.spec, book, trouble),
+        *_issue(ground.spec, book),
+        *retention(ground.spec),
+        *_final_step(ground.spec),
+    ]
+
+
+def _strict(run: RunSpec, check: str, text: str) -> Check:
+    if run.tier == "hero":
+        return blocked(check, text, Basis.RECORDED)
+    return warned(check, text, Basis.RECORDED)
+
+
+def _logbook(run: RunSpec, book: Logbook | None, trouble: str | None) -> list[Check]:
+    if run.records.logbook is None:
+        return [_strict(run, "logbook", "no logbook is named (records.logbook)")]
+    if book is None:
+        text = f"the logbook cannot be read: {trouble or 'it is not there'}"
+        return [_strict(run, "logbook", f"{text} (cockpit log {run.name} begins one)")]
+    return [passed("logbook", f"logbook {run.records.logbook}", Basis.RECORDED)]
+
+
+def _issue(run: RunSpec, book: Logbook | None) -> list[Check]:
+    issue = run.records.issue
+    if issue is None:
+        return [_strict(run, "issue", "no issue is named (records.issue)")]
+    if book is None:
+        return [passed("issue", f"issue {issue}", Basis.RECORDED)]
+    named = value_of(book.contract, "Issue") or ""
+    if not _same_issue(issue, named):
+        text = f"the logbook does not link the issue (Run Contract, Issue): {issue}"
+        return [_strict(run, "issue", text)]
+    return [passed("issue", f"issue {issue}, linked from the logbook", Basis.RECORDED)]
+
+
+def _same_issue(issue: str, named: str) -> bool:
+    """Tell whether a contract's Issue is this one: the whole address, or ``#1234``."""
+    number = issue.rstrip("/").rpartition("/")[2]
+    words = named.replace("(", " ").replace(")", " ").replace("<", " ").replace(">", " ").split()
+    return any(word.rstrip("/.,") == issue.rstrip("/") or word == f"#{number}" for word in words)
+
+
+def retention(run: RunSpec) -> list[Check]:
+    """Check that retention and rollback depth were chosen, and that one can hold the other."""
+    spec = run.checkpoints
+    if spec is None or not spec.path:
+        return [_strict(run, "retention", "no checkpoints are configured ([run.checkpoints])")]
+    chosen = {
+        "permanent_every": spec.permanent_every,
+        "save_every": spec.save_every,
+        "keep": spec.keep,
+        "rollback_depth": spec.rollback_depth,
+    }
+    missing = [name for name, value in chosen.items() if value is None]
+    if missing:
+        return [_strict(run, "retention", f"not chosen in checkpoints: {', '.join(missing)}")]
+    if (spec.keep or 0) < (spec.rollback_depth or 0):
+        text = f"keep {spec.keep} can never hold the rollback depth {spec.rollback_depth}"
+        return [_strict(run, "retention", text)]
+    text = f"permanent every {spec.permanent_every} steps, keep {spec.keep}"
+    return [passed("retention", f"{text}, rollback depth {spec.rollback_depth}", Basis.RECORDED)]
+
+
+def _final_step(run: RunSpec) -> list[Check]:
+    if run.final_step is not None:
+        text = f"final step {run.final_step} ({run.final_step_source or 'run file'})"
+        return [passed("final-step", text, Basis.RECORDED)]
+    why = run.final_step_source or "set final_step or final_step_from"
+    return [_strict(run, "final-step", f"the final step is not known: {why}")]

@@ -1,0 +1,121 @@
+"""Whether the failure may be relaunched at all: SPEC T decides, a person may answer for it."""
+
+from __future__ import annotations
+
+from cockpit.actions.checks.verdicts import blocked, passed, warned
+from cockpit.actions.ground import Ground
+from cockpit.model.history import History
+from cockpit.model.observed import CodeValue, JobValue, Phase, Triage
+from cockpit.model.plan import Basis, Check, StepState
+from cockpit.rules import say
+from cockpit.rules.terminal import diagnosis
+from cockpit.rules.triage import triage
+from cockpit.store.journal import Entry, stopped
+from cockpit.store.snapshots import Snapshot
+
+SLACK = 5.0
+"""Seconds by which a job may seem to have started after it was ordered to stop."""
+
+
+def recoverable(ground: Ground) -> list[Check]:
+    """Check T: what ended the job decides; what is not a plain relaunch needs a name."""
+    job = ground.report.facets.job.value
+    stalled = any(alert.id == "C-06" for alert in ground.report.alerts)
+    if job is None or job.phase is Phase.UNKNOWN or not (job.phase.terminal or stalled):
+        return []  # job-state stands in the way already
+    ordered = own_stop(ground, job)
+    if ordered is not None:
+        when = say.moment(ordered.begun_at)
+        text = f"it was stopped by {ordered.operator} through the cockpit at {when}"
+        return [passed("T", text, Basis.RECORDED, ordered.operator)]
+    found = present_triage(ground)
+    if found is None:
+        text = "the log has not been read since the end: what ended it is unknown"
+        return [blocked("T", text, overridable=True)]
+    return [_by_action(found, job), *_recipe(ground, found)]
+
+
+def _by_action(found: Triage, job: JobValue) -> Check:
+    name = found.name.replace("_", " ")
+    line = found.evidence[-1].text if found.evidence else "no line decides it"
+    what = f"{name} ({found.confidence}): {line}"
+    if found.action == "relaunch" and job.phase.terminal:
+        return passed("T", what, value=found.name)
+    if found.action == "fix_then_relaunch" and job.phase.terminal:
+        return passed("T", f"{what}; fix it first, then relaunch", value=found.name)
+    if found.name == "user_stopped" or job.phase is Phase.CANCELLED:
+        text = f"it was stopped by an unknown hand ({line}); ask who and why"
+        return blocked("T", text, value=found.name, overridable=True)
+    if not job.phase.terminal:
+        what = f"it stands still, and the log does not call for a relaunch: {what}"
+    return blocked("T", f"{what} → {found.action}", value=found.name, overridable=True)
+
+
+def _recipe(ground: Ground, found: Triage) -> list[Check]:
+    """Show the recorded recipe for a bad node to a person; nothing here runs it (SPEC T)."""
+    if found.name != "bad_node":
+        return []
+    recipe = ground.spec.job.bad_node_recipe if ground.spec.job is not None else None
+    if recipe is None:
+        text = "bad node, and no recipe is recorded (job.bad_node_recipe); ask before a VM is lost"
+        return [warned("recipe", text, Basis.RECORDED)]
+    return [warned("recipe", f"bad node; the recipe, for a person: {recipe}", Basis.RECORDED)]
+
+
+def present_triage(ground: Ground) -> Triage | None:
+    """Return SPEC T's answer for the job as it is now, ended or standing still."""
+    facets = ground.report.facets
+    job, log = facets.job.value, facets.log.value
+    if job is None or log is None:
+        return None
+    if job.phase.terminal and job.phase is not Phase.SUCCEEDED:
+        return diagnosis(History(now=ground.now, facets=facets))
+    return triage([line.plain for line in log.lines], job.phase.value, job.exit_code)
+
+
+def own_stop(ground: Ground, job: JobValue) -> Entry | None:
+    """Return our own action that ordered this very job to stop, if one did."""
+    since = (job.started_at or 0.0) - SLACK
+    for entry in reversed(ground.entries):
+        step = entry.step("stop")
+        ordered = step is not None and step.state is not StepState.SKIPPED
+        if ordered and entry.begun_at >= since and stopped(entry, job.id or ""):
+            return entry
+    return None
+
+
+def no_numbers_lost(ground: Ground) -> list[Check]:
+    """Check C-09: a run whose numbers are gone is never relaunched as infrastructure."""
+    found = next((alert for alert in ground.report.alerts if alert.id == "C-09"), None)
+    if found is None:
+        return [passed("C-09", "no non-finite values are open")]
+    text = f"{found.title}: this is no infrastructure failure; go back to before it, or ask"
+    return [blocked("C-09", text, value=found.key, overridable=True)]
+
+
+def fixed(ground: Ground, prior: Snapshot | None, same_config: bool) -> list[Check]:
+    """Warn when a failure that needs a fix would be relaunched with nothing changed."""
+    found = present_triage(ground)
+    code = ground.report.facets.code.value
+    if found is None or found.action != "fix_then_relaunch":
+        return []
+    if code is None or code.sha is None:
+        return [warned("fix", "whether anything was fixed cannot be told: no code repository",
+                       Basis.INFERRED)]  # fmt: skip
+    was = _before(prior, code)
+    if was is None:
+        return [warned("fix", "no record says what code failed: see that it is fixed",
+                       Basis.INFERRED)]  # fmt: skip
+    if was == (code.sha, code.patch_id) and same_config:
+        text = f"nothing was changed since the launch that failed (commit {code.sha[:10]})"
+        return [warned("fix", text)]
+    return [passed("fix", f"changed since the launch that failed: now {code.sha[:10]}")]
+
+
+def _before(prior: Snapshot | None, code: CodeValue) -> tuple[str, str | None] | None:
+    if prior is not None and prior.sha is not None:
+        return prior.sha, prior.patch_id
+    if code.record_sha is None or code.sha is None:
+        return None
+    whole = code.sha if code.sha.startswith(code.record_sha) else code.record_sha
+    return whole, None

@@ -1,0 +1,139 @@
+"""The recorded command as it will be run: its words, its placeholders filled, nothing resolved.
+
+INTERFACE "resubmit": shell words or a list, no shell. ``{launch_id} {run} {wandb_id}
+{output_root} {checkpoint} {step}`` are filled when acting; ``$VARS`` stay as written in every
+record and resolve only when executed.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Final
+
+from cockpit.model.run import Command, RunSpec
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+PLACEHOLDERS: Final = ("launch_id", "run", "wandb_id", "output_root", "checkpoint", "step")
+_PLACE: Final = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
+_PLAIN: Final = re.compile(r"[\w@%+=:,./${}~^-]+", re.ASCII)
+LONGEST: Final = 8000
+
+
+class CommandError(Exception):
+    """The recorded command cannot be run as it is; the text is one line that says why."""
+
+
+def words_of(command: Command) -> tuple[str, ...]:
+    """Return the words of a command; raises ``CommandError``."""
+    if not isinstance(command, str):
+        words = tuple(command)
+    else:
+        try:
+            words = tuple(shlex.split(command))
+        except ValueError as error:
+            raise CommandError(f"resubmit is no list of shell words: {error}") from error
+    if not words or not words[0].strip():
+        raise CommandError("resubmit is empty")
+    if any("\0" in word for word in words):
+        raise CommandError("resubmit holds a NUL character")
+    return words
+
+
+def places_in(words: Sequence[str]) -> frozenset[str]:
+    """Return the placeholders that a command names."""
+    return frozenset(name for word in words for name in _PLACE.findall(word))
+
+
+def fill(words: Sequence[str], values: Mapping[str, str | None]) -> tuple[str, ...]:
+    """Return the words with every placeholder filled; raises ``CommandError``.
+
+    A value is put in as it is and never read again, so that it stays one word.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in PLACEHOLDERS:
+            known = " ".join(f"{{{each}}}" for each in PLACEHOLDERS)
+            raise CommandError(f"resubmit names {{{name}}}, which is none of {known}")
+        told = values.get(name)
+        if told is None:
+            raise CommandError(f"resubmit names {{{name}}}, which is not known for this run")
+        return told
+
+    return tuple(_PLACE.sub(value, word) for word in words)
+
+
+def values_of(
+    run: RunSpec, launch_id: str | None, checkpoint: str | None, step: int | None
+) -> dict[str, str | None]:
+    """Return what the placeholders stand for."""
+    return {
+        "launch_id": launch_id,
+        "run": run.name,
+        "wandb_id": run.wandb.id if run.wandb is not None else None,
+        "output_root": run.output_root,
+        "checkpoint": checkpoint,
+        "step": None if step is None else str(step),
+    }
+
+
+def for_kind(words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...]:
+    """Return the words as they are sent to the run's kind of orchestrator (INTERFACE)."""
+    if run.job is None or run.job.kind != "slurm":
+        return tuple(words)
+    at = next((i for i, word in enumerate(words) if PurePosixPath(word).name == "sbatch"), None)
+    if at is None:
+        raise CommandError("a slurm run is submitted by sbatch, which resubmit does not name")
+    return (*words[: at + 1], "--parsable", f"--comment={launch_id}", *words[at + 1 :])
+
+
+def shown(words: Sequence[str]) -> str:
+    """Return a command as one line that can be read and copied, its secrets masked."""
+    line = " ".join(word if _PLAIN.fullmatch(word) else shlex.quote(word) for word in words)
+    return scrub(clean(line, LONGEST))
+
+
+def masked(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the words for a record: safe, and masked also where two words make the secret."""
+    safe = [scrub(clean(word, LONGEST)) for word in words]
+    for place in range(1, len(safe)):
+        pair = f"{safe[place - 1]} {safe[place]}"
+        hidden = scrub(pair)
+        if hidden != pair and hidden.startswith(f"{safe[place - 1]} "):
+            safe[place] = hidden[len(safe[place - 1]) + 1 :]
+    return tuple(safe)
+
+
+def flags_of(words: Sequence[str]) -> dict[str, str]:
+    """Return a command as settings: ``--name value``, ``--name=value``, ``name=value``, places.
+
+    A flag that is given twice keeps both values; words that are no flag go by their place.
+    """
+    found: dict[str, str] = {}
+    place, waiting = 0, ""
+    for word in words:
+        name, sign, value = word.partition("=")
+        if word.startswith("-") and len(word) > 1 and not _is_number(word):
+            waiting = "" if sign else name
+            _add(found, name, value if sign else "")
+        elif waiting:
+            found[waiting] = word if not found[waiting] else f"{found[waiting]} {word}"
+            waiting = ""
+        elif sign and re.fullmatch(r"[+~]?[A-Za-z_][\w./-]*", name):
+            _add(found, name, value)
+        else:
+            found[f"word {place}"] = word
+            place += 1
+    return found
+
+
+def _add(found: dict[str, str], name: str, value: str) -> None:
+    found[name] = f"{found[name]} {value}".strip() if name in found else value
+
+
+def _is_number(word: str) -> bool:
+    return re.fullmatch(r"-\d+(\.\d+)?(e-?\d+)?", word, re.I) is not None

@@ -1,0 +1,137 @@
+"""A-9, escalate: to the DRI, by notification and issue comment, with the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from cockpit.actions.action import Doing, SkipStep, Step, StepError
+from cockpit.actions.backend import CannotError
+from cockpit.actions.ground import Ground
+from cockpit.actions.paging import issue_check, logbook_check, page_holds, words_of
+from cockpit.actions.recording import comment_step, event_name, log_step
+from cockpit.model.alert import Alert
+from cockpit.model.plan import Basis, Check, Draft, Level, Plan, Request
+from cockpit.model.records import EventEntry
+from cockpit.model.report import RunReport
+from cockpit.text.scrub import scrub
+
+EVIDENCE_SHOWN = 6
+
+
+class Escalate:
+    """Tells the DRI what is wrong, since when, on what evidence, and what is asked of them."""
+
+    verb = "escalate"
+    title = "Escalate"
+    exclusive = False
+    launches = False
+
+    async def draft(self, ground: Ground, request: Request) -> Draft:
+        """Return the message and who gets it; a run without a DRI has nobody to escalate to."""
+        note = words_of(request, "note", lines=True)
+        return Draft(
+            words=f"escalate {ground.spec.name}",
+            checks=(_dri(ground), _routes(ground), issue_check(ground.spec),
+                    logbook_check(ground.spec)),
+            page=message(ground.report, ground.operator, note),
+            facts={"title": _title(ground.report), "severity": _severity(ground.report),
+                   "note": note},
+        )  # fmt: skip
+
+    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+        """Return: notify, comment, log."""
+        return (
+            Step("notify", _notify),
+            comment_step(event_name, lambda doing: doing.plan.page or ""),
+            log_step(_entry, f"{plan.run}: log escalation"),
+        )
+
+    def still_holds(self, shown: Plan, now: Plan) -> str | None:
+        """Return why the message may not be used any more, if so."""
+        return page_holds(shown, now)
+
+
+def message(report: RunReport, operator: str, note: str) -> str:
+    """Return what the DRI reads, as Markdown, scrubbed."""
+    return scrub("\n".join(_lines(report, operator, note)) + "\n")
+
+
+def _lines(report: RunReport, operator: str, note: str) -> Iterator[str]:
+    yield f"**{report.name}**: {_title(report)}"
+    yield ""
+    yield f"- Escalated by {operator} to {report.spec.dri or 'the DRI'}"
+    yield f"- Verdict: {report.verdict.value}; progress {report.progress.text}"
+    yield f"- Next safe action: {report.next_action}"
+    if note:
+        yield f"- Asked of you: {note}"
+    for alert in report.alerts:
+        yield ""
+        yield f"**{alert.id} {alert.severity.value}**: {alert.title}, since {_moment(alert)}"
+        yield "```"
+        yield from (
+            f"{each.text.replace('```', chr(39) * 3)}  [{each.source}]"
+            for each in alert.evidence[:EVIDENCE_SHOWN]
+        )
+        yield "```"
+
+
+def _title(report: RunReport) -> str:
+    worst = report.worst
+    return report.next_action if worst is None else f"{worst.id} {worst.title}"
+
+
+def _severity(report: RunReport) -> str:
+    return "alert" if report.worst is None else report.worst.severity.value
+
+
+def _moment(alert: Alert) -> str:
+    return datetime.fromtimestamp(alert.since, tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _dri(ground: Ground) -> Check:
+    if ground.spec.dri is None:
+        text = "no DRI in the run file: there is nobody to escalate to"
+        return Check(id="dri", level=Level.BLOCK, text=text, basis=Basis.RECORDED)
+    text = f"to {ground.spec.dri}, the DRI"
+    return Check(id="dri", level=Level.PASS, text=text, value=ground.spec.dri, basis=Basis.RECORDED)
+
+
+def _routes(ground: Ground) -> Check:
+    if ground.file.notify.routes:
+        text = f"{len(ground.file.notify.routes)} routes in [notify]"
+        return Check(id="routes", level=Level.PASS, text=text, basis=Basis.RECORDED)
+    level = Level.WARN if ground.spec.records.issue is not None else Level.BLOCK
+    text = "no route in [notify]: no notification is sent"
+    if level is Level.BLOCK:
+        text += ", and there is no issue either: nobody would hear of it"
+    return Check(id="routes", level=level, text=text, basis=Basis.RECORDED)
+
+
+async def _notify(doing: Doing) -> str | None:
+    """Reach the DRI; where an issue is there to carry the news, failing to is no end."""
+    ground, facts = doing.ground, doing.plan.facts
+    try:
+        return await ground.parts.notifier.send(
+            ground.spec,
+            event_name(doing),
+            f"{ground.spec.name}: {facts['title']}",
+            doing.plan.page or "",
+            facts["severity"],
+        )
+    except CannotError as error:
+        if ground.spec.records.issue is not None:
+            raise SkipStep(f"{error}; the issue carries it") from error
+        raise StepError(str(error)) from error
+
+
+def _entry(doing: Doing) -> EventEntry:
+    plan = doing.plan
+    return EventEntry(
+        title=f"escalated to {doing.ground.spec.dri}",
+        at=doing.entry.begun_at,
+        status=plan.facts["title"],
+        evidence=plan.page or "",
+        decision=plan.facts["note"] or f"escalated by {doing.entry.operator}",
+        next=f"wait for {doing.ground.spec.dri}",
+    )

@@ -1,0 +1,204 @@
+"""A-2, relaunch: the same lineage goes on from its newest complete checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cockpit.actions.action import Step, unchanged
+from cockpit.actions.at_rest import job_name
+from cockpit.actions.checks import checkpoint, code, commands, identity, jobs, recover, repeats
+from cockpit.actions.checks.config_file import digest
+from cockpit.actions.checks.material import Material, gather
+from cockpit.actions.checks.people import ONLY_DRI, has_dri, not_by_dri
+from cockpit.actions.checks.verdicts import blocked, warned
+from cockpit.actions.command import CommandError, places_in, values_of, words_of
+from cockpit.actions.command import shown as shown_command
+from cockpit.actions.compared import Compared, WouldRun, compared, output_checks
+from cockpit.actions.ground import Ground
+from cockpit.actions.launch_records import record_steps, trouble_step
+from cockpit.actions.relaunch_steps import (
+    CODE,
+    CONFIG,
+    DRI,
+    archive,
+    code_words,
+    go,
+    look_again,
+    looked,
+    stop,
+)
+from cockpit.actions.saying import plural, yes_param
+from cockpit.actions.stop_steps import STOPS, can_save, save_first
+from cockpit.actions.submitting import confirm_step
+from cockpit.model.observed import Pick
+from cockpit.model.plan import Check, Draft, Plan, Request
+from cockpit.model.run import Command
+from cockpit.model.words import duration, steps
+
+
+class Looked(NamedTuple):
+    """Everything that a relaunch is planned from."""
+
+    material: Material
+    would: WouldRun
+    command: list[Check]
+    compared: Compared
+
+
+class Relaunch:
+    """Stops what is left of the job, submits the recorded command again, follows it."""
+
+    verb = "relaunch"
+    title = "Relaunch"
+    exclusive = True
+    launches = True
+
+    async def draft(self, ground: Ground, request: Request) -> Draft:
+        """Return what ran beside what would run, and all that speaks against it."""
+        save = yes_param(request.params.get("save-first"), "save-first")
+        found = await _look(ground)
+        own = jobs.own_jobs(ground)
+        value = ground.report.facets.checkpoints.value
+        return Draft(
+            words=f"relaunch {request.run}",
+            checks=tuple(_checks(ground, found, save=save)),
+            command=shown_command(found.would.words) or None,
+            stops=tuple(job_name(job) for job in own),
+            spares=tuple(job_name(job) for job in ground.live.spared),
+            checkpoint=found.would.pick,
+            trainer_would_load=value.trainer_would_load if value is not None else None,
+            differences=found.compared.differences,
+            loses=_loses(ground, found.would.pick),
+            can_save_first=bool(own) and can_save(ground.spec),
+            facts={
+                STOPS: "\n".join(job.id for job in own),
+                "save-first": "yes" if save else "no",
+                CODE: code_fact(ground),
+                CONFIG: config_fact(found.material),
+                ONLY_DRI: _only_dri(ground, found.material),
+                DRI: ground.spec.dri or "",
+            },
+        )
+
+    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+        """Return: evidence, save, stop, look again, submit, verify, then the records."""
+        return (
+            Step("evidence", archive),
+            Step("save", save_first),
+            Step("stop", stop),
+            Step("checkpoint", look_again),
+            Step("submit", go),
+            Step("verify", looked),
+            *record_steps(plan.run, self.verb),
+            confirm_step(),
+            trouble_step(plan.run, self.verb),
+        )
+
+    def still_holds(self, shown: Plan, now: Plan) -> str | None:
+        """Return what has changed, or whose approval is not the right one."""
+        return unchanged(shown, now) or not_by_dri(now, now.facts.get(DRI) or None)
+
+
+async def _look(ground: Ground) -> Looked:
+    material = await gather(ground)
+    value = ground.report.facets.checkpoints.value
+    pick = value.relaunch_from if value is not None else None
+    command = ground.spec.resubmit
+    checks, words = commands.ready(ground.spec, command, _values(ground, pick))
+    would = WouldRun(words, template_of(command), pick)
+    return Looked(material, would, checks, compared(ground, material, would))
+
+
+def _values(ground: Ground, pick: Pick | None) -> dict[str, str | None]:
+    path, step = (pick.path, pick.step) if pick is not None else (None, None)
+    return values_of(ground.spec, ground.launch_id, path, step)
+
+
+def template_of(command: Command | None) -> tuple[str, ...]:
+    """Return the recorded words; none where they cannot be read."""
+    try:
+        return () if command is None else words_of(command)
+    except CommandError:
+        return ()
+
+
+def _checks(ground: Ground, found: Looked, *, save: bool) -> list[Check]:
+    material, prior = found.material, found.material.prior
+    named = "checkpoint" in places_in(found.would.template)
+    return [
+        *has_dri(ground),
+        *jobs.backend_there(ground),
+        *jobs.relaunch_state(ground),
+        *jobs.lineage_jobs(ground),
+        *recover.recoverable(ground),
+        *recover.no_numbers_lost(ground),
+        *repeats.not_again(ground, material.read.failures),
+        *recover.fixed(ground, prior, found.compared.same),
+        *code.lineage(ground, material.changes, prior),
+        *output_checks(ground, material, found.would),
+        *checkpoint.resume_from(ground, named=named),
+        *found.compared.checks,
+        *identity.may_resume(ground),
+        *identity.same_tracker(ground, prior),
+        *found.command,
+        *_saving(ground, save),
+        *_monitors(ground),
+        *store_there(ground, material),
+    ]
+
+
+def _saving(ground: Ground, save: bool) -> list[Check]:
+    if not save:
+        return []
+    if not jobs.own_jobs(ground):
+        return [blocked("save", "nothing lives that could save a checkpoint first")]
+    if not can_save(ground.spec):
+        text = "the trainer has no way to save on request (job.save_signal, job.save_command)"
+        return [blocked("save", text)]
+    return [warned("save", "a checkpoint is asked for first; without it nothing is stopped")]
+
+
+def _monitors(ground: Ground) -> list[Check]:
+    """Warn of other monitors that would relaunch too."""
+    monitor = ground.report.facets.monitor.value
+    others = [each for each in (monitor.others if monitor is not None else ()) if each.fresh]
+    if not others:
+        return []
+    who = ", ".join(each.owner or each.path for each in others)
+    return [warned("monitor", f"another monitor watches this job and may act too: {who}")]
+
+
+def store_there(ground: Ground, material: Material) -> list[Check]:
+    """Warn when the store could not be read: earlier launches and failures are then unknown."""
+    if material.read.store_trouble is None:
+        return []
+    return [blocked("store", f"earlier launches are unknown: {material.read.store_trouble}")]
+
+
+def code_fact(ground: Ground) -> str:
+    """Return the code's identity as a plan's fact: commit and patch."""
+    return code_words(ground.report.facets.code.value)
+
+
+def config_fact(material: Material) -> str:
+    """Return the next config's digest as a plan's fact; empty where none is known."""
+    config = material.read.config
+    return "" if config is None or config.values is None else digest(config.values)
+
+
+def _only_dri(ground: Ground, material: Material) -> str:
+    facet, spec = ground.report.facets.code, ground.spec.code
+    return code.ID if code.only_dri(spec, material.changes, facet.value) else ""
+
+
+def _loses(ground: Ground, pick: Pick | None) -> str | None:
+    """Return the steps that are trained again, and about how long that takes."""
+    last = checkpoint.last_step(ground)
+    if pick is None or last is None:
+        return None
+    count = max(0, last - pick.step)
+    tracker = ground.report.facets.tracker.value
+    usual = tracker.usual_step_s if tracker is not None else None
+    about = f" (≈ {duration(count * usual)})" if usual and count else ""
+    return f"{plural(count, 'step')} since step {steps(pick.step)}{about}"

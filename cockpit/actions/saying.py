@@ -1,0 +1,43 @@
+"""What a person typed, read strictly; and counted things in words."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from cockpit.actions.action import RefuseError
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+_STEP: Final = re.compile(r"(?:step[-_ ]?)?(\d[\d,_]{0,18})", re.ASCII)
+
+
+def step_param(text: str | None, name: str) -> int:
+    """Return a step that a person typed (``46000``, ``46,000``, ``step-46000``).
+
+    Raises ``RefuseError`` for anything else.
+    """
+    found = _STEP.fullmatch((text or "").strip().lower())
+    if found is None:
+        raise RefuseError(f"--{name} is {clean(text)!r}; expected a step such as 46000")
+    return int(re.sub(r"[,_]", "", found[1]))
+
+
+def yes_param(text: str | None, name: str) -> bool:
+    """Return whether an option says yes; raises ``RefuseError`` for what is neither."""
+    word = (text or "no").strip().lower()
+    if word in ("yes", "true", "y", "1", "on"):
+        return True
+    if word in ("no", "false", "n", "0", "off", ""):
+        return False
+    raise RefuseError(f"--{name} is {clean(text)!r}; expected yes or no")
+
+
+def plural(count: int, noun: str) -> str:
+    """Return ``1 checkpoint``, ``2 checkpoints``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def safe(text: object) -> str:
+    """Return one safe line with its secrets masked."""
+    return scrub(clean(text, 4096))

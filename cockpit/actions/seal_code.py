@@ -1,0 +1,131 @@
+"""The code side of a seal: what would be committed and tagged, and whether it may be (A-7)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from cockpit.actions.checks.globs import Touches, touches
+from cockpit.actions.checks.verdicts import blocked, passed, warned
+from cockpit.actions.ground import Ground
+from cockpit.actions.saying import plural
+from cockpit.model.base import Frozen
+from cockpit.model.plan import Basis, Check
+from cockpit.model.words import size
+from cockpit.records.sealing import SealFacts, seal_plan
+from cockpit.sources.offload import offload
+from cockpit.text.safe import clean
+
+ID: Final = "C-15"
+DEADLINE: Final = 15.0
+MOST: Final = 10_000_000
+"""Bytes of changed files that may go into a seal commit: more is data, not code."""
+SHOWN: Final = 8
+
+
+class Code(Frozen):
+    """What a seal finds in the code repository; ``dirty`` are the files that it would commit."""
+
+    facts: SealFacts
+    dirty: tuple[str, ...] = ()
+    digest: str = ""
+    bytes: int = 0
+    trouble: str | None = None
+
+
+async def look(ground: Ground, step: int) -> Code | None:
+    """Return the state of the code repository; ``None`` for a run that names none."""
+    spec = ground.spec.code
+    if spec is None or spec.repo is None:
+        return None
+    facts = await seal_plan(Path(spec.repo), ground.spec.name, step)
+    dirty = tuple(name for name in facts.dirty if touches(name, spec) is not Touches.IGNORE)
+    try:
+        digest, total = await offload(_digest, spec.repo, dirty, deadline=DEADLINE)
+    except (OSError, TimeoutError) as error:
+        why = getattr(error, "strerror", None) or "no answer"
+        return Code(facts=facts, dirty=dirty, trouble=f"the changed files cannot be read: {why}")
+    return Code(facts=facts, dirty=dirty, digest=digest, bytes=total)
+
+
+def _digest(repo: str, dirty: Sequence[str]) -> tuple[str, int]:
+    """Return what tells this very content, and its bytes; of a deleted file its absence."""
+    total, digest = 0, hashlib.sha256()
+    top = _top(Path(repo))
+    for name in dirty:
+        path = top / name
+        digest.update(os.fsencode(name) + b"\0")
+        if path.is_symlink():
+            digest.update(os.fsencode(path.readlink()))
+        elif path.is_file():
+            total += path.stat().st_size
+            if total <= MOST:
+                digest.update(path.read_bytes())
+        digest.update(b"\0")
+    return digest.hexdigest(), total
+
+
+def _top(folder: Path) -> Path:
+    """Return the work tree's top, from which git names files."""
+    real = folder.resolve()
+    return next((each for each in (real, *real.parents) if (each / ".git").exists()), real)
+
+
+def checks(ground: Ground, code: Code | None) -> Iterator[Check]:
+    """Yield what speaks for and against tagging this code."""
+    if code is None:
+        text = "no code repository is named: no tag is made, the seal stands in the logbook alone"
+        yield warned("tag", text, Basis.RECORDED)
+        return
+    facts = code.facts
+    if facts.trouble is not None or code.trouble is not None:
+        yield blocked("tag", facts.trouble or code.trouble or "")
+        return
+    if facts.remote is None:
+        yield blocked("tag", "the code repository has no remote: a tag is pushed, or it is lost")
+    elif facts.tag_at is not None:
+        there = {True: "and pushed", False: "not pushed yet"}.get(facts.on_remote is True)
+        yield warned("tag", f"{facts.tag} is made at {facts.tag_at[:10]}, {there}")
+    elif facts.on_remote:
+        yield blocked("tag", f"{facts.tag} exists on {facts.remote} and not here: fetch, and look")
+    else:
+        where = f"{facts.remote} ({'asked' if facts.on_remote is False else 'not reachable now'})"
+        yield passed("tag", f"annotated tag {facts.tag}, pushed to {where}")
+    if facts.tag_at is None:
+        yield from _lineage(ground, code)
+        yield from _dirty(ground, code)
+
+
+def _lineage(ground: Ground, code: Code) -> Iterator[Check]:
+    """Yield whether HEAD is what the run was launched from: that is what a seal recovers."""
+    value = ground.report.facets.code.value
+    recorded = value.record_sha if value is not None else None
+    head = code.facts.sha or ""
+    if recorded is None:
+        yield warned("lineage", f"no launch has recorded its commit; HEAD is {head[:10]}")
+    elif not head.startswith(recorded):
+        text = f"the run was launched from {recorded[:10]}, and HEAD is {head[:10]}"
+        yield blocked(ID, text, value=head, overridable=True)
+    else:
+        yield passed("lineage", f"HEAD is what was launched: {head[:10]}", value=head)
+
+
+def _dirty(ground: Ground, code: Code) -> Iterator[Check]:
+    if not code.dirty:
+        ignored = len(code.facts.dirty)
+        rest = f"; {plural(ignored, 'changed file')} cannot touch training" if ignored else ""
+        yield passed("dirty", f"nothing that matters is uncommitted{rest}")
+        return
+    value = ground.report.facets.code.value
+    patch = (value.patch_id if value is not None else None) or code.digest
+    more = f" and {len(code.dirty) - SHOWN} more" if len(code.dirty) > SHOWN else ""
+    named = ", ".join(map(clean, code.dirty[:SHOWN])) + more
+    if code.bytes > MOST:
+        text = f"{size(code.bytes)} are uncommitted ({named}): too much; ignore or commit them"
+        yield blocked("dirty", text)
+    else:
+        text = f"uncommitted, would be sealed: {named} (patch {patch[:10]})"
+        yield blocked(ID, text, value=patch, overridable=True)

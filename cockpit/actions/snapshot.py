@@ -1,0 +1,121 @@
+"""What a launch really uses, put together at the moment of launching (SPEC C-18, SPEC L)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cockpit.actions.checks.config_file import Config, digest
+from cockpit.actions.checks.verdicts import shown
+from cockpit.actions.command import masked
+from cockpit.model.observed import CodeValue, Pick
+from cockpit.model.run import RunSpec
+from cockpit.rules import say
+from cockpit.store.snapshots import Snapshot
+
+
+def snapshot_of(
+    run: RunSpec,
+    code: CodeValue | None,
+    words: Sequence[str],
+    template: Sequence[str],
+    config: Config | None,
+    pick: Pick | None,
+    *,
+    launch_id: str,
+    action: str,
+    at: float,
+) -> Snapshot:
+    """Return the record of one launch; everything in it may be shown."""
+    values = None if config is None else config.values
+    wandb = run.wandb
+    return Snapshot(
+        launch_id=launch_id,
+        at=at,
+        action=action,
+        command=masked(words),
+        template=masked(template),
+        sha=code.sha if code is not None else None,
+        branch=code.branch if code is not None else None,
+        patch_id=code.patch_id if code is not None else None,
+        dirty=code.dirty if code is not None else (),
+        config=values,
+        config_source=config.source if config is not None else None,
+        config_sha256=None if values is None else digest(values),
+        checkpoint=pick,
+        hardware=None if run.hardware is None else shown(run.hardware),
+        output_root=None if run.output_root is None else shown(run.output_root, 2000),
+        wandb_id=wandb.id if wandb is not None else None,
+        wandb_project=wandb.project if wandb is not None else None,
+    )
+
+
+def instance_fields(run: RunSpec, used: Snapshot, approved: str) -> dict[str, str]:
+    """Return SPEC L's labels of a launched instance, in their order."""
+    command = " ".join(used.command).replace("`", "'")
+    return {
+        "Command": f"`{command}`",
+        "Git SHA": used.sha or "unknown",
+        "Dirty tree": _dirty(used, approved),
+        "Source bundle/container": _bundle(run),
+        "Hardware/topology": used.hardware or "unknown",
+        "`initialize_from`": _source(run),
+        **_resumed(run, used.checkpoint),
+        "Final step": _final(run),
+        "Checkpoint policy": _policy(run),
+        "Babysitter/check cadence": say.span(run.cadence),
+        "Config": _config(used),
+    }
+
+
+def _bundle(run: RunSpec) -> str:
+    """Return what travels with the job: a process of a box runs from its files."""
+    return "none" if run.job is not None and run.job.kind in ("local", "box") else "unknown"
+
+
+def _dirty(used: Snapshot, approved: str) -> str:
+    if not used.dirty:
+        return "no" if used.sha is not None else "unknown"
+    patch = used.patch_id or "none (untracked files only)"
+    names = ", ".join(used.dirty[:10]) + (" …" if len(used.dirty) > 10 else "")
+    return f"yes ({names}), {approved or 'not approved by name'}, patch identity {patch}"
+
+
+def _source(run: RunSpec) -> str:
+    source = run.checkpoints.initialize_from if run.checkpoints is not None else None
+    return "none" if source is None else shown(source, 2000)
+
+
+def _resumed(run: RunSpec, pick: Pick | None) -> dict[str, str]:
+    """Return the checkpoint of the run itself that was to be loaded."""
+    source = run.checkpoints.initialize_from if run.checkpoints is not None else None
+    if pick is None or pick.path == source:
+        return {}
+    return {"Resumed from": shown(f"{pick.path} (step {pick.step})", 2000)}
+
+
+def _final(run: RunSpec) -> str:
+    if run.final_step is None:
+        return "unknown"
+    return f"{run.final_step} ({run.final_step_source or 'run file'})"
+
+
+def _policy(run: RunSpec) -> str:
+    spec = run.checkpoints
+    if spec is None:
+        return "unknown"
+    parts = []
+    if spec.save_every is not None:
+        parts.append(f"temporary every {say.span(spec.save_every)}")
+    if spec.permanent_every is not None:
+        parts.append(f"permanent every {spec.permanent_every} steps")
+    if spec.keep is not None:
+        parts.append(f"keep {spec.keep}")
+    if spec.rollback_depth is not None:
+        parts.append(f"rollback depth {spec.rollback_depth}")
+    return ", ".join(parts) or "not chosen"
+
+
+def _config(used: Snapshot) -> str:
+    if used.config is None:
+        return "unknown"
+    return f"{len(used.config)} settings, sha256 {used.config_sha256} ({used.config_source})"

@@ -1,0 +1,155 @@
+"""A-5, stop: exactly the jobs of this lineage, gracefully, after saying what would be lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from cockpit.actions.action import Doing, Step
+from cockpit.actions.at_rest import JOB, job_name
+from cockpit.actions.checks.verdicts import blocked, passed, warned
+from cockpit.actions.ground import Ground
+from cockpit.actions.recording import log_step
+from cockpit.actions.saying import plural, safe, yes_param
+from cockpit.actions.stop_steps import STOPS, can_save, evidence, save_first, stop
+from cockpit.model.observed import CheckpointsValue
+from cockpit.model.plan import Basis, Check, Draft, Level, Plan, Request
+from cockpit.model.records import EventEntry
+from cockpit.model.report import RunReport, Verdict
+from cockpit.model.words import duration, steps
+
+LOSS: Final = "loses"
+HEALTH: Final = "health"
+
+
+class Stop:
+    """Stops the live jobs of a run; nothing that merely looks like one of them."""
+
+    verb = "stop"
+    title = "stop"
+    exclusive = True
+    launches = False
+
+    async def draft(self, ground: Ground, request: Request) -> Draft:
+        """Return what would die, what would not, and what would be lost."""
+        save = yes_param(request.params.get("save-first"), "save-first")
+        live, words = ground.live, f"stop {request.run}"
+        healthy = ground.report.verdict is Verdict.HEALTHY
+        step = ground.report.progress.step
+        lost = _lost(ground.report)
+        return Draft(
+            words=f"{words} {step}" if healthy and step is not None else words,
+            checks=(*_alive(ground), _health(ground.report), _loss(lost), *_saving(ground, save)),
+            stops=tuple(job_name(job) for job in live.jobs),
+            spares=tuple(job_name(job) for job in live.spared),
+            loses=lost,
+            can_save_first=can_save(ground.spec),
+            facts={
+                STOPS: "\n".join(job.id for job in live.jobs),
+                "save-first": "yes" if save else "no",
+                "reason": safe(request.params.get("reason") or ""),
+            },
+        )
+
+    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+        """Return: evidence, save if asked, stop, log."""
+        return (
+            Step("evidence", evidence),
+            Step("save", save_first),
+            Step("stop", stop),
+            log_step(_entry, f"{plan.run}: log stop"),
+        )
+
+    def still_holds(self, shown: Plan, now: Plan) -> str | None:
+        """Return what changed: another set of jobs, or a block; a living run moves on by itself."""
+        if shown.facts != now.facts or shown.stops != now.stops:
+            return f"the jobs that live are others now: {', '.join(now.stops) or 'none'}"
+        for check in now.checks:
+            if check.stands_in_the_way and _level(shown, check.id) is not Level.BLOCK:
+                return f"{check.id}: {check.text}"
+        if _level(shown, HEALTH) is Level.PASS and _level(now, HEALTH) is Level.WARN:
+            return "the run is healthy now: more is asked for before it is stopped"
+        return None
+
+
+def _level(plan: Plan, name: str) -> Level | None:
+    return next((check.level for check in plan.checks if check.id == name), None)
+
+
+def _alive(ground: Ground) -> Iterator[Check]:
+    live = ground.live
+    if live.unknown is not None:
+        yield blocked(JOB, f"which jobs are alive is not known: {live.unknown}")
+    elif not live.jobs:
+        yield blocked(JOB, "nothing of this run is alive: there is nothing to stop")
+    else:
+        how = "; ".join(f"{job_name(job)}: {job.why}" for job in live.jobs)
+        yield passed(JOB, f"{plural(len(live.jobs), 'job')} of this lineage: {how}")
+    if len(live.jobs) > 1:
+        yield warned("C-25", "more than one job of this lineage is alive: all will be stopped")
+
+
+def _health(report: RunReport) -> Check:
+    if report.verdict is Verdict.HEALTHY:
+        return warned(HEALTH, "the run is healthy: what it does is lost by stopping it")
+    return passed(HEALTH, f"the run is {report.verdict.value}: {report.next_action}")
+
+
+def _loss(lost: str | None) -> Check:
+    if lost is None:
+        text = "what would be lost is not known"
+        return _moving(warned(LOSS, text, Basis.INFERRED))
+    return _moving(warned(LOSS, f"loses {lost}"))
+
+
+def _moving(check: Check) -> Check:
+    return check.model_copy(update={"moves": True})
+
+
+def _saving(ground: Ground, save: bool) -> Iterator[Check]:
+    if save and not can_save(ground.spec):
+        text = "the trainer has no way to save on request (job.save_signal, job.save_command)"
+        yield blocked("save", text)
+    elif save:
+        yield passed("save", "a checkpoint is asked for first; without it nothing is stopped")
+
+
+def _lost(report: RunReport) -> str | None:
+    """Return what has been done since the last complete checkpoint, in steps and about in time."""
+    step, saved = report.progress.step, _saved(report.facets.checkpoints.value)
+    if step is None or not report.facets.checkpoints.known:
+        return None
+    since = f"since step {steps(saved)}" if saved is not None else "all: nothing is complete"
+    count = max(0, step - saved) if saved is not None else step
+    tracker = report.facets.tracker.value
+    usual = tracker.usual_step_s if tracker is not None else None
+    about = f" (≈ {duration(count * usual)})" if usual and count else ""
+    return f"{plural(count, 'step')} {since}{about}"
+
+
+def _saved(value: CheckpointsValue | None) -> int | None:
+    return None if value is None else value.latest_complete
+
+
+def _entry(doing: Doing) -> EventEntry:
+    reason = doing.facts.get("reason")
+    return EventEntry(
+        title="stop",
+        at=doing.entry.begun_at,
+        status=f"stopped by {doing.entry.operator}: {', '.join(doing.plan.stops)}",
+        evidence="; ".join(filter(None, (_lost_or_saved(doing), _archived(doing)))),
+        decision=reason or "stopped on purpose",
+        next="relaunch when it may go on",
+    )
+
+
+def _lost_or_saved(doing: Doing) -> str:
+    saved = doing.facts.get("saved")
+    if saved:
+        return f"a checkpoint was saved first, at step {saved}"
+    return f"loses {doing.plan.loses}" if doing.plan.loses else ""
+
+
+def _archived(doing: Doing) -> str:
+    where = doing.facts.get("evidence")
+    return f"evidence: {where}" if where else ""

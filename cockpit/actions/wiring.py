@@ -1,0 +1,110 @@
+"""Puts the desk together with its hands: journal, backends, guards, records, notifications."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from cockpit.actions.backend import Backend, CannotError
+from cockpit.actions.desk import Desk
+from cockpit.actions.ground import Notifier, Parts
+from cockpit.actions.holder import lives, this_holder
+from cockpit.actions.table import Actions
+from cockpit.model.clock import Clock
+from cockpit.model.report import RunReport
+from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.store.journal import Journal
+from cockpit.store.store import Store, run_key
+from cockpit.watch.engine import Engine
+
+LOOK_WITHIN = 20.0
+
+
+def build_desk(
+    file: Callable[[], CockpitFile],
+    engine: Engine,
+    store: Store | None,
+    clock: Clock,
+    *,
+    operator: str,
+    read_only: bool = False,
+) -> Desk:
+    """Return the desk of one run file; ``operator`` names who acts in claims and messages."""
+    return Desk(
+        file, parts_of(file, engine, store, clock, operator), Actions(), read_only=read_only
+    )
+
+
+def parts_of(
+    file: Callable[[], CockpitFile],
+    engine: Engine,
+    store: Store | None,
+    clock: Clock,
+    operator: str,
+) -> Parts:
+    """Return the hands. Imports here: what only acts need is not loaded for looking."""
+    from cockpit.actions.root_claim import RootClaim
+    from cockpit.records.issue import IssueDesk
+    from cockpit.records.lease_ref import LeaseRef
+    from cockpit.records.recorder import RecordDesk
+    from cockpit.records.saver import Saver
+
+    return Parts(
+        clock=clock,
+        store=store,
+        journal=None if store is None else Journal(store),
+        backends=_backends(clock),
+        guards=(
+            RootClaim(clock, lambda: operator),
+            LeaseRef(clock, this_holder(), lambda: operator, lives),
+        ),
+        recorder=RecordDesk(Saver(clock), IssueDesk(store, clock, key=_key(file))),
+        notifier=_Notifier(file, store, clock, operator),
+        look=_look(engine),
+    )
+
+
+def _look(engine: Engine) -> Callable[[str], Awaitable[RunReport]]:
+    async def look(run: str) -> RunReport:
+        return (await engine.check([run], LOOK_WITHIN)).runs[0]
+
+    return look
+
+
+def _key(file: Callable[[], CockpitFile]) -> Callable[[RunSpec], str]:
+    return lambda run: run_key(file().path, run.name)
+
+
+def _backends(clock: Clock) -> Callable[[RunSpec], Backend | None]:
+    from cockpit.actions.local import LocalBackend
+
+    by_kind: dict[str, Backend] = {"local": LocalBackend(clock)}
+    return lambda run: None if run.job is None else by_kind.get(run.job.kind)
+
+
+class _Notifier:
+    """The notifications of the run file in use, with their failure as an action knows it."""
+
+    def __init__(
+        self,
+        file: Callable[[], CockpitFile],
+        store: Store | None,
+        clock: Clock,
+        operator: str,
+    ) -> None:
+        self._file = file
+        self._store = store
+        self._clock = clock
+        self._operator = operator
+
+    async def send(self, run: RunSpec, event: str, title: str, body: str, severity: str) -> str:
+        """Send to every route; raises ``CannotError`` when nobody could be reached."""
+        from cockpit.notify.message import NobodyReachedError
+        from cockpit.watch.notifier import Notifications
+
+        notifications: Notifier = Notifications(
+            self._file(), self._store, self._clock, operator=self._operator
+        )
+        try:
+            return await notifications.send(run, event, title, body, severity)
+        except NobodyReachedError as error:
+            raise CannotError(str(error)) from error

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+
+from cockpit.actions.checks.output import (
+    Said,
+    agrees,
+    pinned,
+    said_by_command,
+    said_by_config,
+    said_by_record,
+)
+from cockpit.model.run import CheckpointSpec
+from tests.actions.grounds import hard, levels
+from tests.rules.making import run_spec
+
+ROOT = "gs://bucket/toy"
+
+
+def run(root: str | None = ROOT, *paths: str):  # type: ignore[no-untyped-def]
+    return run_spec(output_root=root, checkpoints=CheckpointSpec(path=paths))
+
+
+@pytest.mark.parametrize(
+    "root", [None, "out/toy", "gs://b/{name}", "/out/$USER", "/out/%Y-%m-%d", "/out/*", "/o/<id>"]
+)
+def test_a_root_that_is_not_one_fixed_place_is_never_overridden(root: str | None) -> None:
+    (check,) = pinned(run(root))
+    assert hard(check)
+
+
+@pytest.mark.parametrize("root", [ROOT, "/data/toy", "gs://b/toy-2026-03-11"])
+def test_a_fixed_place_is_pinned(root: str) -> None:
+    assert pinned(run(root)) == []
+
+
+@pytest.mark.parametrize(
+    "path", ["gs://bucket/other", "gs://bucket-eu/toy", "gs://bucket/toy2", "/bucket/toy"]
+)
+def test_a_contradiction_is_a_hard_block(path: str) -> None:
+    (check,) = agrees(run(), [Said("the config file (output_dir)", path)], {})
+    assert hard(check) and path in check.text and ROOT in check.text
+
+
+@pytest.mark.parametrize("path", [ROOT, ROOT + "/", ROOT + "/checkpoints", "GS://bucket/toy"])
+def test_the_same_place_or_one_below_it_agrees(path: str) -> None:
+    assert levels(agrees(run(), [Said("the config", path)], {})) == {"C-16": "pass"}
+
+
+def test_a_checkpoint_root_that_the_run_file_names_is_fine_and_said() -> None:
+    found = agrees(run(ROOT, "gs://temp/toy"), [Said("config", "gs://temp/toy")], {})
+    assert levels(found) == {"C-16": "pass", "C-16:checkpoints": "warn"}
+
+
+def test_links_are_followed_on_this_machine() -> None:
+    spec = run("/data/toy")
+    said = [Said("config", "/mnt/a/toy")]
+    assert hard(agrees(spec, said, {})[0])
+    same = {"/data/toy": "/real/toy", "/mnt/a/toy": "/real/toy"}
+    assert levels(agrees(spec, said, same)) == {"C-16": "pass"}
+
+
+def test_a_made_up_root_warns_until_something_confirms_it() -> None:
+    spec = run("gs://b/toy-2026-03-11")
+    assert levels(agrees(spec, [], {}))["C-16:derived"] == "warn"
+    assert levels(agrees(spec, [Said("x", "gs://b/toy-2026-03-11")], {})) == {"C-16": "pass"}
+
+
+def test_settings_that_are_written_to_and_not_those_that_are_read() -> None:
+    config = {
+        "trainer.output_dir": '"/o"', "load.checkpoint_path": '"/old"', "save_dir": '"rel"',
+        "init_from.base_path": '"/older"', "x.base_path": '"gs://b"', "output_dir_level": '"/z"',
+    }  # fmt: skip
+    assert [said.path for said in said_by_config("c", config)] == ["/o", "gs://b"]
+    words = ("train", "--output-dir", "/a", "trainer.save_path=/b", "--load-checkpoint-path=/c")
+    assert [said.path for said in said_by_command(words)] == ["/a", "/b"]
+
+
+def test_a_record_may_be_relative_to_the_root_s_end() -> None:
+    def paths(text: str | None) -> list[str]:
+        return [said.path for said in said_by_record("logbook", text, "/x/runs/toy")]
+
+    assert paths("`runs/toy`") == ["/x/runs/toy"]
+    assert paths("`runs/other`") == ["runs/other"]
+    assert paths("`/x/runs/toy/`") == ["/x/runs/toy"]
+    assert paths("see the issue") == paths("") == paths(None) == paths("toy") == []
