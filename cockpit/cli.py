@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cockpit import __version__
+from cockpit.actions.table import TABLE
 from cockpit.config import state_dir
 from cockpit.model.clock import SystemClock
 from cockpit.quickstart import quick_imports
@@ -29,6 +30,7 @@ class Verb(NamedTuple):
     name: str
     module: str
     summary: str
+    guarded: bool = False
 
 
 VERBS = (
@@ -37,7 +39,10 @@ VERBS = (
     Verb("check", "cockpit.verbs.check", "one check of every facet and every rule, now"),
     Verb("watch", "cockpit.verbs.watch", "the headless monitor: keeps the cadence, owns the runs"),
     Verb("checkpoints", "cockpit.verbs.checkpoints", "which checkpoints are complete, torn, next"),
+    Verb("scrub", "cockpit.verbs.scrub", "stdin to stdout with secrets masked"),
+    Verb("history", "cockpit.verbs.history", "who did what to a run, when, on what evidence"),
     Verb("doctor", "cockpit.verbs.doctor", "what is installed, reachable, authorised; remedies"),
+    *(Verb(row.verb, "cockpit.verbs.act", row.help, guarded=True) for row in TABLE),
 )
 
 
@@ -91,7 +96,8 @@ def _parser(chosen: Verb | None) -> argparse.ArgumentParser:
         if verb is chosen:
             with quick_imports():
                 module = importlib.import_module(verb.module)
-            module.add_parser(verbs)
+            parse = (verb.name,) if verb.guarded else ()
+            module.add_parser(verbs, *parse)
         else:
             verbs.add_parser(verb.name, help=verb.summary)
     return parser

@@ -13,6 +13,7 @@ from cockpit.model.base import plain_number
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.store.store import EmptyStoreError, Store, StoreError
+from cockpit.text.scrub import scrub
 
 OK = 0
 ATTENTION = 1
@@ -90,11 +91,15 @@ class OutputError(Exception):
 
 def say(line: str) -> None:
     """Print a message for a person: stderr, so that stdout stays what was asked for."""
-    _print(sys.stderr, f"cockpit: {line}\n")
+    _print(sys.stderr, f"cockpit: {scrub(line)}\n")
 
 
 def put(text: str) -> None:
-    """Print what was asked for: stdout, at once (a pipe may be reading along)."""
+    """Print what was asked for: stdout, at once (a pipe may be reading along), secrets masked."""
+    _put(scrub(text))
+
+
+def _put(text: str) -> None:
     try:
         _print(sys.stdout, text + "\n")
     except BrokenPipeError:
@@ -115,7 +120,7 @@ def print_document(document: dict[str, Any], *, one_line: bool = False) -> None:
     """Print one JSON document on stdout."""
     indent = None if one_line else 2
     plain = not _writes_unicode(sys.stdout)
-    put(json.dumps(_finite(document), indent=indent, ensure_ascii=plain, allow_nan=False))
+    _put(json.dumps(_finite(document), indent=indent, ensure_ascii=plain, allow_nan=False))
 
 
 def _writes_unicode(stream: TextIO | None) -> bool:
@@ -130,11 +135,13 @@ def exit_code(report: FleetReport) -> int:
 
 
 def _finite(value: Any) -> Any:
-    """Return ``value`` with every float that JSON cannot hold as INTERFACE's string."""
+    """Return ``value`` as JSON may hold it: odd floats as INTERFACE's string, secrets masked."""
     if isinstance(value, dict):
         return {key: _finite(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(each) for each in value]
+    if isinstance(value, str):
+        return scrub(value)
     return plain_number(value) if isinstance(value, float) else value
 
 

@@ -11,11 +11,10 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from cockpit import __version__
 from cockpit.config import find, store_path
-from cockpit.model.base import Frozen
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.report import FleetReport, RunReport
@@ -33,9 +32,11 @@ from cockpit.verbs.common import (
     put,
     run_file,
 )
+from cockpit.verbs.findings import Finding, Level
+from cockpit.verbs.routes import route_findings
 
 EXAMPLE = "example: cockpit doctor --config cockpit.toml --json"
-PACKAGES = ("textual", "rich", "wandb", "httpx", "gitpython", "plotext", "pydantic")
+PACKAGES = (*("textual", "rich", "wandb", "httpx", "gitpython", "plotext", "pydantic", "apprise"),)
 PYTHON = (3, 11)
 PROGRAMS = {
     "git": "install git: the code and logbook facets, and every record, need it",
@@ -58,18 +59,6 @@ REMEDIES = {
     ErrorKind.NOT_CONFIGURED: "add it to the run file to see this facet",
 }
 
-Level = Literal["ok", "note", "problem"]
-
-
-class Finding(Frozen):
-    """One thing that was looked at. ``remedy`` is ``None`` where all is well."""
-
-    name: str
-    level: Level
-    text: str
-    remedy: str | None = None
-    run: str | None = None
-
 
 def add_parser(verbs: Any) -> None:
     """Add ``doctor`` to the table of verbs."""
@@ -82,6 +71,9 @@ def add_parser(verbs: Any) -> None:
     )
     add_runs(parser)
     add_json(parser)
+    parser.add_argument(
+        "--notify", action="store_true", help="send a test message by every route of [notify]"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -90,8 +82,9 @@ def run(args: argparse.Namespace) -> int:
     about_file, usable = _run_file(args.config)
     findings += about_file
     if usable:
-        report = asyncio.run(checked(run_file(args.config), args.runs, SystemClock()))
-        findings += _facets(report)
+        file = run_file(args.config)
+        findings += asyncio.run(route_findings(file, SystemClock(), send=args.notify))
+        findings += _facets(asyncio.run(checked(file, args.runs, SystemClock())))
     if args.json:
         print_document({"schema": 1, "findings": [finding.to_json() for finding in findings]})
     else:

@@ -12,7 +12,10 @@ from typing import Any
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
+from cockpit.notify.bell import terminal_of_this_process
+from cockpit.notify.heartbeat import Heartbeat
 from cockpit.sources.offload import offload
+from cockpit.store.store import Store
 from cockpit.verbs.check import instant
 from cockpit.verbs.common import (
     BLOCKED,
@@ -30,6 +33,8 @@ from cockpit.verbs.common import (
 from cockpit.verbs.status import status_line
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
+from cockpit.watch.notifier import Notifications
+from cockpit.watch.telling import Telling
 from cockpit.watch.watching import Stop, Watching
 from cockpit.watch.who import operator_name, this_process
 
@@ -79,6 +84,7 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
     try:
         engine = Engine(file, store=store, clock=clock, only=args.runs)
         watching = Watching(engine, me, clock, stop=stop, once=args.once)
+        watching.telling = _telling(watching, engine, file, store, clock)
         busy = await watching.claim(takeover=args.takeover)
         if busy:
             for line in busy:
@@ -90,6 +96,20 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
     finally:
         if store is not None:
             store.close()
+
+
+def _telling(
+    watching: Watching, engine: Engine, file: CockpitFile, store: Store | None, clock: Clock
+) -> Telling:
+    """Return what tells people about the runs that this watch owns, and pings the switch."""
+    notifications = Notifications(
+        file,
+        store,
+        clock,
+        ring=terminal_of_this_process(),
+        mine=lambda report: watching.owns(report.name),
+    )
+    return Telling(engine, notifications, clock, Heartbeat(file.notify, clock))
 
 
 async def _until_done(watching: Watching, *, as_json: bool) -> int:
@@ -105,6 +125,7 @@ async def _until_done(watching: Watching, *, as_json: bool) -> int:
     finally:
         with contextlib.suppress(TimeoutError):
             await watching.release()
+        await watching.finish()
     if watching.lost:
         return BLOCKED
     return exit_code(watching.last())
@@ -119,6 +140,9 @@ async def _print_rounds(watching: Watching, *, as_json: bool) -> None:
         else:
             for report in reports:
                 put(status_line(report))
+    await watching.last_words()
+    for line in watching.messages():
+        say(line)
 
 
 def _document(reports: tuple[RunReport, ...]) -> dict[str, Any]:

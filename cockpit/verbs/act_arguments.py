@@ -1,0 +1,148 @@
+"""The command line of the guarded actions (INTERFACE, "Actions without the UI")."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, Final
+
+from cockpit.actions.table import Entry
+from cockpit.model.plan import Approval
+from cockpit.verbs.common import UsageError, add_config, add_json
+
+POSITIONAL: Final = {"ack": ("key",)}
+"""Options that are given by their place, in INTERFACE's form of the verb."""
+APPROVALS: Final = "approvals"
+PARAMS: Final = "given"
+
+
+def add_parser(verbs: Any, row: Entry) -> None:
+    """Add one guarded verb with its options."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        row.verb,
+        help=row.help,
+        description=f"{row.spec}: {row.help}. Prints its plan and stops (exit 0: nothing stands "
+        "in the way, 4: blocked); acts only with --confirm and the plan's words "
+        f'("{row.asks}"). After acting: 0 done, 4 refused, 5 unknown (look it up), '
+        "6 done but not recorded, 1 failed.",
+        epilog=f"example: cockpit {_example(row)}",
+    )
+    parser.add_argument("run_name", metavar="RUN", help="the run's name in the run file")
+    for name in POSITIONAL.get(row.verb, ()):
+        parser.add_argument(name, metavar=name.upper(), help=_help(row, name))
+    parser.set_defaults(**{APPROVALS: [], PARAMS: {}, "verb": row.verb})
+    _add_params(parser, row)
+    _add_approvals(parser, row)
+    parser.add_argument("--confirm", metavar="WORDS", help="act: the words of the plan")
+    parser.add_argument("--plan", metavar="ID", help="refuse if anything changed since that plan")
+    parser.add_argument("--dry-run", action="store_true", help="print the plan, whatever is given")
+    add_config(parser)
+    add_json(parser)
+
+
+def params_of(args: argparse.Namespace, row: Entry) -> dict[str, str]:
+    """Return the verb's own options as they were given."""
+    places = {name: getattr(args, name) for name in POSITIONAL.get(row.verb, ())}
+    return {**getattr(args, PARAMS), **places}
+
+
+def approvals_of(args: argparse.Namespace) -> tuple[Approval, ...]:
+    """Return the approvals; raises ``UsageError`` for one without a name or a reason."""
+    found = []
+    for given in getattr(args, APPROVALS):
+        for part in ("by", "reason"):
+            if not given.get(part, "").strip():
+                raise UsageError(
+                    f"--approve {given['check']} needs --by NAME and --reason TEXT behind it"
+                )
+        found.append(Approval(**given))
+    return tuple(found)
+
+
+def _add_params(parser: argparse.ArgumentParser, row: Entry) -> None:
+    for param in row.params:
+        if param.name in POSITIONAL.get(row.verb, ()) or param.name in ("by", "reason"):
+            continue
+        parser.add_argument(
+            f"--{param.name}",
+            action=_Given,
+            metavar=param.name.upper().replace("-", "_"),
+            help=param.help,
+            dest=PARAMS,
+            default=argparse.SUPPRESS,
+        )
+
+
+def _add_approvals(parser: argparse.ArgumentParser, row: Entry) -> None:
+    """Add ``--approve CHECK --by NAME --reason TEXT``; elsewhere ``--by`` is the verb's own."""
+    parser.add_argument(
+        "--approve", action=_Approve, metavar="CHECK", dest=APPROVALS, default=argparse.SUPPRESS,
+        help="let this block pass (repeatable); --by and --reason behind it say who and why",
+    )  # fmt: skip
+    own = {param.name: param.help for param in row.params}
+    for name, what in (("by", "who approves"), ("reason", "why")):
+        text = f"{own[name]}; behind --approve: {what}" if name in own else f"{what} (--approve)"
+        parser.add_argument(
+            f"--{name}", action=_OfApproval, metavar=name.upper(), dest=PARAMS,
+            default=argparse.SUPPRESS, help=text,
+        )  # fmt: skip
+
+
+class _Given(argparse.Action):
+    """Keeps an option of the verb by its long name."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        given = {**getattr(namespace, PARAMS), (option_string or "").lstrip("-"): str(values)}
+        setattr(namespace, PARAMS, given)
+
+
+class _Approve(argparse.Action):
+    """Begins an approval; the ``--by`` and ``--reason`` behind it are its own."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        setattr(namespace, APPROVALS, [*getattr(namespace, APPROVALS), {"check": str(values)}])
+
+
+class _OfApproval(_Given):
+    """Fills the last approval; without one it is an option of the verb."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        approvals, name = getattr(namespace, APPROVALS), (option_string or "").lstrip("-")
+        if approvals and name not in approvals[-1]:
+            last = {**approvals[-1], name: str(values)}
+            setattr(namespace, APPROVALS, [*approvals[:-1], last])
+        else:
+            super().__call__(parser, namespace, values, option_string)
+
+
+def _help(row: Entry, name: str) -> str:
+    return next(param.help for param in row.params if param.name == name)
+
+
+def _example(row: Entry) -> str:
+    asked = " ".join(
+        param.name.upper() if param.name in POSITIONAL.get(row.verb, ()) else f"--{param.name} …"
+        for param in row.params
+        if param.required
+    )
+    words = row.asks.replace("RUN", "my-run").replace("STEP", "5000")
+    call = " ".join(filter(None, (row.verb, "my-run", asked)))
+    return f'{call} --confirm "{words}"'

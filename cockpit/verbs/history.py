@@ -1,0 +1,193 @@
+"""``cockpit history``: who did what to a run, when, on what evidence (from the store)."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from cockpit.model.base import Frozen, Instant, rfc3339
+from cockpit.model.plan import Basis, Level, Outcome
+from cockpit.store.alerts import Alerts, Kept
+from cockpit.store.journal import Entry, Journal
+from cockpit.store.memory import Launch, Memory, Observation
+from cockpit.store.store import Store, StoreError, run_key
+from cockpit.verbs.check import instant
+from cockpit.verbs.common import (
+    OK,
+    UsageError,
+    add_config,
+    add_json,
+    open_store,
+    print_document,
+    put,
+    run_file,
+)
+
+EXAMPLE = "example: cockpit history my-run --at 2026-03-11T08:57:00Z --json"
+
+
+class Past(Frozen):
+    """What the store knows of a run up to ``until``, oldest first."""
+
+    run: str
+    until: Instant | None
+    actions: tuple[Entry, ...]
+    alerts: tuple[Kept, ...]
+    launches: tuple[Launch, ...]
+    observation: Observation | None
+
+
+def add_parser(verbs: Any) -> None:
+    """Add ``history`` to the table of verbs."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "history",
+        help="who did what to a run, when, on what evidence",
+        description="Prints what was known, decided and done, from the store: every guarded "
+        "action with its checks, approvals and steps, every alert with who took it. "
+        "--json is the export.",
+        epilog=EXAMPLE,
+    )
+    parser.add_argument("run_name", metavar="RUN", help="the run's name in the run file")
+    parser.add_argument(
+        "--at", type=instant, metavar="TIME", help="only what was known then (RFC 3339)"
+    )
+    add_config(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the history; return 0. Raises ``UsageError`` for a run that is not there."""
+    file = run_file(args.config)
+    names = [each.name for each in file.runs]
+    if args.run_name not in names:
+        raise UsageError(f"{file.path} has no run {args.run_name!r}; it has: {', '.join(names)}")
+    store = open_store(read_only=True)
+    past = Past(
+        run=args.run_name, until=args.at, actions=(), alerts=(), launches=(), observation=None
+    )
+    if store is not None:
+        try:
+            past = read(store, run_key(file.path, args.run_name), args.run_name, args.at)
+        except StoreError as error:
+            raise UsageError(str(error)) from error
+        finally:
+            store.close()
+    if args.json:
+        print_document(document(past))
+    else:
+        put("\n".join(_lines(past)))
+    return OK
+
+
+def read(store: Store, key: str, run_name: str, until: float | None) -> Past:
+    """Return a run's past up to ``until``; raises ``StoreError``."""
+    limit = float("inf") if until is None else until
+    seen = [each for each in Memory(store).observations(key) if each.at <= limit]
+    return Past(
+        run=run_name,
+        until=until,
+        actions=tuple(e for e in Journal(store).entries(key) if e.begun_at <= limit),
+        alerts=tuple(k for k in Alerts(store).all(key) if k.opened_at <= limit),
+        launches=tuple(one for one in Memory(store).launches(key) if one.at <= limit),
+        observation=seen[-1] if seen else None,
+    )
+
+
+def document(past: Past) -> dict[str, Any]:
+    """Return the export: INTERFACE's plan and result of each action, and the alerts."""
+    return {
+        "schema": 1,
+        "run": past.run,
+        "at": None if past.until is None else rfc3339(past.until),
+        "observation": None if past.observation is None else past.observation.to_json(),
+        "launches": [launch.to_json() for launch in past.launches],
+        "actions": [_action(entry) for entry in past.actions],
+        "alerts": [_alert(kept) for kept in past.alerts],
+    }
+
+
+def _action(entry: Entry) -> dict[str, Any]:
+    return {
+        "action": entry.action,
+        "by": entry.operator,
+        "on": entry.holder.label,
+        "begun_at": rfc3339(entry.begun_at),
+        "ended_at": None if entry.ended_at is None else rfc3339(entry.ended_at),
+        "outcome": None if entry.outcome is None else entry.outcome.value,
+        "message": entry.message,
+        "recorded": entry.recorded,
+        "launch_id": entry.launch_id,
+        "job_id": entry.job_id,
+        "facts": entry.facts,
+        "plan": entry.plan.document(),
+        "steps": [step.to_json() for step in entry.steps],
+    }
+
+
+def _alert(kept: Kept) -> dict[str, Any]:
+    closed = None if kept.closed_at is None else rfc3339(kept.closed_at)
+    return {
+        **kept.alert.to_json(),
+        "opened_at": rfc3339(kept.opened_at),
+        "closed_at": closed,
+        "seen": kept.seen,
+    }
+
+
+def _lines(past: Past) -> Iterator[str]:
+    told = [
+        *((entry.begun_at, list(_told(entry))) for entry in past.actions),
+        *((kept.opened_at, [_opened(kept)]) for kept in past.alerts),
+        *(
+            (kept.closed_at, [f"{_when(kept.closed_at)}  closed  {kept.alert.title}"])
+            for kept in past.alerts
+            if kept.closed_at is not None
+        ),
+        *((one.at, [f"{_when(one.at)}  launched  {_launch(one)}"]) for one in past.launches),
+    ]
+    if past.observation is not None:
+        seen = past.observation
+        yield f"last seen {_when(seen.at)}: {seen.verdict.value}, step {seen.step}"
+    if not told:
+        yield f"nothing is known of {past.run} here"
+    for _, lines in sorted(told, key=lambda pair: pair[0]):
+        yield from lines
+
+
+def _told(entry: Entry) -> Iterator[str]:
+    how = "not ended" if entry.outcome is None else entry.outcome.value
+    known = "" if entry.recorded or entry.outcome is not Outcome.DONE else ", not all recorded"
+    launch = "" if entry.launch_id is None else f"  {entry.launch_id}"
+    yield f"{_when(entry.begun_at)}  {entry.action} by {entry.operator}: {how}{known}{launch}"
+    if entry.message:
+        yield f"    {entry.message}"
+    yield from _evidence(entry)
+    for step in entry.steps:
+        note = f"  {step.note}" if step.note else ""
+        yield f"    {_when(step.at)}  {step.name}: {step.state.value}{note}"
+
+
+def _evidence(entry: Entry) -> Iterator[str]:
+    """Yield what was weighed: everything but plain passes, which the export holds."""
+    for check in entry.plan.checks:
+        if check.level is Level.PASS and check.basis is not Basis.INFERRED:
+            continue
+        by = "" if check.approved is None else f"; approved by {check.approved.by}: "
+        why = "" if check.approved is None else check.approved.reason
+        yield f"    {check.level.value}  {check.id}: {check.text} [{check.basis.value}]{by}{why}"
+
+
+def _opened(kept: Kept) -> str:
+    taken = kept.alert.acknowledged
+    who = "" if taken is None else f", taken by {taken.by} at {_when(taken.at)}"
+    alert = kept.alert
+    return f"{_when(kept.opened_at)}  opened  {alert.id} {alert.severity.value}: {alert.title}{who}"
+
+
+def _launch(launch: Launch) -> str:
+    return " ".join(filter(None, (launch.launch_id, launch.job_id)))
+
+
+def _when(at: float) -> str:
+    return rfc3339(at)[:19].replace("T", " ") + "Z"
