@@ -11,6 +11,7 @@ from cockpit.records.forms import FieldForm, cell, normal, one_line, value_lines
 from cockpit.records.labels import plain
 from cockpit.records.logbook import ROW, Field, match_of, read_fields
 from cockpit.records.style import fields_form
+from cockpit.text.markdown_blocks import indent_of
 
 _LOOSE: Final = 4
 _UNFIT: Final = re.compile(r"[:|]")
@@ -66,8 +67,12 @@ def _added(book: Book, fields: tuple[Field, ...], label: str, value: str) -> byt
 
 
 def _goes_on(book: Book, number: int) -> bool:
-    """Return whether the line is one of the text above: a paragraph's, or quoted."""
-    return number in book.quoted or not book.blank(number)
+    """Return whether the line is of the text above: a paragraph's, quoted, or set in below it."""
+    if number in book.quoted or not book.blank(number):
+        return True
+    while number < book.last and book.blank(number):
+        number += 1
+    return not book.blank(number) and indent_of(book.line(number)) > 1
 
 
 def _row(last: str, label: str, value: str) -> str:
