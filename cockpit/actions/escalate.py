@@ -14,6 +14,7 @@ from cockpit.model.alert import Alert
 from cockpit.model.plan import Basis, Check, Draft, Level, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
+from cockpit.records.issue_text import escalated
 from cockpit.text.scrub import scrub
 
 EVIDENCE_SHOWN = 6
@@ -36,20 +37,28 @@ class Escalate:
                     logbook_check(ground.spec)),
             page=message(ground.report, ground.operator, note),
             facts={"title": _title(ground.report), "severity": _severity(ground.report),
-                   "note": note},
+                   "note": note, "comment": _comment(ground, note)},
         )  # fmt: skip
 
     def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
         """Return: notify, comment, log."""
         return (
             Step("notify", _notify),
-            comment_step(event_name, lambda doing: doing.plan.page or ""),
+            comment_step(event_name, lambda doing: doing.plan.facts["comment"]),
             log_step(_entry, f"{plan.run}: log escalation"),
         )
 
     def still_holds(self, shown: Plan, now: Plan) -> str | None:
         """Return why the message may not be used any more, if so."""
         return page_holds(shown, now)
+
+
+def _comment(ground: Ground, note: str) -> str:
+    """Return what is posted: the same, with every foreign word kept from meaning anything."""
+    alerts = ground.report.alerts
+    evidence = tuple(each for alert in alerts for each in alert.evidence[:EVIDENCE_SHOWN])
+    reason = "\n".join(filter(None, (_title(ground.report), note)))
+    return escalated(ground.spec, by=ground.operator, reason=reason, evidence=evidence)
 
 
 def message(report: RunReport, operator: str, note: str) -> str:

@@ -11,6 +11,7 @@ from cockpit.actions.paging import issue_check, logbook_check, page_holds, requi
 from cockpit.actions.recording import comment_step, event_name, log_step
 from cockpit.model.plan import Basis, Check, Draft, Level, Outcome, Plan, Request
 from cockpit.model.records import EventEntry
+from cockpit.records.issue_text import handed_off
 from cockpit.store.journal import Entry
 
 
@@ -31,7 +32,7 @@ class Handoff:
             words=f"handoff {ground.spec.name}",
             checks=(_owner(ground, of, to), logbook_check(ground.spec), issue_check(ground.spec)),
             page=page(ground.report, ground.entries, ground.now, of=of, to=to, note=note),
-            facts={"to": to, "of": of},
+            facts={"to": to, "of": of, "comment": handed_off(ground.report, by=of, to=to)},
         )
 
     def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
@@ -40,7 +41,7 @@ class Handoff:
         return (
             Step("transfer", _transfer),
             log_step(_entry, commit),
-            comment_step(event_name, lambda doing: doing.plan.page or ""),
+            comment_step(event_name, lambda doing: doing.plan.facts["comment"]),
         )
 
     def still_holds(self, shown: Plan, now: Plan) -> str | None:

@@ -10,7 +10,7 @@ from cockpit.actions.at_rest import job_name
 from cockpit.actions.checks import checkpoint, code, commands, identity, jobs, people, records
 from cockpit.actions.checks.material import DEADLINE, Material, gather
 from cockpit.actions.checks.origin import initialize_from
-from cockpit.actions.checks.people import ONLY_DRI, not_by_dri
+from cockpit.actions.checks.people import ONLY_DRI
 from cockpit.actions.checks.verdicts import passed, warned
 from cockpit.actions.command import shown as shown_command
 from cockpit.actions.command import values_of
@@ -19,7 +19,7 @@ from cockpit.actions.ground import Ground
 from cockpit.actions.launch_records import record_steps, trouble_step
 from cockpit.actions.launch_steps import archive, go, look_again
 from cockpit.actions.relaunch import code_fact, config_fact, store_there, template_of
-from cockpit.actions.relaunch_steps import CODE, CONFIG, DRI, looked
+from cockpit.actions.relaunch_steps import CODE, CONFIG, looked
 from cockpit.actions.submitting import confirm_step
 from cockpit.model.plan import Basis, Check, Difference, Draft, Plan, Request
 from cockpit.sources.offload import offload
@@ -61,7 +61,6 @@ class Launch:
                 CODE: code_fact(ground),
                 CONFIG: config_fact(found.material),
                 ONLY_DRI: _only_dri(ground, found.material),
-                DRI: ground.spec.dri or "",
             },
         )
 
@@ -78,8 +77,8 @@ class Launch:
         )
 
     def still_holds(self, shown: Plan, now: Plan) -> str | None:
-        """Return what has changed, or whose approval is not the right one."""
-        return unchanged(shown, now) or not_by_dri(now, now.facts.get(DRI) or None)
+        """Return what has changed since it was shown, if anything that matters has."""
+        return unchanged(shown, now)
 
 
 async def _look(ground: Ground) -> Looked:

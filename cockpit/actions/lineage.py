@@ -15,7 +15,7 @@ from cockpit.actions.at_rest import job_name
 from cockpit.actions.checks import code, commands, jobs, people
 from cockpit.actions.checks.material import DEADLINE, Material, gather
 from cockpit.actions.checks.new_lineage import source_of, takes_identity, unused
-from cockpit.actions.checks.people import ONLY_DRI, not_by_dri
+from cockpit.actions.checks.people import ONLY_DRI
 from cockpit.actions.checks.verdicts import blocked, passed, shown, warned
 from cockpit.actions.command import shown as shown_command
 from cockpit.actions.command import values_of
@@ -26,7 +26,6 @@ from cockpit.actions.relaunch import code_fact, config_fact, template_of
 from cockpit.actions.relaunch_steps import (
     CODE,
     CONFIG,
-    DRI,
     as_planned,
     config_of,
     filled,
@@ -99,8 +98,8 @@ class NewLineage:
         )
 
     def still_holds(self, shown: Plan, now: Plan) -> str | None:
-        """Return what has changed, or whose approval is not the right one."""
-        return unchanged(shown, now) or not_by_dri(now, now.facts.get(DRI) or None)
+        """Return what has changed since it was shown, if anything that matters has."""
+        return unchanged(shown, now)
 
 
 def subject(run: RunSpec, plan: Plan) -> RunSpec:
@@ -115,7 +114,6 @@ def _facts(ground: Ground, material: Material) -> dict[str, str]:
         CODE: code_fact(ground),
         CONFIG: config_fact(material),
         ONLY_DRI: code.ID if touched else "",
-        DRI: ground.spec.dri or "",
     }
 
 

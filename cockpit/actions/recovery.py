@@ -68,7 +68,7 @@ async def _looked_up(run: RunSpec, entry: Entry, backend: Backend | None, begun:
             entry=entry, outcome=Outcome.UNKNOWN,
             text=f"{_what(entry)}: its submit cannot be looked up by this version",
         )  # fmt: skip
-    found = await backend.look_up(run, entry.launch_id)
+    found = await backend.look_up(_subject(run, entry), entry.launch_id)
     what = f"{_what(entry)}: looked up {entry.launch_id}: {found.text}"
     if found.found is Found.UNKNOWN:
         return Settled(entry=entry, outcome=Outcome.UNKNOWN, text=what, looked_up=found)
@@ -77,6 +77,15 @@ async def _looked_up(run: RunSpec, entry: Entry, backend: Backend | None, begun:
         entry=entry, outcome=outcome, text=what, job_id=found.job_id, looked_up=found,
         started_at=begun,
     )  # fmt: skip
+
+
+def _subject(run: RunSpec, entry: Entry) -> RunSpec:
+    """Return the run whose launch it was: a new lineage is looked up under its own root."""
+    if entry.action != "lineage":
+        return run
+    from cockpit.actions.lineage import subject
+
+    return subject(run, entry.plan)
 
 
 def check_of(settled: Settled) -> Check:

@@ -10,7 +10,7 @@ from cockpit.actions.at_rest import job_name
 from cockpit.actions.checks import checkpoint, code, commands, identity, jobs, recover, repeats
 from cockpit.actions.checks.config_file import digest
 from cockpit.actions.checks.material import Material, gather
-from cockpit.actions.checks.people import ONLY_DRI, has_dri, not_by_dri
+from cockpit.actions.checks.people import ONLY_DRI, has_dri
 from cockpit.actions.checks.verdicts import blocked, warned
 from cockpit.actions.command import CommandError, places_in, values_of, words_of
 from cockpit.actions.command import shown as shown_command
@@ -20,7 +20,6 @@ from cockpit.actions.launch_records import record_steps, trouble_step
 from cockpit.actions.relaunch_steps import (
     CODE,
     CONFIG,
-    DRI,
     archive,
     code_words,
     go,
@@ -77,7 +76,6 @@ class Relaunch:
                 CODE: code_fact(ground),
                 CONFIG: config_fact(found.material),
                 ONLY_DRI: _only_dri(ground, found.material),
-                DRI: ground.spec.dri or "",
             },
         )
 
@@ -96,8 +94,8 @@ class Relaunch:
         )
 
     def still_holds(self, shown: Plan, now: Plan) -> str | None:
-        """Return what has changed, or whose approval is not the right one."""
-        return unchanged(shown, now) or not_by_dri(now, now.facts.get(DRI) or None)
+        """Return what has changed since it was shown, if anything that matters has."""
+        return unchanged(shown, now)
 
 
 async def _look(ground: Ground) -> Looked:

@@ -29,9 +29,7 @@ from cockpit.store.codec import pack
 
 CODE: Final = "code"
 CONFIG: Final = "config_sha256"
-DRI: Final = "dri"
 SETTLES_WITHIN: Final = 20.0
-"""Seconds in which the checkpoints and the job must be seen at rest after the stop."""
 LOOK_EVERY: Final = 1.0
 DEADLINE: Final = 10.0
 

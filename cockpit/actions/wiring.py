@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from cockpit.actions.backend import Backend, CannotError
 from cockpit.actions.desk import Desk
@@ -15,6 +16,9 @@ from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, run_key
 from cockpit.watch.engine import Engine
+
+if TYPE_CHECKING:
+    from cockpit.actions.aftercare import Aftercare
 
 LOOK_WITHIN = 20.0
 
@@ -61,6 +65,22 @@ def parts_of(
         notifier=_Notifier(file, store, clock, operator),
         look=_look(engine),
     )
+
+
+def build_aftercare(
+    engine: Engine, store: Store | None, clock: Clock, mine: Callable[[RunReport], bool]
+) -> Aftercare:
+    """Return what looks after launches and records; ``mine`` names the runs to write for."""
+    from cockpit.actions.aftercare import Aftercare
+    from cockpit.actions.following import Followups
+    from cockpit.records.issue import IssueDesk
+    from cockpit.records.recorder import RecordDesk
+    from cockpit.records.saver import Saver
+
+    issues = IssueDesk(store, clock, key=_key(lambda: engine.file))
+    recorder = RecordDesk(Saver(clock), issues)
+    followups = None if store is None else Followups(store, clock, recorder)
+    return Aftercare(engine, followups, recorder, issues, clock, mine)
 
 
 def _look(engine: Engine) -> Callable[[str], Awaitable[RunReport]]:

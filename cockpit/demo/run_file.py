@@ -11,10 +11,16 @@ from cockpit.demo.situations import CADENCE, SAVE_EVERY, SITUATIONS, Situation
 
 HEAD = "# Made by `cockpit demo`: seven small, real training runs. Remove: cockpit demo --clean\n"
 
+NOTIFY = """# What needs a person is appended to messages.log here; yours would name a webhook.
+[notify]
+routes = [{ min = "alert", command = ["tee", "-a", "messages.log"] }]
+"""
+
 
 def run_file(layout: Layout, operator: str, python: str) -> str:
     """Return the text of the run file; its paths start at its own folder."""
     parts = [HEAD, _table("[cockpit]", {"cadence": f"{CADENCE}s", "operator": operator})]
+    parts.append(NOTIFY)
     for situation in SITUATIONS:
         run, tables = _run(layout, situation, operator, python)
         parts.append(_table("[[run]]", run))

@@ -48,7 +48,8 @@ class Check(Frozen):
 
     ``moves`` marks a figure that a living run changes by itself (its step, an age): such a check
     takes part in the plan's identity by its level alone. ``about_acting`` marks one that speaks
-    of who else acts: it may block, but is no part of what would be done.
+    of who else acts: it may block, but is no part of what would be done. ``approver`` is the one
+    person whose approval counts, where it is not anybody's.
     """
 
     id: str
@@ -58,6 +59,7 @@ class Check(Frozen):
     value: str | None = None
     overridable: bool = False
     approved: Approval | None = None
+    approver: str | None = None
     moves: bool = Field(default=False, exclude=True)
     about_acting: bool = Field(default=False, exclude=True)
 
@@ -142,7 +144,7 @@ class Plan(Draft):
         by_check = {approval.check: approval for approval in approvals}
         checks = tuple(
             check.model_copy(update={"approved": by_check[check.id]})
-            if check.overridable and check.id in by_check
+            if _may_approve(check, by_check.get(check.id))
             else check
             for check in self.checks
         )
@@ -164,6 +166,12 @@ def plan_of(request: Request, draft: Draft, now: float) -> Plan:
         made_at=now,
         params=request.params,
     )
+
+
+def _may_approve(check: Check, approval: Approval | None) -> bool:
+    if approval is None or not check.overridable:
+        return False
+    return check.approver is None or approval.by.casefold() == check.approver.casefold()
 
 
 def _identity(request: Request, draft: Draft) -> str:

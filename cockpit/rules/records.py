@@ -65,7 +65,7 @@ def _entry(
         return
     quiet = _quiet_since(run, history, last)
     if quiet is not None:
-        limit = f"limit {QUIET} cadences of {say.span(_every(run))}"
+        limit = f"limit {QUIET} cadences of {say.span(entry_every(run))}"
         text = f"{_last(last)}; {limit}"
         yield _alert(run, history, "logbook", quiet, text, "an entry is overdue")
 
@@ -77,7 +77,7 @@ def _quiet_since(run: RunSpec, history: History, last: float | None) -> float | 
     job = history.facets.job if history.job_named else history.facets.tracker
     until = min(seen_at(history.facets.records, history.now), seen_at(job, history.now))
     base = phase_since(history) if last is None else last + MINUTE
-    limit = base + QUIET * _every(run)
+    limit = base + QUIET * entry_every(run)
     return limit if until > limit else None
 
 
@@ -119,7 +119,7 @@ def _events(history: History, alerts: Sequence[Alert]) -> Iterator[_Event]:
             yield _Event(alert.since, f"{alert.id} ({alert.title})")
 
 
-def _every(run: RunSpec) -> float:
+def entry_every(run: RunSpec) -> float:
     """Return seconds between two entries as the run file asks for (``log_every``)."""
     text = run.records.log_every or "1 cadence"
     counted = _CADENCES.fullmatch(text)

@@ -11,7 +11,7 @@ from cockpit.actions.desk import Desk
 from cockpit.actions.table import TABLE, Entry
 from cockpit.actions.wiring import build_desk
 from cockpit.model.clock import SystemClock
-from cockpit.model.plan import Approval, Outcome, Plan, Request, Result, StepResult
+from cockpit.model.plan import Approval, Level, Outcome, Plan, Request, Result, StepResult
 from cockpit.model.run import CockpitFile
 from cockpit.store.store import Store
 from cockpit.verbs import act_arguments, act_text
@@ -117,6 +117,8 @@ def _not_approvable(plan: Plan, approvals: tuple[Approval, ...]) -> list[str]:
             lines.append(f"--approve {approval.check}: the plan has no such check")
         elif not check.overridable:
             lines.append(f"--approve {approval.check}: nobody can approve this")
+        elif check.level is Level.BLOCK and check.approved is None:
+            lines.append(f"--approve {approval.check}: only {check.approver} can approve this")
     return lines
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from cockpit.model.plan import (
@@ -18,6 +19,7 @@ from cockpit.model.plan import (
 from cockpit.model.words import size, steps
 
 MARKS = {Level.BLOCK: "x BLOCK", Level.WARN: "! warn ", Level.PASS: "  pass "}
+KEEPS_SHOWN = 12
 ORDER = (Level.BLOCK, Level.WARN, Level.PASS)
 WORDS = {
     Outcome.DONE: "done",
@@ -47,7 +49,7 @@ def _plan(plan: Plan) -> Iterator[str]:
     if plan.loses is not None:
         yield f"loses       {plan.loses}"
     yield from (f"will delete or move   {_target(each)}" for each in plan.targets)
-    yield from (f"keeps       {_target(each)}" for each in plan.keeps)
+    yield from _keeps(plan.keeps)
     if plan.page:
         yield ""
         yield from plan.page.rstrip("\n").split("\n")
@@ -70,6 +72,14 @@ def _differences(differences: tuple[Difference, ...]) -> Iterator[str]:
             yield f"{' ' * len(each.what)}  now {each.would_run or '?'}"
     if same:
         yield f"{same:,} more things are the same as in what ran"
+
+
+def _keeps(keeps: tuple[Target, ...]) -> Iterator[str]:
+    """Yield what is kept; of many, the newest, and the others by their reason."""
+    shown = keeps if len(keeps) <= KEEPS_SHOWN else keeps[-KEEPS_SHOWN // 2 :]
+    others = Counter(each.why for each in keeps[: len(keeps) - len(shown)])
+    yield from (f"keeps       {count:,} more: {why}" for why, count in others.items())
+    yield from (f"keeps       {_target(each)}" for each in shown)
 
 
 def _target(target: Target) -> str:

@@ -9,6 +9,7 @@ import re
 import signal
 from typing import Any
 
+from cockpit.actions.wiring import build_aftercare
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
@@ -90,7 +91,12 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
             for line in busy:
                 say(line)
             return BLOCKED
-        return await _until_done(watching, as_json=args.json)
+        aftercare = build_aftercare(engine, store, clock, lambda run: watching.owns(run.name))
+        aftercare.start()
+        try:
+            return await _until_done(watching, as_json=args.json)
+        finally:
+            await aftercare.stop()
     except UnknownRunError as error:
         raise UsageError(str(error)) from error
     finally:

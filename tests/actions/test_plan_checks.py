@@ -8,7 +8,7 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.history import FormerFailure
 from cockpit.model.jobs import Live
 from cockpit.model.observed import Phase, TrackerValue
-from cockpit.model.plan import Approval, Basis, Check, Level, Outcome, Plan, StepState
+from cockpit.model.plan import Approval, Basis, Check, Draft, Level, Outcome, Plan, StepState
 from cockpit.model.run import CheckpointSpec, JobSpec, RecordsSpec, WandbSpec
 from cockpit.records.logbook import read_logbook
 from cockpit.store.snapshots import Snapshot
@@ -188,6 +188,8 @@ def test_the_dri_must_know_where_somebody_else_operates() -> None:
     assert levels(people.dri_knows(ground(operator="bob", entries=(told,)))) == {
         "dri-notified": "pass"
     }
+    by_issue = entry("escalate", NOW - 100, done("notify", state=StepState.SKIPPED))
+    assert not hard(people.dri_knows(ground(operator="bob", entries=(by_issue,)))[0])
     old = entry("escalate", NOW - 90_000, done("notify"))
     assert hard(people.dri_knows(ground(operator="bob", entries=(old,)))[0])
     failed = entry("escalate", NOW - 100, done("notify", state=StepState.FAILED),
@@ -201,12 +203,11 @@ def test_no_dri_is_a_hard_block() -> None:
 
 def test_only_the_dri_approves_what_only_the_dri_may() -> None:
     check = Check(id="C-15", level=Level.BLOCK, text="x", basis=Basis.OBSERVED, overridable=True)
+    draft = Draft(words="w", checks=(check,), facts={ONLY_DRI: "C-15"})
     plan = Plan(words="w", plan_id="p", action="relaunch", run="toy", made_at=T0,
-                checks=(check,), facts={ONLY_DRI: "C-15"})  # fmt: skip
-    by_bob = plan.approved((Approval(check="C-15", by="bob", reason="fine"),))
-    assert "only be approved by the DRI (ada)" in (people.not_by_dri(by_bob, "ada") or "")
-    by_ada = plan.approved((Approval(check="C-15", by="ADA", reason="fine"),))
-    assert people.not_by_dri(by_ada, "ada") is None
+                checks=people.for_dri(draft, "ada"))  # fmt: skip
+    assert plan.approved((Approval(check="C-15", by="bob", reason="fine"),)).blocked
+    assert not plan.approved((Approval(check="C-15", by="ADA", reason="fine"),)).blocked
 
 
 def picks(value: object, *, named: bool = False, **more: object) -> dict[str, str]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from cockpit.actions.checks.verdicts import blocked, passed
 from cockpit.actions.ground import Ground
-from cockpit.model.plan import Basis, Check, Outcome, Plan, StepState
+from cockpit.model.plan import Basis, Check, Draft, Outcome, StepState
 from cockpit.rules import say
 
 NOTIFIED_WITHIN = 24 * 3600.0
 """Seconds for which a notification of the DRI holds."""
 ONLY_DRI = "only_dri"
 """The fact that names the checks that nobody but the DRI may approve, one per line."""
-_TELLING = ("escalate", "handoff")
 
 
 def has_dri(ground: Ground) -> list[Check]:
@@ -30,8 +29,8 @@ def dri_knows(ground: Ground) -> list[Check]:
     for entry in reversed(ground.entries):
         step = entry.step("notify")
         told = step is not None and step.state is StepState.DONE
-        done = entry.action in _TELLING and entry.outcome is Outcome.DONE
-        if entry.begun_at >= since and (told or (done and step is None)):
+        done = entry.action == "escalate" and entry.outcome is Outcome.DONE
+        if entry.begun_at >= since and (told or done):
             text = f"{dri} was notified at {say.moment(entry.begun_at)} by {entry.operator}"
             return [passed("dri-notified", text, Basis.RECORDED)]
     text = f"you are not the DRI; notify {dri} first: "
@@ -44,13 +43,10 @@ def same_person(one: str, other: str) -> bool:
     return one.strip().casefold() == other.strip().casefold()
 
 
-def not_by_dri(plan: Plan, dri: str | None) -> str | None:
-    """Return which approval is not the DRI's though it must be, if one is (SPEC C-15, A)."""
-    needed = set(plan.facts.get(ONLY_DRI, "").split("\n"))
-    for check in plan.checks:
-        given = check.approved
-        if given is None or check.id not in needed or dri is None:
-            continue
-        if not same_person(given.by, dri):
-            return f"{check.id} can only be approved by the DRI ({dri}), not by {given.by}"
-    return None
+def for_dri(draft: Draft, dri: str | None) -> tuple[Check, ...]:
+    """Return a draft's checks, those marked that nobody but the DRI may approve (SPEC C-15, A)."""
+    only = set(draft.facts.get(ONLY_DRI, "").split("\n"))
+    return tuple(
+        check.model_copy(update={"approver": dri}) if check.id in only else check
+        for check in draft.checks
+    )

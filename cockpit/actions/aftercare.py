@@ -1,0 +1,159 @@
+"""What is left to do after an action, while somebody watches (SPEC A, W, S-11, S-12).
+
+Launches are followed until they are past the failure; comments that wait for the network are
+sent; each new critical goes to the issue; a hero run's logbook gets its compact entry at every
+cadence. Nothing here acts on a run, and none of it can delay or end the watch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from cockpit.actions.following import Followups
+from cockpit.actions.ground import Recorder
+from cockpit.config import state_dir
+from cockpit.model.alert import Severity
+from cockpit.model.clock import Clock
+from cockpit.model.records import EventEntry
+from cockpit.model.report import RunReport
+from cockpit.model.run import RunSpec
+from cockpit.records.issue import IssueDesk
+from cockpit.rules.records import entry_every
+from cockpit.store.store import run_key
+from cockpit.watch.engine import Engine
+from cockpit.watch.supervise import Supervisor
+
+EVERY: Final = 2.0
+FLUSH_EVERY: Final = 30.0
+WITHIN: Final = 120.0
+LEAVE_WITHIN: Final = 3.0
+
+
+class Aftercare:
+    """Looks after the runs of one engine. ``mine`` says for which runs this cockpit writes."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        followups: Followups | None,
+        recorder: Recorder,
+        issues: IssueDesk,
+        clock: Clock,
+        mine: Callable[[RunReport], bool],
+    ) -> None:
+        self._engine = engine
+        self._followups = followups
+        self._recorder = recorder
+        self._issues = issues
+        self._clock = clock
+        self._mine = mine
+        self._supervisor = Supervisor(clock, state_dir() / "crashes")
+        self._heard: dict[str, RunReport] = {}
+        self._criticals: set[str] = set()
+        self._logged_at: dict[str, float] = {}
+        self._flushed_at = float("-inf")
+        self._leave: list[Callable[[], None]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What went wrong with it, one line each."""
+        return tuple(self._supervisor.faults)
+
+    def start(self) -> None:
+        """Begin to listen; needs a running event loop."""
+        self._leave = [
+            self._engine.subscribe(self._hear),
+            self._engine.on_round(self._hear),
+        ]
+        self._task = asyncio.ensure_future(self._run())
+
+    async def stop(self) -> None:
+        """Stop; what is being written at this moment has a few seconds to end."""
+        for leave in self._leave:
+            leave()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task}, timeout=LEAVE_WITHIN)
+
+    async def look(self) -> None:
+        """Do what is due now."""
+        heard, self._heard = self._heard, {}
+        for report in heard.values():
+            await self._follow(report)
+            if self._mine(report):
+                await self._criticals_of(report)
+                await self._entry(report)
+        await self._flush()
+
+    def _hear(self, report: RunReport) -> None:
+        self._heard[report.name] = report
+
+    async def _run(self) -> None:
+        while True:
+            await self._clock.sleep(EVERY)
+            await self.look()
+
+    async def _follow(self, report: RunReport) -> None:
+        if self._followups is not None:
+            key = run_key(self._engine.file.path, report.name)
+            await self._watched("following launches", self._followups.heard(key, report))
+
+    async def _criticals_of(self, report: RunReport) -> None:
+        """Post each new critical once; its name is the same for every cockpit that sees it."""
+        if report.spec.records.issue is None:
+            return
+        from cockpit.records.issue_text import new_critical
+
+        for alert in report.alerts:
+            event = f"critical:{alert.key}:{alert.since:.0f}"
+            if alert.severity is not Severity.CRITICAL or event in self._criticals:
+                continue
+            self._criticals.add(event)
+            body = new_critical(report.spec, alert)
+            await self._watched("the issue", self._recorder.comment(report.spec, event, body))
+
+    async def _entry(self, report: RunReport) -> None:
+        """Append the compact entry of a cadence, where the run's records ask for one."""
+        spec, now = report.spec, self._clock.now()
+        if not _keeps_entries(spec) or not report.facets.job.known:
+            return
+        last = report.facets.records.value
+        newest = max(
+            (last.last_entry_at if last is not None else None) or 0.0,
+            self._logged_at.get(spec.name, 0.0),
+        )
+        if last is None or now - newest < entry_every(spec):
+            return
+        self._logged_at[spec.name] = now
+        entry = _compact(report, now)
+        commit = f"{spec.name}: log check"
+        await self._watched("the logbook", self._recorder.event(spec, entry, commit))
+
+    async def _flush(self) -> None:
+        now = self._clock.monotonic()
+        if now - self._flushed_at < FLUSH_EVERY:
+            return
+        self._flushed_at = now
+        runs = [run for run in self._engine.file.runs if run.records.issue is not None]
+        if runs:
+            await self._watched("queued comments", self._issues.flush(runs))
+
+    async def _watched(self, what: str, work: Coroutine[Any, Any, object]) -> None:
+        """Await under the supervisor: a fault becomes a notice, a hang ends at its deadline."""
+        await self._supervisor.run(what, WITHIN, work)
+
+
+def _keeps_entries(run: RunSpec) -> bool:
+    """Tell whether each cadence gets its entry: a hero run's does, others where they ask for it."""
+    asked = run.tier == "hero" or run.records.log_every is not None
+    return run.records.logbook is not None and asked
+
+
+def _compact(report: RunReport, now: float) -> EventEntry:
+    from cockpit.records.entry_text import prefill
+
+    seen = prefill(report, "check", now)
+    return seen.model_copy(update={"evidence": "", "decision": ""})
