@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from textual.binding import BindingType
 from textual.content import Content
 from textual.screen import Screen
 
+from cockpit.app_actions import ActingApp, MakeDesk
+from cockpit.app_making import Attend, Attendant, make, make_books
 from cockpit.config import operator
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.model.words import to_ascii
 from cockpit.sources.offload import offload
-from cockpit.terminal import INTERRUPTED, TerminalApp, run_in_terminal
+from cockpit.terminal import INTERRUPTED, run_in_terminal
 from cockpit.watch.who import login_name
 from screens.base import CockpitScreen
 from screens.clipboard import copy_text, identity
@@ -29,7 +32,7 @@ from screens.help import HelpScreen
 from screens.keys import ACTIONS, Keys, KeysError, bindings, read_keys
 from screens.mask import Mask
 from screens.palette import Command, PaletteScreen
-from screens.ports import WatchEngine
+from screens.ports import LogbookDesk, WatchEngine
 from screens.run import RunScreen
 from screens.welcome import DEMO, WelcomeScreen
 from themes.loader import load_themes
@@ -41,6 +44,8 @@ SOON: Final = (0.15, 0.6, 2.0)
 """Seconds after the start at which to look whether the store had something to tell."""
 NEWS: Final = 0.25
 """Seconds in which news is gathered before it is painted."""
+ATTEND_AFTER: Final = 1.5
+"""Seconds after the start: what tells people takes a while to import."""
 NOTICE: Final = 10.0
 ASK_WITHIN: Final = 5.0
 LEAVE_WITHIN: Final = 0.3
@@ -48,13 +53,13 @@ LEAVE_WITHIN: Final = 0.3
 CONFIG: Final = 2
 
 
-class CockpitApp(TerminalApp):
+class CockpitApp(ActingApp):
     """The cockpit on one run file; without one, a welcome."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("everywhere")
     CSS = """
     Screen { background: $background; color: $ink; }
-    PaletteScreen { background: transparent; }
+    PaletteScreen, Dialog { background: transparent; }
     """
 
     def __init__(
@@ -66,8 +71,14 @@ class CockpitApp(TerminalApp):
         ascii: bool = False,  # noqa: A002
         clock: Clock | None = None,
         run: str | None = None,
+        desk: MakeDesk | None = None,
+        books: Callable[[], LogbookDesk] | None = None,
+        attend: Attend | None = None,
     ) -> None:
         super().__init__()
+        self._attend = attend
+        self._attendant: Attendant | None = None
+        self.make_desk, self.make_books, self.present = desk, books, present
         self.file = file or CockpitFile(path="")
         self.keys: Keys = read_keys(self.file.keys)
         self._engine = engine
@@ -117,12 +128,29 @@ class CockpitApp(TerminalApp):
             self.run_worker(self._ask_operator(), exit_on_error=False)
         if self._first is not None and self._first in self._reports:
             self.open_run(self._first)
+        self.look_for_interrupted()
+        if self._attend is not None:
+            self.set_timer(ATTEND_AFTER, self._begin_to_attend)
 
     async def stop_work(self) -> None:
         """Give the engine a moment for its last words."""
         if self._watching is not None and not self._watching.done():
             self._watching.cancel()
             await asyncio.wait({self._watching}, timeout=LEAVE_WITHIN)
+        if self._attendant is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._attendant.stop(), LEAVE_WITHIN)
+
+    def _begin_to_attend(self) -> None:
+        self.run_worker(self._attending(), exit_on_error=False)
+
+    async def _attending(self) -> None:
+        """Begin to tell people and to look after launches, once the screens stand."""
+        if self._attend is None or self._attendant is not None:
+            return
+        make = partial(self._attend, self._at_work.operator or login_name(), self.ring)
+        self._attendant = await offload(make, deadline=ASK_WITHIN)
+        self._attendant.start()
 
     @property
     def reports(self) -> Sequence[RunReport]:
@@ -138,7 +166,9 @@ class CockpitApp(TerminalApp):
     def notice(self) -> str:
         """What was said last, else what the engine has to say about itself."""
         notices = self._engine.notices if self._engine is not None else ()
-        return self._said or (notices[-1] if notices else self.trouble)
+        notices = (*notices, *(self._attendant.notices if self._attendant is not None else ()))
+        going = [f"● {each} is under way" for each in self.under_way]
+        return self._said or next(iter(going), notices[-1] if notices else self.trouble)
 
     def now(self) -> float:
         """Return seconds since the epoch."""
@@ -229,18 +259,16 @@ class CockpitApp(TerminalApp):
         self._show()
 
     def _scopes(self) -> tuple[str, ...]:
-        if isinstance(self.screen, RunScreen):
-            return ("run", "log", "charts", "everywhere")
-        where = "welcome" if isinstance(self.screen, WelcomeScreen) else "fleet"
-        return (where, "everywhere")
+        return getattr(self.screen, "SCOPES", ("everywhere",))
 
-    def _chosen_run(self) -> RunReport | None:
-        name = self._front.selected if self._front is not None else None
-        return self._reports.get(name or "")
+    def report_of(self, name: str | None) -> RunReport | None:
+        """Return the newest report of a run (``None``: of the selected one)."""
+        front = self._front.selected if self._front is not None else None
+        return self._reports.get(name or front or "")
 
     def action_check(self) -> None:
         """Look at every source of the selected run again."""
-        report = self._chosen_run()
+        report = self.report_of(None)
         if report is None:
             self.say("no run is selected")
         else:
@@ -249,15 +277,19 @@ class CockpitApp(TerminalApp):
 
     def action_copy(self) -> None:
         """Copy what identifies the selected run."""
-        report = self._chosen_run()
+        report = self.report_of(None)
         if report is None:
             self.say("no run is selected")
         else:
-            self.run_worker(self._copy(report), exit_on_error=False)
+            self.copy(identity(report))
 
-    async def _copy(self, report: RunReport) -> None:
+    def copy(self, text: str) -> None:
+        """Copy text to the person's own clipboard and say which way it went."""
+        self.run_worker(self._copy(text), exit_on_error=False)
+
+    async def _copy(self, text: str) -> None:
         driver = self._driver
-        self.say(await copy_text(identity(report), driver.write if driver else len))
+        self.say(await copy_text(text, driver.write if driver else len))
 
     def action_theme(self) -> None:
         """Toggle between the dark and the light twin."""
@@ -269,10 +301,16 @@ class CockpitApp(TerminalApp):
 
     def action_palette(self) -> None:
         """Find a command or a run."""
-        self.push_screen(PaletteScreen(self._commands()), self._run_command)
+        report = self.report_of(None)
+        about = report.name if report is not None else ""
+        self.push_screen(PaletteScreen(self._commands(), about), self._run_command)
 
     def _commands(self) -> list[Command]:
         scopes = self._scopes()
+        acts = [
+            Command(each.title, each.help, f"act:{each.verb}", each.key, each.why_not, each.note)
+            for each in (self.offers(self.report_of(None)) if "act" in scopes else ())
+        ]
         own = [
             Command(each.title, each.help, each.id, self.keys.shown(each.id))
             for each in ACTIONS
@@ -282,7 +320,7 @@ class CockpitApp(TerminalApp):
             Command(each.name, f"open, {each.verdict.value}", f"open_run:{each.name}")
             for each in self.reports
         ]
-        return [*own, *runs]
+        return [*acts, *own, *runs]
 
     async def _run_command(self, call: str | None) -> None:
         if call is None:
@@ -290,18 +328,23 @@ class CockpitApp(TerminalApp):
         kind, _, name = call.partition(":")
         if kind == "open_run":
             self.open_run(name)
+        elif kind == "act":
+            self.act(name)
         elif any(each.id == call and each.where == "everywhere" for each in ACTIONS):
             await self.run_action(call, self)
         else:
             await self.run_action(call, self.screen)
 
     async def action_quit(self) -> None:
-        """Leave."""
-        self.exit()
+        """Leave; while an action is under way, ask first."""
+        if self.may_leave(self.exit):
+            self.exit()
 
     def action_interrupt(self) -> None:
-        """Leave as an interrupt does."""
-        self.exit(return_code=INTERRUPTED)
+        """Leave as an interrupt does; while an action is under way, ask first."""
+        leave = partial(self.exit, return_code=INTERRUPTED)
+        if self.may_leave(leave):
+            leave()
 
 
 def run_app(
@@ -318,10 +361,13 @@ def run_app(
     Without an ``engine`` one is made, with the store. ``run`` is opened at once.
     """
     trouble = ""
+    more: dict[str, Any] = {}
     if file is not None and engine is None:
-        engine, trouble = _engine(file)
+        made = make(file, read_only or present)
+        engine, trouble = made.engine, made.trouble
+        more = {"desk": made.desk, "books": make_books, "attend": made.attend}
     try:
-        app = CockpitApp(file, engine, read_only, present, ascii, run=run)
+        app = CockpitApp(file, engine, read_only, present, ascii, run=run, **more)
     except KeysError as error:
         path = file.path if file is not None else "cockpit.toml"
         sys.stderr.writelines(f"{path}: {problem}\n" for problem in error.problems)
@@ -331,15 +377,3 @@ def run_app(
     if app.return_value == DEMO:
         os.execv(sys.executable, [sys.executable, "-m", "cockpit", "demo"])
     return code
-
-
-def _engine(file: CockpitFile) -> tuple[WatchEngine, str]:
-    """Return an engine, and what is to be told if it has to do without its store."""
-    from cockpit.config import store_path
-    from cockpit.store.store import Store, StoreError
-    from cockpit.watch.engine import Engine
-
-    try:
-        return Engine(file, store=Store(store_path()), clock=SystemClock()), ""
-    except StoreError as error:
-        return Engine(file, store=None, clock=SystemClock()), f"nothing is remembered: {error}"

@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
 from cockpit.app_actions import MakeDesk
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import CockpitFile
 from screens.ports import ActionDesk, LogbookDesk, WatchEngine
 
+Ring = Callable[[str], None]
 
-def make_engine(file: CockpitFile, read_only: bool) -> tuple[WatchEngine, str, MakeDesk]:
-    """Return an engine, what is to be told if it does without its store, and who makes the desk."""
+
+class Attendant(Protocol):
+    """What a cockpit does for its runs besides showing them: tells people, follows launches."""
+
+    def start(self) -> None:
+        """Begin; needs a running event loop."""
+
+    async def stop(self) -> None:
+        """End; what is being written or sent at this moment may finish for a moment."""
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """What a person should know about it, one line each."""
+
+
+Attend = Callable[[str, Ring], Attendant]
+"""Makes the attendant for an operator; may import much, so it is called in a thread."""
+
+
+class Making(NamedTuple):
+    """Everything that an app on a run file is given; ``trouble`` is why nothing is remembered."""
+
+    engine: WatchEngine
+    trouble: str
+    desk: MakeDesk
+    attend: Attend | None
+
+
+def make(file: CockpitFile, read_only: bool) -> Making:
+    """Return what the app stands on; one that only reads attends to nothing."""
     from cockpit.config import store_path
     from cockpit.store.store import Store, StoreError
     from cockpit.watch.engine import Engine
@@ -29,7 +61,12 @@ def make_engine(file: CockpitFile, read_only: bool) -> tuple[WatchEngine, str, M
             lambda: engine.file, engine, store, clock, operator=operator, read_only=read_only
         )
 
-    return engine, trouble, desk
+    def attend(operator: str, ring: Ring) -> Attendant:
+        from cockpit.actions.attending import attending
+
+        return attending(engine, store, clock, operator, ring)
+
+    return Making(engine, trouble, desk, None if read_only else attend)
 
 
 def make_books() -> LogbookDesk:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual.screen import Screen
 from textual.widgets import Input
+from textual.worker import Worker, WorkerState
 
 from screens.ports import Cockpit
 from widgets.key_line import KeyLine
@@ -13,6 +16,8 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
     """A screen that is told when to show what is new; it asks the cockpit for it."""
 
     AUTO_FOCUS = ""
+    SCOPES: ClassVar[tuple[str, ...]] = ("everywhere",)
+    """Which keys work here, for the help and the palette."""
     DEFAULT_CSS = """
     CockpitScreen { layout: vertical; background: $background; color: $ink; }
     CockpitScreen Input, CockpitScreen Input:focus {
@@ -49,9 +54,63 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
         """Lay out for the new size."""
         self.show()
 
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Show a fault in work of this screen in one line instead of dying of it."""
+        error = event.worker.error
+        if event.state is WorkerState.ERROR and isinstance(error, Exception):
+            self.failed(self.cockpit.fault(error))
+
+    def failed(self, said: str) -> None:
+        """Tell of a fault; ``said`` is one line."""
+        self.cockpit.say(said)
+
     def on_screen_resume(self) -> None:
         """Show what came in while another screen was on top."""
         self.show()
+
+
+class ActingScreen(CockpitScreen):
+    """A screen with a selected run, on which the keys of the guarded actions work."""
+
+    def action_relaunch(self) -> None:
+        """Plan a relaunch of the selected run."""
+        self.cockpit.act("relaunch")
+
+    def action_entry(self) -> None:
+        """Write into the selected run's logbook."""
+        self.cockpit.act("log")
+
+    def action_handoff(self) -> None:
+        """Plan to hand the selected run over."""
+        self.cockpit.act("handoff")
+
+    def action_stop(self) -> None:
+        """Plan to stop the selected run."""
+        self.cockpit.act("stop")
+
+    def action_rollback(self) -> None:
+        """Plan to go back to an older checkpoint of the selected run."""
+        self.cockpit.act("rollback")
+
+    def action_ack(self) -> None:
+        """Take an alert of the selected run."""
+        self.cockpit.act("ack")
+
+    def action_escalate(self) -> None:
+        """Plan to escalate the selected run."""
+        self.cockpit.act("escalate")
+
+    def action_seal(self) -> None:
+        """Plan to seal the selected run."""
+        self.cockpit.act("seal")
+
+    def action_page(self) -> None:
+        """Show the selected run's handoff page."""
+        self.cockpit.open_page()
+
+    def action_journal(self) -> None:
+        """Show the journal."""
+        self.cockpit.open_journal()
 
 
 class Prompt(Input):

@@ -10,7 +10,7 @@ from textual.binding import BindingType
 from textual.widgets import Input
 
 from cockpit.model.report import RunReport
-from screens.base import CockpitScreen, Prompt
+from screens.base import ActingScreen, Prompt
 from screens.keys import bindings
 from screens.order import SORTS, matching, ordered
 from screens.ports import Cockpit
@@ -24,10 +24,11 @@ AROUND = 2
 """Lines that header and footer take."""
 
 
-class FleetScreen(CockpitScreen):
+class FleetScreen(ActingScreen):
     """Panels where all fit, else a list; the selection follows the run, not the place."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("fleet")
+    SCOPES = ("fleet", "act", "everywhere")
+    BINDINGS: ClassVar[list[BindingType]] = bindings("fleet", "act")
 
     def __init__(self, cockpit: Cockpit) -> None:
         super().__init__(cockpit)
@@ -85,7 +86,7 @@ class FleetScreen(CockpitScreen):
 
     def footer(self) -> list[tuple[str, str]]:
         """Return the keys that matter here."""
-        return self.cockpit.keys.footer("fleet", "everywhere")
+        return self.cockpit.keys.footer("fleet", "act", "everywhere")
 
     def _select(self, shown: list[RunReport]) -> None:
         """Find the selected run's new place; if it is gone, stay at the place.

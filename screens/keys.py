@@ -20,6 +20,14 @@ WHERES: Final = {
     "run": "Run",
     "log": "Run · log",
     "charts": "Run · charts",
+    "act": "On the selected run",
+    "plan": "Plan of an action",
+    "form": "Form",
+    "ack": "Acknowledge",
+    "entry": "Logbook entry",
+    "page": "Handoff page",
+    "journal": "Journal",
+    "leaving": "Leaving in the middle",
     "welcome": "Welcome",
 }
 """Scopes, in the order of the help screen: their titles."""
@@ -86,6 +94,86 @@ ACTIONS: Final = (
     Action("log_axis", "l", "log axis", "a logarithmic or a linear axis", "charts", footer=True),
     Action("zoom", "z", "zoom", "the whole run, its last quarter, its last twentieth", "charts",
            footer=True),
+    Action("relaunch", "r", "relaunch", "stop what is left, resubmit the lineage: shows a plan",
+           "act", footer=True, palette=False),
+    Action("entry", "e", "log entry", "write into the run's logbook, prefilled; saved and pushed",
+           "act", footer=True, palette=False),
+    Action("handoff", "H", "handoff", "hand the run to somebody by name: shows a plan", "act",
+           footer=True, palette=False),
+    Action("stop", "x", "stop", "stop the run's job, gracefully first: shows a plan", "act",
+           palette=False),
+    Action("rollback", "b", "roll back", "go back to an older checkpoint: shows a plan", "act",
+           palette=False),
+    Action("ack", "A", "acknowledge", "take an alert: until when, and why; can be undone", "act",
+           palette=False),
+    Action("escalate", "E", "escalate", "to the DRI, with the evidence: shows a plan", "act",
+           palette=False),
+    Action("seal", "Z", "seal", "verify and close a finished run: shows a plan", "act",
+           palette=False),
+    Action("page", "p", "handoff page", "one page about the run, to share or to copy", "act"),
+    Action("journal", "J", "journal", "what was done to the runs, and what was interrupted",
+           "act"),
+    Action("plan_confirm", "enter", "act", "act, once the words stand there; later: close", "plan",
+           palette=False),
+    Action("plan_leave", "escape", "leave", "leave; what has begun goes on, else nothing is done",
+           "plan", palette=False),
+    Action("plan_approve", "f2", "approve", "let a block pass, by name and with a reason", "plan",
+           palette=False),
+    Action("plan_save_first", "f3", "save first", "ask the trainer for a checkpoint first, or not",
+           "plan", palette=False),
+    Action("plan_down", "down", "down", "a line down", "plan", palette=False),
+    Action("plan_up", "up", "up", "a line up", "plan", palette=False),
+    Action("plan_page_down", "pagedown ctrl+d", "page down", "a page down", "plan",
+           palette=False),
+    Action("plan_page_up", "pageup ctrl+u", "page up", "a page up", "plan", palette=False),
+    Action("form_accept", "enter", "go on", "go on, once everything required is there", "form",
+           palette=False),
+    Action("form_leave", "escape", "leave", "leave, nothing done", "form", palette=False),
+    Action("form_next", "tab", "next", "the next field", "form", palette=False),
+    Action("form_former", "shift+tab", "former", "the field before", "form", palette=False),
+    Action("form_down", "down", "down", "the next choice of a list, else the next field", "form",
+           palette=False),
+    Action("form_up", "up", "up", "the choice before, else the field before", "form",
+           palette=False),
+    Action("ack_take", "enter", "take", "take the selected alert", "ack", palette=False),
+    Action("ack_undo", "u", "undo", "let the alert ring again", "ack", palette=False),
+    Action("ack_leave", "escape", "leave", "leave; what was taken stays taken", "ack",
+           palette=False),
+    Action("ack_down", "down", "down", "the next alert", "ack", palette=False),
+    Action("ack_up", "up", "up", "the alert before", "ack", palette=False),
+    Action("ack_longer", "right tab", "longer", "quiet for longer: 15m, 1h, 8h, until it closes",
+           "ack", palette=False),
+    Action("ack_shorter", "left", "shorter", "quiet for less long", "ack", palette=False),
+    Action("ack_why", "w", "why", "say why", "ack", palette=False),
+    Action("entry_save", "ctrl+s", "save", "save, commit and push this entry", "entry",
+           footer=True, palette=False),
+    Action("entry_retry", "ctrl+r", "retry", "push again what could not be pushed", "entry",
+           footer=True, palette=False),
+    Action("entry_leave", "escape", "keep draft", "leave; what is not saved stays as a draft",
+           "entry", footer=True, palette=False),
+    Action("sheet_copy", "y", "copy", "copy the whole page", "page", footer=True, palette=False),
+    Action("sheet_back", "escape q", "back", "back to where you were", "page", footer=True,
+           palette=False),
+    Action("sheet_down", "down j", "down", "a line down", "page", palette=False),
+    Action("sheet_up", "up k", "up", "a line up", "page", palette=False),
+    Action("sheet_next", "pagedown space ctrl+d", "page down", "a page down", "page",
+           palette=False),
+    Action("sheet_former", "pageup ctrl+u", "page up", "a page up", "page", palette=False),
+    Action("settle", "s", "settle", "look up and write down how the interrupted action ended",
+           "journal", footer=True, palette=False),
+    Action("journal_open", "enter", "open the run", "open the run of the selected action",
+           "journal", footer=True, palette=False),
+    Action("journal_back", "escape q", "back", "back to where you were", "journal", footer=True,
+           palette=False),
+    Action("journal_down", "down j", "down", "the next action", "journal", palette=False),
+    Action("journal_up", "up k", "up", "the action before", "journal", palette=False),
+    Action("journal_next", "pagedown ctrl+d", "page down", "a page down", "journal",
+           palette=False),
+    Action("journal_former", "pageup ctrl+u", "page up", "a page up", "journal", palette=False),
+    Action("leave_now", "q ctrl+q", "leave now", "leave; the journal tells how far it came",
+           "leaving", palette=False),
+    Action("leave_not", "escape", "stay", "stay until the action has ended", "leaving",
+           palette=False),
     Action("demo", "d", "demo", "leave, and start the demo: seven real small runs", "welcome",
            footer=True),
     Action("check", "c", "check now", "look at every source again, now", "everywhere"),
@@ -102,15 +190,30 @@ ACTIONS: Final = (
 )  # fmt: skip
 BY_ID: Final = {action.id: action for action in ACTIONS}
 _FORM: Final = re.compile(
-    r"[!-~]|ctrl\+[a-z]|f([1-9]|1[0-2])|enter|escape|tab|space|backspace|delete|insert|"
+    r"[!-~]|ctrl\+[a-z]|shift\+tab|f([1-9]|1[0-2])|enter|escape|tab|space|backspace|delete|insert|"
     r"up|down|left|right|home|end|pageup|pagedown"
 )
 _SHOWN: Final = {
     "escape": "esc", "pagedown": "pgdn", "pageup": "pgup", "down": "↓", "up": "↑",
     "left": "←", "right": "→",
 }  # fmt: skip
-_TOGETHER: Final = ({"run", "log", "charts", "everywhere"}, {"fleet", "everywhere"},
-                    {"welcome", "everywhere"})  # fmt: skip
+TOGETHER: Final = (
+    {"run", "log", "charts", "act", "everywhere"},
+    {"fleet", "act", "everywhere"},
+    {"welcome", "everywhere"},
+    {"entry"},
+    {"page"},
+    {"journal", "act"},
+    {"plan"},
+    {"form"},
+    {"ack"},
+    {"leaving"},
+)
+"""Scopes whose keys work at the same time, so that none may mean two things."""
+
+
+_FIRST: Final = ("open", "back", "relaunch", "entry", "handoff", "filter", "search", "palette",
+                 "help")  # fmt: skip
 
 
 class KeysError(Exception):
@@ -136,13 +239,13 @@ class Keys:
         return shown(self.of(action)[0])
 
     def footer(self, *wheres: str) -> list[tuple[str, str]]:
-        """Return (key, title) of the few actions that matter in these scopes."""
-        return [
-            (self.shown(each.id), each.title)
-            for where in wheres
-            for each in ACTIONS
-            if each.footer and each.where == where
-        ]
+        """Return (key, title) of the few actions that matter in these scopes.
+
+        Those come first that must be in sight on a narrow screen too.
+        """
+        found = [e for where in wheres for e in ACTIONS if e.footer and e.where == where]
+        found.sort(key=lambda each: _FIRST.index(each.id) if each.id in _FIRST else len(_FIRST))
+        return [(self.shown(each.id), each.title) for each in found]
 
     def keymap(self) -> dict[str, str]:
         """Return what Textual wants to know of changed keys."""
@@ -220,7 +323,7 @@ def _unknown(action: str) -> str:
 def _conflicts(keys: Keys) -> Iterable[str]:
     """Return a line for each changed key that would mean two things in one place."""
     for action, own in keys.own.items():
-        near = set().union(*(group for group in _TOGETHER if BY_ID[action].where in group))
+        near = set().union(*(group for group in TOGETHER if BY_ID[action].where in group))
         for other in ACTIONS:
             both = set(own) & set(keys.of(other.id))
             if other.id != action and other.where in near and both:

@@ -23,12 +23,17 @@ NAME: Final = 32
 
 @dataclass(frozen=True)
 class Command:
-    """Something to choose: ``call`` is the action to run, ``key`` its key if it has one."""
+    """Something to choose: ``call`` is the action to run, ``key`` its key if it has one.
+
+    ``why_not`` is why it cannot be chosen now, ``note`` what speaks against it.
+    """
 
     title: str
     help: str
     call: str
     key: str = ""
+    why_not: str = ""
+    note: str = ""
 
 
 def found(commands: Sequence[Command], words: str) -> list[Command]:
@@ -41,10 +46,18 @@ def found(commands: Sequence[Command], words: str) -> list[Command]:
     return [each for _, each in sorted(hits, key=lambda pair: -pair[0])]
 
 
+def _said(each: Command) -> Content:
+    """Return why it cannot be chosen, else what speaks against it and what it does."""
+    if each.why_not:
+        return text(("✗ ", "$attention"), (each.why_not, DIM))
+    return text((f"▲ {each.note} · ", "$attention") if each.note else "", (each.help, DIM))
+
+
 class _Choices(Scrolled):
-    def __init__(self, commands: Sequence[Command]) -> None:
+    def __init__(self, commands: Sequence[Command], about: str) -> None:
         super().__init__()
         self.commands = list(commands)
+        self._about = about
 
     def body(self, width: int) -> list[Content]:
         name = max((Content(each.title).cell_length for each in self.commands), default=8)
@@ -55,12 +68,13 @@ class _Choices(Scrolled):
         ] or [text(("nothing has these letters", DIM))]
 
     def _line(self, each: Command, name: int, width: int, chosen: bool) -> Content:
-        left = text(fit(Content(each.title), name), "  ", (each.help, DIM))
+        left = text(fit(text((each.title, DIM if each.why_not else "")), name), "  ", _said(each))
         line = row(cut(left, width), text((each.key, ACCENT)) if each.key else EMPTY, width)
         return line.stylize_before("on $cursor") if chosen else line
 
     def title(self) -> Content:
-        return text(("commands and runs", "bold"))
+        about = (f" · actions on {self._about}", DIM) if self._about else ""
+        return text(("commands and runs", "bold"), about)
 
     def note(self) -> Content:
         return text(("enter runs · esc leaves", DIM))
@@ -89,10 +103,10 @@ class PaletteScreen(ModalScreen[str | None], inherit_bindings=False):
     PaletteScreen _Choices { background: $background; color: $ink; }
     """
 
-    def __init__(self, commands: Sequence[Command]) -> None:
+    def __init__(self, commands: Sequence[Command], about: str = "") -> None:
         super().__init__()
         self._commands = commands
-        self._choices = _Choices(commands)
+        self._choices = _Choices(commands, about)
 
     def compose(self) -> ComposeResult:
         """Lay out the line to type in and what it finds."""

@@ -12,7 +12,8 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
 from cockpit.model.report import RunReport
-from screens.base import CockpitScreen, Prompt
+from screens.base import ActingScreen, Prompt
+from screens.journal_words import done_to
 from screens.keys import bindings
 from screens.logbook_reader import read_book
 from screens.ports import Cockpit
@@ -33,10 +34,11 @@ WIDE: Final = 150
 """Columns from which what is wrong stands beside the tab."""
 
 
-class RunScreen(CockpitScreen):
+class RunScreen(ActingScreen):
     """Six tabs; on a wide screen what is wrong and the checkpoints stand beside them."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("run", "log", "charts")
+    SCOPES = ("run", "log", "charts", "everywhere", "act")
+    BINDINGS: ClassVar[list[BindingType]] = bindings("run", "log", "charts", "act")
     DEFAULT_CSS = """
     RunScreen Horizontal { height: 1fr; }
     RunScreen #main { width: 1fr; }
@@ -121,13 +123,15 @@ class RunScreen(CockpitScreen):
                 view.show(report)
         if self._tab == "log":
             self._log_tab.show(report)
+        elif self._tab == "timeline":
+            self.run_worker(self._show_done(), group="done", exclusive=True, exit_on_error=False)
         elif self._tab == "logbook":
             self._read_book(report)
 
     def footer(self) -> list[tuple[str, str]]:
         """Return the keys that matter in this tab."""
         wheres = [self._tab] if self._tab in ("log", "charts") else []
-        return self.cockpit.keys.footer(*wheres, "run", "everywhere")
+        return self.cockpit.keys.footer(*wheres, "run", "act", "everywhere")
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> Callable[[], None]:
         return self.run_worker(work, group="log", exclusive=True, exit_on_error=False).cancel
@@ -145,6 +149,11 @@ class RunScreen(CockpitScreen):
     async def _show_book(self, view: LogbookView, path: str) -> None:
         book = await read_book(path)
         view.show(book.lines, path, book.note, at_end=book.newest_last)
+
+    async def _show_done(self) -> None:
+        view = self._views["timeline"]
+        assert isinstance(view, Timeline)
+        view.show_done(await done_to(self.cockpit, self._run))
 
     def _go(self, tab: str) -> None:
         self._tab = tab

@@ -57,6 +57,7 @@ class _Page(Painted):
 class WelcomeScreen(CockpitScreen):
     """A short page; it starts nothing by itself."""
 
+    SCOPES = ("welcome", "everywhere")
     BINDINGS: ClassVar[list[BindingType]] = bindings("welcome")
 
     def compose(self) -> ComposeResult:

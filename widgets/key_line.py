@@ -10,18 +10,27 @@ from widgets.line import ACCENT, DIM, EMPTY, row, text, whole
 from widgets.painted import Painted
 
 Key = tuple[str, str]
+KEYS = 24
+"""Columns that are left to the keys beside a long notice."""
 
 
 def paint_keys(keys: Sequence[Key], notice: str, width: int) -> Content:
     """Return keys with their titles, as many as fit whole, and a notice at the right."""
     said = text((notice, "$attention")) if notice else EMPTY
-    room = width - 2 - (min(said.cell_length, width // 2) + 3 if notice else 0)
+    room = width - 2 - (min(said.cell_length, _most(width)) + 3 if notice else 0)
     items = [text((key, f"bold {ACCENT}"), (f" {title}", DIM)) for key, title in keys]
-    return row(text(" ", whole(items, room, "   ")), _cut(said, width), width - 1)
+    needed = sum(each.cell_length for each in items)
+    gap = "   " if needed + 3 * len(items) <= room + 3 else "  "
+    return row(text(" ", whole(items, room, gap)), _cut(said, width), width - 1)
 
 
 def _cut(said: Content, width: int) -> Content:
-    return said.truncate(max(0, width // 2), ellipsis=True)
+    return said.truncate(_most(width), ellipsis=True)
+
+
+def _most(width: int) -> int:
+    """Return how much of a line a notice may take: it is read now, the keys are known soon."""
+    return max(0, width // 2, width - KEYS)
 
 
 class KeyLine(Painted):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual.content import Content
 
 from cockpit.model.alert import Alert, ClosedAlert
@@ -10,6 +12,7 @@ from cockpit.model.words import age, clock_time, day_time, glyph
 from widgets import facts
 from widgets import paint_rows as rows
 from widgets.line import ACCENT, DIM, EMPTY, STRONG, cut, row, text, within, wrapped
+from widgets.paint_journal import Done, paint_done
 
 SURE = "sure"
 
@@ -52,14 +55,18 @@ def _under(line: Content, width: int) -> Content:
     return text("  ", cut(line, width - 2))
 
 
-def paint_timeline(report: RunReport, now: float, width: int) -> list[Content]:
-    """Return the open alerts, then the closed ones, newest first."""
+def paint_timeline(
+    report: RunReport, now: float, width: int, done: Sequence[Done] = ()
+) -> list[Content]:
+    """Return the open alerts, then the closed ones and what was done, newest first."""
     lines = [text(("open", STRONG)), *paint_open(report, now, width), EMPTY]
-    lines.append(text(("closed", STRONG)))
-    if not report.closed:
+    lines.append(text(("closed and done" if done else "closed", STRONG)))
+    if not report.closed and not done:
         return within([*lines, text(("none yet", DIM))], width)
-    newest = sorted(report.closed, key=lambda each: each.closed_at, reverse=True)
-    return within([*lines, *(_closed(each, now, width) for each in newest)], width)
+    past = [(each.closed_at, [_closed(each, now, width)]) for each in report.closed]
+    past += [(each.ended_at or each.begun_at, paint_done(each, now, width)) for each in done]
+    past.sort(key=lambda pair: pair[0], reverse=True)
+    return within([*lines, *(line for _, block in past for line in block)], width)
 
 
 def _closed(each: ClosedAlert, now: float, width: int) -> Content:

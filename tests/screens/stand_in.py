@@ -78,7 +78,11 @@ def cockpit(*runs: RunReport, **options: Any) -> CockpitApp:
         runs=tuple(each.spec for each in engine.runs),
         keys=keys,
     )
-    return CockpitApp(file, engine, clock=StillClock(), **options)
+    desk = options.pop("desk", None)
+    maker = None if desk is None else lambda operator: desk
+    books = options.pop("books", None)
+    write = None if books is None else lambda: books
+    return CockpitApp(file, engine, clock=StillClock(), desk=maker, books=write, **options)
 
 
 def text_of(app: CockpitApp) -> str:

@@ -3,9 +3,16 @@ from __future__ import annotations
 import pytest
 
 from cockpit.app import CockpitApp
+from screens.ack import AckScreen
+from screens.editor import EditorScreen
 from screens.fleet import FleetScreen
+from screens.form import FormScreen
+from screens.handoff_page import HandoffPage
 from screens.help import sections
-from screens.keys import ACTIONS, WHERES, Keys, KeysError, key_table, read_keys
+from screens.journal import JournalScreen
+from screens.keys import ACTIONS, TOGETHER, WHERES, Keys, KeysError, key_table, read_keys
+from screens.leaving import LeavingScreen
+from screens.plan import PlanScreen
 from screens.run import RunScreen
 from screens.welcome import WelcomeScreen
 
@@ -16,6 +23,14 @@ HOLDERS = {
     "charts": RunScreen,
     "welcome": WelcomeScreen,
     "everywhere": CockpitApp,
+    "act": FleetScreen,
+    "plan": PlanScreen,
+    "form": FormScreen,
+    "ack": AckScreen,
+    "entry": EditorScreen,
+    "page": HandoffPage,
+    "journal": JournalScreen,
+    "leaving": LeavingScreen,
 }
 
 
@@ -25,7 +40,8 @@ def test_no_key_is_dead(action) -> None:
 
 
 def test_no_key_means_two_things_in_one_place() -> None:
-    for together in ({"run", "log", "charts", "everywhere"}, {"fleet", "everywhere"}):
+    assert set().union(*TOGETHER) == set(WHERES)
+    for together in TOGETHER:
         keys = [key for each in ACTIONS if each.where in together for key in each.keys.split()]
         assert len(keys) == len(set(keys))
 

@@ -1,0 +1,225 @@
+"""Taking an alert: which one, until when, why. One key, and an undo (SPEC A-14)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import ClassVar, Final
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.content import Content
+from textual.widgets import Input
+from textual.worker import Worker, WorkerState
+
+from cockpit.actions.action import RefuseError
+from cockpit.model.observed import Phase
+from cockpit.model.plan import Outcome, Request
+from cockpit.model.report import RunReport
+from cockpit.store.store import StoreError
+from screens.deeds import Deed
+from screens.dialog import Box, Dialog, Line
+from screens.keys import bindings
+from screens.ports import Cockpit
+from widgets.line import DIM, STRONG, cut, text
+from widgets.paged import Paged, Sheet
+from widgets.paint_ack import Taking, paint_taking
+
+SPANS: Final = ("15m", "1h", "8h", "until it closes")
+NOW: Final = "now"
+END: Final = "end"
+"""The key of a run's end, beside those of its alerts."""
+WHY_COLUMN: Final = 12
+
+
+class AckScreen(Dialog[None]):
+    """Lists the open alerts; Enter takes the selected one, ``u`` lets it ring again."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("ack")
+    DEFAULT_CSS = """
+    AckScreen Line { display: none; }
+    AckScreen Line.-asked { display: block; }
+    """
+
+    def __init__(self, cockpit: Cockpit, run: str) -> None:
+        super().__init__()
+        self.cockpit = cockpit
+        self._run = run
+        self._at = 0
+        self._span = len(SPANS) - 1
+        self._said = ""
+        self._taken: set[str] = set()
+        self._listed: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        """Lay out the list, and the line for the reason."""
+        with Box():
+            yield Paged()
+            yield Line()
+
+    def on_mount(self) -> None:
+        """Show what is open."""
+        self._show()
+
+    def on_resize(self) -> None:
+        """Lay out for the new size."""
+        self._show()
+
+    @property
+    def report(self) -> RunReport | None:
+        """Return the newest report of the run."""
+        return next((each for each in self.cockpit.reports if each.name == self._run), None)
+
+    def _keys_open(self) -> list[str]:
+        report = self.report
+        if report is None:
+            return []
+        return [*(each.key for each in report.alerts), *([END] if _end(report) else [])]
+
+    def _show(self) -> None:
+        report = self.report
+        if not self.is_mounted or report is None:
+            return
+        self._hold()
+        typing = self.query_one(Line)
+        taking = Taking(
+            report.alerts, _end(report), self._at, SPANS, self._span,
+            " " if typing.has_class("-asked") else typing.value,
+        )  # fmt: skip
+        page = self.query_one(Paged)
+        body = partial(paint_taking, taking, self.cockpit.now())
+        page.show(Sheet(body, text((f"acknowledge · {self._run}", STRONG)), foot=self._foot()))
+        rows = len(page.lines_for(self.inner))
+        width, height = self.fit_box(rows + 5)
+        typing.place(2 + WHY_COLUMN, min(rows, height - 5), width - WHY_COLUMN - 4)
+
+    def _hold(self) -> None:
+        """Keep what is selected selected, also when other alerts open or close meanwhile."""
+        keys, chosen = self._keys_open(), self._key()
+        if keys != self._listed and chosen in keys:
+            self._at = keys.index(chosen)
+        self._listed = keys
+        self._at = max(0, min(self._at, len(keys) - 1))
+
+    def _foot(self) -> list[Content]:
+        said = text((self._said, "$attention")) if self._said else text(
+            ("a taken alert stays open; it only stops asking", DIM))  # fmt: skip
+        keys = "enter takes   ←→ quiet for   w why   u undo   esc leaves"
+        return [cut(said, self.inner - 4), text((keys, DIM))]
+
+    def action_ack_down(self) -> None:
+        """Select the next alert."""
+        self._at += 1
+        self._show()
+
+    def action_ack_up(self) -> None:
+        """Select the alert before."""
+        self._at -= 1
+        self._show()
+
+    def action_ack_longer(self) -> None:
+        """Be quiet for longer."""
+        self._span = (self._span + 1) % len(SPANS)
+        self._show()
+
+    def action_ack_shorter(self) -> None:
+        """Be quiet for less long."""
+        self._span = (self._span - 1) % len(SPANS)
+        self._show()
+
+    def action_ack_why(self) -> None:
+        """Ask why."""
+        line = self.query_one(Line)
+        line.add_class("-asked")
+        line.focus(scroll_visible=False)
+        self._show()
+
+    @on(Input.Submitted)
+    def _said_why(self) -> None:
+        line = self.query_one(Line)
+        line.remove_class("-asked")
+        line.blur()
+        self._show()
+
+    def action_ack_leave(self) -> None:
+        """Leave the reason's line, else the screen."""
+        if self.query_one(Line).has_class("-asked"):
+            self._said_why()
+        else:
+            self.dismiss(None)
+
+    def action_ack_take(self) -> None:
+        """Take the selected alert."""
+        until = "" if self._span == len(SPANS) - 1 else SPANS[self._span]
+        self._order(until, self.query_one(Line).value.strip())
+
+    def action_ack_undo(self) -> None:
+        """Let the selected alert ring again: it was taken until now."""
+        alerts = self.report.alerts if self.report is not None else ()
+        taken = {each.key for each in alerts if each.acknowledged is not None} | self._taken
+        if self._key() == END or self._key() not in taken:
+            self._tell("that one cannot be undone" if self._key() == END else "it is not taken")
+        else:
+            self._order(NOW, "undone")
+
+    def _key(self) -> str | None:
+        """Return what is selected of what stands on the screen."""
+        return self._listed[self._at] if self._at < len(self._listed) else None
+
+    def _order(self, until: str, why: str) -> None:
+        key = self._key()
+        if key is None:
+            self._tell("there is nothing to take")
+            return
+        operator = self.cockpit.watch_state.operator
+        params = {"key": key, "by": operator}
+        params |= {"until": until} if until and key != END else {}
+        params |= {"reason": why} if why else {}
+        request = Request(action="ack", run=self._run, operator=operator, params=params)
+        self.run_worker(self._do(request), exit_on_error=False)
+
+    async def _do(self, request: Request) -> None:
+        """Plan and act at once: it can be undone, so nothing has to be typed."""
+        self._tell("taking it …")
+        try:
+            desk = await self.cockpit.desk()
+            plan = await desk.plan(request)
+        except (RefuseError, StoreError, TimeoutError) as error:
+            self._tell(str(error) or "no answer in time")
+            return
+        if plan.blocked:
+            self._tell("; ".join(check.text for check in plan.checks if check.stands_in_the_way))
+            return
+        deed = self.cockpit.deeds.start(desk, request, plan, plan.words, (), self.cockpit.now())
+        deed.watch(partial(self._ended, deed))
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Show a fault in one line."""
+        error = event.worker.error
+        if event.state is WorkerState.ERROR and isinstance(error, Exception):
+            self._tell(self.cockpit.fault(error))
+
+    def _ended(self, deed: Deed) -> None:
+        result = deed.result
+        if result is None or not self.is_mounted:
+            return
+        done = result.outcome is Outcome.DONE
+        params = deed.request.params
+        undone = params.get("until") == NOW
+        if done:
+            self._taken ^= {params["key"]} if (params["key"] in self._taken) == undone else set()
+        told = "it rings again" if undone else f"taken by {deed.request.operator}: u undoes it"
+        self._tell(told if done else f"{result.outcome.value}: {result.message}")
+        self.cockpit.look_again(self._run)
+
+    def _tell(self, words: str) -> None:
+        self._said = words
+        self._show()
+
+
+def _end(report: RunReport) -> str:
+    """Return how the run's job ended, or nothing while it has not."""
+    job = report.facets.job.value
+    if job is None or not job.phase.terminal:
+        return ""
+    return "succeeded" if job.phase is Phase.SUCCEEDED else job.state

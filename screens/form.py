@@ -1,0 +1,180 @@
+"""A small form over the screen: asks for what an action needs to know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.content import Content
+from textual.widgets import Input
+
+from screens.dialog import Box, Dialog, Line
+from screens.keys import bindings
+from screens.ports import Cockpit
+from widgets.line import ACCENT, DIM, STRONG, row, text
+from widgets.paged import Paged, Sheet
+from widgets.paint_form import LABEL, Field, FormState, paint_form, place_of, rows_of
+
+
+class FormScreen(Dialog[dict[str, str] | None]):
+    """Returns the values by name (empty ones left out), or ``None``."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("form")
+
+    def __init__(
+        self,
+        cockpit: Cockpit,
+        heading: str,
+        fields: Sequence[Field],
+        intro: Sequence[Content] = (),
+        verb: str = "plans",
+    ) -> None:
+        super().__init__()
+        self.cockpit = cockpit
+        self._heading = heading
+        self.fields = tuple(fields)
+        self.values = {field.name: _first(field) for field in fields}
+        self._intro = tuple(intro)
+        self._verb = verb
+        self._at = next((n for n, each in enumerate(self.fields) if not _known(each)), 0)
+        self._said = ""
+
+    def compose(self) -> ComposeResult:
+        """Lay out the page and a line for each value that is typed."""
+        with Box():
+            yield Paged()
+            for field in self.fields:
+                if not field.choices:
+                    yield Line(field.value, name=field.name)
+
+    def on_mount(self) -> None:
+        """Begin with the first field that is not known."""
+        self._show()
+        self._focus()
+
+    def on_resize(self) -> None:
+        """Lay out for the new size."""
+        self._show()
+
+    @property
+    def state(self) -> FormState:
+        """The form as it stands."""
+        return FormState(self._intro, self.fields, dict(self.values), self._at, self._said)
+
+    def _line(self, field: Field) -> Line | None:
+        return next((line for line in self.query(Line) if line.name == field.name), None)
+
+    def _focus(self) -> None:
+        line = self._line(self.fields[self._at])
+        if line is None:
+            self.set_focus(None)
+        else:
+            line.focus(scroll_visible=False)
+
+    def _show(self) -> None:
+        if not self.is_mounted:
+            return
+        state = self.state
+        page = self.query_one(Paged)
+        page.show(
+            Sheet(partial(paint_form, state), text((self._heading, STRONG)), foot=self._foot())
+        )
+        width, _ = self.fit_box(len(page.lines_for(self.inner)) + 5)
+        for field, place in zip(self.fields, rows_of(state, width - 4), strict=True):
+            line = self._line(field)
+            if line is not None:
+                line.place(2 + LABEL, 1 + place, width - LABEL - 4)
+
+    def _foot(self) -> list[Content]:
+        field = self.fields[self._at]
+        need = " (required)" if field.required else ""
+        said = (
+            text((self._said, "$attention")) if self._said else text((f"{field.help}{need}", DIM))
+        )
+        picks = "↑↓ pick   " if field.choices else ""
+        keys = text(
+            (f"{picks}tab next   ", DIM), ("enter", f"bold {ACCENT}"), (f" {self._verb}   ", DIM),
+            ("esc", f"bold {ACCENT}"), (" leaves", DIM),
+        )  # fmt: skip
+        return [said, row(text(""), keys, self.inner - 4)]
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        if event.input.name is not None:
+            self.values[event.input.name] = event.value
+            self._said = ""
+            self._show()
+
+    def on_key(self, event: events.Key) -> None:
+        """Enter in a line goes on, as everywhere in the form."""
+        if event.key == "enter":
+            event.stop()
+            event.prevent_default()
+            self.action_form_accept()
+
+    def action_form_accept(self) -> None:
+        """Return the values, or go to the first one that is missing."""
+        missing = [
+            place for place, field in enumerate(self.fields)
+            if field.required and not self.values[field.name].strip()
+        ]  # fmt: skip
+        if missing:
+            self._at = missing[0]
+            self._said = f"{self.fields[self._at].label} is required"
+            self._focus()
+            self._show()
+            return
+        given = {name: value.strip() for name, value in self.values.items() if value.strip()}
+        self.dismiss(given)
+
+    def action_form_leave(self) -> None:
+        """Leave, nothing done."""
+        self.dismiss(None)
+
+    def action_form_next(self) -> None:
+        """Go to the next field."""
+        self._step(1)
+
+    def action_form_former(self) -> None:
+        """Go to the field before."""
+        self._step(-1)
+
+    def action_form_down(self) -> None:
+        """Pick the next choice of a list; else go to the next field."""
+        if not self.pick(1):
+            self._step(1)
+
+    def action_form_up(self) -> None:
+        """Pick the choice before; else go to the field before."""
+        if not self.pick(-1):
+            self._step(-1)
+
+    def _step(self, steps: int) -> None:
+        self._at = (self._at + steps) % len(self.fields)
+        self._said = ""
+        self._focus()
+        self._show()
+
+    def pick(self, steps: int) -> bool:
+        """Pick another choice of the focused list; return whether there was one."""
+        field = self.fields[self._at]
+        place = place_of(field, self.values) + steps
+        if not field.choices or not 0 <= place < len(field.choices):
+            return False
+        self.values[field.name] = field.choices[place].value
+        self._show()
+        return True
+
+
+def _first(field: Field) -> str:
+    if field.value or not field.choices:
+        return field.value
+    return field.choices[0].value
+
+
+def _known(field: Field) -> bool:
+    return bool(field.value) and not field.choices

@@ -1,0 +1,187 @@
+"""The journal: what was interrupted comes first, then what was done, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.content import Content
+
+from cockpit.actions.action import RefuseError
+from cockpit.store.store import StoreError
+from screens.base import ActingScreen
+from screens.journal_words import done_of, open_of, settles
+from screens.keys import bindings
+from screens.ports import Cockpit
+from widgets.key_line import KeyLine
+from widgets.line import DIM, EMPTY, STRONG, text
+from widgets.paint_journal import paint_done, paint_open
+from widgets.scrolled import Scrolled
+
+if TYPE_CHECKING:
+    from cockpit.actions.recovery import Settled
+    from cockpit.store.journal import Entry
+
+
+class Pages(Scrolled):
+    """Interrupted actions, then the others; every line knows whose it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: Sequence[Settled] = ()
+        self.entries: Sequence[Entry] = ()
+        self.now = 0.0
+        self.said = "asking the journal"
+        self._runs: list[str | None] = []
+
+    @property
+    def run(self) -> str | None:
+        """The run of the action under the cursor."""
+        here = [run for run in self._runs[self.cursor :] if run is not None]
+        return here[0] if here else None
+
+    def body(self, width: int) -> list[Content]:
+        """Return every line."""
+        lines: list[Content] = []
+        self._runs = []
+
+        def put(run: str | None, *block: Content) -> None:
+            lines.extend(block)
+            self._runs.extend([run] * len(block))
+
+        if self.said:
+            put(None, text((self.said, DIM)), EMPTY)
+        if self.open:
+            put(None, text(("interrupted: nothing is repeated by itself", STRONG)), EMPTY)
+        for settled in self.open:
+            put(settled.entry.plan.run, *paint_open(open_of(settled), self.now, width), EMPTY)
+        shown = {settled.entry.number for settled in self.open}
+        others = [each for each in self.entries if each.number not in shown]
+        if others:
+            put(None, text(("done", STRONG)))
+        for each in sorted(others, key=lambda entry: entry.begun_at, reverse=True):
+            put(each.plan.run, *paint_done(done_of(each), self.now, width, named=True))
+        return lines
+
+    def title(self) -> Content:
+        """Return the heading."""
+        return text(("journal", STRONG))
+
+    def note(self) -> Content:
+        """Return how many were interrupted."""
+        count = sum(map(settles, self.open))
+        return text((f"■ {count} interrupted", "bold $critical")) if count else EMPTY
+
+
+class JournalScreen(ActingScreen):
+    """What is known of interrupted actions, what was looked up, what a person must decide."""
+
+    SCOPES = ("journal", "act", "everywhere")
+    BINDINGS: ClassVar[list[BindingType]] = bindings("journal", "act")
+
+    def __init__(
+        self, cockpit: Cockpit, runs: Sequence[str], found: Sequence[Settled] = ()
+    ) -> None:
+        super().__init__(cockpit)
+        self._names = tuple(runs)
+        self._pages = Pages()
+        self._pages.open = tuple(found)
+
+    def compose(self) -> ComposeResult:
+        """Lay out the journal and the footer."""
+        yield self._pages
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Ask the journal."""
+        super().on_mount()
+        self.ask()
+
+    @property
+    def selected(self) -> str | None:
+        """Return the run of the action under the cursor, else the first asked for."""
+        return self._pages.run or next(iter(self._names), None)
+
+    def ask(self, said: str = "") -> None:
+        """Ask the journal anew; ``said`` stands above what it answers."""
+        self.run_worker(self._ask(said), group="journal", exclusive=True, exit_on_error=False)
+
+    async def _ask(self, said: str) -> None:
+        pages = self._pages
+        entries: list[Entry] = []
+        found: list[Settled] = []
+        try:
+            desk = await self.cockpit.desk()
+            for run in self._names:
+                found += await desk.interrupted(run)
+                entries += await desk.history(run)
+        except (RefuseError, StoreError, TimeoutError) as error:
+            pages.said = f"the journal gives no answer: {error}"
+        else:
+            pages.open, pages.entries = tuple(found), tuple(entries)
+            nothing = f"no action was ever begun on {', '.join(self._names)}"
+            pages.said = said or ("" if found or entries else nothing)
+        self.show()
+
+    def show(self) -> None:
+        """Show what is known by now."""
+        if not self.is_mounted:
+            return
+        self._pages.now = self.cockpit.now()
+        self._pages.repaint()
+        self.show_keys()
+
+    def footer(self) -> list[tuple[str, str]]:
+        """Return the keys that matter here."""
+        return self.cockpit.keys.footer("journal")
+
+    def action_settle(self) -> None:
+        """Look up and write down how the interrupted actions of the selected run ended."""
+        run = self.selected
+        mine = [each for each in self._pages.open if each.entry.plan.run == run]
+        if self.cockpit.reading_only:
+            self.cockpit.say(self.cockpit.reading_only)
+        elif run is None or not mine:
+            self.cockpit.say("nothing was interrupted here")
+        elif not any(map(settles, mine)):
+            self.cockpit.say("somebody is at it: only they can end it")
+        else:
+            self.run_worker(self._settle(run), exit_on_error=False)
+
+    async def _settle(self, run: str) -> None:
+        try:
+            settled = await (await self.cockpit.desk()).recover(run)
+        except (RefuseError, StoreError, TimeoutError) as error:
+            self.cockpit.say(f"not settled: {error}")
+            return
+        words = [f"{each.entry.action}: {each.outcome.value}" for each in settled if each.outcome]
+        self.ask(f"settled {run}: {', '.join(words) or 'nothing was left'}")
+
+    def action_journal_open(self) -> None:
+        """Open the run of the selected action."""
+        run = self.selected
+        if run is not None:
+            self.dismiss(None)
+            self.cockpit.open_run(run)
+
+    def action_journal_back(self) -> None:
+        """Go back."""
+        self.dismiss(None)
+
+    def action_journal_down(self) -> None:
+        """Step down."""
+        self._pages.move(1)
+
+    def action_journal_up(self) -> None:
+        """Step up."""
+        self._pages.move(-1)
+
+    def action_journal_next(self) -> None:
+        """Turn a page down."""
+        self._pages.page(1)
+
+    def action_journal_former(self) -> None:
+        """Turn a page up."""
+        self._pages.page(-1)

@@ -1,0 +1,81 @@
+"""The journal's entries as the widgets paint them, and what a person has to decide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from cockpit.actions.action import RefuseError
+from cockpit.model.jobs import Found
+from cockpit.model.plan import Outcome, StepState
+from cockpit.store.store import StoreError
+from screens.ports import Cockpit
+from widgets.paint_journal import Done, Open
+
+if TYPE_CHECKING:
+    from cockpit.actions.recovery import Settled
+    from cockpit.store.journal import Entry
+
+UNDER_WAY: Final = "nothing: whoever is at it will end it; its plan stays blocked until then"
+_DECIDE: Final = {
+    Outcome.DONE: "nothing: s writes it down and finishes its records",
+    Outcome.FAILED: "s writes it down; then look at the run and plan again if you still want it",
+    Outcome.UNKNOWN: "look on the system itself whether it happened; s looks it up again; until "
+    "it is known no other action on the run is possible",
+    Outcome.REFUSED: "nothing",
+}
+
+
+def done_of(entry: Entry) -> Done:
+    """Return a journal entry as it is painted."""
+    return Done(
+        run=entry.plan.run,
+        action=entry.action,
+        by=entry.operator,
+        begun_at=entry.begun_at,
+        outcome=entry.outcome,
+        ended_at=entry.ended_at,
+        message=entry.message,
+        job_id=entry.job_id,
+        recorded=entry.recorded,
+    )
+
+
+async def done_to(cockpit: Cockpit, run: str) -> tuple[Done, ...]:
+    """Return what was done to a run; nothing where there is no journal to ask."""
+    try:
+        entries = await (await cockpit.desk()).history(run)
+    except (RefuseError, StoreError, TimeoutError):
+        return ()
+    return tuple(done_of(entry) for entry in entries)
+
+
+def open_of(settled: Settled) -> Open:
+    """Return an interrupted action: what is known, what was looked up, what is to be decided."""
+    entry = settled.entry
+    done = done_of(entry)._replace(outcome=settled.outcome, job_id=settled.job_id or entry.job_id)
+    steps = ", ".join(f"{step.name} {_state(step.state)}" for step in entry.steps)
+    looked = settled.looked_up
+    found = (
+        "nothing had to be looked up"
+        if looked is None
+        else f"{_FOUND[looked.found]}: {looked.text}"
+    )
+    decide = UNDER_WAY if settled.outcome is None else _DECIDE[settled.outcome]
+    return Open(done, f"{settled.text} ({steps or 'no step was begun'})", found, decide)
+
+
+_FOUND: Final = {
+    Found.LIVE: "it runs",
+    Found.ENDED: "it ran and has ended",
+    Found.ABSENT: "it never started, and never will",
+    Found.UNKNOWN: "not known",
+}
+
+
+def _state(state: StepState) -> str:
+    return "begun, its end unknown" if state is StepState.BEGUN else state.value
+
+
+def settles(settled: Settled) -> bool:
+    """Return whether a person can settle it here: whoever was at it is gone."""
+    return settled.outcome is not None

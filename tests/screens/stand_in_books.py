@@ -1,0 +1,59 @@
+"""Logbooks that keep in memory what a test looks at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from cockpit.model.logbook import Opened
+from cockpit.model.records import Recorded, SaveStage
+from cockpit.model.report import RunReport
+
+ENTRY = """### 2026-03-11 08:55 UTC - note
+- Status: RUNNING 4/4, ~46,012/119,209, loss 2.314
+- Evidence: 0.83M tok/s against 1.20M
+- Decision:
+- Next: check again 09:05"""
+TAIL = ("### 2026-03-10 21:00 UTC - [/] [bold]", "- Status: RUNNING", "- Next: sleep")
+
+
+class StandInBooks:
+    """Implements ``screens.ports.LogbookDesk``."""
+
+    def __init__(self) -> None:
+        self.drafts: dict[str, str] = {}
+        self.saved: list[str] = []
+        self.retried = 0
+        self.end = Recorded(stage=SaveStage.PUSHED, commit="3fa2c1e9aa")
+        self.gate: asyncio.Event | None = None
+        self.trouble = ""
+
+    async def open(self, report: RunReport, now: float) -> Opened:
+        draft = self.drafts.get(report.name)
+        return Opened(
+            path=".agents/logbooks/run.md", text=draft or ENTRY, tail=TAIL, note="append",
+            draft=draft is not None, trouble=self.trouble,
+        )  # fmt: skip
+
+    async def keep(self, report: RunReport, text: str) -> str:
+        self.drafts[report.name] = text
+        return ""
+
+    def masked(self, text: str) -> str:
+        return text.replace("hunter2", "•••••••")
+
+    async def save(
+        self, report: RunReport, text: str, told: Callable[[Recorded], None]
+    ) -> Recorded:
+        told(Recorded(stage=SaveStage.SAVED, busy="committing"))
+        told(Recorded(stage=SaveStage.COMMITTED, commit="3fa2c1e9aa", busy="pushing"))
+        if self.gate is not None:
+            await self.gate.wait()
+        self.saved.append(text)
+        if self.end.stage is not SaveStage.NOTHING:
+            self.drafts.pop(report.name, None)
+        return self.end
+
+    async def retry(self, report: RunReport) -> Recorded:
+        self.retried += 1
+        return self.end

@@ -1,0 +1,189 @@
+"""A plan as a checklist, blocked first: what is checked, what would run, stop, be lost. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from textual.content import Content
+
+from cockpit.model.observed import Pick
+from cockpit.model.plan import Basis, Check, Level, Plan, Target
+from cockpit.model.words import size, steps
+from widgets.line import ACCENT, DIM, EMPTY, STRONG, Part, cut, fit, row, text, within, wrapped
+from widgets.paint_difference import paint_differences
+
+LABEL: Final = 15
+BASIS: Final = 11
+MOST: Final = 400
+"""Lines that one text may take; more is cut with an ellipsis."""
+_LEVELS: Final = {
+    Level.BLOCK: ("■ BLOCK", "bold $critical"),
+    Level.WARN: ("! WARN", "$attention"),
+    Level.PASS: ("✓ pass", "$well"),
+}
+_ORDER: Final = (Level.BLOCK, Level.WARN, Level.PASS)
+_FIELDS: Final = ("command", "stops", "spares", "loses", "checkpoint", "trainer_would_load",
+                  "differences", "targets", "keeps", "page", "words")  # fmt: skip
+
+
+def changes(old: Plan, new: Plan) -> frozenset[str]:
+    """Return what differs between two plans: check ids as ``check:<id>``, else field names."""
+    was = {check.id: check for check in old.checks}
+    checks = {
+        f"check:{check.id}"
+        for check in new.checks
+        if check.id not in was or _said(was[check.id]) != _said(check)
+    }
+    fields = {name for name in _FIELDS if getattr(old, name) != getattr(new, name)}
+    return frozenset(checks | fields)
+
+
+def _said(check: Check) -> tuple[object, ...]:
+    return check.level, check.text, check.value
+
+
+def paint_plan(
+    plan: Plan, width: int, changed: AbstractSet[str] = frozenset(), said: str = ""
+) -> list[Content]:
+    """Return the whole plan: what is in the way, what would be done, then what is well.
+
+    ``changed`` marks what differs from the plan that was shown before. ``said`` stands above
+    everything: why this plan is shown instead of another.
+    """
+    lines = [*wrapped(text((said, "bold $attention")), width, 4), EMPTY] if said else []
+    calm = [check for check in plan.checks if check.level is Level.PASS]
+    blocks = (
+        _checks([each for each in _sorted(plan.checks) if each not in calm], width, changed),
+        [
+            *_labelled("will run", plan.command, width, "command" in changed),
+            *_jobs(plan, width, changed),
+            *_labelled("loses", plan.loses, width, "loses" in changed),
+            *_checkpoints(plan, width, changed),
+        ],
+        _targets("will delete or move", plan.targets, width, "targets" in changed),
+        paint_differences(plan.differences, width, "differences" in changed),
+        _checks(calm, width, changed),
+        _targets("keeps", plan.keeps, width, "keeps" in changed),
+        _page(plan.page, width),
+    )
+    for block in blocks:
+        lines += [EMPTY, *block] if block and lines and lines[-1] is not EMPTY else block
+    return within(lines, width)
+
+
+def _checks(checks: Sequence[Check], width: int, changed: AbstractSet[str]) -> list[Content]:
+    found = [_check(check, width, f"check:{check.id}" in changed) for check in checks]
+    return [line for lines in found for line in lines]
+
+
+def _sorted(checks: tuple[Check, ...]) -> list[Check]:
+    """Return the checks: what stands in the way, what was approved, what warns, what passes."""
+    return sorted(
+        checks, key=lambda check: (not check.stands_in_the_way, _ORDER.index(check.level))
+    )
+
+
+def _check(check: Check, width: int, changed: bool) -> list[Content]:
+    word, style = _LEVELS[check.level]
+    if check.level is Level.BLOCK and not check.stands_in_the_way:
+        word, style = "✓ OVER", "$attention"
+    inferred = check.basis is Basis.INFERRED
+    basis = text((f"[{check.basis.value}]", "$attention" if inferred else DIM))
+    mark = [("changed ", f"bold {ACCENT}")] if changed else []
+    room = width - 9 - BASIS - 1
+    if room < 16:
+        basis, room = EMPTY, width - 9
+    named = [(f"{check.id} ", DIM)] if check.id[:2] == "C-" else []
+    body = wrapped(text(*mark, *named, check.text), room, MOST) or [EMPTY]
+    first = row(text(fit(text((word, style)), 9), body[0]), basis, width)
+    return [first, *(text(" " * 9, piece) for piece in [*body[1:], *_under(check, room)])]
+
+
+def _under(check: Check, room: int) -> list[Content]:
+    """Return who let a block pass and why, or that somebody may."""
+    if check.approved is not None and check.level is Level.BLOCK:
+        said = f"approved by {check.approved.by}: {check.approved.reason}"
+        return wrapped(text((said, "$attention")), room, 3)
+    if check.stands_in_the_way and check.overridable:
+        return [cut(text(("F2", f"bold {ACCENT}"), (" approve, by name and reason", DIM)), room)]
+    return []
+
+
+def _labelled(
+    label: str, words: str | Content | None, width: int, changed: bool, style: str = ""
+) -> list[Content]:
+    """Return a label and, beside it, words over as many lines as they need."""
+    if not words:
+        return []
+    column = min(LABEL, width // 3)
+    mark: list[Part] = [("changed ", f"bold {ACCENT}")] if changed else []
+    line = text(*mark, (words, style) if isinstance(words, str) and style else words)
+    pieces = wrapped(line, width - column, MOST)
+    head = fit(text((label, DIM)), column)
+    return [text(head if place == 0 else " " * column, piece) for place, piece in enumerate(pieces)]
+
+
+def _jobs(plan: Plan, width: int, changed: AbstractSet[str]) -> list[Content]:
+    lines: list[Content] = []
+    for place, name in enumerate(plan.stops):
+        marked = place == 0 and "stops" in changed
+        lines += _labelled("will stop" if place == 0 else "", name, width, marked, "bold $critical")
+    for place, name in enumerate(plan.spares):
+        marked = place == 0 and "spares" in changed
+        lines += _labelled("will NOT touch" if place == 0 else "", name, width, marked, "$well")
+    return lines
+
+
+def _checkpoints(plan: Plan, width: int, changed: AbstractSet[str]) -> list[Content]:
+    ours, its = plan.checkpoint, plan.trainer_would_load
+    lines: list[Content] = []
+    if ours is not None:
+        lines += _labelled("loads", _pick(ours), width, "checkpoint" in changed)
+    if its is not None and (ours is None or its.path != ours.path):
+        warning = text(("▲ ", "$attention"), _pick(its))
+        lines += _labelled("trainer itself", warning, width, "trainer_would_load" in changed)
+    elif its is not None:
+        lines += _labelled("trainer itself", text(("the same one", DIM)), width, False)
+    return lines
+
+
+def _pick(pick: Pick) -> Content:
+    return text((steps(pick.step), STRONG), "  ", pick.path, (f"  {pick.why}", DIM))
+
+
+def _targets(label: str, targets: tuple[Target, ...], width: int, changed: bool) -> list[Content]:
+    if not targets:
+        return []
+    known = [each.size for each in targets if each.size is not None]
+    total = f", {size(sum(known))}" if known else ""
+    total += " and what is not known" if known and len(known) < len(targets) else ""
+    mark: list[Part] = [("changed ", f"bold {ACCENT}")] if changed else []
+    lines = [text(*mark, (f"{label} {len(targets):,}{total}", STRONG))]
+    widest = max(len(steps(each.step)) for each in targets)
+    return [*lines, *(_target(each, widest, width) for each in targets)]
+
+
+def _target(each: Target, widest: int, width: int) -> Content:
+    shown = steps(each.step) if each.step is not None else ""
+    figures = f"  {shown:>{widest}}  {size(each.size):>9}  "
+    right = text((each.why, DIM))
+    return row(text(figures, each.path), cut(right, max(0, width // 2 - 8)), width, gap=2)
+
+
+def _page(page: str | None, width: int) -> list[Content]:
+    if not page:
+        return []
+    lines = [text(("preview", STRONG))]
+    for line in page.splitlines()[:MOST]:
+        lines += [text("  ", piece) for piece in paint_markdown(line, width - 2)]
+    return lines
+
+
+def paint_markdown(line: str, width: int) -> list[Content]:
+    """Return one line of Markdown, headings marked; nothing in it is ever parsed as markup."""
+    shown = Content(line)
+    if line.startswith("#"):
+        shown = shown.stylize(f"bold {ACCENT}")
+    return wrapped(shown, width, 40) or [EMPTY]
