@@ -104,3 +104,31 @@ def test_a_window_that_changes_its_size_stays_readable(tmux: Tmux) -> None:
     tmux.resize(120, 40)
     tmux.see(*NAMES, *STATES, "╭")
     leave(tmux)
+
+
+@pytest.mark.parametrize("tmux", [(80, 24)], indirect=True)
+def test_keys_typed_ahead_confirm_nothing(tmux: Tmux, fleet: TinyFleet) -> None:
+    tmux.see(*NAMES, *STATES)
+    tmux.press("g")
+    pids = fleet.pids()
+    tmux.tell("send-keys", "-l", "rrelaunch torn")
+    tmux.press("Enter", "Enter")
+    tmux.see("╭ relaunch torn", "leaves, nothing done")
+    tmux.press("Enter")
+    tmux.see("╭ relaunch torn", "leaves, nothing done")
+    tmux.press("Escape")
+    tmux.see(*NAMES, "enter open")
+    assert fleet.pids() == pids
+    leave(tmux)
+
+
+@pytest.mark.parametrize("tmux", [(80, 24)], indirect=True)
+def test_the_palette_says_what_a_run_is_not_offered(tmux: Tmux) -> None:
+    tmux.see(*NAMES, *STATES)
+    tmux.press("g", ":")
+    tmux.see("actions on torn", "✗ the run file has no [run.teardown]")
+    tmux.press("Escape")
+    tmux.see_that(lambda seen: "actions on torn" not in seen)
+    tmux.press("e")
+    tmux.see("the run file names no logbook")
+    leave(tmux)

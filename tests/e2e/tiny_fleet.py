@@ -32,6 +32,7 @@ final_step = 1000
 job = {{ kind = "local", log = "{name}/run.log", pid_file = "{name}/run.pid", \
 exit_file = "{name}/run.exit" }}
 checkpoints = {{ path = "{name}/checkpoints", layout = "levanter" }}
+resubmit = "false"
 """
 
 
@@ -95,6 +96,10 @@ class TinyFleet:
             stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
             note = {"step": step, "timestamp": stamp, "is_temporary": False}
             (place / "metadata.json").write_text(json.dumps(note))
+
+    def pids(self) -> dict[str, str]:
+        """Return what each run's pid file names: another job would have written itself there."""
+        return {name: (self.folder / name / "run.pid").read_text() for name in NAMES}
 
     def kill(self, name: str) -> None:
         """End a run as the kernel's out-of-memory killer does."""
