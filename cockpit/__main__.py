@@ -8,11 +8,16 @@ from typing import NoReturn
 
 from cockpit.quickstart import quick_imports
 
+INTERRUPTED = 130
+
 
 def start() -> NoReturn:
     """Load the command line, run it and leave with its exit code, at once."""
-    with quick_imports():
-        from cockpit.cli import main
+    try:
+        with quick_imports():
+            from cockpit.cli import main
+    except KeyboardInterrupt:
+        leave(INTERRUPTED)
     leave(main())
 
 

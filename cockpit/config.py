@@ -78,7 +78,7 @@ def store_path() -> Path:
 
 
 def operator(file: CockpitFile) -> str | None:
-    """Return who acts: the file's operator, else git's ``user.name``, else ``None``.
+    """Return who acts: the file's operator, else git's ``user.name``, else ``None``; masked.
 
     Not asked while loading, since reading git's settings takes longer than all the rest.
     """
@@ -203,4 +203,4 @@ def _git_user(folder: Path) -> str | None:
         name = git.Git(folder).config("--get", "user.name", kill_after_timeout=5)
     except (git.GitCommandError, OSError):
         return None
-    return clean(name, 100) or None
+    return scrub(clean(name, 1000))[:100] or None

@@ -52,6 +52,7 @@ class Aftercare:
         self._supervisor = Supervisor(clock, state_dir() / "crashes")
         self._heard: dict[str, RunReport] = {}
         self._criticals: set[str] = set()
+        self._ends: set[str] = set()
         self._logged_at: dict[str, float] = {}
         self._flushed_at = float("-inf")
         self._leave: list[Callable[[], None]] = []
@@ -86,6 +87,7 @@ class Aftercare:
             if self._mine(report):
                 await self._criticals_of(report)
                 await self._entry(report)
+                await self._end_of_job(report)
         await self._flush()
 
     def _hear(self, report: RunReport) -> None:
@@ -131,6 +133,22 @@ class Aftercare:
         entry = _compact(report, now)
         commit = f"{spec.name}: log check"
         await self._watched("the logbook", self._recorder.event(spec, entry, commit))
+
+    async def _end_of_job(self, report: RunReport) -> None:
+        """Write a job's end into the run log; one look at the file per job is enough."""
+        job = report.facets.job.value
+        known = None if job is None else f"{report.name} {job.id} {job.phase.value}"
+        if report.spec.records.run_log is None or job is None or known in self._ends:
+            return
+        if not job.phase.terminal:
+            return
+        from cockpit.actions.run_log_watch import write_end
+
+        async def write() -> None:
+            if await write_end(report, self._clock) is None and known is not None:
+                self._ends.add(known)
+
+        await self._watched("the run log", write())
 
     async def _flush(self) -> None:
         now = self._clock.monotonic()

@@ -17,8 +17,9 @@ from cockpit.actions.guards import Claims
 from cockpit.actions.holder import this_holder, under_way
 from cockpit.actions.keeping import Keeper
 from cockpit.actions.launch_ids import next_launch_id
-from cockpit.actions.recovery import Settled, check_of
+from cockpit.actions.recovery import Settled, check_of, gone_by_word
 from cockpit.actions.running import At, Runner, Told
+from cockpit.actions.saying import masked_plan
 from cockpit.actions.settling import Settling
 from cockpit.model.jobs import Live
 from cockpit.model.plan import (
@@ -71,10 +72,14 @@ class Desk:
         self._settling = Settling(parts, actions, self._keeper, self._ground_of, self._key)
 
     async def plan(self, request: Request, approvals: Sequence[Approval] = ()) -> Plan:
-        """Return what would be done; changes nothing but the memory of what was shown.
+        """Return what would be done, as it may be shown; changes nothing but the memory of it.
 
         Raises ``RefuseError`` for a request that makes no sense.
         """
+        return masked_plan(await self._planned(request, approvals))
+
+    async def _planned(self, request: Request, approvals: Sequence[Approval] = ()) -> Plan:
+        """Return the plan as it is acted on: its paths are those of the files."""
         request, approvals = _masked(request), _masked_approvals(approvals)
         ground, settled = await self._ground(request)
         plan = await self._draft(request, ground, settled)
@@ -108,6 +113,9 @@ class Desk:
             plan = await self._meant(request, words, shown)
             if isinstance(plan, Result):
                 return plan
+            approved = plan.approved(approvals)
+            if not approved.blocked:
+                await self._settling.settle(self._spec(request.run), gone_by_word(approved))
             return await self._begin(request, plan, approvals, told)
         except StoreError as error:
             return _refused(shown or "", f"{NO_JOURNAL}: {error}")
@@ -145,8 +153,8 @@ class Desk:
 
     async def _by_words(self, request: Request, words: str, known: Sequence[Plan]) -> Plan:
         """Return the plan as it is now; or one shown lately that differs by moving figures only."""
-        now = await self.plan(request)
-        shown = [plan for plan in known if plan.words == words]
+        now = await self._planned(request)
+        shown = [plan for plan in known if plan.words == words and not _impossible(plan)]
         if now.words != words:
             holds = self._action(request.action).still_holds
             shown = [plan for plan in shown if holds(plan, now) is None]
@@ -255,7 +263,7 @@ class Desk:
             return result.model_copy(update={"recorded": False, "message": said})
         self._at("ended")
         if result.outcome is not Outcome.UNKNOWN:
-            await claims.release(spec)
+            await claims.release(spec, used=result.outcome is not Outcome.REFUSED)
         self._at("released")
         return result
 
@@ -294,20 +302,24 @@ class Desk:
 
     async def _next_id(self, spec: RunSpec, ground: Ground) -> str:
         """Return the next launch id over all that the store, the job and the guards know."""
+        known = await self._known_ids(ground) | await Claims(self._parts.guards).launch_ids(spec)
+        return next_launch_id(spec.name, known)
+
+    async def _known_ids(self, ground: Ground) -> set[str]:
+        """Return the launch ids that this machine knows of by itself."""
         known = set(await self._keeper.launch_ids(ground.key)) if self._keeper else set()
         job = ground.report.facets.job.value
         if job is not None and job.launch_id:
             known.add(job.launch_id)
-        known |= {each.launch_id for each in ground.live.jobs if each.launch_id}
-        known |= await Claims(self._parts.guards).launch_ids(spec)
-        return next_launch_id(spec.name, known)
+        return known | {each.launch_id for each in ground.live.jobs if each.launch_id}
 
     async def _draft(self, request: Request, ground: Ground, settled: tuple[Settled, ...]) -> Plan:
         action = self._action(request.action)
         draft = await action.draft(ground, request)
         checks = [*(check_of(each) for each in settled)] if action.exclusive else []
         if action.exclusive:
-            checks += await Claims(self._parts.guards).checks(ground.spec)
+            here = await self._known_ids(ground) if action.launches else None
+            checks += await Claims(self._parts.guards).checks(ground.spec, here)
         facts = dict(draft.facts)
         if action.launches and ground.launch_id is not None:
             facts[LAUNCH_ID] = ground.launch_id
@@ -349,6 +361,11 @@ def _masked_approvals(approvals: Sequence[Approval]) -> tuple[Approval, ...]:
         each.model_copy(update={"by": scrub(each.by), "reason": scrub(each.reason)})
         for each in approvals
     )
+
+
+def _impossible(plan: Plan) -> bool:
+    """Tell whether nobody could confirm this plan: its words were no offer."""
+    return any(check.stands_in_the_way and not check.overridable for check in plan.checks)
 
 
 async def _nothing() -> None:

@@ -69,8 +69,8 @@ class Followups:
             return None
 
     async def _judged(self, key: str, old: Followup, report: RunReport) -> Followup:
-        seen, now = followed(old, report), self._clock.now()
-        at_once = seen.state in (Progressed.WRONG_STEP, Progressed.DIED)
+        seen, now = await self._known_stop(key, old, followed(old, report)), self._clock.now()
+        at_once = seen.state in (Progressed.WRONG_STEP, Progressed.DIED, Progressed.STOPPED)
         news = seen.state is not old.state
         if not (at_once and news) and not due(old, report.spec.cadence, now):
             return await self._first_seen(key, old, seen)
@@ -88,6 +88,16 @@ class Followups:
         if not await self._asked(self._followups.change, key, old, new):
             return old
         return await self._record(key, new, report) if told else new
+
+    async def _known_stop(self, key: str, followup: Followup, seen: Seen) -> Seen:
+        """Return a death that our own journal ordered as what it is: a stop, and by whom."""
+        if seen.state is not Progressed.DIED:
+            return seen
+        entry = await self._asked(self._journal.last_stop, key, followup.job_id)
+        if entry is None:
+            return seen
+        text = f"{followup.launch_id} was stopped by {entry.operator} through the cockpit"
+        return seen.model_copy(update={"state": Progressed.STOPPED, "text": text})
 
     async def _first_seen(self, key: str, old: Followup, seen: Seen) -> Followup:
         """Keep the first step at once: the rows that show it pass by."""

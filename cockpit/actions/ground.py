@@ -50,8 +50,8 @@ class Guard(Protocol):
     async def still_mine(self, run: RunSpec) -> bool | None:
         """Return whether the claim is still ours (``None``: cannot be told)."""
 
-    async def release(self, run: RunSpec) -> None:
-        """Give the claim back if it is ours."""
+    async def release(self, run: RunSpec, *, used: bool = True) -> None:
+        """Give the claim back if it is ours; ``used``: its launch id may have started a job."""
 
     async def clear(self, run: RunSpec) -> None:
         """Remove the claim if a process of this machine left it that lives no more."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Collection, Sequence
+from typing import ClassVar, Final
 
 from cockpit.actions.ground import Guard
+from cockpit.actions.launch_ids import number_of
 from cockpit.model.plan import Basis, Check, Level
 from cockpit.model.records import Claim
 from cockpit.model.run import RunSpec
+
+ELSEWHERE: Final = "launched-elsewhere"
 
 
 class Claims:
@@ -20,10 +23,14 @@ class Claims:
         self._guards = guards
         self._taken: list[Guard] = []
 
-    async def checks(self, run: RunSpec) -> list[Check]:
-        """Return one check about whether a second machine can be excluded."""
+    async def checks(self, run: RunSpec, here: Collection[str] | None = None) -> list[Check]:
+        """Return one check about whether a second machine can be excluded.
+
+        ``here`` are the launch ids that this machine knows of, where something is to be launched:
+        a later one that another machine was given may live there, out of our sight.
+        """
         claims = [await guard.survey(run) for guard in self._guards]
-        return [_check(claims)]
+        return [_check(claims), *(() if here is None else _elsewhere(run.name, claims, here))]
 
     async def launch_ids(self, run: RunSpec) -> set[str]:
         """Return the launch ids that the guards know of."""
@@ -37,7 +44,7 @@ class Claims:
         for guard in self._guards:
             claim = await guard.take(run, launch_id, what, over=over)
             if claim.level == Level.BLOCK.value:
-                await self.release(run)
+                await self.release(run, used=False)
                 return claim.text
             if claim.level == Level.PASS.value:
                 self._taken.append(guard)
@@ -48,16 +55,32 @@ class Claims:
         answers = [await guard.still_mine(run) for guard in self._taken]
         return False not in answers
 
-    async def release(self, run: RunSpec) -> None:
-        """Give back what was taken."""
+    async def release(self, run: RunSpec, *, used: bool = True) -> None:
+        """Give back what was taken; ``used``: something may have been launched under it."""
         for guard in self._taken:
-            await guard.release(run)
+            await guard.release(run, used=used)
         self._taken.clear()
 
     async def clear(self, run: RunSpec) -> None:
         """Remove what dead processes of this machine left."""
         for guard in self._guards:
             await guard.clear(run)
+
+
+def _elsewhere(run: str, claims: Sequence[Claim], here: Collection[str]) -> list[Check]:
+    ours = {claim.launch_id for claim in claims if claim.launched_by is None}
+    numbers = (number_of(run, each) for each in (*here, *ours) if each is not None)
+    newest = max((number for number in numbers if number is not None), default=0)
+    return [
+        Check(
+            id=ELSEWHERE, level=Level.BLOCK, basis=Basis.RECORDED, overridable=True,
+            text=f"{claim.launch_id} was launched by {claim.launched_by}, and nothing here tells "
+            "whether it lives: look there, and approve this when it has ended",
+            about_acting=True,
+        )
+        for claim in claims
+        if claim.launched_by and (number_of(run, claim.launch_id or "") or 0) > newest
+    ]  # fmt: skip
 
 
 def _check(claims: Sequence[Claim]) -> Check:

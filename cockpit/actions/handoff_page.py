@@ -45,7 +45,8 @@ def _state(report: RunReport, now: float) -> Iterator[str]:
         yield f"Job: unknown ({_why(job)})"
     else:
         value = job.value
-        parts = [f"{value.phase.value} ({value.state})", f"id {value.id or 'unknown'}"]
+        said = "" if value.state == value.phase.value else f" ({value.state})"
+        parts = [f"{value.phase.value}{said}", f"id {value.id or 'unknown'}"]
         parts += [f"launch {value.launch_id}"] if value.launch_id else []
         parts += [f"exit status {value.exit_code}"] if value.exit_code is not None else []
         yield f"Job: {', '.join(parts)}, seen {_ago(job.age(now))}"

@@ -16,10 +16,12 @@ from cockpit.actions.command import shown as shown_command
 from cockpit.actions.command import values_of
 from cockpit.actions.compared import WouldRun, output_checks
 from cockpit.actions.ground import Ground
+from cockpit.actions.launch_issue import BODY, body_of, create_step, preview, to_create
 from cockpit.actions.launch_records import record_steps, trouble_step
 from cockpit.actions.launch_steps import archive, go, look_again
 from cockpit.actions.relaunch import code_fact, config_fact, store_there, template_of
 from cockpit.actions.relaunch_steps import CODE, CONFIG, looked
+from cockpit.actions.run_log_steps import launched_step
 from cockpit.actions.submitting import confirm_step
 from cockpit.model.plan import Basis, Check, Difference, Draft, Plan, Request
 from cockpit.sources.offload import offload
@@ -32,6 +34,7 @@ class Looked(NamedTuple):
     would: WouldRun
     command: list[Check]
     origin: list[Check]
+    issue: str = ""
 
 
 class Launch:
@@ -57,21 +60,25 @@ class Launch:
                     would_run=shown_command(found.would.words or found.would.template) or None,
                 ),
             ),
+            page=preview(ground.spec, found.issue) if found.issue else None,
             facts={
                 CODE: code_fact(ground),
                 CONFIG: config_fact(found.material),
                 ONLY_DRI: _only_dri(ground, found.material),
+                **({BODY: found.issue} if found.issue else {}),
             },
         )
 
     def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
-        """Return: evidence of a job before, look again, submit, verify, then the records."""
+        """Return: evidence of a job before, look again, the issue, submit, verify, the records."""
         return (
             Step("evidence", archive),
             Step("checkpoint", look_again),
+            create_step(),
             Step("submit", go),
             Step("verify", looked),
             *record_steps(plan.run, self.verb),
+            launched_step(plan.run),
             confirm_step(),
             trouble_step(plan.run, self.verb),
         )
@@ -89,7 +96,10 @@ async def _look(ground: Ground) -> Looked:
     values = values_of(spec, ground.launch_id, source, None)
     checks, words = commands.ready(spec, command, values)
     origin = await offload(initialize_from, spec, deadline=DEADLINE)
-    return Looked(material, WouldRun(words, template_of(command), None), checks, origin)
+    would = WouldRun(words, template_of(command), None)
+    making = to_create(spec, material.read.book)
+    issue = await body_of(spec, shown_command(words) or None) if making else ""
+    return Looked(material, would, checks, origin, issue)
 
 
 def _checks(ground: Ground, found: Looked) -> list[Check]:

@@ -8,8 +8,11 @@ from typing import Final
 from cockpit.actions.action import Doing
 from cockpit.actions.recording import approvals_text
 from cockpit.actions.submitting import DIED, UNSEEN, snapshot_in
-from cockpit.model.plan import Level, Plan
+from cockpit.model.plan import Approval, Level, Plan
 from cockpit.model.records import EventEntry
+from cockpit.model.words import steps
+from cockpit.records import issue_text
+from cockpit.records.markdown import prose
 
 MOST: Final = 10
 FIRST_CHECK: Final = "120 s"
@@ -31,10 +34,18 @@ def launch_event(word: str) -> Callable[[Doing], EventEntry]:
             status=trouble or f"{doing.launch_id} runs as {job_of(doing)}, {_origin(doing)}",
             evidence="\n".join(_evidence(doing)),
             decision="\n".join(filter(None, (_decision(doing, word), approvals_text(doing.plan)))),
-            next=f"check after {FIRST_CHECK}, then every cadence, until it is past the failure",
+            next=f"check after {FIRST_CHECK}, then every cadence, until {_goal(doing)}",
         )
 
     return entry
+
+
+def _goal(doing: Doing) -> str:
+    """Return what is waited for: not every launch follows a failure."""
+    failed = doing.facts.get("failed_step", "")
+    if failed.isdigit():
+        return f"it is past step {steps(int(failed))}, where the last one failed"
+    return "its steps advance and a checkpoint is saved"
 
 
 def _origin(doing: Doing) -> str:
@@ -79,14 +90,55 @@ def launch_comment(word: str) -> Callable[[Doing], str]:
     """Return what makes the issue's comment."""
 
     def body(doing: Doing) -> str:
-        entry = launch_event(word)(doing)
-        lines = (
-            f"**{doing.plan.run}**: {entry.title}",
-            f"- Status: {entry.status}",
-            f"- Decision: {entry.decision}".replace("\n", "; "),
-            f"- Evidence: {entry.evidence}".replace("\n", "; "),
-            f"- Next: {entry.next}",
-        )
-        return "\n".join(lines) + "\n"
+        make = {"launch": _launched, "relaunch": _relaunched}.get(word, _new_lineage)
+        trouble = doing.facts.get(DIED) or doing.facts.get(UNSEEN)
+        told = "" if trouble is None else f"\n\n**Trouble**: {prose(trouble)}"
+        return f"{make(doing)}{told}"
 
     return body
+
+
+def _launched(doing: Doing) -> str:
+    used = snapshot_in(doing)
+    values = {
+        "Job": job_of(doing),
+        "Command": " ".join(used.command),
+        "Git SHA": used.sha or "unknown",
+        "Output root": used.output_root or "unknown",
+        "Begins with": "nothing: from scratch" if used.checkpoint is None else used.checkpoint.path,
+        "Launched by": doing.entry.operator,
+    }
+    told = issue_text.launched(doing.ground.spec, doing.launch_id, values)
+    return "\n\n".join(filter(None, (told, issue_text.approved(_approvals(doing.plan)))))
+
+
+def _relaunched(doing: Doing) -> str:
+    used, job = snapshot_in(doing), doing.ground.report.facets.job.value
+    checks = {check.id: check.text for check in doing.plan.checks}
+    at = used.checkpoint
+    return issue_text.relaunched(
+        doing.ground.spec,
+        doing.launch_id,
+        recoverable=checks.get("T") or checks.get("job-state") or "unknown",
+        checkpoint=None if at is None else f"{at.path} (step {at.step})",
+        sha=used.sha,
+        approvals=_approvals(doing.plan),
+        former=None if job is None or job.id == job_of(doing) else job.id,
+    )
+
+
+def _new_lineage(doing: Doing) -> str:
+    used, pairs = snapshot_in(doing), doing.plan.differences
+    return issue_text.new_lineage(
+        doing.ground.spec,
+        reason=doing.plan.params.get("reason", ""),
+        old={each.what: each.ran or "unknown" for each in pairs},
+        new={each.what: each.would_run or "unknown" for each in pairs},
+        source=None if used.checkpoint is None else used.checkpoint.path,
+        sha=used.sha,
+        approvals=_approvals(doing.plan),
+    )
+
+
+def _approvals(plan: Plan) -> list[Approval]:
+    return [check.approved for check in plan.checks if check.approved is not None]

@@ -31,6 +31,7 @@ from cockpit.actions.relaunch_steps import (
     filled,
     nothing_lives,
 )
+from cockpit.actions.run_log_steps import status_step
 from cockpit.actions.snapshot import snapshot_of
 from cockpit.actions.submitting import confirm_step, note_snapshot, submit, verify
 from cockpit.model.observed import Pick
@@ -93,6 +94,7 @@ class NewLineage:
             Step("submit", _go),
             Step("verify", _verify),
             *record_steps(plan.run, WORD, _key, _run, instance=False),
+            status_step(_status, f"{plan.run}: log {WORD}"),
             confirm_step(),
             trouble_step(plan.run, WORD),
         )
@@ -165,6 +167,11 @@ async def _look_again(doing: Doing) -> str:
     await doing.note(**{RESUMES_FROM: "", "new run": run.name})
     await note_snapshot(doing, used)
     return f"begins with {planned.path}"
+
+
+def _status(doing: Doing) -> str:
+    run, reason = _run(doing), doing.plan.params.get("reason", "")
+    return f"goes on as {run.name} in {run.output_root}, by {doing.entry.operator}: {reason}"
 
 
 def _as_seen(doing: Doing, report: RunReport) -> Ground:

@@ -57,9 +57,10 @@ class Logbooks:
         return opened
 
     async def keep(self, report: RunReport, text: str) -> str:
-        """Keep a draft; return what stands in the way, or nothing."""
+        """Keep a draft, masked as its entry will be; return what stands in the way, or nothing."""
+        safe = self.masked(text)
         try:
-            await offload(self._drafts.put, *_place(report), text, deadline=DEADLINE)
+            await offload(self._drafts.put, *_place(report), safe, deadline=DEADLINE)
         except (OSError, TimeoutError) as error:
             return _why("the draft", error)
         return ""
@@ -76,8 +77,9 @@ class Logbooks:
         if path is None:
             return Recorded(stage=SaveStage.NOTHING, trouble=NO_LOGBOOK)
         await self.keep(report, text)
-        edit = _edit(self.masked(text))
-        message = f"{report.name}: {_heading(text)}"
+        safe = self.masked(text)
+        edit = _edit(safe)
+        message = f"{report.name}: {_heading(safe)}"
         recorded = await self._saver.save(Path(path), edit, message, told)
         if recorded.stage is not SaveStage.NOTHING:
             await self._drop(report)
@@ -122,7 +124,7 @@ def _opened(path: Path, report: RunReport, now: float) -> Opened:
     if len(data) > MOST:
         return Opened(path=str(path), trouble=f"{path} is larger than {MOST // 1_000_000} MB")
     tail = tuple(scrub(line.plain) for line in safe_lines(data)[-TAIL:])
-    text = preview(data, prefill(report, TITLE, now))
+    text = preview(data, prefill(report, TITLE, now), empties=True)
     return Opened(path=str(path), text=text.strip("\n"), tail=tail, note=note)
 
 

@@ -7,13 +7,19 @@ is there already is found. A run without a logbook or an issue skips them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from cockpit.actions.action import Doing, SkipStep, Step, StepError
+from cockpit.actions.checks.records import linked_issue
 from cockpit.model.plan import Plan
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
+from cockpit.sources.offload import offload
 
+DEADLINE: Final = 10.0
+ISSUE: Final = "issue"
+"""The fact that holds the address of an issue that the action itself created."""
 NO_LOGBOOK: Final = "the run has no logbook (records.logbook)"
 NO_ISSUE: Final = "the run has no issue (records.issue)"
 
@@ -28,7 +34,7 @@ def log_step(
 
     async def run(doing: Doing) -> str | None:
         spec = _with_logbook(doing)
-        return _lasting(await doing.ground.parts.recorder.event(spec, make(doing), commit))
+        return lasting(await doing.ground.parts.recorder.event(spec, make(doing), commit))
 
     return Step("log", run, records=True, after_failure=after_failure)
 
@@ -38,7 +44,7 @@ def instance_step(make: Callable[[Doing], InstanceEntry], commit: str) -> Step:
 
     async def run(doing: Doing) -> str | None:
         spec = _with_logbook(doing)
-        return _lasting(await doing.ground.parts.recorder.instance(spec, make(doing), commit))
+        return lasting(await doing.ground.parts.recorder.instance(spec, make(doing), commit))
 
     return Step("instance", run, records=True)
 
@@ -49,10 +55,8 @@ def comment_step(
     """Return the step that comments on the issue; one ``event`` is never posted twice."""
 
     async def run(doing: Doing) -> str | None:
-        spec = doing.ground.spec
-        if spec.records.issue is None:
-            raise SkipStep(NO_ISSUE)
-        return _lasting(await doing.ground.parts.recorder.comment(spec, event(doing), body(doing)))
+        spec = await _with_issue(doing)
+        return lasting(await doing.ground.parts.recorder.comment(spec, event(doing), body(doing)))
 
     return Step("issue", run, records=True, after_failure=after_failure)
 
@@ -74,10 +78,33 @@ def _with_logbook(doing: Doing) -> RunSpec:
     return doing.ground.spec
 
 
-def _lasting(recorded: Recorded) -> str:
+async def _with_issue(doing: Doing) -> RunSpec:
+    """Return the run with its issue: the run file's, else the one that a launch has created."""
+    spec = doing.ground.spec
+    url = spec.records.issue or doing.facts.get(ISSUE)
+    if url is None and spec.records.issue_repo is not None:
+        url = await offload(_linked, spec.records.logbook, deadline=DEADLINE)
+    if url is None:
+        raise SkipStep(NO_ISSUE)
+    return spec.model_copy(update={"records": spec.records.model_copy(update={"issue": url})})
+
+
+def _linked(logbook: str | None) -> str | None:
+    """Return the issue that the logbook's Run Contract links; ``None`` if it cannot be told."""
+    from cockpit.records.logbook import read_logbook
+    from cockpit.sources.logbook import read_text
+
+    try:
+        return None if logbook is None else linked_issue(read_logbook(read_text(Path(logbook))))
+    except (OSError, ValueError):
+        return None
+
+
+def lasting(recorded: Recorded) -> str:
     """Return how far it came; raises ``StepError`` for a record that will not last by itself."""
     if not recorded.lasting:
-        raise StepError(f"{recorded.stage.value}, but {recorded.trouble}")
+        stage, why = recorded.stage.value, recorded.trouble or "it did not last"
+        raise StepError(why if why.startswith(f"{stage}, but ") else f"{stage}, but {why}")
     if recorded.queued:
         return recorded.trouble or "queued"
     if recorded.stage is SaveStage.NOTHING:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from cockpit.actions.backend import Backend
 from cockpit.model.base import Frozen
 from cockpit.model.jobs import Found, LookUp
-from cockpit.model.plan import Basis, Check, Level, Outcome, StepState
+from cockpit.model.plan import Approval, Basis, Check, Level, Outcome, Plan, StepState
 from cockpit.model.run import RunSpec
-from cockpit.store.journal import Entry
+from cockpit.store.journal import UNREADABLE, Entry
 
 SUBMIT = "submit"
+ENTRY = "journal:"
+"""How the check begins that speaks of an entry of the journal; its number follows."""
 NOT_LOOKED_UP = ("teardown",)
 """Steps of which only a person can find out whether they happened."""
 
@@ -63,11 +65,11 @@ async def settle(
 
 
 async def _looked_up(run: RunSpec, entry: Entry, backend: Backend | None, begun: float) -> Settled:
-    if backend is None or entry.launch_id is None:
-        return Settled(
-            entry=entry, outcome=Outcome.UNKNOWN,
-            text=f"{_what(entry)}: its submit cannot be looked up by this version",
-        )  # fmt: skip
+    lost = entry.action == "lineage" and entry.plan.plan_id == UNREADABLE
+    if backend is None or entry.launch_id is None or lost:
+        text = f"{_what(entry)}: its submit ({entry.launch_id}) cannot be looked up by this version"
+        text += "; look for yourself"
+        return Settled(entry=entry, outcome=Outcome.UNKNOWN, text=text, by_person=True)
     found = await backend.look_up(_subject(run, entry), entry.launch_id)
     what = f"{_what(entry)}: looked up {entry.launch_id}: {found.text}"
     if found.found is Found.UNKNOWN:
@@ -88,11 +90,21 @@ def _subject(run: RunSpec, entry: Entry) -> RunSpec:
     return subject(run, entry.plan)
 
 
+def gone_by_word(plan: Plan) -> dict[int, Approval]:
+    """Return the entries that began on another machine and that somebody says are over."""
+    by_entry = {
+        check.id.removeprefix(ENTRY): check.approved
+        for check in plan.checks
+        if check.id.startswith(ENTRY) and check.approved is not None
+    }
+    return {int(number): approval for number, approval in by_entry.items()}
+
+
 def check_of(settled: Settled) -> Check:
     """Return what a plan says about an interrupted action."""
     level = {Outcome.UNKNOWN: Level.BLOCK, None: Level.BLOCK}.get(settled.outcome, Level.WARN)
     return Check(
-        id=f"journal:{settled.entry.number}",
+        id=f"{ENTRY}{settled.entry.number}",
         level=level,
         text=settled.text,
         basis=Basis.RECORDED if settled.looked_up is None else Basis.OBSERVED,

@@ -27,6 +27,7 @@ from cockpit.actions.relaunch_steps import (
     looked,
     stop,
 )
+from cockpit.actions.run_log_steps import resumed_step
 from cockpit.actions.saying import plural, yes_param
 from cockpit.actions.stop_steps import STOPS, can_save, save_first
 from cockpit.actions.submitting import confirm_step
@@ -89,6 +90,7 @@ class Relaunch:
             Step("submit", go),
             Step("verify", looked),
             *record_steps(plan.run, self.verb),
+            resumed_step(plan.run),
             confirm_step(),
             trouble_step(plan.run, self.verb),
         )

@@ -15,6 +15,8 @@ from cockpit.actions.saying import plural, safe
 from cockpit.model.plan import Plan, Target
 from cockpit.model.records import EventEntry
 from cockpit.model.words import size, steps
+from cockpit.records.issue_text import retained
+from cockpit.records.markdown import prose
 from cockpit.sources.offload import offload
 
 IDENTITIES: Final = "identities"
@@ -89,7 +91,11 @@ def _counted(doing: Doing, done: Sequence[Target]) -> str:
 
 def _comment(doing: Doing) -> str:
     done = _deleted(doing)
-    gone = ", ".join(steps(each.step) for each in done) or "none"
-    text = f"Retention clean-up by {doing.entry.operator}: {_counted(doing, done)}"
-    trouble = f"\n\nIt did not finish: {doing.trouble}" if doing.trouble else ""
-    return f"{text}, {_bytes(done)} freed. Steps: {gone}.{trouble}"
+    text = retained(
+        doing.ground.spec,
+        deleted=[each.step for each in done if each.step is not None],
+        kept=[each.step for each in doing.plan.keeps if each.step is not None],
+        freed=sum(each.size or 0 for each in done),
+        by=doing.entry.operator,
+    )
+    return text + (f"\n\nIt did not finish: {prose(doing.trouble)}" if doing.trouble else "")

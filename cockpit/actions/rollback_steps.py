@@ -10,10 +10,12 @@ from cockpit.actions.action import Doing, SkipStep, Step, StepError
 from cockpit.actions.at_rest import relisted
 from cockpit.actions.recording import comment_step, event_name, log_step
 from cockpit.actions.rejecting import mark, move, place_aside, rejections, unpack
+from cockpit.actions.run_log_steps import status_step
 from cockpit.actions.saying import plural, safe
 from cockpit.model.plan import Plan
 from cockpit.model.records import EventEntry, Rejected
 from cockpit.model.words import steps
+from cockpit.records.issue_text import rolled_back
 from cockpit.sources.offload import offload
 from cockpit.store.rejections import Rejections
 from cockpit.store.store import StoreError
@@ -30,6 +32,7 @@ def steps_of(plan: Plan) -> Sequence[Step]:
         log_step(_entry, f"{plan.run}: log rollback"),
         Step("move", _move),
         Step("verify", _verify),
+        status_step(_status, f"{plan.run}: log rollback"),
         comment_step(event_name, _comment),
     )
 
@@ -127,8 +130,18 @@ def _evidence(doing: Doing) -> str:
 
 
 def _comment(doing: Doing) -> str:
-    to = int(doing.facts["to"])
-    return (
-        f"Rolled back to step {steps(to)} by {doing.entry.operator}: {doing.facts['reason']}\n\n"
-        f"{_evidence(doing)}. {doing.plan.loses or ''}".rstrip()
+    to, chosen = int(doing.facts["to"]), doing.plan.checkpoint
+    return rolled_back(
+        doing.ground.spec,
+        to,
+        chosen.path if chosen is not None else "unknown",
+        rejected=[each.step for each in rejected_by(doing)],
+        reason=doing.facts["reason"],
+        by=doing.entry.operator,
     )
+
+
+def _status(doing: Doing) -> str:
+    to = steps(int(doing.facts["to"]))
+    gone = plural(len(rejected_by(doing)), "newer checkpoint")
+    return f"rolled back to step {to} by {doing.entry.operator}; {gone} rejected for good"

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from cockpit.actions.holder import lives, this_holder
 from cockpit.actions.launch_ids import number_of
 from cockpit.launch import launches
-from cockpit.launch.kernel import settle_folder, write_whole
+from cockpit.launch.kernel import machine_id, settle_folder, write_whole
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.lineage import local_root
@@ -96,7 +96,7 @@ class RootClaim:
             return None
         return written is not None and written.nonce == self._mine[root]
 
-    async def release(self, run: RunSpec) -> None:
+    async def release(self, run: RunSpec, *, used: bool = True) -> None:
         """Remove the claim if it is the one that was taken here."""
         root = _root(run)
         nonce = None if root is None else self._mine.pop(root, None)
@@ -147,7 +147,8 @@ class RootClaim:
             if alive is not False:
                 return _held(written, alive, highest)
         text = f"the claim under {root} is {'free' if written is None else 'free to take'}"
-        return Claim(level=Level.PASS.value, text=text, launch_id=highest)
+        by = None if highest is None else _launched_elsewhere(root, highest)
+        return Claim(level=Level.PASS.value, text=text, launch_id=highest, launched_by=by)
 
     def _take(
         self, run: RunSpec, root: Path, launch_id: str | None, what: str, *, over: bool
@@ -304,6 +305,15 @@ def _highest(run: RunSpec, root: Path) -> str | None:
         return None
     numbered = [(number, name) for name in known if (number := number_of(run.name, name))]
     return max(numbered, default=(0, None))[1]
+
+
+def _launched_elsewhere(root: Path, launch_id: str) -> str | None:
+    """Return the other machine that runs a launch, as its note says; a dead one's says it too."""
+    note = launches.read(root / launches.BELOW / launch_id) or {}
+    theirs, mine = note.get("machine"), machine_id()
+    if note.get("state") not in (launches.STARTING, launches.RUNNING) or None in (theirs, mine):
+        return None
+    return None if theirs == mine else f"{clean(note.get('host', '?'), 200)} (by its note)"
 
 
 def _held(written: Written | None, alive: bool | None, launch_id: str | None) -> Claim:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from cockpit.actions.action import RefuseError
+from cockpit.model.plan import Plan
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -36,6 +37,20 @@ def yes_param(text: str | None, name: str) -> bool:
 def plural(count: int, noun: str) -> str:
     """Return ``1 checkpoint``, ``2 checkpoints``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def masked_plan(plan: Plan) -> Plan:
+    """Return a plan as it may be shown: also what an action finds things by, masked."""
+    masked: Plan = Plan.model_validate(_masked(plan.model_dump()))
+    return masked
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _masked(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return tuple(map(_masked, value))
+    return scrub(value) if type(value) is str else value
 
 
 def safe(text: object) -> str:

@@ -12,6 +12,7 @@ from cockpit.actions.checks.globs import Touches, touches
 from cockpit.actions.checks.verdicts import blocked, passed, warned
 from cockpit.actions.ground import Ground
 from cockpit.actions.saying import plural
+from cockpit.actions.seal_secrets import secrets_in
 from cockpit.model.base import Frozen
 from cockpit.model.plan import Basis, Check
 from cockpit.model.words import size
@@ -27,12 +28,16 @@ SHOWN: Final = 8
 
 
 class Code(Frozen):
-    """What a seal finds in the code repository; ``dirty`` are the files that it would commit."""
+    """What a seal finds in the code repository; ``dirty`` are the files that it would commit.
+
+    ``secrets`` are the places in them that look like one.
+    """
 
     facts: SealFacts
     dirty: tuple[str, ...] = ()
     digest: str = ""
     bytes: int = 0
+    secrets: tuple[str, ...] = ()
     trouble: str | None = None
 
 
@@ -45,10 +50,12 @@ async def look(ground: Ground, step: int) -> Code | None:
     dirty = tuple(name for name in facts.dirty if touches(name, spec) is not Touches.IGNORE)
     try:
         digest, total = await offload(_digest, spec.repo, dirty, deadline=DEADLINE)
+        top = await offload(_top, Path(spec.repo), deadline=DEADLINE)
+        secrets = () if total > MOST else await secrets_in(top, dirty)
     except (OSError, TimeoutError) as error:
         why = getattr(error, "strerror", None) or "no answer"
         return Code(facts=facts, dirty=dirty, trouble=f"the changed files cannot be read: {why}")
-    return Code(facts=facts, dirty=dirty, digest=digest, bytes=total)
+    return Code(facts=facts, dirty=dirty, digest=digest, bytes=total, secrets=secrets)
 
 
 def _digest(repo: str, dirty: Sequence[str]) -> tuple[str, int]:
@@ -126,6 +133,10 @@ def _dirty(ground: Ground, code: Code) -> Iterator[Check]:
     if code.bytes > MOST:
         text = f"{size(code.bytes)} are uncommitted ({named}): too much; ignore or commit them"
         yield blocked("dirty", text)
+    elif code.secrets:
+        places = ", ".join(code.secrets[:SHOWN])
+        text = f"looks like a secret, and would be pushed: {places}; take it out of the code"
+        yield blocked("secret", text)
     else:
         text = f"uncommitted, would be sealed: {named} (patch {patch[:10]})"
         yield blocked(ID, text, value=patch, overridable=True)

@@ -9,9 +9,11 @@ from typing import Final
 
 from cockpit.actions.action import Doing, SkipStep, Step, StepError
 from cockpit.actions.recording import approvals_text, comment_step, log_step
+from cockpit.actions.run_log_steps import results_step
 from cockpit.model.plan import Plan
 from cockpit.model.records import EventEntry
 from cockpit.model.words import steps
+from cockpit.records.issue_text import sealed
 from cockpit.records.sealing import seal
 from cockpit.sources.offload import offload
 from cockpit.store.endings import Endings
@@ -19,6 +21,7 @@ from cockpit.store.store import StoreError
 
 DEADLINE: Final = 15.0
 COMMIT: Final = "commit"
+FIGURES: Final = {"last_step": "Last step", "loss": "Loss", "throughput": "Throughput"}
 
 
 def steps_of(plan: Plan) -> Sequence[Step]:
@@ -27,6 +30,7 @@ def steps_of(plan: Plan) -> Sequence[Step]:
         Step("seal", _seal),
         Step("end", _end),
         _once(log_step(_entry, f"{plan.run}: log final seal")),
+        results_step(_results, _status, f"{plan.run}: log final seal"),
         comment_step(lambda doing: f"seal:{doing.facts['step']}", _comment),
     )
 
@@ -117,5 +121,30 @@ def _evidence(doing: Doing) -> list[str]:
 
 
 def _comment(doing: Doing) -> str:
-    head = f"Sealed at step {steps(int(doing.facts['step']))} by {doing.entry.operator}."
-    return "\n".join([head, "", *(f"- {line}" for line in _evidence(doing))])
+    facts, approvals = doing.facts, approvals_text(doing.plan)
+    return sealed(
+        doing.ground.spec,
+        int(facts["step"]),
+        tag=facts.get("tag") or "none: no code repository is named",
+        commit=facts.get(COMMIT),
+        checkpoint=facts.get("checkpoint"),
+        metrics={label: facts[name] for name, label in FIGURES.items() if facts.get(name)},
+        command=facts.get("command"),
+        caveats=approvals.replace("\n", "; ") or None,
+    )
+
+
+def _results(doing: Doing) -> dict[str, str]:
+    """Return what the run log's results are filled with (HPC, "Updating a run log")."""
+    facts = doing.facts
+    told = {
+        "final step": facts["step"],
+        "end_train_loss": facts.get("loss", ""),
+        "checkpoint": f"`{facts['checkpoint']}`" if facts.get("checkpoint") else "",
+    }
+    return {label: value for label, value in told.items() if value}
+
+
+def _status(doing: Doing) -> str:
+    tag = f", tag {doing.facts['tag']}" if doing.facts.get(COMMIT) else ""
+    return f"sealed at step {steps(int(doing.facts['step']))} by {doing.entry.operator}{tag}"

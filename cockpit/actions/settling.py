@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from cockpit.actions.action import Action, Doing
 from cockpit.actions.ground import Ground, Parts
@@ -11,9 +11,9 @@ from cockpit.actions.holder import at_it
 from cockpit.actions.keeping import Keeper
 from cockpit.actions.recovery import Settled, settle
 from cockpit.actions.running import Runner
-from cockpit.model.plan import Outcome, StepState
+from cockpit.model.plan import Approval, Outcome, StepState
 from cockpit.model.run import RunSpec
-from cockpit.store.journal import Entry
+from cockpit.store.journal import UNREADABLE, Entry
 
 GroundOf = Callable[[RunSpec, str], Awaitable[Ground]]
 
@@ -35,28 +35,38 @@ class Settling:
         self._ground_of = ground_of
         self._key = key
 
-    async def survey(self, spec: RunSpec, without: Entry | None = None) -> tuple[Settled, ...]:
-        """Return what is known of each action that nobody has ended."""
+    async def survey(
+        self, spec: RunSpec, without: Entry | None = None, gone: Collection[int] = ()
+    ) -> tuple[Settled, ...]:
+        """Return what is known of each action that nobody has ended.
+
+        Those of other machines whose numbers are in ``gone`` count as over.
+        """
         if self._keeper is None or self._parts.journal is None:
             return ()
         key = self._key(spec.name)
         backend = self._parts.backends(spec)
         entries = await self._keeper.unfinished(key)
         others = [each for each in entries if without is None or each.number != without.number]
-        store = self._keeper.place
-        return tuple(
-            [
-                await settle(spec, each, backend, at_it(each.holder, store, each.number))
-                for each in others
-            ]
-        )
+        found = []
+        for each in others:
+            alive = at_it(each.holder, self._keeper.place, each.number)
+            over = alive is None and each.number in gone
+            found.append(await settle(spec, each, backend, False if over else alive))
+        return tuple(found)
 
-    async def settle(self, spec: RunSpec) -> tuple[Settled, ...]:
-        """Settle a run's interrupted actions and return them; unknown ones stay unknown."""
-        found = await self.survey(spec)
+    async def settle(
+        self, spec: RunSpec, gone: Mapping[int, Approval] | None = None
+    ) -> tuple[Settled, ...]:
+        """Settle a run's interrupted actions and return them; unknown ones stay unknown.
+
+        With ``gone``, only those: somebody answers for that another machine does them no more.
+        """
+        found = await self.survey(spec, gone=gone or ())
         for each in found:
-            if each.outcome is not None:
-                await self._settle(spec, each)
+            by = None if gone is None else gone.get(each.entry.number)
+            if each.outcome is not None and (gone is None or by is not None):
+                await self._settle(spec, each if by is None else _on_the_word_of(by, each))
         return found
 
     async def _settle(self, spec: RunSpec, settled: Settled) -> None:
@@ -80,7 +90,8 @@ class Settling:
         assert self._keeper is not None
         keeper, entry = self._keeper, settled.entry
         action = self._actions.get(entry.action)
-        if action is None:
+        if action is None or entry.plan.plan_id == UNREADABLE:
+            await keeper.note(entry.number, entry.facts, settled.job_id)
             return False
         ground = await self._ground_of(spec, entry.operator)
         doing = Doing(ground=ground, plan=entry.plan, entry=entry, save=_nothing)
@@ -99,6 +110,11 @@ class Settling:
         ]
         quiet = Runner(keeper, self._parts.clock, lambda step: None, lambda point: None)
         return (await quiet.run(left, doing)).recorded
+
+
+def _on_the_word_of(by: Approval, settled: Settled) -> Settled:
+    text = f"{by.by} says that it is over ({by.reason}): {settled.text}"
+    return settled.model_copy(update={"text": text})
 
 
 def _over(entry: Entry, name: str) -> bool:

@@ -10,6 +10,7 @@ from cockpit.actions.at_rest import JOB, job_name
 from cockpit.actions.checks.verdicts import blocked, passed, warned
 from cockpit.actions.ground import Ground
 from cockpit.actions.recording import log_step
+from cockpit.actions.run_log_steps import status_step
 from cockpit.actions.saying import plural, safe, yes_param
 from cockpit.actions.stop_steps import STOPS, can_save, evidence, save_first, stop
 from cockpit.model.observed import CheckpointsValue
@@ -58,6 +59,7 @@ class Stop:
             Step("save", save_first),
             Step("stop", stop),
             log_step(_entry, f"{plan.run}: log stop"),
+            status_step(_status, f"{plan.run}: log stop"),
         )
 
     def still_holds(self, shown: Plan, now: Plan) -> str | None:
@@ -141,6 +143,17 @@ def _entry(doing: Doing) -> EventEntry:
         decision=reason or "stopped on purpose",
         next="relaunch when it may go on",
     )
+
+
+def _status(doing: Doing) -> str:
+    reason, step = doing.facts.get("reason"), doing.ground.report.progress.step
+    told = (
+        f"stopped by {doing.entry.operator}",
+        "" if step is None else f"near step {steps(step)}",
+        _lost_or_saved(doing),
+        reason,
+    )
+    return ", ".join(filter(None, told))
 
 
 def _lost_or_saved(doing: Doing) -> str:

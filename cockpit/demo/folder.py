@@ -13,6 +13,8 @@ from cockpit.demo.repositories import Repository
 from cockpit.demo.run_file import command, run_file
 from cockpit.demo.settings import write_config
 from cockpit.demo.situations import CADENCE, SITUATIONS, Situation
+from cockpit.model.records import EventEntry, InstanceEntry
+from cockpit.records.writing import with_event, with_instance
 from cockpit.watch.who import login_name
 
 HERE = Path(__file__).parent
@@ -139,30 +141,31 @@ def log_launch(layout: Layout, situation: Situation, sha: str) -> None:
         "Babysitter/check cadence": f"{CADENCE} s",
     }
     path = layout.logbook(situation.name)
-    text = path.read_text(encoding="utf-8")
-    entry = logbook.with_instance(text, situation.launch_id, time.time(), fields)
-    _record(layout, path, entry, f"{situation.name}: log launch")
+    entry = InstanceEntry(launch_id=situation.launch_id, at=time.time(), fields=fields)
+    text = with_instance(path.read_bytes(), entry)
+    _record(layout, path, text, f"{situation.name}: log launch")
 
 
 def log_end(layout: Layout, situation: Situation) -> None:
     """Write the good end of a run into its logbook, commit and push it; only once."""
     last = situation.config.trainer.num_train_steps - 1
     path = layout.logbook(situation.name)
-    text = path.read_text(encoding="utf-8")
-    if ENDED in text:
+    text = path.read_bytes()
+    if ENDED.encode() in text:
         return
-    fields = {
-        "Status": "finished, exit status 0",
-        "Evidence": f"`runs/{situation.name}/checkpoints/step-{last}` is complete",
-        "Decision": "none yet",
-        "Next": "seal",
-    }
-    entry = logbook.with_event(text, ENDED, time.time(), fields)
-    _record(layout, path, entry, f"{situation.name}: log {ENDED}")
+    entry = EventEntry(
+        title=ENDED,
+        at=time.time(),
+        status="finished, exit status 0",
+        evidence=f"`runs/{situation.name}/checkpoints/step-{last}` is complete",
+        decision="none yet",
+        next="seal",
+    )
+    _record(layout, path, with_event(text, entry), f"{situation.name}: log {ENDED}")
 
 
-def _record(layout: Layout, path: Path, text: str, message: str) -> None:
-    path.write_text(text, encoding="utf-8")
+def _record(layout: Layout, path: Path, text: bytes, message: str) -> None:
+    path.write_bytes(text)
     with Repository(layout.records) as repository:
         repository.commit([path], message)
         repository.push()

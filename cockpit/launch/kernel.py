@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+MACHINE_ID = Path("/etc/machine-id")
 
 
 def started_at(pid: int) -> float | None:
@@ -37,6 +38,14 @@ def boot_id() -> str | None:
     try:
         return BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
+        return None
+
+
+def machine_id() -> str | None:
+    """Return what tells this machine from every other, also after a restart, where it is told."""
+    try:
+        return MACHINE_ID.read_text(encoding="ascii").strip() or None
+    except (OSError, ValueError):
         return None
 
 

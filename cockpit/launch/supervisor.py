@@ -40,6 +40,7 @@ from cockpit.launch.detached import Launch
 from cockpit.launch.exit_file import Status
 from cockpit.launch.kernel import (
     boot_id,
+    machine_id,
     start_ticks,
     started_at,
     write_atomically,
@@ -218,6 +219,8 @@ def _fields(
         "pid": pid,
         "ticks": None if pid is None else start_ticks(pid),
         "boot": boot_id(),
+        "machine": machine_id(),
+        "host": os.uname().nodename,
         "supervisor": os.getpid(),
         "supervisor_ticks": start_ticks(os.getpid()),
         "exit": exit_,

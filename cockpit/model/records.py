@@ -78,6 +78,7 @@ class Claim(Frozen):
 
     ``level`` is ``pass`` (it is free, or ours), ``warn`` (it cannot be used here, why is in
     ``text``) or ``block`` (someone else holds it). ``holder`` is who; ``launch_id`` what for.
+    ``launched_by`` names another machine that has launched under ``launch_id``.
     """
 
     level: str
@@ -85,3 +86,4 @@ class Claim(Frozen):
     holder: str | None = None
     launch_id: str | None = None
     at: Instant | None = None
+    launched_by: str | None = None

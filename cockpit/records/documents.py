@@ -76,7 +76,7 @@ def _swap(path: Path, former: bytes | None, written: Path) -> bool:
         written.replace(path)
     finally:
         written.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
     return True
 
 
@@ -115,7 +115,7 @@ def _like(handle: int, former: os.stat_result | None) -> None:
     os.fchmod(handle, stat.S_IMODE(former.st_mode))
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the rename durable; some file systems refuse to sync a folder."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)

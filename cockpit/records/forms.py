@@ -218,15 +218,17 @@ class EntryForm(Frozen):
     air: bool = False
     gap: int = 1
 
-    def write(self, at: float, title: str, values: Iterable[tuple[str, str]]) -> list[str]:
-        """Return the lines of an entry; values that are empty are left out."""
+    def write(
+        self, at: float, title: str, values: Iterable[tuple[str, str]], *, empties: bool = False
+    ) -> list[str]:
+        """Return the lines of an entry; values that are empty are left out, unless ``empties``."""
         indent = "" if self.head.level else " " * len(self.head.bullet)
         form = self.fields if self.head.level else self.fields.model_copy(update={"spaced": False})
         if form.row or (indent and not form.bullet):
             form = FieldForm()
         body: list[str] = []
         for label, value in values:
-            if normal(value):
+            if empties or normal(value):
                 body += [""] * (form.spaced and bool(body)) + form.write(label, value, indent)
         air = [""] if self.air and body and self.head.level else []
         return [self.head.write(at, title), *air, *body]

@@ -24,7 +24,7 @@ from cockpit.records.lease_remote import (
     read_lease,
     swap_lease,
 )
-from cockpit.records.lease_state import HELD, LeaseState, higher, lease_ref
+from cockpit.records.lease_state import HELD, LeaseState, lease_ref, not_above
 from cockpit.records.repository import GitError, Limits, find_repository
 from cockpit.records.troubles import of_discovery
 from cockpit.records.upstream import remote_of, upstream_of
@@ -88,22 +88,25 @@ class LeaseRef:
             return None
         return value.state is not None and value.state.held and self._is_mine(value.state)
 
-    async def release(self, run: RunSpec) -> None:
+    async def release(self, run: RunSpec, *, used: bool = True) -> None:
         """Give the lease back if it is ours; what stands in the way is left to ``clear``."""
-        await self._give_back(run, self._is_mine)
+        await self._give_back(run, self._is_mine, used=used)
 
     async def clear(self, run: RunSpec) -> None:
         """Give back what a process of this machine has left that lives no more."""
         await self._give_back(run, self._is_left)
 
-    async def _give_back(self, run: RunSpec, which: Callable[[LeaseState], bool]) -> None:
+    async def _give_back(
+        self, run: RunSpec, which: Callable[[LeaseState], bool], *, used: bool = True
+    ) -> None:
         try:
             place = await self._place(run)
             for _ in range(_TRIES):
                 value = await read_lease(place)
                 if value.state is None or not value.state.held or not which(value.state):
                     return
-                if await swap_lease(place, value.oid, value.state.released(self._clock.now())):
+                free = value.state.released(self._clock.now(), used=used)
+                if await swap_lease(place, value.oid, free):
                     return
         except (CannotAskError, GitError, OSError):
             return
@@ -119,6 +122,8 @@ class LeaseRef:
             forced = over and shown in (None, value.oid)
             if claim.level == Level.BLOCK.value and not forced:
                 return claim
+            if not_above(launch_id, self._given_out(value.state)):
+                return _given_out(launch_id)
             state = self._mine(run, launch_id, what, value.state)
             if await swap_lease(place, value.oid, state):
                 return _passed(place, state)
@@ -128,7 +133,7 @@ class LeaseRef:
     def _mine(
         self, run: RunSpec, launch_id: str | None, what: str, former: LeaseState | None
     ) -> LeaseState:
-        known = None if former is None else former.known_launch_id
+        last = None if former is None else former.known_launch_id
         return LeaseState(
             state=HELD,
             run=run.name,
@@ -137,8 +142,15 @@ class LeaseRef:
             what=scrub(clean(what, 200)),
             at=self._clock.now(),
             launch_id=launch_id,
-            last_launch_id=higher(launch_id, known),
+            last_launch_id=last,
+            last_holder=None if former is None else former.launcher,
         )
+
+    def _given_out(self, state: LeaseState | None) -> str | None:
+        """Return the highest launch id that is used; ours, while we hold it, is not."""
+        if state is None:
+            return None
+        return state.last_launch_id if self._is_mine(state) else state.known_launch_id
 
     def _claim(self, run: RunSpec, value: LeaseValue) -> Claim:
         if not value.oid:
@@ -149,7 +161,7 @@ class LeaseRef:
             return Claim(level=Level.BLOCK.value, text=text)
         known = state.known_launch_id
         if not state.held:
-            text = f"the lease is free; last given back {state.label}"
+            text = f"the lease is free; {state.given_back}"
         elif self._is_mine(state):
             text = "the lease is ours"
         elif self._is_left(state):
@@ -162,7 +174,18 @@ class LeaseRef:
                 launch_id=known,
                 at=state.at,
             )
-        return Claim(level=Level.PASS.value, text=text, launch_id=known, at=state.at)
+        return Claim(
+            level=Level.PASS.value, text=text, launch_id=known, at=state.at,
+            launched_by=self._elsewhere(state.launcher),
+        )  # fmt: skip
+
+    def _elsewhere(self, launcher: Holder | None) -> str | None:
+        """Return who launched, if its processes cannot be seen from here."""
+        mine = self._holder
+        here = (mine.host, mine.machine, mine.space)
+        if launcher is None or (launcher.host, launcher.machine, launcher.space) == here:
+            return None
+        return clean(launcher.label, 200)
 
     def _is_mine(self, state: LeaseState) -> bool:
         mine, other = self._holder, state.holder
@@ -205,6 +228,11 @@ def _passed(place: LeasePlace, state: LeaseState) -> Claim:
 
 def _changing() -> Claim:
     return Claim(level=Level.BLOCK.value, text="the lease changes hands at this moment; try again")
+
+
+def _given_out(launch_id: str | None) -> Claim:
+    text = f"launch id {launch_id} was given out to another machine meanwhile; plan again"
+    return Claim(level=Level.BLOCK.value, text=text)
 
 
 def _unusable(error: Exception) -> Claim:

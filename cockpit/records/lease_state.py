@@ -21,7 +21,10 @@ _NUMBER: Final = re.compile(r"-i(\d{1,9})$")
 
 
 class LeaseState(Frozen):
-    """One value of a lease ref. ``last_launch_id`` outlives the lease that it was used under."""
+    """One value of a lease ref. ``last_launch_id`` outlives the lease that it was used under.
+
+    ``last_holder`` is who used it: another may have held the lease since, for something else.
+    """
 
     schema_: int = Field(default=1, alias="schema")
     state: str
@@ -32,6 +35,7 @@ class LeaseState(Frozen):
     at: float
     launch_id: str | None = None
     last_launch_id: str | None = None
+    last_holder: Holder | None = None
     nonce: str = Field(default_factory=lambda: uuid4().hex)
 
     @property
@@ -44,19 +48,35 @@ class LeaseState(Frozen):
         """The highest launch id that this ref knows of."""
         return higher(self.launch_id, self.last_launch_id)
 
-    def released(self, at: float) -> LeaseState:
-        """Return the value that gives the lease back and remembers its launch id."""
-        known = {"last_launch_id": self.known_launch_id, "launch_id": None}
+    @property
+    def launcher(self) -> Holder | None:
+        """Who was given the highest launch id that this ref knows of."""
+        return self.last_holder if self.launch_id is None else self.holder
+
+    def released(self, at: float, *, used: bool = True) -> LeaseState:
+        """Return the value that gives the lease back; a launch id that was used is remembered."""
+        known: dict[str, object] = {"launch_id": None}
+        if used:
+            known |= {"last_launch_id": self.known_launch_id, "last_holder": self.launcher}
         return self.model_copy(update={"state": RELEASED, "at": at, "nonce": uuid4().hex, **known})
 
     @property
     def label(self) -> str:
         """Who, where, since when and for what, in words that are safe to show."""
-        who = f"{clean(self.operator, 100)} on {clean(self.holder.host, 100)}"
         what = clean(self.what, 100) + (
             f" of {clean(self.launch_id, 200)}" if self.launch_id else ""
         )
-        return f"{who} (pid {self.holder.pid}) since {rfc3339(self.at)} for {what}"
+        return f"{self._who} since {rfc3339(self.at)} for {what}"
+
+    @property
+    def given_back(self) -> str:
+        """Who had a lease that is free now, until when and for what."""
+        return f"{self._who} gave it back at {rfc3339(self.at)}, after {clean(self.what, 100)}"
+
+    @property
+    def _who(self) -> str:
+        name, host = clean(self.operator, 100), clean(self.holder.host, 100)
+        return f"{name} on {host} (pid {self.holder.pid})"
 
     def text(self) -> str:
         """Return the JSON that the commit carries as its message."""
@@ -80,6 +100,11 @@ def lease_ref(run: str) -> str:
 def higher(one: str | None, two: str | None) -> str | None:
     """Return the launch id with the higher number."""
     return max((one, two), key=lambda text: (_number(text), text is not None))
+
+
+def not_above(launch_id: str | None, known: str | None) -> bool:
+    """Tell whether a launch id was given out already, by the highest one that is known."""
+    return launch_id is not None and -1 < _number(launch_id) <= _number(known)
 
 
 def _number(text: str | None) -> int:

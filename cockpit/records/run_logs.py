@@ -96,6 +96,20 @@ def with_resumed_job(data: bytes, fields: Mapping[str, str]) -> bytes:
     return book.with_lines(after, block, 1, 1)
 
 
+def with_first_job(data: bytes, fields: Mapping[str, str]) -> bytes:
+    """Return the run log with its last job block filled in if that names no job yet.
+
+    Where every block names one, these values are of another job: it gets a block of its own.
+    """
+    book = Book(data)
+    jobs = _jobs(book)
+    if any(_holds(_fields_of(book, job), fields) for job in jobs):
+        return data
+    if not jobs or any(_names(field) for field in _fields_of(book, jobs[-1])):
+        return with_resumed_job(data, fields)
+    return _with_fields(book, jobs[-1], fields)
+
+
 def with_job(data: bytes, execution_id: str, fields: Mapping[str, str]) -> bytes:
     """Return the run log with values of the job block of that id set; unknown ids change nothing.
 
@@ -123,6 +137,10 @@ def with_wandb(data: bytes, fields: Mapping[str, str]) -> bytes:
 def with_huggingface(data: bytes, fields: Mapping[str, str]) -> bytes:
     """Return the run log with these values in ``## HuggingFace`` (SPEC A-13)."""
     return _in_section(data, HUGGING_FACE, fields)
+
+
+def _names(field: Field) -> bool:
+    return plain(field.label) in _IDS and bool(normal(field.value))
 
 
 _IDS: Final = frozenset(("executionid", "jobid", "slurmjobid", "job", "id"))

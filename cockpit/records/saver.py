@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.records import Recorded, SaveStage
@@ -28,6 +29,8 @@ from cockpit.sources.shell import Completed
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
+SILENT_FOR: Final = 120.0
+SILENT: Final = "committed; the remote gave no answer a moment ago: retry asks it again"
 Told = Callable[[Recorded], None]
 
 
@@ -42,6 +45,7 @@ class _Job:
     path: Path
     message: str
     told: Told
+    again: bool = False
     edits: list[Edit] = field(default_factory=list)
     commit: str | None = None
     stage: SaveStage = SaveStage.NOTHING
@@ -72,6 +76,7 @@ class Saver:
         self._limits = limits or Limits()
         self._waiting: dict[Path, list[Edit]] = {}
         """Edits that are written and not committed yet, by real path."""
+        self._silent: dict[Path, float] = {}
 
     async def save(
         self, path: Path, edit: Edit, message: str, told: Told = lambda recorded: None
@@ -92,7 +97,7 @@ class Saver:
         What this process has saved is committed; after a restart it is the file as it stands.
         """
         said = scrub(message) if message else f"{path.stem}: log"
-        return await self._whole_way(_Job(path, said, told), None)
+        return await self._whole_way(_Job(path, said, told, again=True), None)
 
     async def state(self, path: Path) -> Recorded:
         """Return how far the file has come, from the disk and git alone; changes nothing."""
@@ -168,14 +173,24 @@ class Saver:
         to = await upstream_of(repository, branch)
         head = await repository.ask("rev-parse", branch)
         if to is None or not await is_pushed(repository, head, to, own):
+            if not job.again and self._just_silent(repository.common):
+                return SILENT
+            began = self._clock.monotonic()
             pushed = await push_branch(repository, branch, own, self._clock)
             if not pushed.done:
+                if self._clock.monotonic() - began >= self._limits.network:
+                    self._silent[repository.common] = self._clock.monotonic()
                 return pushed.trouble
             job.commit = pushed.commit or job.commit
         else:
             job.commit = await commit_of(repository, to.tracking, own)
         job.stage = SaveStage.PUSHED
         return None
+
+    def _just_silent(self, repository: Path) -> bool:
+        """Tell whether a remote let us wait in vain just now: the next record does not wait too."""
+        since = self._silent.get(repository)
+        return since is not None and self._clock.monotonic() - since < SILENT_FOR
 
     async def _state(self, job: _Job) -> Recorded:
         job.path = await offload(documents.real_path, job.path, deadline=self._limits.local)

@@ -14,7 +14,12 @@ from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 _LIMIT: Final = 400
-_NOISE: Final = re.compile(r"hint:|To |error: failed to push|Done$|\s*$|warning: redirecting")
+_NOISE: Final = re.compile(
+    r"hint:|To |error: failed to push|Done$|\s*$|warning: redirecting"
+    r"|\*\*\* Please tell me|Run$|\s+git config --global user|to set your account's|Omit --global"
+    r"|Please make sure you have the correct access|and the repository exists"
+    r"|fatal: Could not read from remote repository"
+)
 _LOCK: Final = re.compile(r"'([^']+\.lock)'")
 _OWNED: Final = re.compile(r"repository at '([^']+)'")
 _REMEDIES: Final = (

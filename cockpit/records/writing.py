@@ -100,13 +100,16 @@ def with_text(data: bytes, section: str, markdown: str) -> bytes:
     return _placed(book, place, block, entry_form(book, place).gap)
 
 
-def preview(data: bytes, entry: EventEntry | InstanceEntry) -> str:
-    """Return the Markdown of an entry alone, as it would be written into this logbook."""
+def preview(data: bytes, entry: EventEntry | InstanceEntry, *, empties: bool = False) -> str:
+    """Return the Markdown of an entry alone, as it would be written into this logbook.
+
+    With ``empties`` an event has all four labels, those without a value too: to be filled in.
+    """
     book = Book(data)
     events, instances = events_place(book), instances_place(book)
     if isinstance(entry, EventEntry):
         form = entry_form(book, events, instances)
-        return "\n".join(_event_lines(form, entry))
+        return "\n".join(_event_lines(form, entry, empties=empties))
     return "\n".join(_instance_lines(entry_form(book, instances, events), entry))
 
 
@@ -153,9 +156,10 @@ def _given(values: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(label, value) for label, value in values.items() if normal(value)]
 
 
-def _event_lines(form: EntryForm, entry: EventEntry) -> list[str]:
+def _event_lines(form: EntryForm, entry: EventEntry, *, empties: bool = False) -> list[str]:
     values = (entry.status, entry.evidence, entry.decision, entry.next)
-    return form.write(entry.at, entry.title, zip(form.words, values, strict=True))
+    fields = zip(form.words, values, strict=True)
+    return form.write(entry.at, entry.title, fields, empties=empties)
 
 
 def _instance_lines(form: EntryForm, entry: InstanceEntry) -> list[str]:

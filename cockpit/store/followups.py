@@ -14,6 +14,7 @@ class Progressed(StrEnum):
     """How far a launch has come: nothing seen, lives, steps as expected, past the failure.
 
     ``not_passed``, ``died`` and ``wrong_step`` are bad news; ``not_passed`` may still pass.
+    ``stopped`` was ordered by a person through our own journal: it is no failure (SPEC J).
     """
 
     WAITING = "waiting"
@@ -23,16 +24,18 @@ class Progressed(StrEnum):
     NOT_PASSED = "not-passed"
     DIED = "died"
     WRONG_STEP = "wrong-step"
+    STOPPED = "stopped"
 
     @property
     def final(self) -> bool:
         """True when nothing more will be looked for."""
-        return self in (Progressed.PASSED, Progressed.DIED)
+        return self in (Progressed.PASSED, Progressed.DIED, Progressed.STOPPED)
 
     @property
     def told(self) -> bool:
-        """True for what is written into the records."""
-        return self not in (Progressed.WAITING, Progressed.ALIVE, Progressed.RESUMED)
+        """True for what is written into the records; a stop has its own entry there."""
+        quiet = (Progressed.WAITING, Progressed.ALIVE, Progressed.RESUMED, Progressed.STOPPED)
+        return self not in quiet
 
 
 class Followup(Frozen):

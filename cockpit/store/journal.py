@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from pydantic import Field
 
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.plan import Outcome, Plan, StepResult, StepState
 from cockpit.store.codec import pack, unpack
-from cockpit.store.store import Store
+from cockpit.store.store import Store, StoreError
 
 KEEP_PLANS = 7 * 86400.0
+UNREADABLE: Final = "?"
+"""The id of a plan that this version cannot read."""
 
 
 class Holder(Frozen):
@@ -177,6 +180,7 @@ class Journal:
     def step(self, number: int, place: int, step: StepResult) -> None:
         """Write how a step stands; ``place`` counts from 0."""
         with self._store.writing() as connection:
+            _see_it_there(connection, number)
             connection.execute(
                 "INSERT OR REPLACE INTO action_steps VALUES (?, ?, ?, ?, ?, ?)",
                 (number, place, step.name, step.state.value, step.at, step.note),
@@ -185,6 +189,7 @@ class Journal:
     def note(self, number: int, facts: dict[str, str], job_id: str | None = None) -> None:
         """Write what the steps have learned so far."""
         with self._store.writing() as connection:
+            _see_it_there(connection, number)
             connection.execute(
                 "UPDATE actions SET facts = ?, job_id = coalesce(?, job_id) WHERE number = ?",
                 (json.dumps(facts), job_id, number),
@@ -198,6 +203,7 @@ class Journal:
         One that was refused has used no launch id: the next one may have it.
         """
         with self._store.writing() as connection:
+            _see_it_there(connection, number)
             connection.execute(
                 "UPDATE actions SET outcome = ?, ended_at = ?, message = ?, recorded = ?,"
                 " launch_id = CASE WHEN ? THEN NULL ELSE launch_id END WHERE number = ?",
@@ -247,6 +253,12 @@ def stopped(entry: Entry, job_id: str) -> bool:
     return job_id in entry.facts.get("stops", "").split("\n")
 
 
+def _see_it_there(connection: sqlite3.Connection, number: int) -> None:
+    """Raise ``StoreError`` when the entry is gone: somebody has removed the store meanwhile."""
+    if connection.execute("SELECT 1 FROM actions WHERE number = ?", (number,)).fetchone() is None:
+        raise StoreError("the store was removed or replaced while this was being done")
+
+
 def _launch_ids(connection: sqlite3.Connection, run: str) -> tuple[str, ...]:
     rows = connection.execute(
         "SELECT launch_id FROM actions WHERE run = ? AND launch_id IS NOT NULL"
@@ -278,22 +290,26 @@ def _entries(
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM actions WHERE {where} ORDER BY number", tuple(values)
     ).fetchall()
-    found = (_entry(connection, row) for row in rows)
-    return tuple(entry for entry in found if entry is not None)
+    return tuple(_entry(connection, row) for row in rows)
 
 
-def _entry(connection: sqlite3.Connection, row: Sequence[object]) -> Entry | None:
+def _entry(connection: sqlite3.Connection, row: Sequence[object]) -> Entry:
     told = dict(zip(_COLUMNS.split(", "), row, strict=True))
-    plan = unpack(Plan, str(told["plan"]))
-    if plan is None:
-        return None
     told |= {
-        "plan": plan,
+        "plan": unpack(Plan, str(told["plan"])) or _unreadable(told),
         "holder": unpack(Holder, str(told["holder"])) or Holder(host="?", pid=0),
         "facts": json.loads(str(told["facts"])),
         "steps": _steps(connection, told["number"]),
     }
     return Entry.model_validate(told)
+
+
+def _unreadable(told: Mapping[str, Any]) -> Plan:
+    """Return a stand-in for a plan of another version: what holds the run must not be hidden."""
+    return Plan(
+        words="", plan_id=UNREADABLE, action=told["action"], run=told["run"],
+        made_at=told["begun_at"],
+    )  # fmt: skip
 
 
 def _steps(connection: sqlite3.Connection, number: object) -> tuple[StepResult, ...]:

@@ -11,7 +11,16 @@ from cockpit.actions.desk import Desk
 from cockpit.actions.table import TABLE, Entry
 from cockpit.actions.wiring import build_desk
 from cockpit.model.clock import SystemClock
-from cockpit.model.plan import Approval, Level, Outcome, Plan, Request, Result, StepResult
+from cockpit.model.plan import (
+    Approval,
+    Level,
+    Outcome,
+    Plan,
+    Request,
+    Result,
+    StepResult,
+    StepState,
+)
 from cockpit.model.run import CockpitFile
 from cockpit.store.store import Store
 from cockpit.verbs import act_arguments, act_text
@@ -127,7 +136,9 @@ def _row(verb: str) -> Entry:
 
 
 def _tell(step: StepResult) -> None:
-    say(act_text.step_line(step))
+    """Say what is being done; how it ended is told once, with the result."""
+    if step.state is StepState.BEGUN:
+        say(f"{step.name} …")
 
 
 def _quiet(step: StepResult) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cockpit.model.plan import (
     Check,
@@ -14,12 +14,16 @@ from cockpit.model.plan import (
     Request,
     Result,
     StepResult,
+    StepState,
     Target,
 )
 from cockpit.model.words import size, steps
 
 MARKS = {Level.BLOCK: "x BLOCK", Level.WARN: "! warn ", Level.PASS: "  pass "}
+ALLOWED = "+ allow"
 KEEPS_SHOWN = 12
+NOT_KNOWN = "? (not recorded)"
+DOES = {"rollback": "will reject ", "retain": "will delete "}
 ORDER = (Level.BLOCK, Level.WARN, Level.PASS)
 WORDS = {
     Outcome.DONE: "done",
@@ -37,7 +41,8 @@ def plan_lines(plan: Plan) -> list[str]:
 def _plan(plan: Plan) -> Iterator[str]:
     yield f"{plan.action} {plan.run}   plan {plan.plan_id}"
     yield from (_check(check) for level in ORDER for check in plan.checks if check.level is level)
-    yield from _differences(plan.differences)
+    known = [each for each in plan.differences if plan.action != "launch" or each.ran]
+    yield from _differences(known)
     if plan.command is not None:
         yield f"will run    {plan.command}"
     yield from (f"will stop   {name}" for name in plan.stops)
@@ -48,7 +53,8 @@ def _plan(plan: Plan) -> Iterator[str]:
         yield f"the trainer would load   {plan.trainer_would_load.path}"
     if plan.loses is not None:
         yield f"loses       {plan.loses}"
-    yield from (f"will delete or move   {_target(each)}" for each in plan.targets)
+    does = DOES.get(plan.action, "will delete or move ")
+    yield from (f"{does}{_target(each)}" for each in plan.targets)
     yield from _keeps(plan.keeps)
     if plan.page:
         yield ""
@@ -61,15 +67,17 @@ def _check(check: Check) -> str:
     approved = check.approved
     taken = "" if approved is None else f" (approved by {approved.by}: {approved.reason})"
     may = " (can be approved)" if check.stands_in_the_way and check.overridable else ""
-    return f"{MARKS[check.level]}  {check.id}: {check.text}  [{check.basis.value}]{taken}{may}"
+    blocked_before = check.level is Level.BLOCK and not check.stands_in_the_way
+    mark = ALLOWED if blocked_before else MARKS[check.level]
+    return f"{mark}  {check.id}: {check.text}  [{check.basis.value}]{taken}{may}"
 
 
-def _differences(differences: tuple[Difference, ...]) -> Iterator[str]:
+def _differences(differences: Sequence[Difference]) -> Iterator[str]:
     same = sum(each.same for each in differences)
     for each in differences:
         if not each.same:
-            yield f"{each.what}: ran {each.ran or '?'}"
-            yield f"{' ' * len(each.what)}  now {each.would_run or '?'}"
+            yield f"{each.what}: ran {each.ran or NOT_KNOWN}"
+            yield f"{' ' * len(each.what)}  now {each.would_run or NOT_KNOWN}"
     if same:
         yield f"{same:,} more things are the same as in what ran"
 
@@ -105,7 +113,9 @@ def result_lines(request: Request, result: Result) -> list[str]:
     """Return the lines that an outcome is printed as."""
     head = f"{request.action} {request.run}: {WORDS[result.outcome]}"
     lines = [head + ("" if result.recorded else ", but it could not all be recorded")]
-    lines += [result.message] if result.message else []
+    bad = (StepState.FAILED, StepState.UNKNOWN)
+    told = "; ".join(f"{step.name}: {step.note}" for step in result.steps if step.state in bad)
+    lines += [result.message] if result.message not in ("", told) else []
     lines += [step_line(step) for step in result.steps]
     known = (("job", result.job_id), ("launch id", result.launch_id))
     return lines + [f"{what}: {value}" for what, value in known if value]

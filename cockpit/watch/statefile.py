@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +12,7 @@ from typing import Any, Final
 from pydantic import field_serializer
 
 from cockpit.model.base import Frozen, Seconds
+from cockpit.records.documents import sync_folder
 from cockpit.text.scrub import scrub
 
 SUFFIX: Final = "_monitoring_state.json"
@@ -149,7 +149,7 @@ def _replace(path: Path, document: dict[str, Any]) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def _written(path: Path, document: dict[str, Any]) -> Path:
@@ -165,13 +165,3 @@ def _written(path: Path, document: dict[str, Any]) -> Path:
         Path(name).unlink(missing_ok=True)
         raise
     return Path(name)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename durable; some file systems refuse to sync a folder."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

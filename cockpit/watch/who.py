@@ -11,6 +11,8 @@ from cockpit.model.run import CockpitFile
 from cockpit.sources.process import process_facts
 from cockpit.store.ownership import Owner, Ownership
 from cockpit.store.store import Store
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
 
 START_SLACK = 5.0
 
@@ -41,8 +43,8 @@ def operator_name(file: CockpitFile) -> str:
 
 
 def login_name() -> str:
-    """Return the login name, or the user's number where the system knows no name for it."""
+    """Return the login name, masked, or the user's number where the system knows no name."""
     try:
-        return getpass.getuser()
+        return scrub(clean(getpass.getuser(), 200))
     except (KeyError, OSError):
         return f"uid {os.getuid()}"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.actions.action import RefuseError
+from cockpit.actions.holder import this_holder
 from cockpit.model.plan import Basis, Check, Level, Outcome, StepResult, StepState
 from cockpit.store.journal import Busy, Holder, Journal
 from cockpit.store.store import run_key
@@ -270,3 +271,71 @@ async def test_another_machine_that_shares_the_store_is_not_taken_for_dead(
     assert "another machine" in seen.checks[0].text
     assert (await world.desk.act(request(), WORDS)).outcome is Outcome.REFUSED
     assert world.backend.started == []
+
+
+async def test_what_a_lost_machine_left_is_no_trap_once_somebody_answers_for_it(
+    tmp_path: Path,
+) -> None:
+    """A container that was made anew, a machine that burnt down: its submit is looked up first."""
+    world = World(tmp_path)
+    plan = await world.desk.plan(request())
+    journal, key = Journal(world.store), run_key(world.file.path, RUN)
+    there = Holder(host="another-host", pid=1)
+    left = journal.begin(key, plan, "bob", there, 5.0, exclusive=True, launch_id="toy-i007")
+    begun = StepResult(name="submit", state=StepState.BEGUN, at=6.0)
+    journal.step(left.number, 1, begun)
+    (tmp_path / "jobs" / "toy-i007").write_text("live")
+    other = await world.desk.act(request(), WORDS, [approval("second-machine")])
+    assert other.outcome is Outcome.REFUSED
+    result = await world.desk.act(request(), WORDS, [approval(f"journal:{left.number}")])
+    assert result.outcome is Outcome.DONE, result.message
+    was = journal.entry(left.number)
+    assert was is not None
+    assert (was.outcome, was.job_id) == (Outcome.DONE, "toy-i007")
+    assert "says that it is over" in was.message
+    assert world.backend.living == ["toy-i008"]
+
+
+async def test_an_entry_of_another_version_is_looked_up_and_no_trap(tmp_path: Path) -> None:
+    """Its plan cannot be read here; what it submitted, and its lease, must not be hidden by it."""
+    world = World(tmp_path)
+    plan = await world.desk.plan(request())
+    journal, key = Journal(world.store), run_key(world.file.path, RUN)
+    dead = Holder(**{**dict(this_holder()), "ticks": 1})
+    left = journal.begin(key, plan, "bob", dead, 5.0, exclusive=True, launch_id="toy-i007")
+    journal.step(left.number, 1, StepResult(name="submit", state=StepState.BEGUN, at=6.0))
+    with world.store.writing() as connection:
+        connection.execute("UPDATE actions SET plan = '{\"schema\": 99}'")
+    (tmp_path / "jobs" / "toy-i007").write_text("live")
+    settled = await world.desk.recover(RUN)
+    assert [(one.outcome, one.job_id) for one in settled] == [(Outcome.DONE, "toy-i007")]
+    assert (await world.desk.act(request(), WORDS)).outcome is Outcome.DONE
+    assert [one.job_id for one in await world.desk.history(RUN)] == ["toy-i007", "toy-i008"]
+
+
+async def test_a_store_that_is_removed_meanwhile_stops_the_action(tmp_path: Path) -> None:
+    """Nothing is submitted that no journal would know of."""
+    world = World(tmp_path, at=lambda point: _removed(tmp_path) if point == "planned" else None)
+    result = await world.desk.act(request(), WORDS)
+    assert result.outcome is not Outcome.DONE
+    assert world.backend.started == []
+    assert (await World(tmp_path).desk.act(request(), WORDS)).outcome is Outcome.DONE
+
+
+def _removed(folder: Path) -> None:
+    for path in folder.glob("store.sqlite*"):
+        path.unlink()
+
+
+async def test_what_another_machine_launched_since_is_not_launched_beside(tmp_path: Path) -> None:
+    """Nothing but the claim is the same for both: what lives there cannot be seen from here."""
+    world = World(tmp_path)
+    world.guard.elsewhere = "box-a, pid 7"
+    plan = await world.desk.plan(request())
+    assert [c.id for c in plan.checks if c.stands_in_the_way] == ["launched-elsewhere"]
+    assert (await world.desk.act(request(), WORDS)).outcome is Outcome.REFUSED
+    assert world.backend.started == []
+    over = [approval("launched-elsewhere")]
+    assert (await world.desk.act(request(), WORDS, over)).outcome is Outcome.DONE
+    assert world.backend.started == ["toy-i005"]
+    assert (await world.desk.act(request(), WORDS)).outcome is Outcome.DONE

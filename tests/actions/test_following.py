@@ -9,7 +9,7 @@ from cockpit.actions.followed import FIRST_CHECK, followed
 from cockpit.actions.following import Followups, due
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Phase, Row
-from cockpit.model.plan import Plan, StepState
+from cockpit.model.plan import Plan, StepResult, StepState
 from cockpit.model.records import EventEntry, Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.model.run import RecordsSpec, RunSpec
@@ -183,6 +183,19 @@ async def test_bad_news_is_written_at_once(desk: Desk) -> None:
     assert await desk.heard(seen(0, 1, at=T0 + 9)) is Progressed.WRONG_STEP
     assert desk.book.titles == ["relaunch began at the wrong step: toy-i002"]
     assert desk.noted is StepState.FAILED
+
+
+async def test_a_stop_that_our_journal_ordered_is_no_death(desk: Desk) -> None:
+    plan = Plan(words="w", plan_id="q", action="stop", run="toy", made_at=T0)
+    journal, holder = Journal(desk.store), Holder(host="h", pid=1)
+    stop = journal.begin(KEY, plan, "bob", holder, T0 + 5, exclusive=False).number
+    journal.note(stop, {"stops": "host:2"}, None)
+    journal.step(stop, 0, StepResult(name="stop", state=StepState.DONE, at=T0 + 6))
+    dead = job(Phase.FAILED, exit_code=143, ended_at=T0 + 9, **OWN)
+    assert await desk.heard(seen(51, at=T0 + 10, job=dead)) is Progressed.STOPPED
+    known = FollowupStore(desk.store).last(KEY)
+    assert known is not None and "stopped by bob" in known.text
+    assert desk.book.titles == [], "a stop has its own entry"
 
 
 async def test_what_was_late_may_still_pass(desk: Desk) -> None:

@@ -15,6 +15,7 @@ import pytest
 from cockpit.actions.holder import this_holder
 from cockpit.actions.root_claim import RootClaim
 from cockpit.launch import launches
+from cockpit.launch.kernel import machine_id
 from cockpit.model.clock import FixedClock, SystemClock
 from cockpit.model.run import RunSpec
 from cockpit.store.journal import Holder
@@ -200,3 +201,29 @@ def test_a_taker_killed_at_any_time_leaves_nothing_that_blocks(tmp_path: Path) -
         mine = RootClaim(SystemClock())
         claim = asyncio.run(mine.take(run_at(root), None, "stop", over=False))
         assert claim.level == "pass", claim
+
+
+@pytest.mark.parametrize(
+    ("state", "machine", "told"),
+    [
+        ("running", "another", True),
+        ("starting", "another", True),
+        ("ended", "another", False),
+        ("running", None, False),
+    ],
+)
+async def test_what_another_machine_runs_under_the_same_root_is_told(
+    tmp_path: Path, state: str, machine: str | None, told: bool
+) -> None:
+    folder = tmp_path / launches.BELOW
+    note = {"state": state, "machine": machine, "host": "box-a"}
+    launches.claim(folder, "toy-i003", note)
+    seen = await guard().survey(run_at(tmp_path))
+    assert (seen.level, seen.launch_id) == ("pass", "toy-i003")
+    assert seen.launched_by == ("box-a (by its note)" if told and machine_id() else None)
+
+
+async def test_what_this_machine_runs_is_not_elsewhere(tmp_path: Path) -> None:
+    note = {"state": "running", "machine": machine_id(), "host": "here"}
+    launches.claim(tmp_path / launches.BELOW, "toy-i003", note)
+    assert (await guard().survey(run_at(tmp_path))).launched_by is None

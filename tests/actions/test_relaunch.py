@@ -98,7 +98,7 @@ async def test_changed_code_that_touches_training_is_only_the_dri_s_to_approve(
     plan = await place.plan()
     assert soft(by_id(plan.checks, "C-15")) and "model.py" in by_id(plan.checks, "C-15").text
     refused = await place.act(approvals=(approve("C-15", by="bob"),))
-    assert refused.outcome is Outcome.REFUSED and "only be approved by the DRI" in refused.message
+    assert refused.outcome is Outcome.REFUSED and "only ada may approve" in refused.message
     assert len(place.backend.submitted) == 1
     allowed = await place.act(approvals=(approve("C-15", by="ada"),))
     assert allowed.outcome is Outcome.DONE, allowed.message

@@ -153,6 +153,9 @@ async def test_nothing_is_overwritten_when_the_day_has_one_of_that_name(rest: Re
     first = next(rest.root.glob("rejected-*/step-400"))
     put(first / "mine", b"mine")
     levanter(rest.root, 400, at=rest.clock.now() + 10)
+    stale = await rest.act("rollback toy 300", to="300", move="yes")
+    assert stale.outcome is Outcome.REFUSED and "changed since it was shown" in stale.message
+    await rest.plan(to="300", move="yes")
     result = await rest.act("rollback toy 300", to="300", move="yes")
     assert result.outcome is Outcome.DONE, result.message
     assert (first / "mine").read_bytes() == b"mine"
@@ -201,6 +204,7 @@ async def _killed_at(folder: Path, fatal: str) -> None:
     if fatal != "reject:begun":
         assert value.latest_complete == 300, fatal
     assert value.latest_complete in (300, 450)
+    await world.another().plan(request)
     result = await world.another().act(request, "rollback toy 300")
     after = await world.listing()
     assert after.latest_complete == 300, (fatal, result)

@@ -123,6 +123,25 @@ async def test_dirty_code_needs_a_name_and_is_committed_alone(tmp_path: Path) ->
     assert "C-15 approved by ada: ran like this" in world.book.entries[0].decision
 
 
+async def test_a_secret_in_the_changes_is_never_pushed(tmp_path: Path) -> None:
+    world = finished(tmp_path)
+    repo, token = tmp_path / "code", "ghp_" + "aB3dE5fG7hJ9" * 3
+    (repo / "old.py").write_text(f"# {token}\n")
+    git(repo, "add", "old.py")
+    git(repo, "commit", "-qm", "old")
+    git(repo, "push", "-q")
+    (repo / "old.py").write_text(f"# {token}\nlr = 3\n")
+    assert "secret" not in blocks(await world.plan())
+    (repo / "new.py").write_text(f"lr = 2\nhub = '{token}'\n")
+    (repo / f"{token}.py").write_text("x\n")
+    approval = Approval(check="C-15", by="ada", reason="r")
+    plan = await world.plan()
+    found = blocks(plan)["secret"]
+    assert "new.py:2" in found and "the name ****.py" in found and token not in found
+    assert (await world.act(plan.words, approval)).outcome is Outcome.REFUSED
+    assert tags(world) == []
+
+
 async def test_a_changed_diff_stops_it(tmp_path: Path) -> None:
     world = finished(tmp_path)
     new = tmp_path / "code" / "new.py"

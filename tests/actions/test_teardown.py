@@ -137,8 +137,13 @@ async def test_an_answer_that_was_lost_is_unknown_and_looked_up_first(tmp_path: 
     assert "provider's console" in result.message
     again = await rest.plan()
     assert "its end is not known" in blocks(again)["teardown"]
-    approval = Approval(check="teardown", by="ada", reason="the console shows it running")
-    assert (await rest.act(again.words, approval)).outcome is Outcome.UNKNOWN
+    looked = [
+        Approval(check=check, by="ada", reason="the console shows it running")
+        for check in blocks(again)
+    ]
+    assert len(looked) == 2
+    assert (await rest.act(again.words, looked[0])).outcome is Outcome.REFUSED
+    assert (await rest.act(again.words, *looked)).outcome is Outcome.UNKNOWN
 
 
 def test_our_own_notes_do_not_count(tmp_path: Path) -> None:

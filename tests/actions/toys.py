@@ -119,11 +119,15 @@ class FileGuard:
     def __init__(self, path: Path, me: str) -> None:
         self.path = path
         self.me = me
+        self.elsewhere: str | None = None
 
     async def survey(self, run: RunSpec) -> Claim:
         held = self.path.read_text() if self.path.exists() else None
         if held is not None and held != self.me:
             return Claim(level="block", text=f"{held} holds it", holder=held)
+        if self.elsewhere is not None:
+            told = {"launch_id": "toy-i004", "launched_by": self.elsewhere}
+            return Claim(level="pass", text="the claim is seen by all", **told)
         return Claim(level="pass", text="the claim is seen by all")
 
     async def take(self, run: RunSpec, launch_id: str | None, what: str, *, over: bool) -> Claim:
@@ -140,7 +144,7 @@ class FileGuard:
     async def still_mine(self, run: RunSpec) -> bool | None:
         return self.path.exists() and self.path.read_text() == self.me
 
-    async def release(self, run: RunSpec) -> None:
+    async def release(self, run: RunSpec, *, used: bool = True) -> None:
         if await self.still_mine(run):
             self.path.unlink()
 
@@ -241,13 +245,13 @@ class World:
         self.toy = Toy()
         self.report: Callable[[], RunReport] = self._report
         self.file = CockpitFile(path=str(self.folder / "cockpit.toml"), runs=(spec(),))
-        guard = FileGuard(self.folder / "claim", self.me)
+        self.guard = FileGuard(self.folder / "claim", self.me)
         self.parts = Parts(
             clock=self.clock,
             store=self.store,
             journal=Journal(self.store),
             backends=lambda run: self.backend,
-            guards=(guard,) if self.guarded else (),
+            guards=(self.guard,) if self.guarded else (),
             recorder=self.recorder,
             notifier=NoNotifier(),
             look=self._look,

@@ -193,3 +193,34 @@ def test_two_racing_machines_never_both_win(tmp_path: Path) -> None:
         assert sorted(levels) == ["block", "block", "pass"], (round_, levels)
     for racer in racers:
         racer.communicate(timeout=60)
+
+
+async def test_a_launch_id_that_another_machine_was_given_is_not_given_again(
+    tmp_path: Path,
+) -> None:
+    """A plan that was shown before the other machine launched must not go ahead after it."""
+    ada, bob = run_of(shared(tmp_path)), run_of(clone(tmp_path, "bob"))
+    mine, other = desk(), desk("there", 9)
+    await other.take(bob, "a.run-i003", "relaunch", over=False)
+    await other.release(bob)
+    late = await mine.take(ada, "a.run-i003", "relaunch", over=False)
+    assert late.level == "block" and "given out" in late.text
+    assert (await mine.take(ada, "a.run-i004", "relaunch", over=False)).level == "pass"
+    assert (await mine.take(ada, "a.run-i004", "relaunch", over=False)).level == "pass"
+
+
+async def test_who_launched_is_remembered_and_a_launch_id_that_was_not_used_is_not(
+    tmp_path: Path,
+) -> None:
+    ada, bob = run_of(shared(tmp_path)), run_of(clone(tmp_path, "bob"))
+    mine, other = desk(), desk("there", 9)
+    await other.take(bob, "a.run-i003", "relaunch", over=False)
+    await other.release(bob)
+    await mine.take(ada, "a.run-i004", "relaunch", over=False)
+    await mine.release(ada, used=False)
+    seen = await mine.survey(ada)
+    assert (seen.launch_id, seen.launched_by) == ("a.run-i003", "there, pid 9")
+    assert (await other.survey(bob)).launched_by is None
+    await mine.take(ada, None, "stop", over=False)
+    await mine.release(ada)
+    assert (await mine.survey(ada)).launched_by == "there, pid 9"

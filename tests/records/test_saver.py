@@ -352,7 +352,13 @@ async def test_a_remote_that_is_gone_and_comes_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scheme", ["git", "http"])
 async def test_a_remote_that_never_answers_costs_its_deadline(tmp_path: Path, scheme: str) -> None:
     ada = shared(tmp_path)
-    server = await asyncio.start_server(lambda r, w: r.read(), "127.0.0.1", 0)
+    asked: list[object] = []
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(writer)
+        await reader.read()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     git(ada, "remote", "set-url", "origin", f"{scheme}://127.0.0.1:{port}/x.git")
     begun = time.monotonic()
@@ -360,6 +366,12 @@ async def test_a_remote_that_never_answers_costs_its_deadline(tmp_path: Path, sc
     done = await keeper.save(ada / LOGBOOK, adding(entry("one")), "run: log")
     assert time.monotonic() - begun < 40
     assert done.stage is SaveStage.COMMITTED and "may have landed" in str(done.trouble)
+    heard = len(asked)
+    next_one = await keeper.save(ada / LOGBOOK, adding(entry("two")), "run: log")
+    assert next_one.stage is SaveStage.COMMITTED and "retry" in str(next_one.trouble)
+    assert len(asked) == heard, "the next record does not wait for it again"
+    await keeper.retry(ada / LOGBOOK)
+    assert len(asked) > heard, "a person who asks again is not put off"
     server.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.cli import main
 from tests.notify.receivers import Webhook, webhook
 from tests.verbs.tiny_run import TinyRun, command, environment
 
@@ -98,3 +100,30 @@ def test_a_killed_watch_tells_nothing_twice(tiny: TinyRun, hook: Webhook) -> Non
         watch.wait(PATIENCE)
     opened = [title for title in hook.titles if title.startswith("[critical] ")]
     assert opened and len(opened) == len(set(opened))
+
+
+def test_who_takes_it_has_quiet_also_after_a_restart(
+    tiny: TinyRun, hook: Webhook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny.die()
+    pings = lambda: len(hook.paths) - len(hook.posted)  # noqa: E731
+    watch = started(tiny, hook, err=subprocess.DEVNULL)
+    try:
+        until(lambda: any("C-01" in title for title in hook.titles))
+        message = next(each["message"] for each in hook.posted if "C-01" in each["title"])
+        ack = re.search(r"cockpit (ack tiny \S+ --by) NAME", message)[1].split()  # type: ignore[index]
+        ack += ["ada", "--until", "2h", "--reason", "mine"]
+        code = main([*ack, "--confirm", "ack tiny", "--config", str(tiny.config)])
+        assert code == 0, capsys.readouterr()
+        assert " done" in capsys.readouterr().out
+        told, seen = list(hook.titles), pings()
+        # A watch ends by itself once the run is over and somebody has taken that.
+        until(lambda: watch.poll() is not None or pings() >= seen + 7)
+    finally:
+        watch.kill()
+        watch.wait(PATIENCE)
+    for _ in range(2):
+        again = started(tiny, hook, "--once", err=subprocess.DEVNULL)
+        assert again.wait(PATIENCE) in (0, 1)
+    assert [title for title in hook.titles[len(told) :] if "C-01" in title] == []
+    assert [title for title in told if title.startswith("[critical] tiny: C-01")] == told[:1]

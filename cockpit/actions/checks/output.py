@@ -83,7 +83,8 @@ def _fine(root: str, said: Sequence[Said]) -> Check:
 def _looks_made_up(root: str, said: Sequence[Said]) -> list[Check]:
     name = f"{ID}:derived"
     if any(root.startswith(place) for place in _EPHEMERAL):
-        return [warned(name, f"{root} lies in a place that is emptied by itself", Basis.INFERRED)]
+        text = f"{root} lies where the system deletes files by itself (/tmp and the like)"
+        return [warned(name, text, Basis.INFERRED)]
     if _DERIVED.search(root) and not said:
         return [warned(name, f"{root} looks made up by a launcher: see that it stays the same",
                        Basis.INFERRED)]  # fmt: skip

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from cockpit.actions.checks.verdicts import blocked, passed, warned
+import re
+from typing import Final
+
+from cockpit.actions.checks.verdicts import blocked, passed, shown, warned
 from cockpit.actions.ground import Ground
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
 from cockpit.records.logbook import Logbook, value_of
+
+_ADDRESS: Final = re.compile(r"https?://[^\s<>()]+/issues/\d+")
 
 
 def kept_records(ground: Ground, book: Logbook | None, trouble: str | None) -> list[Check]:
@@ -17,6 +22,12 @@ def kept_records(ground: Ground, book: Logbook | None, trouble: str | None) -> l
         *retention(ground.spec),
         *_final_step(ground.spec),
     ]
+
+
+def linked_issue(book: Logbook | None) -> str | None:
+    """Return the address of the issue that the Run Contract links, if it links one."""
+    found = _ADDRESS.search((value_of(book.contract, "Issue") if book is not None else None) or "")
+    return None if found is None else found.group()
 
 
 def _strict(run: RunSpec, check: str, text: str) -> Check:
@@ -37,14 +48,28 @@ def _logbook(run: RunSpec, book: Logbook | None, trouble: str | None) -> list[Ch
 def _issue(run: RunSpec, book: Logbook | None) -> list[Check]:
     issue = run.records.issue
     if issue is None:
-        return [_strict(run, "issue", "no issue is named (records.issue)")]
+        return [_no_issue(run, book)]
     if book is None:
         return [passed("issue", f"issue {issue}", Basis.RECORDED)]
     named = value_of(book.contract, "Issue") or ""
     if not _same_issue(issue, named):
-        text = f"the logbook does not link the issue (Run Contract, Issue): {issue}"
+        text = (
+            f"the logbook does not link the issue: write it into its Run Contract (Issue: {issue})"
+        )
         return [_strict(run, "issue", text)]
     return [passed("issue", f"issue {issue}, linked from the logbook", Basis.RECORDED)]
+
+
+def _no_issue(run: RunSpec, book: Logbook | None) -> Check:
+    linked, repo = linked_issue(book), run.records.issue_repo
+    if linked is not None:
+        text = f"the Run Contract links {linked}; add it to the run file (records.issue)"
+        return warned("issue", text, Basis.RECORDED)
+    if repo is None:
+        text = "no issue is named (records.issue), and no issue_repo to create one in"
+        return _strict(run, "issue", text)
+    text = f"there is none yet: one is created in {shown(repo)} and linked before anything starts"
+    return warned("issue", text, Basis.RECORDED)
 
 
 def _same_issue(issue: str, named: str) -> bool:

@@ -88,7 +88,7 @@ def no_numbers_lost(ground: Ground) -> list[Check]:
     """Check C-09: a run whose numbers are gone is never relaunched as infrastructure."""
     found = next((alert for alert in ground.report.alerts if alert.id == "C-09"), None)
     if found is None:
-        return [passed("C-09", "no non-finite values are open")]
+        return [passed("C-09", "no alert about non-finite values is open")]
     text = f"{found.title}: this is no infrastructure failure; go back to before it, or ask"
     return [blocked("C-09", text, value=found.key, overridable=True)]
 
