@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import socket
 import sys
@@ -15,7 +14,7 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.screen import Screen
 
-from cockpit.app_actions import ActingApp, MakeDesk
+from cockpit.app_actions import ASK_WITHIN, ActingApp, MakeDesk
 from cockpit.app_making import Attend, Attendant, make, make_books
 from cockpit.config import operator
 from cockpit.model.clock import Clock, SystemClock
@@ -34,6 +33,7 @@ from screens.mask import Mask
 from screens.palette import Command, PaletteScreen
 from screens.ports import LogbookDesk, WatchEngine
 from screens.run import RunScreen
+from screens.spawn import spawn
 from screens.welcome import DEMO, WelcomeScreen
 from themes.loader import load_themes
 from widgets.fleet_header import Watch
@@ -47,7 +47,6 @@ NEWS: Final = 0.25
 ATTEND_AFTER: Final = 1.5
 """Seconds after the start: what tells people takes a while to import."""
 NOTICE: Final = 10.0
-ASK_WITHIN: Final = 5.0
 LEAVE_WITHIN: Final = 0.3
 """Seconds that the engine may spend on its last words."""
 CONFIG: Final = 2
@@ -74,8 +73,10 @@ class CockpitApp(ActingApp):
         desk: MakeDesk | None = None,
         books: Callable[[], LogbookDesk] | None = None,
         attend: Attend | None = None,
+        version: Callable[[], int] | None = None,
     ) -> None:
         super().__init__()
+        self.store_version = version
         self._attend = attend
         self._attendant: Attendant | None = None
         self.make_desk, self.make_books, self.present = desk, books, present
@@ -125,7 +126,7 @@ class CockpitApp(ActingApp):
         for seconds in SOON:
             self.set_timer(seconds, self._take_all)
         if not self._at_work.operator:
-            self.run_worker(self._ask_operator(), exit_on_error=False)
+            spawn(self, self._ask_operator)
         if self._first is not None and self._first in self._reports:
             self.open_run(self._first)
         self.look_for_interrupted()
@@ -133,16 +134,18 @@ class CockpitApp(ActingApp):
             self.set_timer(ATTEND_AFTER, self._begin_to_attend)
 
     async def stop_work(self) -> None:
-        """Give the engine a moment for its last words."""
+        """Give the engine and the attendant one moment, the same, for their last words."""
+        last: set[asyncio.Future[Any]] = set()
         if self._watching is not None and not self._watching.done():
             self._watching.cancel()
-            await asyncio.wait({self._watching}, timeout=LEAVE_WITHIN)
+            last.add(self._watching)
         if self._attendant is not None:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._attendant.stop(), LEAVE_WITHIN)
+            last.add(asyncio.ensure_future(self._attendant.stop()))
+        if last:
+            await asyncio.wait(last, timeout=LEAVE_WITHIN)
 
     def _begin_to_attend(self) -> None:
-        self.run_worker(self._attending(), exit_on_error=False)
+        spawn(self, self._attending)
 
     async def _attending(self) -> None:
         """Begin to tell people and to look after launches, once the screens stand."""
@@ -206,12 +209,12 @@ class CockpitApp(ActingApp):
     def look_again(self, name: str) -> None:
         """Ask every source of a run again."""
         if self._engine is not None:
-            self.run_worker(self._engine.poke(name), exit_on_error=False)
+            spawn(self, partial(self._engine.poke, name))
 
     def seen(self, name: str) -> None:
         """Record that a person looks at a run's alerts."""
         if self._engine is not None:
-            self.run_worker(self._engine.looked_at(name), exit_on_error=False)
+            spawn(self, partial(self._engine.looked_at, name))
 
     def open_run(self, name: str) -> None:
         """Show a run's own screen."""
@@ -285,7 +288,7 @@ class CockpitApp(ActingApp):
 
     def copy(self, text: str) -> None:
         """Copy text to the person's own clipboard and say which way it went."""
-        self.run_worker(self._copy(text), exit_on_error=False)
+        spawn(self, partial(self._copy, text))
 
     async def _copy(self, text: str) -> None:
         driver = self._driver
@@ -365,7 +368,8 @@ def run_app(
     if file is not None and engine is None:
         made = make(file, read_only or present)
         engine, trouble = made.engine, made.trouble
-        more = {"desk": made.desk, "books": make_books, "attend": made.attend}
+        more = {"desk": made.desk, "books": make_books, "attend": made.attend,
+                "version": made.version}  # fmt: skip
     try:
         app = CockpitApp(file, engine, read_only, present, ascii, run=run, **more)
     except KeysError as error:

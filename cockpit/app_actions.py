@@ -19,6 +19,7 @@ from screens.keys import Keys
 from screens.leaving import LeavingScreen
 from screens.offers import fields_of, offers
 from screens.ports import ActionDesk, LogbookDesk, Offer
+from screens.spawn import spawn
 from widgets.fleet_header import Watch
 from widgets.paint_steps import MEANS, OUTCOMES
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from cockpit.actions.recovery import Settled
 
 MAKE_WITHIN: Final = 10.0
+ASK_WITHIN: Final = 5.0
 LOOK_FOR_INTERRUPTED: Final = 0.5
 """Seconds after the start at which the journal is asked: never before the first frame."""
 FRONT_WITHIN: Final = 5.0
@@ -56,6 +58,7 @@ class ActingApp(TerminalApp):
         self.deeds = Deeds(self._deed_ended, self.fault)
         self.make_desk: MakeDesk | None = None
         self.make_books: Callable[[], LogbookDesk] | None = None
+        self.store_version: Callable[[], int] | None = None
         self.present = False
         self._desk: ActionDesk | None = None
         self._making = asyncio.Lock()
@@ -114,6 +117,17 @@ class ActingApp(TerminalApp):
                 operator = self.watch_state.operator
                 self._desk = await offload(self.make_desk, operator, deadline=MAKE_WITHIN)
             return self._desk
+
+    async def journal_stands(self) -> object | None:
+        """Return what changes whenever the journal may have; ``None`` if that is not known."""
+        from cockpit.store.store import StoreError
+
+        if self.store_version is None:
+            return None
+        try:
+            return await offload(self.store_version, deadline=ASK_WITHIN), self.deeds.told
+        except (StoreError, TimeoutError):
+            return None
 
     def offers(self, report: RunReport | None) -> list[Offer]:
         """Return every guarded action for a run, those that cannot be begun too."""
@@ -204,7 +218,7 @@ class ActingApp(TerminalApp):
             self.set_timer(LOOK_FOR_INTERRUPTED, self._ask_journal)
 
     def _ask_journal(self) -> None:
-        self.run_worker(self._interrupted(), exit_on_error=False)
+        spawn(self, self._interrupted)
 
     async def _interrupted(self) -> None:
         from cockpit.actions.action import RefuseError

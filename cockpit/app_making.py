@@ -38,6 +38,8 @@ class Making(NamedTuple):
     trouble: str
     desk: MakeDesk
     attend: Attend | None
+    version: Callable[[], int] | None = None
+    """Changes whenever another process has written to the store; may block."""
 
 
 def make(file: CockpitFile, read_only: bool) -> Making:
@@ -66,7 +68,8 @@ def make(file: CockpitFile, read_only: bool) -> Making:
 
         return attending(engine, store, clock, operator, ring)
 
-    return Making(engine, trouble, desk, None if read_only else attend)
+    version = None if store is None else store.version
+    return Making(engine, trouble, desk, None if read_only else attend, version)
 
 
 def make_books() -> LogbookDesk:

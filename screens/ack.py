@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import ClassVar, Final
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
+from textual.message import Message
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
@@ -17,10 +18,13 @@ from cockpit.model.observed import Phase
 from cockpit.model.plan import Outcome, Request
 from cockpit.model.report import RunReport
 from cockpit.store.store import StoreError
+from screens.arming import TOO_SOON, VISIBLE
+from screens.at_once import acted
 from screens.deeds import Deed
 from screens.dialog import Box, Dialog, Line
 from screens.keys import bindings
 from screens.ports import Cockpit
+from screens.spawn import spawn
 from widgets.line import DIM, STRONG, cut, text
 from widgets.paged import Paged, Sheet
 from widgets.paint_ack import Taking, paint_taking
@@ -50,6 +54,7 @@ class AckScreen(Dialog[None]):
         self._said = ""
         self._taken: set[str] = set()
         self._listed: list[str] = []
+        self._shown_at: float | None = None
 
     def compose(self) -> ComposeResult:
         """Lay out the list, and the line for the reason."""
@@ -58,8 +63,25 @@ class AckScreen(Dialog[None]):
             yield Line()
 
     def on_mount(self) -> None:
-        """Show what is open."""
+        """Show what is open; Enter counts once it could be read."""
         self._show()
+        self.call_after_refresh(self._painted)
+
+    def _painted(self) -> None:
+        self._shown_at = Message().time
+
+    def _unread(self, at: float) -> bool:
+        """Return whether what was pressed at that time was pressed before it could be read."""
+        return self._shown_at is None or at < self._shown_at + VISIBLE
+
+    async def on_key(self, event: events.Key) -> None:
+        """Take keys in their order; an Enter from before the list could be read is dropped."""
+        if self._unread(event.time) and event.key in self.cockpit.keys.of("ack_take"):
+            event.stop()
+            event.prevent_default()
+            self._tell(TOO_SOON)
+        elif self.focused is None:
+            await acted(self, event)
 
     def on_resize(self) -> None:
         """Lay out for the new size."""
@@ -78,7 +100,7 @@ class AckScreen(Dialog[None]):
 
     def _show(self) -> None:
         report = self.report
-        if not self.is_mounted or report is None:
+        if not self.is_mounted or report is None or not self.query(Line):
             return
         self._hold()
         typing = self.query_one(Line)
@@ -149,7 +171,10 @@ class AckScreen(Dialog[None]):
             self.dismiss(None)
 
     def action_ack_take(self) -> None:
-        """Take the selected alert."""
+        """Take the selected alert; a key from the screen below comes here without ``on_key``."""
+        if self._unread(Message().time):
+            self._tell(TOO_SOON)
+            return
         until = "" if self._span == len(SPANS) - 1 else SPANS[self._span]
         self._order(until, self.query_one(Line).value.strip())
 
@@ -176,7 +201,7 @@ class AckScreen(Dialog[None]):
         params |= {"until": until} if until and key != END else {}
         params |= {"reason": why} if why else {}
         request = Request(action="ack", run=self._run, operator=operator, params=params)
-        self.run_worker(self._do(request), exit_on_error=False)
+        spawn(self, partial(self._do, request))
 
     async def _do(self, request: Request) -> None:
         """Plan and act at once: it can be undone, so nothing has to be typed."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from textual import events
 from textual.screen import Screen
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
+from screens.at_once import acted
 from screens.ports import Cockpit
 from widgets.key_line import KeyLine
 
@@ -63,6 +65,18 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
     def failed(self, said: str) -> None:
         """Tell of a fault; ``said`` is one line."""
         self.cockpit.say(said)
+
+    async def on_key(self, event: events.Key) -> None:
+        """Take keys in their order: what comes behind ``/`` in one burst belongs to its line."""
+        line = self.focused
+        if line is None:
+            await acted(self, event)
+        elif not isinstance(line, Prompt) or await acted(line, event):
+            return
+        elif event.is_printable and event.character is not None:
+            event.stop()
+            event.prevent_default()
+            line.insert_text_at_cursor(event.character)
 
     def on_screen_resume(self) -> None:
         """Show what came in while another screen was on top."""
@@ -125,6 +139,9 @@ class Prompt(Input):
         super().__init__(placeholder=label, compact=True, select_on_focus=False)
         self.cursor_blink = False
 
+    async def _on_key(self, event: events.Key) -> None:
+        await acted(self, event)
+
     @property
     def is_open(self) -> bool:
         """True while a person types here."""
@@ -135,9 +152,11 @@ class Prompt(Input):
         self.value = value
         self.cursor_position = len(value)
         self.add_class("-open")
-        self.focus(scroll_visible=False)
+        self.display = True
+        self.screen.set_focus(self, scroll_visible=False)
 
     def close(self) -> None:
         """Close; the value stays."""
         self.remove_class("-open")
-        self.blur()
+        self.display = False
+        self.screen.set_focus(None)

@@ -9,6 +9,7 @@ from typing import Final
 
 from cockpit.model.report import RunReport
 from cockpit.sources.shell import run_command
+from cockpit.text.scrub import scrub
 
 MOST: Final = 74_000
 """Characters of base64 that terminals still take in one sequence."""
@@ -29,7 +30,7 @@ def identity(report: RunReport) -> str:
     pick = report.facets.checkpoints.value
     if pick is not None and pick.relaunch_from is not None:
         lines.append(f"checkpoint {pick.relaunch_from.path}")
-    return "\n".join([*lines, f"next {report.next_action}"])
+    return scrub("\n".join([*lines, f"next {report.next_action}"]))
 
 
 async def copy_text(text: str, write: Callable[[str], object]) -> str:

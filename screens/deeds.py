@@ -61,6 +61,8 @@ class Deeds:
         self._ended = ended
         self._fault = fault
         self._running: dict[asyncio.Task[Result], Deed] = {}
+        self.told = 0
+        """How often something has begun or ended."""
 
     @property
     def running(self) -> tuple[Deed, ...]:
@@ -86,11 +88,13 @@ class Deeds:
         work = desk.act(request, words, tuple(approvals), shown=plan.plan_id, told=deed.tell)
         task: asyncio.Task[Result] = asyncio.ensure_future(work)
         self._running[task] = deed
+        self.told += 1
         task.add_done_callback(self._done)
         return deed
 
     def _done(self, task: asyncio.Task[Result]) -> None:
         deed = self._running.pop(task)
+        self.told += 1
         deed.result = self._result(task, deed)
         deed.changed()
         self._ended(deed)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
+from textual import events
 from textual.containers import Container
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from cockpit.text.safe import clean
+from screens.at_once import acted
 
 R = TypeVar("R")
 WIDEST: Final = 112
@@ -36,6 +38,9 @@ class Line(Input):
     def __init__(self, value: str = "", *, name: str | None = None) -> None:
         super().__init__(clean(value), name=name, compact=True, select_on_focus=False)
         self.cursor_blink = False
+
+    async def _on_key(self, event: events.Key) -> None:
+        await acted(self, event)
 
     def insert_text_at_cursor(self, text: str) -> None:
         """Insert text without its control characters."""

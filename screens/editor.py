@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -16,9 +16,12 @@ from textual.widgets import TextArea
 from cockpit.model.logbook import Opened
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.model.report import RunReport
+from cockpit.records.labels import meant
+from screens.at_once import acted
 from screens.base import CockpitScreen
 from screens.keys import bindings
 from screens.ports import Cockpit, LogbookDesk
+from screens.spawn import spawn
 from widgets.key_line import KeyLine
 from widgets.line import DIM, STRONG, text
 from widgets.paged import Paged, Sheet
@@ -53,6 +56,8 @@ class EntryArea(TextArea):
             event.stop()
             event.prevent_default()
             self.insert("  ")
+        elif event.key != "enter":
+            await acted(self, event)
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.text = typed(event.text)
@@ -95,7 +100,7 @@ class EditorScreen(CockpitScreen):
         """Begin."""
         super().on_mount()
         self.query_one(EntryArea).disabled = True
-        self.run_worker(self._open(), exit_on_error=False)
+        spawn(self, self._open)
 
     async def on_unmount(self) -> None:
         """Keep what was typed, however the program is left."""
@@ -116,7 +121,7 @@ class EditorScreen(CockpitScreen):
         opened = await self._books.open(self._report, self.cockpit.now())
         self._opened = opened
         area = self.query_one(EntryArea)
-        area.load_text(typed(opened.text))
+        area.load_text(typed(opened.text if opened.draft else _begun(opened.text)))
         self._prefilled = self._kept = self._words = area.text
         area.disabled = False
         area.focus(scroll_visible=False)
@@ -157,7 +162,7 @@ class EditorScreen(CockpitScreen):
         self._timer = self.set_timer(QUIET, self._keep_later)
 
     def _keep_later(self) -> None:
-        self.run_worker(self.keep(), group="draft", exclusive=True, exit_on_error=False)
+        spawn(self, self.keep, group="draft", exclusive=True)
 
     async def keep(self) -> None:
         """Keep what was typed as a draft, unless it is kept, saved, or only what was prefilled."""
@@ -205,7 +210,8 @@ class EditorScreen(CockpitScreen):
 
     async def _save(self) -> None:
         self.query_one(EntryArea).read_only = True
-        self._told(await self._books.save(self._report, self.text, self._told), last=True)
+        words = _without_blank(self.text)
+        self._told(await self._books.save(self._report, words, self._told), last=True)
 
     async def _retry(self) -> None:
         self._told(await self._books.retry(self._report), last=True)
@@ -235,9 +241,33 @@ def _tail(tail: tuple[str, ...], width: int) -> list[Content]:
 
 
 def _begin_at(words: str) -> tuple[int, int]:
-    """Return where a person begins to write: behind the first empty label, else at the end."""
+    """Return where a person begins to write: behind the decision's label, else at the end."""
     lines = words.split("\n")
-    for row, line in enumerate(lines):
-        if line.rstrip().endswith(":") or line.rstrip().endswith(":**"):
-            return row, len(line)
-    return len(lines) - 1, len(lines[-1])
+    row = _to_decide(lines)
+    row = len(lines) - 1 if row is None else row
+    return row, len(lines[row])
+
+
+def _begun(words: str) -> str:
+    """Return a prefilled entry with a blank behind the label that is to be filled in first."""
+    lines = words.split("\n")
+    row = _to_decide(lines)
+    if row is not None:
+        lines[row] += " "
+    return "\n".join(lines)
+
+
+def _to_decide(lines: Sequence[str]) -> int | None:
+    """Return the row of the decision's empty label, else of the first empty one."""
+    empty = [row for row, line in enumerate(lines) if line.rstrip(" *_`").endswith(":")]
+    decision = (row for row in empty if meant(lines[row].strip(" -+*_`:")) == "Decision")
+    return next(decision, empty[0] if empty else None)
+
+
+def _without_blank(words: str) -> str:
+    """Return an entry without the blank that ``_begun`` has set behind a label, if it is left."""
+    lines = words.split("\n")
+    row = _to_decide(lines)
+    if row is not None:
+        lines[row] = lines[row].rstrip(" ")
+    return "\n".join(lines)

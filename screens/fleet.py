@@ -194,7 +194,7 @@ class FleetScreen(ActingScreen):
         self._chosen = event.name
         self.show()
 
-    def on_key(self, event: events.Key) -> None:
+    async def on_key(self, event: events.Key) -> None:
         """Leave the filter with the cursor keys, as one expects of a list."""
         if self.query_one(Prompt).is_open and event.key in ("down", "up"):
             self._close_prompt()

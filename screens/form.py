@@ -12,6 +12,7 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Input
 
+from screens.at_once import acted
 from screens.dialog import Box, Dialog, Line
 from screens.keys import bindings
 from screens.ports import Cockpit
@@ -73,10 +74,10 @@ class FormScreen(Dialog[dict[str, str] | None]):
         if line is None:
             self.set_focus(None)
         else:
-            line.focus(scroll_visible=False)
+            self.set_focus(line, scroll_visible=False)
 
     def _show(self) -> None:
-        if not self.is_mounted:
+        if not self.is_mounted or not self.query(Paged):
             return
         state = self.state
         page = self.query_one(Paged)
@@ -91,7 +92,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
 
     def _foot(self) -> list[Content]:
         field = self.fields[self._at]
-        need = " (required)" if field.required else ""
+        need = " (required)" if field.required else "" if field.choices else " (may stay empty)"
         said = (
             text((self._said, "$attention")) if self._said else text((f"{field.help}{need}", DIM))
         )
@@ -109,15 +110,24 @@ class FormScreen(Dialog[dict[str, str] | None]):
             self._said = ""
             self._show()
 
-    def on_key(self, event: events.Key) -> None:
-        """Enter in a line goes on, as everywhere in the form."""
-        if event.key == "enter":
+    async def on_key(self, event: events.Key) -> None:
+        """Take keys in their order: what comes behind a tab in one burst belongs to its line."""
+        line = self.focused
+        if isinstance(line, Line) and event.is_printable and event.character is not None:
             event.stop()
             event.prevent_default()
-            self.action_form_accept()
+            line.insert_text_at_cursor(event.character)
+        else:
+            await acted(self, event)
+
+    @on(Input.Submitted)
+    def _entered(self) -> None:
+        """Enter in a line goes on, as everywhere in the form."""
+        self.action_form_accept()
 
     def action_form_accept(self) -> None:
         """Return the values, or go to the first one that is missing."""
+        self.values |= {line.name: line.value for line in self.query(Line) if line.name}
         missing = [
             place for place, field in enumerate(self.fields)
             if field.required and not self.values[field.name].strip()

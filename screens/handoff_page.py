@@ -15,6 +15,7 @@ from cockpit.store.store import StoreError
 from screens.base import CockpitScreen
 from screens.keys import bindings
 from screens.ports import Cockpit
+from screens.spawn import spawn
 from widgets.key_line import KeyLine
 from widgets.line import DIM, STRONG, text
 from widgets.paged import Paged, Sheet
@@ -41,7 +42,7 @@ class HandoffPage(CockpitScreen):
     def on_mount(self) -> None:
         """Make the page."""
         super().on_mount()
-        self.run_worker(self._make(), exit_on_error=False)
+        spawn(self, self._make)
 
     @property
     def selected(self) -> str | None:

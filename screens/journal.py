@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -15,6 +16,7 @@ from screens.base import ActingScreen
 from screens.journal_words import done_of, open_of, settles
 from screens.keys import bindings
 from screens.ports import Cockpit
+from screens.spawn import spawn
 from widgets.key_line import KeyLine
 from widgets.line import DIM, EMPTY, STRONG, text
 from widgets.paint_journal import paint_done, paint_open
@@ -106,7 +108,8 @@ class JournalScreen(ActingScreen):
 
     def ask(self, said: str = "") -> None:
         """Ask the journal anew; ``said`` stands above what it answers."""
-        self.run_worker(self._ask(said), group="journal", exclusive=True, exit_on_error=False)
+        work = partial(self._ask, said)
+        spawn(self, work, group="journal", exclusive=True)
 
     async def _ask(self, said: str) -> None:
         pages = self._pages
@@ -148,7 +151,7 @@ class JournalScreen(ActingScreen):
         elif not any(map(settles, mine)):
             self.cockpit.say("somebody is at it: only they can end it")
         else:
-            self.run_worker(self._settle(run), exit_on_error=False)
+            spawn(self, partial(self._settle, run))
 
     async def _settle(self, run: str) -> None:
         try:

@@ -53,15 +53,17 @@ def open_of(settled: Settled) -> Open:
     """Return an interrupted action: what is known, what was looked up, what is to be decided."""
     entry = settled.entry
     done = done_of(entry)._replace(outcome=settled.outcome, job_id=settled.job_id or entry.job_id)
-    steps = ", ".join(f"{step.name} {_state(step.state)}" for step in entry.steps)
     looked = settled.looked_up
+    clear = settled.outcome is not Outcome.UNKNOWN
+    steps = ", ".join(f"{step.name} {_state(step.state, clear)}" for step in entry.steps)
     found = (
         "nothing had to be looked up"
         if looked is None
         else f"{_FOUND[looked.found]}: {looked.text}"
     )
     decide = UNDER_WAY if settled.outcome is None else _DECIDE[settled.outcome]
-    return Open(done, f"{settled.text} ({steps or 'no step was begun'})", found, decide)
+    what = settled.text if looked is None else f"{entry.action} by {entry.operator}"
+    return Open(done, f"{what} ({steps or 'no step was begun'})", found, decide)
 
 
 _FOUND: Final = {
@@ -72,8 +74,11 @@ _FOUND: Final = {
 }
 
 
-def _state(state: StepState) -> str:
-    return "begun, its end unknown" if state is StepState.BEGUN else state.value
+def _state(state: StepState, clear: bool) -> str:
+    """Return how a step stands; ``clear``: what became of it all is known."""
+    if state is not StepState.BEGUN:
+        return state.value
+    return "begun" if clear else "begun, its end unknown"
 
 
 def settles(settled: Settled) -> bool:

@@ -53,13 +53,19 @@ class Mask:
         pieces, at = [], 0
         for found in self._hidden.finditer(plain):
             start, end = found.span()
-            if _NOT_PATHS.fullmatch(found.group()) or any(a < end and start < b for a, b in kept):
+            if _NOT_PATHS.fullmatch(found.group()):
                 continue
-            pieces += [plain[at:start], DOT * (end - start)]
+            pieces += [plain[at:start], _dotted(plain, start, end, kept)]
             at = end
         if not pieces:
             return line
         return Content("".join([*pieces, plain[at:]]), list(line.spans))
+
+
+def _dotted(plain: str, start: int, end: int, kept: Iterable[tuple[int, int]]) -> str:
+    """Return a piece as dots; what belongs to a run's name stays, also within a path."""
+    clear = {place for a, b in kept for place in range(max(a, start), min(b, end))}
+    return "".join(plain[at] if at in clear else DOT for at in range(start, end))
 
 
 def _or_cut(word: str) -> str:

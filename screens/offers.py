@@ -100,11 +100,14 @@ def _checkpoints(report: RunReport) -> tuple[Choice, ...]:
         return ()
     whole = [each for each in found.items if each.state is CheckpointState.COMPLETE]
     ordered = sorted(whole, key=lambda each: each.step or 0, reverse=True)
-    return tuple(_choice(each, report.checked_at) for each in ordered if each.step is not None)
+    known = [each for each in ordered if each.step is not None]
+    widest = max((len(steps(each.step)) for each in known), default=0)
+    return tuple(_choice(each, report.checked_at, widest) for each in known)
 
 
-def _choice(each: Checkpoint, now: float) -> Choice:
+def _choice(each: Checkpoint, now: float, width: int) -> Choice:
     old = age(None if each.saved_at is None else now - each.saved_at)
     kind = {True: "permanent", False: "temporary", None: ""}[each.permanent]
-    notes: Sequence[str] = [note for note in (size(each.size), f"{old} ago", kind) if note]
-    return Choice(str(each.step), steps(each.step), " · ".join(notes))
+    saved = old if old in ("now", "?") else f"{old} ago"
+    notes: Sequence[str] = [note for note in (size(each.size), saved, kind) if note]
+    return Choice(str(each.step), f"{steps(each.step):>{width}}", " · ".join(notes))

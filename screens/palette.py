@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -15,6 +15,7 @@ from textual.fuzzy import Matcher
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
+from screens.at_once import acted
 from widgets.line import ACCENT, DIM, EMPTY, cut, fit, row, text
 from widgets.scrolled import Scrolled
 
@@ -80,16 +81,27 @@ class _Choices(Scrolled):
         return text(("enter runs · esc leaves", DIM))
 
 
+class _Letters(Input):
+    """The line to type in: its keys act in their order."""
+
+    def __init__(self) -> None:
+        super().__init__(placeholder="a few letters of what you want", compact=True)
+        self.cursor_blink = False
+
+    async def _on_key(self, event: events.Key) -> None:
+        await acted(self, event)
+
+
 class PaletteScreen(ModalScreen[str | None], inherit_bindings=False):
     """A list with a line to type in; returns the chosen command's call."""
 
     AUTO_FOCUS = "Input"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "leave"),
-        Binding("down,ctrl+n", "move(1)", "down", priority=True),
-        Binding("up,ctrl+p", "move(-1)", "up", priority=True),
-        Binding("pagedown", "move(10)", "page down", priority=True),
-        Binding("pageup", "move(-10)", "page up", priority=True),
+        Binding("down,ctrl+n", "move(1)", "down"),
+        Binding("up,ctrl+p", "move(-1)", "up"),
+        Binding("pagedown", "move(10)", "page down"),
+        Binding("pageup", "move(-10)", "page up"),
     ]
     DEFAULT_CSS = """
     PaletteScreen { align: center top; background: transparent; }
@@ -107,28 +119,33 @@ class PaletteScreen(ModalScreen[str | None], inherit_bindings=False):
         super().__init__()
         self._commands = commands
         self._choices = _Choices(commands, about)
+        self._found_by = ""
 
     def compose(self) -> ComposeResult:
         """Lay out the line to type in and what it finds."""
         with Vertical():
-            prompt = Input(placeholder="a few letters of what you want", compact=True)
-            prompt.cursor_blink = False
-            yield prompt
+            yield _Letters()
             yield self._choices
 
     @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
-        self._choices.commands = found(self._commands, event.value)
-        self._choices.cursor = 0
-        self._choices.repaint()
+    def _typed(self) -> None:
+        """Find what has the letters; once for the same letters, so that a choice stays."""
+        letters = self.query_one(_Letters).value
+        if letters != self._found_by:
+            self._found_by = letters
+            self._choices.commands = found(self._commands, letters)
+            self._choices.cursor = 0
+            self._choices.repaint()
 
     @on(Input.Submitted)
     def _chosen(self) -> None:
+        self._typed()
         commands = self._choices.commands
         self.dismiss(commands[self._choices.cursor].call if commands else None)
 
     def action_move(self, steps: int) -> None:
         """Choose another one."""
+        self._typed()
         self._choices.move(steps)
 
     def action_leave(self) -> None:

@@ -24,6 +24,7 @@ from screens.dialog import Box, Dialog
 from screens.follow_up import follows
 from screens.keys import bindings
 from screens.ports import Cockpit
+from screens.spawn import spawn
 from screens.words_line import WordsLine
 from widgets.line import ACCENT, DIM, LINE, STRONG, cut, row, text, wrapped
 from widgets.paged import Paged, Sheet
@@ -93,7 +94,7 @@ class PlanScreen(Dialog[None]):
         self._planning, self._trouble, self._hint, self._said = True, "", "", said
         self.query_one(WordsLine).hide()
         self._show()
-        self.run_worker(self._plan(), group="plan", exclusive=True, exit_on_error=False)
+        spawn(self, self._plan, group="plan", exclusive=True)
 
     async def _plan(self) -> None:
         former = self.plan
@@ -120,7 +121,7 @@ class PlanScreen(Dialog[None]):
             self._show()
 
     def _show(self, *, from_top: bool = False) -> None:
-        if not self.is_mounted:
+        if not self.is_mounted or not self.query(Paged):
             return
         page = self.query_one(Paged)
         sheet = self._sheet()
@@ -139,8 +140,14 @@ class PlanScreen(Dialog[None]):
                          foot=[_leaves()], line="$critical-line")  # fmt: skip
         if self.plan is None or self._planning:
             return Sheet(partial(_said, ("● ", ACCENT), "looking at the run again, to plan"), title)
-        body = partial(_plan_body, self.plan, self._changed, self._said)
+        body = partial(_plan_body, self.plan, self._changed, self._said, self._root)
         return Sheet(body, title, self._note(self.plan), self._foot(self.plan), self._line())
+
+    @property
+    def _root(self) -> str | None:
+        """The folder below which paths are shortened: the run's own."""
+        mine = (each for each in self.cockpit.reports if each.name == self.request.run)
+        return next((each.spec.output_root for each in mine), None)
 
     def _line(self) -> str:
         return "$critical-line" if self.plan is not None and self.plan.blocked else LINE
@@ -191,7 +198,9 @@ class PlanScreen(Dialog[None]):
     def _progress(self, deed: Deed, title: Content) -> Sheet:
         result = deed.result
         after = follows(deed, self.cockpit.reports)
-        body = partial(paint_steps, Progress(tuple(deed.steps), result, follows=after))
+        body = partial(
+            paint_steps, Progress(tuple(deed.steps), result, follows=after, root=self._root)
+        )
         if result is None:
             note = text(("● under way", ACCENT))
             said = text(("esc leaves this page; the action goes on", DIM))
@@ -225,7 +234,8 @@ class PlanScreen(Dialog[None]):
         """Hand the action to the app; it lives there, whatever becomes of this screen."""
         self._planning = True
         self.query_one(WordsLine).hide()
-        self.run_worker(self._hand_over(plan), group="plan", exclusive=True, exit_on_error=False)
+        work = partial(self._hand_over, plan)
+        spawn(self, work, group="plan", exclusive=True)
 
     async def _hand_over(self, plan: Plan) -> None:
         desk = await self.cockpit.desk()
@@ -327,8 +337,10 @@ def _approvable(plan: Plan) -> list[Check]:
     return [check for check in plan.checks if check.stands_in_the_way and check.overridable]
 
 
-def _plan_body(plan: Plan, changed: frozenset[str], said: str, width: int) -> list[Content]:
-    return paint_plan(plan, width, changed, said)
+def _plan_body(
+    plan: Plan, changed: frozenset[str], said: str, root: str | None, width: int
+) -> list[Content]:
+    return paint_plan(plan, width, changed, said, root)
 
 
 def _said(mark: tuple[str, str], words: str, width: int) -> list[Content]:

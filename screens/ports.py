@@ -146,6 +146,9 @@ class Cockpit(Protocol):
     def desk(self) -> Awaitable[ActionDesk]:
         """Return the desk of guarded actions; only asked for where actions are offered."""
 
+    async def journal_stands(self) -> object | None:
+        """Return what changes whenever the journal may have; ``None`` if that is not known."""
+
     @property
     def books(self) -> LogbookDesk | None:
         """What writes a person's own entries."""

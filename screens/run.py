@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any, ClassVar, Final
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
@@ -18,6 +19,7 @@ from screens.keys import bindings
 from screens.logbook_reader import read_book
 from screens.ports import Cockpit
 from screens.run_log import LogTab
+from screens.spawn import Work, spawn
 from widgets.alert_list import AlertList, Timeline
 from widgets.checkpoint_table import CheckpointTable
 from widgets.facet_table import FacetTable
@@ -50,6 +52,7 @@ class RunScreen(ActingScreen):
         super().__init__(cockpit)
         self._run = name
         self._tab = tab
+        self._done_stands: object | None = None
         self._views: dict[str, LogView | LossChart | ReportView | LogbookView] = {
             "log": LogView(),
             "charts": LossChart(),
@@ -124,7 +127,7 @@ class RunScreen(ActingScreen):
         if self._tab == "log":
             self._log_tab.show(report)
         elif self._tab == "timeline":
-            self.run_worker(self._show_done(), group="done", exclusive=True, exit_on_error=False)
+            spawn(self, self._show_done, group="done", exclusive=True)
         elif self._tab == "logbook":
             self._read_book(report)
 
@@ -133,8 +136,8 @@ class RunScreen(ActingScreen):
         wheres = [self._tab] if self._tab in ("log", "charts") else []
         return self.cockpit.keys.footer(*wheres, "run", "act", "everywhere")
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> Callable[[], None]:
-        return self.run_worker(work, group="log", exclusive=True, exit_on_error=False).cancel
+    def _spawn(self, work: Work) -> Callable[[], None]:
+        return spawn(self, work, group="log", exclusive=True).cancel
 
     def _read_book(self, report: RunReport) -> None:
         path = report.spec.records.logbook
@@ -143,8 +146,8 @@ class RunScreen(ActingScreen):
         if path is None:
             view.show((), "", "not in the run file", at_end=False)
         else:
-            work = self._show_book(view, path)
-            self.run_worker(work, group="logbook", exclusive=True, exit_on_error=False)
+            work = partial(self._show_book, view, path)
+            spawn(self, work, group="logbook", exclusive=True)
 
     async def _show_book(self, view: LogbookView, path: str) -> None:
         book = await read_book(path)
@@ -153,7 +156,10 @@ class RunScreen(ActingScreen):
     async def _show_done(self) -> None:
         view = self._views["timeline"]
         assert isinstance(view, Timeline)
-        view.show_done(await done_to(self.cockpit, self._run))
+        stands = await self.cockpit.journal_stands()
+        if stands is None or stands != self._done_stands:
+            view.show_done(await done_to(self.cockpit, self._run))
+            self._done_stands = stands
 
     def _go(self, tab: str) -> None:
         self._tab = tab

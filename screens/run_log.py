@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from collections.abc import Callable
+from functools import partial
+from typing import Final
 
 from cockpit.model.report import RunReport
 from cockpit.sources.log_file import Hit
 from screens.log_reader import LogReader, held_lines, local_log
+from screens.spawn import Work
 from widgets.facts import reason
 from widgets.log_view import LogView
 
-Start = Callable[[Coroutine[Any, Any, None]], Callable[[], None]]
-"""Runs a coroutine, ending the one before it; returns how to end this one."""
+Start = Callable[[Work], Callable[[], None]]
+"""Does some work, ending the one before it; returns how to end this one."""
 TAIL_LINES: Final = 400
 EVIDENCE_TERM: Final = 60
 _STEP: Final = re.compile(r"\bstep (\d[\d,]*)")
@@ -58,12 +60,12 @@ class LogTab:
         """Go to the first line."""
         self._view.hold()
         if self._reader is not None:
-            self._start(self._go(self._reader, 0))
+            self._start(partial(self._go, self._reader, 0))
 
     def wanted(self, offset: int, back: bool) -> None:
         """Read what the view needs next."""
         if self._reader is not None:
-            self._start(self._more(self._reader, offset, back))
+            self._start(partial(self._more, self._reader, offset, back))
 
     def search(self, term: str) -> None:
         """Search: from the end upwards while following, else from the cursor down."""
@@ -101,13 +103,13 @@ class LogTab:
 
     def _tail(self) -> None:
         if self._reader is not None:
-            self._start(self._read_tail(self._reader))
+            self._start(partial(self._read_tail, self._reader))
         elif self._report is not None:
             self._view.show_tail(held_lines(self._report))
 
     def _find(self, term: str, offset: int, back: bool) -> None:
         if self._reader is not None:
-            self._end_search = self._start(self._search(self._reader, term, offset, back))
+            self._end_search = self._start(partial(self._search, self._reader, term, offset, back))
         else:
             self._view.say("only the last lines are here; no file to search")
 

@@ -76,8 +76,8 @@ def phase_words(report: RunReport, now: float) -> str:
 
 
 def brief_phase(report: RunReport, now: float) -> str:
-    """Return the phase in at most two words: ``FAILED 12m``."""
-    return " ".join(phase_words(report, now).split()[:2])
+    """Return the phase in at most two words: ``FAILED 12m``, ``FAILED now``."""
+    return " ".join(phase_words(report, now).replace("just now", "now").split()[:2])
 
 
 def _phase_extra(job: JobValue, now: float) -> str:

@@ -12,16 +12,37 @@ from widgets.painted import Painted
 Key = tuple[str, str]
 KEYS = 24
 """Columns that are left to the keys beside a long notice."""
+WAYS = ("palette", "keys")
+"""Titles of the keys that lead to all others: in sight whatever else does not fit."""
 
 
 def paint_keys(keys: Sequence[Key], notice: str, width: int) -> Content:
     """Return keys with their titles, as many as fit whole, and a notice at the right."""
     said = text((notice, "$attention")) if notice else EMPTY
     room = width - 2 - (min(said.cell_length, _most(width)) + 3 if notice else 0)
-    items = [text((key, f"bold {ACCENT}"), (f" {title}", DIM)) for key, title in keys]
-    needed = sum(each.cell_length for each in items)
-    gap = "   " if needed + 3 * len(items) <= room + 3 else "  "
-    return row(text(" ", whole(items, room, gap)), _cut(said, width), width - 1)
+    needed = sum(each.cell_length for each in map(_item, keys))
+    gap = "   " if needed + 3 * len(keys) <= room + 3 else "  "
+    shown = whole(map(_item, _fitting(keys, room, len(gap))), room, gap)
+    return row(text(" ", shown), _cut(said, width), width - 1)
+
+
+def _item(key: Key) -> Content:
+    return text((key[0], f"bold {ACCENT}"), (f" {key[1]}", DIM))
+
+
+def _fitting(keys: Sequence[Key], room: int, gap: int) -> Sequence[Key]:
+    """Return the keys that fit, in their order, those that lead to all others before any."""
+    ways = [each for each in keys if each[1] in WAYS]
+    left = room - sum(_item(each).cell_length + gap for each in ways) + gap
+    chosen = list(ways)
+    for each in keys:
+        if each in ways:
+            continue
+        left -= _item(each).cell_length + gap
+        if left < 0:
+            break
+        chosen.append(each)
+    return [each for each in keys if each in chosen]
 
 
 def _cut(said: Content, width: int) -> Content:

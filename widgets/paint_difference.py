@@ -10,6 +10,11 @@ from textual.content import Content
 from cockpit.model.plan import Difference
 from widgets.line import ACCENT, DIM, EMPTY, STRONG, Part, fit, text, wrapped
 
+ABOUT_BEFORE: Final = frozenset(
+    {"command", "commit", "dirty files that matter", "checkpoint", "W&B id", "hardware",
+     "output root"}
+)  # fmt: skip
+"""What a launch leaves a record of: without one, it is not that it was not there."""
 BESIDE: Final = 72
 """Columns from which both stand on one line, if they fit."""
 MOST: Final = 12
@@ -21,6 +26,21 @@ def paint_differences(
     """Return the differing rows side by side, or below each other where they are too long."""
     if not found:
         return []
+    unknown = [each.what for each in found if each.ran is None and each.what in ABOUT_BEFORE]
+    found = [each for each in found if each.what not in unknown]
+    lines = _differing(found, width, changed) if found else []
+    return [*lines, *_not_recorded(unknown, width)]
+
+
+def _not_recorded(names: Sequence[str], width: int) -> list[Content]:
+    """Say in one line of what it is not known how it was."""
+    if not names:
+        return []
+    listed = ", ".join("dirty files" if name.startswith("dirty") else name for name in names)
+    return wrapped(text((f"what ran before is not recorded: {listed}", DIM)), width, 2)
+
+
+def _differing(found: Sequence[Difference], width: int, changed: bool) -> list[Content]:
     differing = [each for each in found if not each.same]
     equal = len(found) - len(differing)
     count = f"{equal:,} {'key' if equal == 1 else 'keys'} equal"
@@ -65,4 +85,4 @@ def _stacked(each: Difference, width: int) -> list[Content]:
 
 
 def _side(value: str | None, style: str) -> Content:
-    return text(("? not known", "$unknown")) if value is None else text((value, style))
+    return text(("not there", DIM)) if value is None else text((value, style))

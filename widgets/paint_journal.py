@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from textual.content import Content
 
 from cockpit.model.plan import Outcome
-from cockpit.model.words import age, day_time
+from cockpit.model.words import day_time, duration
 from widgets.line import ACCENT, DIM, STRONG, row, text, wrapped
 from widgets.paint_steps import OUTCOMES
 
@@ -41,7 +41,8 @@ def paint_done(done: Done, now: float, width: int, *, named: bool = False) -> li
     """Return one action: its line, and its message below where there is one."""
     word, style = RUNNING if done.outcome is None else OUTCOMES[done.outcome]
     mark, _, how = word.partition(" ")
-    took = "" if done.ended_at is None else f"{age(done.ended_at - done.begun_at):>7}"
+    spent = None if done.ended_at is None else max(0.0, done.ended_at - done.begun_at)
+    took = "" if spent is None else f"{duration(spent):>8}"
     what = f" {done.action} {done.run}" if named else f" {done.action}"
     job = f" · job {done.job_id}" if done.job_id else ""
     unwritten = [(" · NOT recorded", "$attention")] if not done.recorded else []

@@ -9,10 +9,11 @@ from typing import Final
 from textual.content import Content
 
 from cockpit.model.observed import Pick
-from cockpit.model.plan import Basis, Check, Level, Plan, Target
+from cockpit.model.plan import Basis, Check, Difference, Level, Plan, Target
 from cockpit.model.words import size, steps
 from widgets.line import ACCENT, DIM, EMPTY, STRONG, Part, cut, fit, row, text, within, wrapped
 from widgets.paint_difference import paint_differences
+from widgets.short_paths import Short
 
 LABEL: Final = 15
 BASIS: Final = 11
@@ -45,27 +46,35 @@ def _said(check: Check) -> tuple[object, ...]:
 
 
 def paint_plan(
-    plan: Plan, width: int, changed: AbstractSet[str] = frozenset(), said: str = ""
+    plan: Plan,
+    width: int,
+    changed: AbstractSet[str] = frozenset(),
+    said: str = "",
+    root: str | None = None,
 ) -> list[Content]:
     """Return the whole plan: what is in the way, what would be done, then what is well.
 
     ``changed`` marks what differs from the plan that was shown before. ``said`` stands above
-    everything: why this plan is shown instead of another.
+    everything: why this plan is shown instead of another. Paths below ``root`` are shortened;
+    the root stands once in full, and the command is never touched.
     """
+    short = Short(root if Short(root).shortens(plan) else None)
+    legend = _labelled("…/ is", short.folder and f"{short.folder}/", width, False)
     lines = [*wrapped(text((said, "bold $attention")), width, 4), EMPTY] if said else []
     calm = [check for check in plan.checks if check.level is Level.PASS]
     blocks = (
-        _checks([each for each in _sorted(plan.checks) if each not in calm], width, changed),
+        _checks([each for each in _sorted(plan.checks) if each not in calm], width, changed, short),
         [
             *_labelled("will run", plan.command, width, "command" in changed),
             *_jobs(plan, width, changed),
             *_labelled("loses", plan.loses, width, "loses" in changed),
-            *_checkpoints(plan, width, changed),
+            *_checkpoints(plan, width, changed, short),
+            *legend,
         ],
-        _targets("will delete or move", plan.targets, width, "targets" in changed),
-        paint_differences(plan.differences, width, "differences" in changed),
-        _checks(calm, width, changed),
-        _targets("keeps", plan.keeps, width, "keeps" in changed),
+        _targets(_fate(plan), plan.targets, width, "targets" in changed, short),
+        paint_differences(_shortened(plan.differences, short), width, "differences" in changed),
+        _checks(calm, width, changed, short),
+        _targets("keeps", plan.keeps, width, "keeps" in changed, short),
         _page(plan.page, width),
     )
     for block in blocks:
@@ -73,8 +82,20 @@ def paint_plan(
     return within(lines, width)
 
 
-def _checks(checks: Sequence[Check], width: int, changed: AbstractSet[str]) -> list[Content]:
-    found = [_check(check, width, f"check:{check.id}" in changed) for check in checks]
+def _shortened(found: Sequence[Difference], short: Short) -> list[Difference]:
+    """Return the differences, of a pick (``step 28: path``) with its path shortened."""
+    return [
+        each.model_copy(update={"ran": each.ran and short(each.ran),
+                                "would_run": each.would_run and short(each.would_run)})
+        if each.what == "checkpoint" else each
+        for each in found
+    ]  # fmt: skip
+
+
+def _checks(
+    checks: Sequence[Check], width: int, changed: AbstractSet[str], short: Short
+) -> list[Content]:
+    found = [_check(check, width, f"check:{check.id}" in changed, short) for check in checks]
     return [line for lines in found for line in lines]
 
 
@@ -85,7 +106,7 @@ def _sorted(checks: tuple[Check, ...]) -> list[Check]:
     )
 
 
-def _check(check: Check, width: int, changed: bool) -> list[Content]:
+def _check(check: Check, width: int, changed: bool, short: Short) -> list[Content]:
     word, style = _LEVELS[check.level]
     if check.level is Level.BLOCK and not check.stands_in_the_way:
         word, style = "✓ OVER", "$attention"
@@ -96,7 +117,7 @@ def _check(check: Check, width: int, changed: bool) -> list[Content]:
     if room < 16:
         basis, room = EMPTY, width - 9
     named = [(f"{check.id} ", DIM)] if check.id[:2] == "C-" else []
-    body = wrapped(text(*mark, *named, check.text), room, MOST) or [EMPTY]
+    body = wrapped(text(*mark, *named, short(check.text)), room, MOST) or [EMPTY]
     first = row(text(fit(text((word, style)), 9), body[0]), basis, width)
     return [first, *(text(" " * 9, piece) for piece in [*body[1:], *_under(check, room)])]
 
@@ -136,24 +157,35 @@ def _jobs(plan: Plan, width: int, changed: AbstractSet[str]) -> list[Content]:
     return lines
 
 
-def _checkpoints(plan: Plan, width: int, changed: AbstractSet[str]) -> list[Content]:
+def _checkpoints(plan: Plan, width: int, changed: AbstractSet[str], short: Short) -> list[Content]:
     ours, its = plan.checkpoint, plan.trainer_would_load
     lines: list[Content] = []
     if ours is not None:
-        lines += _labelled("loads", _pick(ours), width, "checkpoint" in changed)
+        lines += _labelled("loads", _pick(ours, short), width, "checkpoint" in changed)
     if its is not None and (ours is None or its.path != ours.path):
-        warning = text(("▲ ", "$attention"), _pick(its))
+        warning = text(("▲ ", "$attention"), _pick(its, short))
         lines += _labelled("trainer itself", warning, width, "trainer_would_load" in changed)
     elif its is not None:
         lines += _labelled("trainer itself", text(("the same one", DIM)), width, False)
     return lines
 
 
-def _pick(pick: Pick) -> Content:
-    return text((steps(pick.step), STRONG), "  ", pick.path, (f"  {pick.why}", DIM))
+def _pick(pick: Pick, short: Short) -> Content:
+    return text((steps(pick.step), STRONG), "  ", short(pick.path), (f"  {pick.why}", DIM))
 
 
-def _targets(label: str, targets: tuple[Target, ...], width: int, changed: bool) -> list[Content]:
+def _fate(plan: Plan) -> str:
+    """Return what becomes of a plan's targets: only what is deleted cannot be had back."""
+    if plan.action == "retain":
+        return "will delete"
+    if plan.action == "rollback":
+        return "will move aside" if plan.facts.get("move") == "yes" else "will reject, not move,"
+    return "will delete or move"
+
+
+def _targets(
+    label: str, targets: tuple[Target, ...], width: int, changed: bool, short: Short
+) -> list[Content]:
     if not targets:
         return []
     known = [each.size for each in targets if each.size is not None]
@@ -162,14 +194,15 @@ def _targets(label: str, targets: tuple[Target, ...], width: int, changed: bool)
     mark: list[Part] = [("changed ", f"bold {ACCENT}")] if changed else []
     lines = [text(*mark, (f"{label} {len(targets):,}{total}", STRONG))]
     widest = max(len(steps(each.step)) for each in targets)
-    return [*lines, *(_target(each, widest, width) for each in targets)]
+    return [*lines, *(_target(each, widest, width, short) for each in targets)]
 
 
-def _target(each: Target, widest: int, width: int) -> Content:
+def _target(each: Target, widest: int, width: int, short: Short) -> Content:
     shown = steps(each.step) if each.step is not None else ""
     figures = f"  {shown:>{widest}}  {size(each.size):>9}  "
-    right = text((each.why, DIM))
-    return row(text(figures, each.path), cut(right, max(0, width // 2 - 8)), width, gap=2)
+    path = short(each.path)
+    room = max(width // 3, width - len(figures) - Content(path).cell_length - 2)
+    return row(text(figures, path), cut(text((each.why, DIM)), room), width, gap=2)
 
 
 def _page(page: str | None, width: int) -> list[Content]:

@@ -10,6 +10,7 @@ from textual.content import Content
 from cockpit.model.plan import Outcome, Result, StepResult, StepState
 from cockpit.model.words import clock_time
 from widgets.line import ACCENT, DIM, EMPTY, STRONG, fit, text, within, wrapped
+from widgets.short_paths import Short
 
 _STATES: Final = {
     StepState.BEGUN: ("● running", ACCENT),
@@ -35,12 +36,16 @@ STATE: Final = 11
 
 
 class Progress(NamedTuple):
-    """An action under way or over: ``follows`` is what comes next by itself."""
+    """An action under way or over: ``follows`` is what comes next by itself.
+
+    Paths below ``root`` are shortened: the plan had it in full.
+    """
 
     steps: Sequence[StepResult]
     result: Result | None
     command: str | None = None
     follows: str = ""
+    root: str | None = None
 
 
 def paint_steps(progress: Progress, width: int) -> list[Content]:
@@ -51,12 +56,13 @@ def paint_steps(progress: Progress, width: int) -> list[Content]:
     if not steps and result is None:
         lines.append(text(("● ", ACCENT), "checking again that nothing has changed"))
     widest = min(max((len(step.name) for step in steps), default=4), 20)
+    short = Short(progress.root)
     for step in steps:
-        lines += _step(step, widest, width)
+        lines += _step(step, widest, width, short)
     return within(lines, width)
 
 
-def _step(step: StepResult, widest: int, width: int) -> list[Content]:
+def _step(step: StepResult, widest: int, width: int, short: Short) -> list[Content]:
     word, style = _STATES[step.state]
     left = text(
         fit(text((word, style)), STATE), fit(Content(step.name), widest), "  ",
@@ -64,7 +70,7 @@ def _step(step: StepResult, widest: int, width: int) -> list[Content]:
     )  # fmt: skip
     room = max(12, width - left.cell_length)
     strong = STRONG if step.state in (StepState.FAILED, StepState.UNKNOWN) else ""
-    notes = wrapped(text((step.note or "", strong)), room, 20) or [EMPTY]
+    notes = wrapped(text((short(step.note or ""), strong)), room, 20) or [EMPTY]
     return [text(left, notes[0]), *(text(" " * left.cell_length, each) for each in notes[1:])]
 
 

@@ -179,6 +179,7 @@ async def test_what_is_taken_is_what_stood_there() -> None:
     desk, engine = StandInDesk(), StandIn(failed())
     async with opened(desk, engine=engine) as pilot:
         await pilot.press("A", "down")
+        await pilot.pause(0.4)
         report = engine.runs[0]
         engine.tell(report.model_copy(update={"alerts": tuple(reversed(report.alerts))}))
         await pilot.press("enter")
@@ -189,7 +190,9 @@ async def test_what_is_taken_is_what_stood_there() -> None:
 async def test_the_runs_end_is_taken_and_a_refusal_is_told() -> None:
     desk = StandInDesk()
     async with opened(desk, (80, 24)) as pilot:
-        await pilot.press("A", "down", "down", "down", "enter")
+        await pilot.press("A", "down", "down", "down")
+        await pilot.pause(0.4)
+        await pilot.press("enter")
         await until(pilot, lambda: "taken by ada" in text_of(pilot.app))
         assert desk.acted[0][0].params == {"key": "end", "by": "ada"}
         desk.make = lambda request: draft(request.run, checks=(BLOCKED,))

@@ -42,7 +42,7 @@ async def test_the_entry_stands_below_the_tail_of_its_file(size: tuple[int, int]
 async def test_one_begins_to_write_where_something_is_missing() -> None:
     books = StandInBooks()
     async with writing(books) as pilot:
-        await pilot.press("space", *"wait")
+        await pilot.press(*"wait")
         await pilot.press("ctrl+s")
         await until(pilot, lambda: bool(books.saved))
         assert books.saved == [ENTRY.replace("- Decision:", "- Decision: wait")]
@@ -82,7 +82,7 @@ async def test_what_could_not_be_saved_can_be_changed_and_saved_again() -> None:
     async with writing(books) as pilot:
         await pilot.press("ctrl+s")
         await until(pilot, lambda: "✗ not saved: disk full" in text_of(pilot.app))
-        await pilot.press("space", "x", "ctrl+s")
+        await pilot.press("x", "ctrl+s")
         await until(pilot, lambda: len(books.saved) == 2)
         assert books.saved[1] == ENTRY.replace("Decision:", "Decision: x")
 
@@ -90,7 +90,7 @@ async def test_what_could_not_be_saved_can_be_changed_and_saved_again() -> None:
 async def test_a_draft_is_kept_within_a_second_and_found_again() -> None:
     books = StandInBooks()
     async with writing(books) as pilot:
-        await pilot.press("space", *"hm")
+        await pilot.press(*"hm")
         await until(pilot, lambda: "Decision: hm" in books.drafts.get("run-a", ""))
         await pilot.press("!", "escape")
         await until(pilot, lambda: "Decision: hm!" in books.drafts["run-a"])
@@ -103,7 +103,7 @@ async def test_a_draft_is_kept_within_a_second_and_found_again() -> None:
 async def test_tab_indents() -> None:
     async with writing(StandInBooks()) as pilot:
         await pilot.press("tab", "x")
-        assert "- Decision:  x" in pilot.app.focused.text
+        assert "- Decision:   x" in pilot.app.focused.text
 
 
 async def test_only_looking_leaves_no_draft() -> None:
@@ -117,7 +117,7 @@ async def test_only_looking_leaves_no_draft() -> None:
 async def test_leaving_the_program_keeps_the_draft() -> None:
     books = StandInBooks()
     async with writing(books) as pilot:
-        await pilot.press("space", *"late", "ctrl+q")
+        await pilot.press(*"late", "ctrl+q")
         await pilot.pause(0.2)
     assert "Decision: late" in books.drafts["run-a"]
 

@@ -38,3 +38,8 @@ def test_colours_stay_where_they_were() -> None:
     line = MASK(Content.assemble("by ", ("ada", "bold"), " now"))
     assert line.plain == "by ••• now"
     assert [tuple(span) for span in line.spans] == [(3, 6, "bold")]
+
+
+def test_a_path_with_a_run_s_name_in_it_is_masked_around_the_name() -> None:
+    shown = MASK(Content("in `/data/gpu-box/ada-run/step-28` now")).plain
+    assert shown == f"in `{'•' * 14}ada-run{'•' * 8}` now"

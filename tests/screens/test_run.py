@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -11,6 +12,7 @@ from cockpit.app import CockpitApp
 from cockpit.model.report import RunReport, Verdict
 from screens.run_log import evidence_term
 from tests.screens.stand_in import SIZES, StandIn, cockpit, text_of
+from tests.screens.stand_in_desk import StandInDesk
 from tests.widgets import reports as made
 from widgets.log_view import LogView
 
@@ -191,3 +193,26 @@ async def test_a_run_that_leaves_the_run_file_is_told() -> None:
         assert "run-a is no longer in the run file" in text_of(app)
         await pilot.press("c", "y", "]", "escape")
         assert "run-b" in text_of(app)
+
+
+async def test_what_was_done_is_asked_again_only_when_the_journal_changed() -> None:
+    asked: list[str] = []
+    version = [1]
+
+    class Desk(StandInDesk):
+        async def history(self, run: str) -> Any:
+            asked.append(run)
+            return ()
+
+    app = cockpit(made.report("run-a"), desk=Desk(), version=lambda: version[0])
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.open_run("run-a")
+        await pilot.press("5")
+        await until(pilot, lambda: asked == ["run-a"])
+        for _ in range(3):
+            app._take_all()
+            await pilot.pause(0.05)
+        assert asked == ["run-a"]
+        version[0] = 2
+        app._take_all()
+        await until(pilot, lambda: asked == ["run-a", "run-a"])

@@ -26,6 +26,7 @@ from tests.screens.stand_in_desk import APPROVABLE, BLOCKED, CLEAN, check, draft
 from tests.widgets import reports as made
 from tests.widgets.anything import instants, words
 from widgets.paint_ack import Taking, paint_taking
+from widgets.paint_difference import paint_differences
 from widgets.paint_form import Choice, Field, FormState, paint_form, rows_of
 from widgets.paint_journal import Done, Open, paint_done, paint_open
 from widgets.paint_plan import changes, paint_plan
@@ -155,3 +156,43 @@ def test_saving_says_how_far_it_came() -> None:
     )
     stuck = Recorded(stage=SaveStage.COMMITTED, trouble="no network")
     assert "✗ not pushed: no network" in paint_save(stuck, "", False, 80).plain
+
+
+def plain(lines: Any) -> str:
+    return "\n".join(each.plain for each in lines)
+
+
+def test_a_plan_says_what_becomes_of_its_targets() -> None:
+    target = Target(path="/data/runs/a/step-9", step=9, size=None, why="newer")
+
+    def said(action: str, **facts: str) -> str:
+        made_of = draft("run-a", action, targets=(target,), facts=facts)
+        request = Request(action=action, run="run-a", operator="ada")
+        return plain(paint_plan(plan_of(request, made_of, made.NOW), 100))
+
+    assert "will delete 1" in said("retain")
+    assert "will move aside 1" in said("rollback", move="yes")
+    assert "will reject, not move, 1" in said("rollback", move="no")
+
+
+def test_paths_below_the_run_s_root_are_short_and_the_root_stands_once() -> None:
+    root = "/data/a/very/long/root"
+    pick = Pick(path=f"{root}/step-9", step=9, why="newest")
+    target = Target(path=f"{root}/step-8", step=8, size=None, why="old")
+    made_of = draft("run-a", checkpoint=pick, trainer_would_load=pick, targets=(target,),
+                    command=f"train --out {root}/x")  # fmt: skip
+    seen = plain(paint_plan(plan_of(REQUEST, made_of, made.NOW), 100, root=root))
+    assert f"train --out {root}/x" in seen
+    assert "…/step-9" in seen and "…/step-8" in seen
+    assert seen.count(f"{root}/") == 2
+    assert f"…/ is          {root}/" in seen
+
+
+def test_what_is_not_recorded_of_what_ran_is_one_line() -> None:
+    found = [Difference(what=what, ran=None, would_run="x")
+             for what in ("dirty files that matter", "checkpoint", "hardware")]  # fmt: skip
+    new = Difference(what="optimizer.beta", ran=None, would_run="0.9")
+    seen = plain(paint_differences([*found, new], 100))
+    assert "what ran before is not recorded: dirty files, checkpoint, hardware" in seen
+    assert "not known" not in seen
+    assert "not there" in seen

@@ -191,3 +191,12 @@ def test_the_header_counts_and_says_who_watches() -> None:
     assert "■ 2 critical   ▲ 1 attention   ? 1   ● 1" in narrow
     assert narrow.rstrip().endswith("ada  RO")
     assert "STOPPED" in paint_header(reports, Watch(stopped="why"), 5, 200).plain
+
+
+def test_a_notice_never_hides_the_keys_that_lead_to_all_others() -> None:
+    keys = [("enter", "open"), ("r", "relaunch"), ("e", "log entry"), (":", "palette"),
+            ("?", "keys"), ("s", "sort")]  # fmt: skip
+    for width in (80, 120, 200):
+        seen = paint_keys(keys, "a notice that goes on " * 10, width).plain
+        assert ": palette" in seen and "? keys" in seen
+    assert "enter open" in paint_keys(keys, "short", 80).plain

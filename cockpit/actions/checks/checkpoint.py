@@ -53,9 +53,12 @@ def _picked(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bool) -
     if theirs.path == pick.path:
         return passed(ID, f"picks step {step} ({pick.why}), and so does the trainer",
                       value=pick.path)  # fmt: skip
-    state = next((item.state.value for item in value.items if item.path == theirs.path), "unknown")
+    state = next((item.state for item in value.items if item.path == theirs.path), None)
+    how = "unknown" if state is None else state.value
     text = f"wanted is step {step} ({pick.why}), but the trainer would load"
-    text += f" step {say.step(theirs.step)} ({state}; {theirs.why}): {theirs.path};"
+    text += f" step {say.step(theirs.step)} ({how}; {theirs.why}): {theirs.path};"
+    if state is CheckpointState.REJECTED:  # a rollback that was killed before it moved anything
+        text += f" move it aside (cockpit rollback {run.name} --to {pick.step} --move yes), or"
     return blocked(ID, f"{text} name it in the command with {{checkpoint}}", value=theirs.path)
 
 
