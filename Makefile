@@ -11,7 +11,7 @@ PIP := $(PY) -m pip --disable-pip-version-check install --quiet --require-hashes
 WORKERS ?= 2
 ARGS ?=
 
-.PHONY: demo test lint bench screenshots fuzz lock clean help
+.PHONY: demo test lint bench screenshots fuzz soak lock clean help
 
 help:
 	@echo 'make demo        set up, then open the cockpit on seven real small training runs'
@@ -20,6 +20,7 @@ help:
 	@echo 'make bench       speed and memory, as ratios measured in one run'
 	@echo 'make screenshots docs/*.svg from the running demo'
 	@echo 'make fuzz        the property tests at full length'
+	@echo 'make soak        races and kills of real cockpits on real runs, at full length'
 	@echo 'make lock        resolve the lock files anew'
 
 $(VENV)/.made:
@@ -57,6 +58,9 @@ screenshots: $(VENV)/.runtime
 
 fuzz: $(VENV)/.dev
 	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -n $(WORKERS) -m hypothesis $(ARGS)
+
+soak: $(VENV)/.dev
+	@SOAK=1 $(PY) -m pytest -n $(WORKERS) tests/e2e/test_races.py tests/e2e/test_crashes.py $(ARGS)
 
 lock:
 	@uv pip compile pyproject.toml --upgrade --universal --generate-hashes --python-version 3.11 \

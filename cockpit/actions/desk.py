@@ -7,13 +7,14 @@ it was shown; then every step is written into the journal before and after it is
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from cockpit.actions.action import Action, Doing, RefuseError
 from cockpit.actions.checks.people import for_dri
 from cockpit.actions.ground import Ground, Parts
-from cockpit.actions.guards import Claims
+from cockpit.actions.guards import Claims, claim_checks
 from cockpit.actions.holder import this_holder, under_way
 from cockpit.actions.keeping import Keeper
 from cockpit.actions.launch_ids import next_launch_id
@@ -83,7 +84,9 @@ class Desk:
         request, approvals = _masked(request), _masked_approvals(approvals)
         ground, settled = await self._ground(request)
         plan = await self._draft(request, ground, settled)
-        if self._keeper is not None and self._keeper.writes and not self.read_only:
+        if self._keeper is None or not self._keeper.writes:
+            plan = _with_check(plan, _no_journal("nothing can be written into the store"))
+        elif not self.read_only:
             try:
                 await self._keeper.keep_plan(ground.key, plan)
             except StoreError as error:
@@ -274,19 +277,19 @@ class Desk:
         action = self._action(request.action)
         spec = self._spec(request.run)
         settled = await self._settling.survey(spec, without=own)
-        ground = await self._ground_of(spec, request.operator)
+        claims = Claims(self._parts.guards if action.exclusive else ())
+        ground, seen = await asyncio.gather(
+            self._ground_of(spec, request.operator), claims.survey(spec)
+        )
+        ground = replace(ground, claims=seen)
         if own is not None:
-            return replace_launch_id(ground, own.launch_id), settled
+            return replace(ground, launch_id=own.launch_id), settled
         if not action.launches:
             return ground, settled
-        return replace_launch_id(ground, await self._next_id(spec, ground)), settled
+        return replace(ground, launch_id=await self._next_id(ground)), settled
 
     async def _ground_of(self, spec: RunSpec, operator: str) -> Ground:
-        report = await self._parts.look(spec.name)
-        backend = self._parts.backends(spec)
-        live = Live(unknown="the run file names no job that this version can act on")
-        if backend is not None:
-            live = await backend.live(spec)
+        report, live = await asyncio.gather(self._parts.look(spec.name), self._live(spec))
         entries = () if self._keeper is None else await self._keeper.entries(self._key(spec.name))
         return Ground(
             file=self._file(),
@@ -300,10 +303,16 @@ class Desk:
             entries=entries,
         )
 
-    async def _next_id(self, spec: RunSpec, ground: Ground) -> str:
+    async def _live(self, spec: RunSpec) -> Live:
+        backend = self._parts.backends(spec)
+        if backend is None:
+            return Live(unknown="the run file names no job that this version can act on")
+        return await backend.live(spec)
+
+    async def _next_id(self, ground: Ground) -> str:
         """Return the next launch id over all that the store, the job and the guards know."""
-        known = await self._known_ids(ground) | await Claims(self._parts.guards).launch_ids(spec)
-        return next_launch_id(spec.name, known)
+        claimed = {claim.launch_id for claim in ground.claims if claim.launch_id}
+        return next_launch_id(ground.spec.name, await self._known_ids(ground) | claimed)
 
     async def _known_ids(self, ground: Ground) -> set[str]:
         """Return the launch ids that this machine knows of by itself."""
@@ -319,7 +328,7 @@ class Desk:
         checks = [*(check_of(each) for each in settled)] if action.exclusive else []
         if action.exclusive:
             here = await self._known_ids(ground) if action.launches else None
-            checks += await Claims(self._parts.guards).checks(ground.spec, here)
+            checks += claim_checks(ground.spec.name, ground.claims, here)
         facts = dict(draft.facts)
         if action.launches and ground.launch_id is not None:
             facts[LAUNCH_ID] = ground.launch_id
@@ -343,11 +352,6 @@ class Desk:
 
     def _key(self, run: str) -> str:
         return run_key(self._file().path, run)
-
-
-def replace_launch_id(ground: Ground, launch_id: str | None) -> Ground:
-    """Return the ground with the launch id that the action was given."""
-    return replace(ground, launch_id=launch_id)
 
 
 def _masked(request: Request) -> Request:
@@ -376,7 +380,7 @@ def _with_check(plan: Plan, check: Check) -> Plan:
     return plan.model_copy(update={"checks": (check, *plan.checks)})
 
 
-def _no_journal(error: StoreError) -> Check:
+def _no_journal(error: StoreError | str) -> Check:
     text = f"{NO_JOURNAL}: {scrub(clean(str(error)))}"
     return Check(id="journal", level=Level.BLOCK, text=text, basis=Basis.OBSERVED)
 

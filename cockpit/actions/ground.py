@@ -95,6 +95,7 @@ class Ground:
     live: Live
     entries: tuple[Entry, ...] = ()
     launch_id: str | None = None
+    claims: tuple[Claim, ...] = ()
 
     @property
     def backend(self) -> Backend | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Sequence
 from typing import ClassVar, Final
 
@@ -23,19 +24,9 @@ class Claims:
         self._guards = guards
         self._taken: list[Guard] = []
 
-    async def checks(self, run: RunSpec, here: Collection[str] | None = None) -> list[Check]:
-        """Return one check about whether a second machine can be excluded.
-
-        ``here`` are the launch ids that this machine knows of, where something is to be launched:
-        a later one that another machine was given may live there, out of our sight.
-        """
-        claims = [await guard.survey(run) for guard in self._guards]
-        return [_check(claims), *(() if here is None else _elsewhere(run.name, claims, here))]
-
-    async def launch_ids(self, run: RunSpec) -> set[str]:
-        """Return the launch ids that the guards know of."""
-        claims = [await guard.survey(run) for guard in self._guards]
-        return {claim.launch_id for claim in claims if claim.launch_id}
+    async def survey(self, run: RunSpec) -> tuple[Claim, ...]:
+        """Return how every claim stands, changing nothing."""
+        return tuple(await asyncio.gather(*(guard.survey(run) for guard in self._guards)))
 
     async def take(
         self, run: RunSpec, launch_id: str | None, what: str, *, over: bool
@@ -65,6 +56,17 @@ class Claims:
         """Remove what dead processes of this machine left."""
         for guard in self._guards:
             await guard.clear(run)
+
+
+def claim_checks(
+    run: str, claims: Sequence[Claim], here: Collection[str] | None = None
+) -> list[Check]:
+    """Return one check about whether a second machine can be excluded.
+
+    ``here`` are the launch ids that this machine knows of, where something is to be launched:
+    a later one that another machine was given may live there, out of our sight.
+    """
+    return [_check(claims), *(() if here is None else _elsewhere(run, claims, here))]
 
 
 def _elsewhere(run: str, claims: Sequence[Claim], here: Collection[str]) -> list[Check]:

@@ -71,6 +71,7 @@ class Settling:
 
     async def _settle(self, spec: RunSpec, settled: Settled) -> None:
         assert self._keeper is not None
+        settled = await self._all_but_recorded(spec, settled)
         entry, recorded = settled.entry, True
         if settled.outcome is Outcome.DONE:
             recorded = await self._finish(spec, settled)
@@ -84,6 +85,20 @@ class Settling:
         )
         if settled.outcome is not Outcome.UNKNOWN:
             await Claims(self._parts.guards).clear(spec)
+
+    async def _all_but_recorded(self, spec: RunSpec, settled: Settled) -> Settled:
+        """Return it as done if all that was left to do when it was interrupted is to record it."""
+        entry = settled.entry
+        action = self._actions.get(entry.action)
+        if settled.outcome is not Outcome.FAILED or action is None or not entry.steps:
+            return settled
+        if entry.outcome is not None or entry.plan.plan_id == UNREADABLE:
+            return settled
+        ground = await self._ground_of(spec, entry.operator)
+        acts = [step for step in action.steps(ground, entry.plan) if not step.records]
+        if not acts or not all(_over(entry, step.name) for step in acts):
+            return settled
+        return settled.model_copy(update={"outcome": Outcome.DONE})
 
     async def _finish(self, spec: RunSpec, settled: Settled) -> bool:
         """Do the steps that only record and are not done yet; return whether all are now."""

@@ -182,7 +182,7 @@ async def test_killed_anywhere_a_second_one_finishes(tmp_path: Path, fatal: str)
     again = await world.plan()
     if not again.blocked:
         result = await world.act(again.words)
-        assert result.outcome is Outcome.DONE, result.message
+        assert result.outcome is Outcome.DONE or "already sealed" in result.message
     assert "already sealed" in blocks(await world.plan())["sealed"]
     assert tags(world) == ["seal/toy/500"]
     assert world.logbook.read_text().count("final seal") == 1

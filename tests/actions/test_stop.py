@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from cockpit.actions.holder import this_holder
 from cockpit.actions.stop import Stop
-from cockpit.model.plan import Level, Outcome, StepState
+from cockpit.model.plan import Level, Outcome, StepResult, StepState
 from cockpit.model.run import JobSpec
 from cockpit.store.journal import Journal
 from cockpit.store.store import run_key
@@ -43,6 +44,26 @@ async def test_exactly_that_is_stopped_and_the_journal_knows_who_did_it(rest: Re
     entry = Journal(rest.store).last_stop(run_key(rest.file.path, RUN), "pid:7")
     assert entry is not None and entry.operator == "ada"
     assert "stopped by ada: pid:7" in rest.book.entries[0].status
+
+
+async def test_one_that_was_killed_while_it_was_recorded_is_recorded_by_the_next(
+    rest: Rest,
+) -> None:
+    """What was done counts as done, and the logbook gets its entry, once."""
+    plan = await rest.plan()
+    journal, key = Journal(rest.store), run_key(rest.file.path, RUN)
+    dead = this_holder().model_copy(update={"ticks": 1})
+    left = journal.begin(key, plan, "ada", dead, 5.0, exclusive=True, launch_id=None)
+    for place, name in enumerate(("evidence", "save", "stop")):
+        journal.step(left.number, place, StepResult(name=name, state=StepState.DONE, at=6.0))
+    journal.note(left.number, dict(plan.facts))
+    journal.step(left.number, 3, StepResult(name="log", state=StepState.BEGUN, at=7.0))
+    (settled,) = await rest.desk.recover(RUN)
+    ended = journal.entry(left.number)
+    assert ended is not None and ended.outcome is Outcome.DONE and ended.recorded
+    assert "interrupted in log" in settled.text
+    assert len(rest.book.entries) == 1
+    assert await rest.desk.recover(RUN) == ()
 
 
 async def test_a_job_that_appeared_since_stops_the_stop(rest: Rest) -> None:
