@@ -60,7 +60,8 @@ fuzz: $(VENV)/.dev
 	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -n $(WORKERS) -m hypothesis $(ARGS)
 
 soak: $(VENV)/.dev
-	@SOAK=1 $(PY) -m pytest -n $(WORKERS) tests/e2e/test_races.py tests/e2e/test_crashes.py $(ARGS)
+	@SOAK=1 $(PY) -m pytest -n $(WORKERS) tests/e2e/test_races.py tests/e2e/test_crashes.py \
+		tests/actions/test_local.py tests/launch/test_supervisor.py $(ARGS)
 
 lock:
 	@uv pip compile pyproject.toml --upgrade --universal --generate-hashes --python-version 3.11 \

@@ -29,7 +29,8 @@ def look_up(run: RunSpec, launch_id: str) -> LookUp:
     if alive is not None:
         text = f"{launch_id} runs as pid {alive.pid}"
         return LookUp(found=Found.LIVE, text=text, job_id=f"pid:{alive.pid}")
-    if _supervisor(run, launch_id, processes) and _state(note) in (None, launches.STARTING):
+    starting = _supervisor(run, launch_id, processes) and _state(note) in (None, launches.STARTING)
+    if starting or _between(note, processes):
         text = f"a supervisor of {launch_id} is still starting it"
         return LookUp(found=Found.UNKNOWN, text=text)
     if note is None:
@@ -67,7 +68,21 @@ def _living(
     return min(carrying, key=lambda one: (one.ticks, one.pid), default=None)
 
 
+def _between(note: Mapping[str, str] | None, processes: Census) -> bool:
+    """Tell whether the noted process is there and has not become the command yet.
+
+    It is noted first and let go then: whether it will run is not decided.
+    """
+    return _state(note) == launches.RUNNING and _named(processes, note) is not None
+
+
 def _told(processes: Census, note: Mapping[str, str] | None) -> Process | None:
+    """Return the process that a note names, if it is the command already."""
+    found = _named(processes, note)
+    return None if found is None or found.variable(SUPERVISES) is not None else found
+
+
+def _named(processes: Census, note: Mapping[str, str] | None) -> Process | None:
     """Return the process that a note names, if it is that very one."""
     if note is None or note.get("boot") not in (None, boot_id()):
         return None
@@ -75,7 +90,7 @@ def _told(processes: Census, note: Mapping[str, str] | None) -> Process | None:
     found = processes.get(int(pid)) if pid.isdigit() else None
     if found is None or note.get("ticks") not in (None, str(found.ticks)):
         return None
-    return None if found.variable(SUPERVISES) is not None else found
+    return found
 
 
 def _supervisor(run: RunSpec, launch_id: str, processes: Census) -> bool:

@@ -141,7 +141,7 @@ async def test_two_people_who_write_at_once_both_keep_their_entries(tmp_path: Pa
         blocks.append(block)
         return await save(folder, block)
 
-    for round_ in range(20):
+    for round_ in range(8):
         done = await asyncio.gather(*(write(folder, round_) for folder in people))
         assert [each.stage for each in done] == [SaveStage.PUSHED] * 2, done
         assert [each.trouble for each in done] == [None, None]
