@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ SHOTS = {
     "fleet": ((200, 50), "cockpit-dark", ()),
     "fleet-80x24": ((80, 24), "cockpit-light", ()),
     "run": ((200, 50), "cockpit-dark", ("enter",)),
+    "plan": ((120, 40), "cockpit-dark", ("slash", *"torn", "enter", "r")),
 }
 
 
@@ -29,13 +31,13 @@ def stand_alone(drawing: str) -> str:
 async def photograph(config: Path, out: Path) -> None:
     """Open the UI on ``config`` in each size and theme and save what it shows."""
     from cockpit.app import CockpitApp
+    from cockpit.app_making import make
     from cockpit.config import load
-    from cockpit.model.clock import SystemClock
-    from cockpit.watch.engine import Engine
 
     for name, (size, theme, keys) in SHOTS.items():
         file = load(config)
-        app = CockpitApp(file, Engine(file, store=None, clock=SystemClock()))
+        made = make(file, read_only=False)
+        app = CockpitApp(file, made.engine, desk=made.desk, version=made.version)
         async with app.run_test(size=size) as pilot:
             app.theme = theme
             await asyncio.sleep(6)
@@ -45,10 +47,18 @@ async def photograph(config: Path, out: Path) -> None:
             (out / f"{name}.svg").write_text(drawing, encoding="utf-8")
 
 
+def interpreter(folder: Path) -> str:
+    """Return this Python under a name in ``folder``: plans show it, and no machine's own paths."""
+    (folder / "venv").symlink_to(sys.prefix)
+    return str(folder / "venv" / "bin" / "python")
+
+
 def main() -> None:
     """Run the demo headless, keep it, photograph it, stop it."""
     with tempfile.TemporaryDirectory(prefix="cockpit-demo-") as folder:
-        demo = [sys.executable, "-m", "cockpit", "demo", "--dir", f"{folder}/demo"]
+        os.environ["XDG_STATE_HOME"] = f"{folder}/state"
+        python = interpreter(Path(folder))
+        demo = [python, "-m", "cockpit", "demo", "--dir", f"{folder}/demo"]
         try:
             subprocess.run([*demo, "--headless", "--keep"], check=False, cwd=HERE.parent)
             asyncio.run(photograph(Path(folder) / "demo" / "cockpit.toml", HERE))

@@ -39,6 +39,13 @@ def test_the_run_file_of_the_readme_is_a_run_file(tmp_path: Path) -> None:
     )
 
 
+def test_the_routes_of_the_readme_are_routes(tmp_path: Path) -> None:
+    example = re.findall(r"```toml\n(.*?)```", README, re.S)[1]
+    (tmp_path / "cockpit.toml").write_text('[[run]]\nname = "a"\n' + example, encoding="utf-8")
+    notify = load(tmp_path / "cockpit.toml").notify
+    assert [route.url_env for route in notify.routes] == ["SLACK_URL", "MAIL_URL", None, None]
+
+
 def test_every_verb_of_the_readme_exists(capsys: pytest.CaptureFixture[str]) -> None:
     verbs = set(re.findall(r"^\| `(?:cockpit` / `)?cockpit (\w+)", README, re.M))
     assert len(verbs) >= 5
