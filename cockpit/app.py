@@ -26,6 +26,7 @@ from cockpit.terminal import INTERRUPTED, run_in_terminal
 from cockpit.watch.who import login_name
 from screens.base import CockpitScreen
 from screens.clipboard import copy_text, identity
+from screens.dialog import Dialog
 from screens.fleet import FleetScreen
 from screens.help import HelpScreen
 from screens.keys import ACTIONS, Keys, KeysError, bindings, read_keys
@@ -243,8 +244,9 @@ class CockpitApp(ActingApp):
 
     def _show(self) -> None:
         self._gathering = False
-        if self._front is not None:
-            self._front.show()
+        screen = self.screen_stack[-1] if self.screen_stack else None
+        if isinstance(screen, CockpitScreen | Dialog) and screen.is_mounted:
+            screen.show()
 
     def _watch_ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
@@ -311,9 +313,10 @@ class CockpitApp(ActingApp):
     def _commands(self) -> list[Command]:
         scopes = self._scopes()
         acts = [
-            Command(each.title, each.help, f"act:{each.verb}", each.key, each.why_not, each.note)
+            Command(each.title, each.help, f"act:{each.verb}", each.key, each.why_not, each.note,
+                    each.verb)
             for each in (self.offers(self.report_of(None)) if "act" in scopes else ())
-        ]
+        ]  # fmt: skip
         own = [
             Command(each.title, each.help, each.id, self.keys.shown(each.id))
             for each in ACTIONS

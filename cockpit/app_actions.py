@@ -17,7 +17,7 @@ from cockpit.terminal import TerminalApp
 from screens.deeds import Deed, Deeds
 from screens.keys import Keys
 from screens.leaving import LeavingScreen
-from screens.offers import fields_of, offers
+from screens.offers import again_with, fields_of, offers
 from screens.ports import ActionDesk, LogbookDesk, Offer
 from screens.spawn import spawn
 from widgets.fleet_header import Watch
@@ -25,6 +25,8 @@ from widgets.paint_steps import MEANS, OUTCOMES
 
 if TYPE_CHECKING:
     from cockpit.actions.recovery import Settled
+    from screens.form import FormScreen
+    from screens.plan import PlanScreen
 
 MAKE_WITHIN: Final = 10.0
 ASK_WITHIN: Final = 5.0
@@ -63,6 +65,7 @@ class ActingApp(TerminalApp):
         self._desk: ActionDesk | None = None
         self._making = asyncio.Lock()
         self._books: LogbookDesk | None = None
+        self._typed: dict[tuple[str, str], dict[str, str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked_to_leave = False
         self.interrupted: tuple[Settled, ...] = ()
@@ -96,9 +99,9 @@ class ActingApp(TerminalApp):
     def reading_only(self) -> str:
         """Why nothing may be changed here, or nothing."""
         if self.present:
-            return "present mode is read-only: it offers no actions"
+            return "presenting, read-only: it offers no actions"
         if self.watch_state.read_only:
-            return "this cockpit is read-only: it offers no actions"
+            return "read-only: it offers no actions"
         return "" if self.make_desk is not None else NO_DESK
 
     @property
@@ -172,14 +175,27 @@ class ActingApp(TerminalApp):
         if not fields:
             self.push_screen(PlanScreen(self, request))
             return
-        form = FormScreen(self, f"{verb} {report.name}", fields)
-        self.push_screen(form, partial(self._filled, request))
+        again = again_with(fields, self._typed.get((verb, report.name), {}))
+        form = FormScreen(self, f"{verb} {report.name}", again)
+        self.push_screen(form, partial(self._filled, form, request))
 
-    def _filled(self, request: Request, given: dict[str, str] | None) -> None:
+    def _filled(self, form: FormScreen, request: Request, given: dict[str, str] | None) -> None:
+        """Plan what was filled in; until it has begun, the form keeps what was typed."""
         from screens.plan import PlanScreen
 
+        self._typed[request.action, request.run] = form.values
         if given is not None:
-            self.push_screen(PlanScreen(self, request.model_copy(update={"params": given})))
+            page = PlanScreen(self, request.model_copy(update={"params": given}))
+            self.push_screen(page, partial(self._left, page))
+
+    def _left(self, page: PlanScreen, _: None) -> None:
+        """Forget what was typed if it has begun; go back to it if no plan could be made of it."""
+        verb, run = page.request.action, page.request.run
+        report = self.report_of(run)
+        if page.begun:
+            self._typed.pop((verb, run), None)
+        elif page.unplanned and report is not None:
+            self._plan(verb, report)
 
     def open_page(self) -> None:
         """Show the handoff page of the selected run."""

@@ -25,7 +25,7 @@ from screens.dialog import Box, Dialog, Line
 from screens.keys import bindings
 from screens.ports import Cockpit
 from screens.spawn import spawn
-from widgets.line import DIM, STRONG, cut, text
+from widgets.line import DIM, STRONG, cut, text, wrapped
 from widgets.paged import Paged, Sheet
 from widgets.paint_ack import Taking, paint_taking
 
@@ -34,6 +34,7 @@ NOW: Final = "now"
 END: Final = "end"
 """The key of a run's end, beside those of its alerts."""
 WHY_COLUMN: Final = 12
+CLOSED: Final = "the alert that was selected here has closed: look again"
 
 
 class AckScreen(Dialog[None]):
@@ -87,6 +88,10 @@ class AckScreen(Dialog[None]):
         """Lay out for the new size."""
         self._show()
 
+    def show(self) -> None:
+        """Show the alerts as they are by now."""
+        self._show()
+
     @property
     def report(self) -> RunReport | None:
         """Return the newest report of the run."""
@@ -100,9 +105,12 @@ class AckScreen(Dialog[None]):
 
     def _show(self) -> None:
         report = self.report
-        if not self.is_mounted or report is None or not self.query(Line):
+        if not self.is_mounted or not self.query(Line):
             return
         self._hold()
+        if report is None:
+            self._show_gone()
+            return
         typing = self.query_one(Line)
         taking = Taking(
             report.alerts, _end(report), self._at, SPANS, self._span,
@@ -115,11 +123,22 @@ class AckScreen(Dialog[None]):
         width, height = self.fit_box(rows + 5)
         typing.place(2 + WHY_COLUMN, min(rows, height - 5), width - WHY_COLUMN - 4)
 
+    def _show_gone(self) -> None:
+        """Say that the run has left the run file while this stood open."""
+        self.query_one(Line).remove_class("-asked")
+        said = f"{self._run} is no longer in the run file: nothing can be taken here"
+        page = self.query_one(Paged)
+        page.show(Sheet(partial(_gone, said), text((f"acknowledge · {self._run}", STRONG)),
+                        foot=[text(("esc leaves", DIM))]))  # fmt: skip
+        self.fit_box(len(page.lines_for(self.inner)) + 4)
+
     def _hold(self) -> None:
         """Keep what is selected selected, also when other alerts open or close meanwhile."""
         keys, chosen = self._keys_open(), self._key()
         if keys != self._listed and chosen in keys:
             self._at = keys.index(chosen)
+        elif chosen is not None and chosen not in keys:
+            self._said, self._shown_at = CLOSED, Message().time
         self._listed = keys
         self._at = max(0, min(self._at, len(keys) - 1))
 
@@ -240,6 +259,10 @@ class AckScreen(Dialog[None]):
     def _tell(self, words: str) -> None:
         self._said = words
         self._show()
+
+
+def _gone(said: str, width: int) -> list[Content]:
+    return wrapped(text((said, "$attention")), width, 4)
 
 
 def _end(report: RunReport) -> str:

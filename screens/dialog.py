@@ -60,6 +60,9 @@ class Dialog(ModalScreen[R], inherit_bindings=False):
     Dialog { align: center middle; }
     """
 
+    def show(self) -> None:
+        """Show the newest reports, where the dialog is about them; called as for any screen."""
+
     def box_size(self, wanted: int) -> tuple[int, int]:
         """Return the box's (width, height) for ``wanted`` rows on this terminal."""
         width, height = self.app.size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -30,6 +31,8 @@ from widgets.save_state import SaveState
 
 QUIET: Final = 0.5
 """Seconds without a key after which the draft is kept."""
+AT_MOST: Final = 2.0
+"""Seconds after which the draft is kept of whoever types without a pause."""
 TAIL_ROWS: Final = 12
 MASKED: Final = "a secret was masked in your text: look at it, then save again"
 
@@ -86,6 +89,7 @@ class EditorScreen(CockpitScreen):
         self._kept = self._words = ""
         self._prefilled = ""
         self._timer: Timer | None = None
+        self._unkept_since = 0.0
         self._saving = self._gone = False
         self.recorded: Recorded | None = None
 
@@ -157,11 +161,17 @@ class EditorScreen(CockpitScreen):
     @on(TextArea.Changed)
     def _changed(self) -> None:
         self._words = self.text
-        if self._timer is not None:
+        now = asyncio.get_running_loop().time()
+        if self._timer is None:
+            self._unkept_since = now
+        elif now - self._unkept_since >= AT_MOST:
+            return
+        else:
             self._timer.stop()
         self._timer = self.set_timer(QUIET, self._keep_later)
 
     def _keep_later(self) -> None:
+        self._timer = None
         spawn(self, self.keep, group="draft", exclusive=True)
 
     async def keep(self) -> None:

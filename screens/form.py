@@ -110,6 +110,10 @@ class FormScreen(Dialog[dict[str, str] | None]):
             self._said = ""
             self._show()
 
+    def typed(self) -> dict[str, str]:
+        """Return what stands in the fields, also what the last events have not told of yet."""
+        return self.values | {line.name: line.value for line in self.query(Line) if line.name}
+
     async def on_key(self, event: events.Key) -> None:
         """Take keys in their order: what comes behind a tab in one burst belongs to its line."""
         line = self.focused
@@ -127,7 +131,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
 
     def action_form_accept(self) -> None:
         """Return the values, or go to the first one that is missing."""
-        self.values |= {line.name: line.value for line in self.query(Line) if line.name}
+        self.values = self.typed()
         missing = [
             place for place, field in enumerate(self.fields)
             if field.required and not self.values[field.name].strip()
@@ -143,6 +147,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
 
     def action_form_leave(self) -> None:
         """Leave, nothing done."""
+        self.values = self.typed()
         self.dismiss(None)
 
     def action_form_next(self) -> None:

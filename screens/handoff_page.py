@@ -20,6 +20,7 @@ from widgets.key_line import KeyLine
 from widgets.line import DIM, STRONG, text
 from widgets.paged import Paged, Sheet
 from widgets.paint_plan import paint_markdown
+from widgets.painted import Filter
 
 
 class HandoffPage(CockpitScreen):
@@ -67,8 +68,9 @@ class HandoffPage(CockpitScreen):
         if not self.is_mounted:
             return
         title = text((f"handoff · {self._run}", STRONG))
-        body = partial(_body, self.page, self._said)
-        self.query_one(Paged).show(Sheet(body, title, text(("nothing is handed over", DIM))))
+        page = self.query_one(Paged)
+        body = partial(_body, self.page, self._said, page.kept)
+        page.show(Sheet(body, title, text(("nothing is handed over", DIM))))
         self.show_keys()
 
     def footer(self) -> list[tuple[str, str]]:
@@ -103,7 +105,8 @@ class HandoffPage(CockpitScreen):
         self.query_one(Paged).page(-1)
 
 
-def _body(page: str, said: str, width: int) -> list[Content]:
+def _body(page: str, said: str, kept: Filter, width: int) -> list[Content]:
     if not page:
         return [text((said, DIM))]
-    return [piece for line in page.splitlines() for piece in paint_markdown(line, width)]
+    lines = (kept(Content(line)).plain for line in page.splitlines())
+    return [piece for line in lines for piece in paint_markdown(line, width)]

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from cockpit.actions.action import RefuseError
 from cockpit.model.jobs import Found
-from cockpit.model.plan import Outcome, StepState
+from cockpit.model.plan import Outcome, Plan, StepState
+from cockpit.model.words import clock_time
 from cockpit.store.store import StoreError
 from screens.ports import Cockpit
 from widgets.paint_journal import Done, Open
@@ -47,6 +48,20 @@ async def done_to(cockpit: Cockpit, run: str) -> tuple[Done, ...]:
     except (RefuseError, StoreError, TimeoutError):
         return ()
     return tuple(done_of(entry) for entry in entries)
+
+
+async def meanwhile(cockpit: Cockpit, plan: Plan) -> str:
+    """Return what somebody has done to the run since the plan was made, else nothing."""
+    since = [
+        done for done in await done_to(cockpit, plan.run)
+        if done.begun_at >= plan.made_at and done.outcome is not Outcome.REFUSED
+    ]  # fmt: skip
+    if not since:
+        return ""
+    last = max(since, key=lambda done: done.begun_at)
+    ended = "under way" if last.outcome is None else last.outcome.value
+    at = clock_time(last.begun_at, seconds=True)
+    return f". Meanwhile {last.by} began {last.action} at {at}: {ended}"
 
 
 def open_of(settled: Settled) -> Open:

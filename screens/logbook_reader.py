@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from cockpit.model.safetext import SafeText
 from cockpit.records.logbook import read_logbook
@@ -11,38 +12,57 @@ from cockpit.sources.offload import offload
 from cockpit.text.safe import safe_lines
 from cockpit.text.scrub import scrub_line
 
-MOST: Final = 2_000_000
-"""Bytes; of a longer logbook the end is shown."""
+MOST: Final = 256_000
+"""Bytes; of a longer logbook the end with the newest entries is shown."""
 DEADLINE: Final = 10.0
 
 
 class Book(NamedTuple):
-    """A logbook's safe lines, what is to be said of it, and whether its newest entry is last."""
+    """A logbook's safe lines, what is to be said of it, and whether its newest entry is last.
+
+    ``stamp`` changes whenever the file does.
+    """
 
     lines: tuple[SafeText, ...]
     note: str
     newest_last: bool
+    stamp: tuple[int, ...] = ()
 
 
-async def read_book(path: str) -> Book:
-    """Return a logbook; a note says why it cannot be read."""
+async def read_book(path: str, former: Book | None = None) -> Book:
+    """Return a logbook, ``former`` if it still stands so; a note says why it cannot be read."""
     try:
-        return await offload(_read, path, deadline=DEADLINE)
+        return await offload(_read, path, former, deadline=DEADLINE)
     except TimeoutError:
         return Book((), "the file did not answer in time", False)
 
 
-def _read(path: str) -> Book:
+def _read(path: str, former: Book | None) -> Book:
     try:
         with Path(path).open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - MOST))
+            told = os.fstat(file.fileno())
+            stamp = (told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns)
+            if former is not None and former.stamp == stamp:
+                return former
             raw = file.read(MOST)
+            book = read_logbook(raw.decode("utf-8", "replace"))
+            if told.st_size > MOST and book.newest_first is not True:
+                raw = _end(file, told.st_size)
+                book = read_logbook(raw.decode("utf-8", "replace"))
     except OSError as error:
         return Book((), (error.strerror or "cannot be read").lower(), False)
-    book = read_logbook(raw.decode("utf-8", "replace"))
-    count = len(book.entries)
-    note = f"{count} entr{'y' if count == 1 else 'ies'}"
-    note += " · only the end is shown" if size > MOST else ""
+    newest_last = book.newest_first is not True
     lines = tuple(scrub_line(line) for line in safe_lines(raw))
-    return Book(lines, note, book.newest_first is not True)
+    note = _note(len(book.entries), told.st_size > MOST, newest_last)
+    return Book(lines, note, newest_last, stamp)
+
+
+def _end(file: BinaryIO, size: int) -> bytes:
+    """Return the last whole lines of a file."""
+    file.seek(size - MOST)
+    return file.read(MOST).partition(b"\n")[2]
+
+
+def _note(count: int, cut: bool, newest_last: bool) -> str:
+    said = f"{count} entr{'y' if count == 1 else 'ies'}"
+    return f"{said} · only the {'end' if newest_last else 'beginning'} is shown" if cut else said

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cockpit.actions.table import TABLE, Entry, Param
@@ -81,6 +81,20 @@ def fields_of(verb: str, report: RunReport) -> tuple[Field, ...]:
     if verb in NO_ASK:
         asked = [each for each in asked if each.required]
     return tuple(_field(each, report) for each in asked)
+
+
+def again_with(fields: Sequence[Field], typed: Mapping[str, str]) -> tuple[Field, ...]:
+    """Return the fields with what was typed before; a choice that is gone is not made again."""
+    return tuple(
+        each._replace(value=typed[each.name])
+        if each.name in typed and _possible(each, typed[each.name])
+        else each
+        for each in fields
+    )
+
+
+def _possible(field: Field, value: str) -> bool:
+    return not field.choices or any(choice.value == value for choice in field.choices)
 
 
 def _field(param: Param, report: RunReport) -> Field:

@@ -26,7 +26,8 @@ NAME: Final = 32
 class Command:
     """Something to choose: ``call`` is the action to run, ``key`` its key if it has one.
 
-    ``why_not`` is why it cannot be chosen now, ``note`` what speaks against it.
+    ``why_not`` is why it cannot be chosen now, ``note`` what speaks against it; ``verb`` is its
+    name on the command line, by which it is found too.
     """
 
     title: str
@@ -35,16 +36,29 @@ class Command:
     key: str = ""
     why_not: str = ""
     note: str = ""
+    verb: str = ""
 
 
 def found(commands: Sequence[Command], words: str) -> list[Command]:
-    """Return the commands that match, best first; all of them in their order for no words."""
-    if not words.strip():
+    """Return the commands that match, best first; all of them in their order for no words.
+
+    What is named so comes before what is only described so: Enter takes the first.
+    """
+    wanted = words.strip()
+    if not wanted:
         return list(commands)
-    matcher = Matcher(words.strip())
-    scored = [(matcher.match(f"{each.title} {each.help}"), each) for each in commands]
-    hits = [pair for pair in scored if pair[0] > 0]
-    return [each for _, each in sorted(hits, key=lambda pair: -pair[0])]
+    matcher = Matcher(wanted)
+    scored = [(matcher.match(f"{each.title} {each.help} {each.verb}"), each) for each in commands]
+    hits = [(_nearness(each, wanted), -score, each) for score, each in scored if score > 0]
+    return [each for _, _, each in sorted(hits, key=lambda hit: hit[:2])]
+
+
+def _nearness(each: Command, wanted: str) -> int:
+    """Return 0 for a name that begins so, 1 for a word of it that does, then 2, else 3."""
+    title, verb, wanted = each.title.casefold(), each.verb, wanted.casefold()
+    if title.startswith(wanted) or verb.startswith(wanted):
+        return 0
+    return 1 if f" {wanted}" in title else 2 if wanted in title else 3
 
 
 def _said(each: Command) -> Content:

@@ -22,6 +22,7 @@ from screens.arming import VISIBLE, difference
 from screens.deeds import Deed
 from screens.dialog import Box, Dialog
 from screens.follow_up import follows
+from screens.journal_words import meanwhile
 from screens.keys import bindings
 from screens.ports import Cockpit
 from screens.spawn import spawn
@@ -33,6 +34,8 @@ from widgets.paint_steps import Progress, paint_steps
 
 SAVE_FIRST: Final = "save-first"
 CHANGED: Final = "changed since it was shown"
+NARROW: Final = 60
+"""Columns below which the heading counts checks without words, so that the run stays in it."""
 ASKS_BELOW: Final = 2
 """Rows from the box's lower edge to the line of the words."""
 
@@ -89,6 +92,16 @@ class PlanScreen(Dialog[None]):
             and not self.cockpit.reading_only
         )
 
+    @property
+    def begun(self) -> bool:
+        """True once the action was handed on to be done."""
+        return self._deed is not None
+
+    @property
+    def unplanned(self) -> bool:
+        """True if no plan could be made of what was asked for."""
+        return self.plan is None and bool(self._trouble)
+
     def plan_again(self, said: str = "") -> None:
         """Plan anew; ``said`` is told above the new plan, and what changed is marked."""
         self._planning, self._trouble, self._hint, self._said = True, "", "", said
@@ -106,6 +119,8 @@ class PlanScreen(Dialog[None]):
         else:
             marked = former is not None and bool(self._said)
             self._changed = changes(former, plan) if former and marked else frozenset()
+            if former is not None and self._said:
+                self._said += await meanwhile(self.cockpit, former)
             self.plan = plan
         self._planning = False
         self._show(from_top=True)
@@ -137,11 +152,16 @@ class PlanScreen(Dialog[None]):
         if self._trouble:
             why = self._trouble
             return Sheet(partial(_said, ("■ no plan: ", "bold $critical"), why), title,
-                         foot=[_leaves()], line="$critical-line")  # fmt: skip
+                         foot=[_leaves(asked=self._asked)], line="$critical-line")  # fmt: skip
         if self.plan is None or self._planning:
             return Sheet(partial(_said, ("● ", ACCENT), "looking at the run again, to plan"), title)
         body = partial(_plan_body, self.plan, self._changed, self._said, self._root)
         return Sheet(body, title, self._note(self.plan), self._foot(self.plan), self._line())
+
+    @property
+    def _asked(self) -> bool:
+        """True if Esc leads back to a form: there is no plan of what was typed there."""
+        return self.unplanned and bool(self.request.params)
 
     @property
     def _root(self) -> str | None:
@@ -156,10 +176,11 @@ class PlanScreen(Dialog[None]):
         blocks = sum(check.stands_in_the_way for check in plan.checks)
         warns = sum(check.level is Level.WARN for check in plan.checks)
         passes = sum(check.level is Level.PASS for check in plan.checks)
+        said = ("in the way", "warn", "pass") if self.inner >= NARROW else ("", "", "")
         counts = text(
-            (f"■ {blocks} in the way  " if blocks else "", "bold $critical"),
-            (f"! {warns} warn  " if warns else "", "$attention"),
-            (f"✓ {passes} pass  ", "$well"),
+            (f"■ {blocks} {said[0]}".rstrip() + "  " if blocks else "", "bold $critical"),
+            (f"! {warns} {said[1]}".rstrip() + "  " if warns else "", "$attention"),
+            (f"✓ {passes} {said[2]}".rstrip() + "  ", "$well"),
         )
         return text(counts, (f"plan {plan.plan_id}", DIM)) if self.inner >= 70 else counts
 
@@ -168,17 +189,22 @@ class PlanScreen(Dialog[None]):
         if not self.asks:
             why = self.cockpit.reading_only or "blocked: nothing can be confirmed here"
             more = _join(self._more(plan))
-            return [self._row(text((why, "$attention"))), *([more] if more.plain else [])]
+            return [*self._rows(text((why, "$attention"))), *([more] if more.plain else [])]
         question = text(("Type  ", DIM), (plan.words, f"bold {ACCENT}"))
         typed = self.query_one(WordsLine).value
         hint = self._hint or difference(typed, plan.words) or "enter acts"
         style = "$attention" if self._hint else "$well" if typed == plan.words else DIM
-        return [self._row(question), text(("▸", ACCENT)), row(
+        return [*self._rows(question), text(("▸", ACCENT)), row(
             text((f"  {hint}", style)), _join(self._more(plan)), self.inner - 4)]  # fmt: skip
 
-    def _row(self, left: Content) -> Content:
-        return row(left, text(("esc", f"bold {ACCENT}"), (" leaves, nothing done", DIM)),
-                   self.inner - 4, gap=2)  # fmt: skip
+    def _rows(self, left: Content) -> list[Content]:
+        """Return what must be readable whole, and beside it how to leave if that fits."""
+        room = self.inner - 4
+        for leaves in (" leaves, nothing done", " leaves"):
+            right = text(("esc", f"bold {ACCENT}"), (leaves, DIM))
+            if left.cell_length + 2 + right.cell_length <= room:
+                return [row(left, right, room, gap=2)]
+        return wrapped(left, room, 4)
 
     def _more(self, plan: Plan) -> list[Content]:
         keys = self.cockpit.keys
@@ -347,8 +373,9 @@ def _said(mark: tuple[str, str], words: str, width: int) -> list[Content]:
     return wrapped(text(mark, words), width, 20)
 
 
-def _leaves() -> Content:
-    return text(("esc leaves, nothing done", DIM))
+def _leaves(*, asked: bool) -> Content:
+    where = "esc goes back to what was typed" if asked else "esc leaves"
+    return text((f"{where}, nothing done", DIM))
 
 
 def _join(parts: list[Content]) -> Content:

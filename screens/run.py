@@ -16,7 +16,7 @@ from cockpit.model.report import RunReport
 from screens.base import ActingScreen, Prompt
 from screens.journal_words import done_to
 from screens.keys import bindings
-from screens.logbook_reader import read_book
+from screens.logbook_reader import Book, read_book
 from screens.ports import Cockpit
 from screens.run_log import LogTab
 from screens.spawn import Work, spawn
@@ -52,6 +52,8 @@ class RunScreen(ActingScreen):
         super().__init__(cockpit)
         self._run = name
         self._tab = tab
+        self._reads_book = False
+        self._book: Book | None = None
         self._done_stands: object | None = None
         self._views: dict[str, LogView | LossChart | ReportView | LogbookView] = {
             "log": LogView(),
@@ -145,12 +147,16 @@ class RunScreen(ActingScreen):
         assert isinstance(view, LogbookView)
         if path is None:
             view.show((), "", "not in the run file", at_end=False)
-        else:
-            work = partial(self._show_book, view, path)
-            spawn(self, work, group="logbook", exclusive=True)
+        elif not self._reads_book:
+            self._reads_book = True
+            spawn(self, partial(self._show_book, view, path), group="logbook")
 
     async def _show_book(self, view: LogbookView, path: str) -> None:
-        book = await read_book(path)
+        """Read to the end what was begun, however often there is news meanwhile."""
+        try:
+            self._book = book = await read_book(path, self._book)
+        finally:
+            self._reads_book = False
         view.show(book.lines, path, book.note, at_end=book.newest_last)
 
     async def _show_done(self) -> None:

@@ -8,6 +8,7 @@ from textual.content import Content
 
 from cockpit.model.safetext import SafeText
 from widgets.line import ACCENT, DIM, EMPTY, STRONG, foreign, text, wrapped
+from widgets.painted import Filter
 from widgets.scrolled import Scrolled
 
 LONGEST = 12
@@ -34,7 +35,7 @@ class LogbookView(Scrolled):
     def body(self, width: int) -> list[Content]:
         """Return the wrapped lines."""
         if self._wrapped is None or self._wrapped[0] != width:
-            lines = [piece for line in self._text for piece in _line(line, width)]
+            lines = [piece for line in self._text for piece in _line(line, width, self.kept)]
             self._wrapped = (width, lines)
         return list(self._wrapped[1])
 
@@ -47,8 +48,8 @@ class LogbookView(Scrolled):
         return text((self._note, DIM)) if self._note else EMPTY
 
 
-def _line(line: SafeText, width: int) -> list[Content]:
-    shown = foreign(line)
+def _line(line: SafeText, width: int, kept: Filter) -> list[Content]:
+    shown = kept(foreign(line))
     if line.plain.startswith("#"):
         shown = shown.stylize(f"bold {ACCENT}" if line.plain.startswith("##") else STRONG)
     return wrapped(shown, width, LONGEST) or [EMPTY]

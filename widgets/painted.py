@@ -74,10 +74,16 @@ class Painted(Widget):
         pieces = line.render(base, end="", parse_style=parse)
         return Strip([Segment(piece, style.rich_style) for piece, style in pieces], width)
 
-    def _filtered(self, width: int, height: int) -> list[Content]:
-        lines = [_harmless(line) for line in self.paint(width, height)[:height]]
+    def kept(self, line: Content) -> Content:
+        """Return a line as the app lets it be shown.
+
+        Foreign lines are asked about before they are wrapped: half a path is no path any more.
+        """
         keep: Filter | None = getattr(self.app, "paint_filter", None)
-        return lines if keep is None else [keep(line) for line in lines]
+        return line if keep is None else keep(line)
+
+    def _filtered(self, width: int, height: int) -> list[Content]:
+        return [self.kept(_harmless(line)) for line in self.paint(width, height)[:height]]
 
 
 def _harmless(line: Content) -> Content:

@@ -296,3 +296,13 @@ async def test_the_handoff_page_is_masked_while_a_screen_is_shared() -> None:
         shown = text_of(pilot.app)
         assert "run-failed" in shown
         assert "/data/run.log" not in shown and "ada" not in shown
+
+
+async def test_a_path_longer_than_the_page_is_masked_to_its_end() -> None:
+    page = "# run-failed\n\n- file /data/private/" + "secretive" * 8 + " ends\n"
+    desk = StandInDesk(lambda request: draft(request.run, page=page))
+    async with opened(desk, (40, 12), present=True) as pilot:
+        await pilot.press("p")
+        await until(pilot, lambda: "ends" in text_of(pilot.app))
+        assert "secretive" not in text_of(pilot.app)
+        assert "ive" not in text_of(pilot.app)

@@ -100,6 +100,18 @@ async def test_a_draft_is_kept_within_a_second_and_found_again() -> None:
         assert "Decision: hm!" in text_of(pilot.app)
 
 
+async def test_a_draft_is_kept_of_whoever_types_without_a_pause() -> None:
+    books = StandInBooks()
+    async with writing(books) as pilot:
+        for _ in range(300):
+            await pilot.press("x")
+            await pilot.pause(0.01)
+            if "xxx" in books.drafts.get("run-a", ""):
+                break
+        else:
+            raise AssertionError("nothing was kept while somebody typed")
+
+
 async def test_tab_indents() -> None:
     async with writing(StandInBooks()) as pilot:
         await pilot.press("tab", "x")

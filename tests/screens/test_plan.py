@@ -16,7 +16,15 @@ from cockpit.actions.action import RefuseError
 from cockpit.model.plan import Level, Outcome, Request, Result
 from screens.plan import PlanScreen
 from tests.screens.stand_in import SIZES, StandIn, cockpit, text_of
-from tests.screens.stand_in_desk import APPROVABLE, BLOCKED, CLEAN, StandInDesk, check, draft
+from tests.screens.stand_in_desk import (
+    APPROVABLE,
+    BLOCKED,
+    CLEAN,
+    StandInDesk,
+    check,
+    draft,
+    entry,
+)
 from tests.widgets import reports as made
 
 WORDS = "relaunch run-failed"
@@ -45,7 +53,8 @@ async def planned(
     app = cockpit(engine=StandIn(failed()), desk=desk, **options)
     async with app.run_test(size=size) as pilot:
         await pilot.press("r")
-        await until(pilot, lambda: "plan " in text_of(app) or "in the way" in text_of(app))
+        marks = ("plan ", "in the way", "Type  ")
+        await until(pilot, lambda: any(mark in text_of(app) for mark in marks))
         await pilot.pause(0.4)
         yield pilot
 
@@ -76,6 +85,33 @@ async def test_the_question_is_in_sight_at_every_size(
         assert pilot.app.focused is not None
         if ascii:
             assert "▸" not in shown and "│" not in shown
+
+
+@pytest.mark.parametrize("run", ["run-failed", "a-run-with-a-name-that-fills-a-line-of-its-own"])
+async def test_a_small_terminal_shows_the_run_and_the_words_whole(run: str) -> None:
+    asked = f"relaunch {run}"
+    desk = StandInDesk(lambda request: draft(request.run, words=asked))
+    async with planned(desk, (40, 12)) as pilot:
+        shown = text_of(pilot.app)
+        assert "relaunch run-failed" in shown
+        told = "".join(shown.split("Type  ")[1].split("▸")[0].replace("│", "").split())
+        assert told.startswith(asked.replace(" ", ""))
+        await pilot.press(*("space" if each == " " else each for each in asked))
+        await pilot.pause(0.2)
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(desk.acted))
+
+
+async def test_a_dialog_follows_the_size_of_the_terminal() -> None:
+    async with planned(StandInDesk(), (80, 24)) as pilot:
+        await pilot.press(*KEYS[:4])
+        for size in ((200, 50), (40, 12), (80, 24)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause(0.1)
+            lines = text_of(pilot.app).splitlines()
+            at = next(n for n, line in enumerate(lines) if "Type  relaunch" in line)
+            assert "▸ rela" in lines[at + 1]
+            assert "15 to " in lines[at + 2]
 
 
 async def test_the_words_and_then_enter_act() -> None:
@@ -207,6 +243,22 @@ async def test_a_plan_that_has_changed_is_shown_anew_with_an_empty_line() -> Non
         assert shown.count("changed ") == 2
         assert "the words must stand here exactly" in shown
         assert pilot.app.focused.value == ""
+
+
+async def test_who_did_it_meanwhile_is_told_by_name() -> None:
+    desk = StandInDesk()
+    desk.entries["run-failed"] = (entry("run-failed", 1, Outcome.DONE),)
+
+    def refuse(request: Request, plan_id: str) -> Result:
+        other = entry("run-failed", 2, Outcome.DONE, operator="bea", begun_at=made.NOW + 1)
+        desk.entries["run-failed"] += (other,)
+        return Result(plan_id=plan_id, outcome=Outcome.REFUSED, message="changed since")
+
+    desk.result = refuse
+    async with planned(desk) as pilot:
+        await confirm(pilot)
+        await until(pilot, lambda: "Meanwhile bea began relaunch at" in text_of(pilot.app))
+        assert "done" in text_of(pilot.app)
 
 
 async def test_a_plan_that_now_is_blocked_asks_no_more() -> None:

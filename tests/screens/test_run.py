@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +12,7 @@ from textual.pilot import Pilot
 
 from cockpit.app import CockpitApp
 from cockpit.model.report import RunReport, Verdict
+from screens.logbook_reader import read_book
 from screens.run_log import evidence_term
 from tests.screens.stand_in import SIZES, StandIn, cockpit, text_of
 from tests.screens.stand_in_desk import StandInDesk
@@ -20,6 +23,13 @@ from widgets.log_view import LogView
 def with_log(path: Path, name: str = "run-a", **changes: object) -> RunReport:
     status = path.stat()
     return made.report(name, seen=made.facets(log=made.log(path=str(path), size=status.st_size)))
+
+
+def with_book(path: Path) -> RunReport:
+    report = made.report("run-a")
+    records = report.spec.records.model_copy(update={"logbook": str(path)})
+    spec = report.spec.model_copy(update={"records": records})
+    return report.model_copy(update={"spec": spec})
 
 
 def write_log(path: Path, count: int) -> Path:
@@ -163,13 +173,49 @@ async def test_chart_keys_change_axis_and_range() -> None:
 async def test_the_logbook_is_read_and_nothing_in_it_is_markup(tmp_path: Path) -> None:
     book = tmp_path / "book.md"
     book.write_text("# Run\n\n## Event Log\n\n### 2026-03-11 08:55 UTC - drop [/]\n- [bold]x\n")
-    report = made.report("run-a")
-    records = report.spec.records.model_copy(update={"logbook": str(book)})
-    spec = report.spec.model_copy(update={"records": records})
-    async with opened(report.model_copy(update={"spec": spec})) as pilot:
+    async with opened(with_book(book)) as pilot:
         await pilot.press("6")
         await until(pilot, lambda: "drop [/]" in text_of(pilot.app))
         assert "- [bold]x" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+async def test_a_huge_logbook_shows_its_newest_entries_at_once(
+    tmp_path: Path, newest_first: bool
+) -> None:
+    book = tmp_path / "book.md"
+    entry = (
+        "### 2026-{:02d}-{:02d} {:02d}:55 UTC - number {}\n- Status: " + "RUNNING " * 60 + "\n\n"
+    )
+    days = [
+        (month, day, hour) for month in range(1, 13) for day in range(1, 28) for hour in range(24)
+    ]
+    entries = [entry.format(*when, n) for n, when in enumerate(days)]
+    count = len(entries)
+    body = "".join(reversed(entries) if newest_first else entries)
+    book.write_text("# Run\n\n## Event Log\n\n" + body)
+    assert book.stat().st_size > 3_000_000
+    report = with_book(book)
+    async with opened(report) as pilot:
+        begun = time.monotonic()
+        await pilot.press("6")
+        for _ in range(5):
+            pilot.app._news(report)
+            await pilot.pause(0.02)
+        await until(pilot, lambda: "Status: RUNNING" in text_of(pilot.app))
+        assert time.monotonic() - begun < 5
+        shown = text_of(pilot.app)
+        assert f"number {count - 1}" in shown or f"number {count - 2}" in shown
+        assert ("only the beginning" if newest_first else "only the end") in shown
+
+
+def test_a_logbook_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:
+    path = tmp_path / "book.md"
+    path.write_text("# Run\n")
+    first = asyncio.run(read_book(str(path)))
+    assert asyncio.run(read_book(str(path), first)) is first
+    path.write_text("# Run\n\nmore\n")
+    assert [line.plain for line in asyncio.run(read_book(str(path), first)).lines][-1] == "more"
 
 
 async def test_brackets_go_round_the_fleet() -> None:
