@@ -10,6 +10,7 @@ import pytest
 
 from cockpit.actions.action import RefuseError
 from cockpit.actions.holder import this_holder
+from cockpit.model.clock import SystemClock
 from cockpit.model.plan import Basis, Check, Level, Outcome, StepResult, StepState
 from cockpit.store.journal import Busy, Holder, Journal
 from cockpit.store.store import run_key
@@ -339,3 +340,35 @@ async def test_what_another_machine_launched_since_is_not_launched_beside(tmp_pa
     assert (await world.desk.act(request(), WORDS, over)).outcome is Outcome.DONE
     assert world.backend.started == ["toy-i005"]
     assert (await world.desk.act(request(), WORDS)).outcome is Outcome.DONE
+
+
+class _Jumping(SystemClock):
+    """A wall clock that somebody sets while the cockpit acts."""
+
+    def __init__(self) -> None:
+        self.shift = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.shift
+
+
+@pytest.mark.parametrize("jump", [-86400.0, 86400.0])
+@pytest.mark.parametrize("point", ["begun", "claimed", "planned", "submit:begun", "submit:did"])
+async def test_a_clock_that_jumps_at_any_point_starts_no_second_job(
+    tmp_path: Path, jump: float, point: str
+) -> None:
+    clock, rivals = _Jumping(), []
+
+    def at(now: str) -> None:
+        if now == point:
+            clock.shift += jump
+            rivals.append(asyncio.ensure_future(rival.desk.act(request(), WORDS)))
+
+    world = World(tmp_path, clock=clock, at=at)
+    rival = World(tmp_path, clock=clock)
+    await world.desk.act(request(), WORDS)
+    for each in rivals:
+        assert (await each).outcome is Outcome.REFUSED
+    assert len(rivals) == 1
+    assert world.backend.started == ["toy-i001"]
+    assert world.backend.living == ["toy-i001"]
