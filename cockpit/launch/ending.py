@@ -118,12 +118,15 @@ def members(target: Target) -> list[Process]:
 
 
 def addressed(processes: Census, main: Process) -> list[Process]:
-    """Return who is meant by a signal to a job: its process; of a shell, what it runs too."""
+    """Return who is meant by a signal to a job: its process; of a shell, what it runs too.
+
+    The shell comes first: asked last, it could begin its next line when what it ran has gone.
+    """
     if not is_shell(main.argv):
         return [main]
     children = [one for one in processes.values() if one.ppid == main.pid]
     below = [meant for child in children for meant in addressed(processes, child)]
-    return [*below, main]
+    return [main, *below]
 
 
 def send(process: Process, number: int) -> bool:
