@@ -8,7 +8,7 @@ from typing import Final
 from cockpit.actions.table import TABLE, Entry, Param
 from cockpit.model.observed import Checkpoint, CheckpointState
 from cockpit.model.report import RunReport
-from cockpit.model.words import age, size, steps
+from cockpit.model.words import ago, size, steps
 from screens.keys import ACTIONS, Keys
 from screens.ports import Offer
 from widgets.paint_form import Choice, Field
@@ -120,8 +120,7 @@ def _checkpoints(report: RunReport) -> tuple[Choice, ...]:
 
 
 def _choice(each: Checkpoint, now: float, width: int) -> Choice:
-    old = age(None if each.saved_at is None else now - each.saved_at)
     kind = {True: "permanent", False: "temporary", None: ""}[each.permanent]
-    saved = old if old in ("now", "?") else f"{old} ago"
+    saved = ago(None if each.saved_at is None else now - each.saved_at)
     notes: Sequence[str] = [note for note in (size(each.size), saved, kind) if note]
     return Choice(str(each.step), f"{steps(each.step):>{width}}", " · ".join(notes))

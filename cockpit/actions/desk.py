@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from cockpit.actions.action import Action, Doing, RefuseError
-from cockpit.actions.checks.people import for_dri
 from cockpit.actions.ground import Ground, Parts
 from cockpit.actions.guards import Claims, claim_checks
 from cockpit.actions.holder import this_holder, under_way
@@ -333,7 +332,7 @@ class Desk:
         if action.launches and ground.launch_id is not None:
             facts[LAUNCH_ID] = ground.launch_id
         full = Draft.model_validate(
-            {**dict(draft), "checks": (*checks, *for_dri(draft, ground.spec.dri)), "facts": facts}
+            {**dict(draft), "checks": (*checks, *draft.checks), "facts": facts}
         )
         return plan_of(request, full, ground.now)
 

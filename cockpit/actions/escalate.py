@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 
 from cockpit.actions.action import Doing, SkipStep, Step, StepError
 from cockpit.actions.backend import CannotError
 from cockpit.actions.ground import Ground
 from cockpit.actions.paging import issue_check, logbook_check, page_holds, words_of
 from cockpit.actions.recording import comment_step, event_name, log_step
-from cockpit.model.alert import Alert
 from cockpit.model.plan import Basis, Check, Draft, Level, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
+from cockpit.model.words import utc_minute
 from cockpit.records.issue_text import escalated
 from cockpit.text.scrub import scrub
 
@@ -76,7 +75,8 @@ def _lines(report: RunReport, operator: str, note: str) -> Iterator[str]:
         yield f"- Asked of you: {note}"
     for alert in report.alerts:
         yield ""
-        yield f"**{alert.id} {alert.severity.value}**: {alert.title}, since {_moment(alert)}"
+        since = utc_minute(alert.since)
+        yield f"**{alert.id} {alert.severity.value}**: {alert.title}, since {since}"
         yield "```"
         yield from (
             f"{each.text.replace('```', chr(39) * 3)}  [{each.source}]"
@@ -92,10 +92,6 @@ def _title(report: RunReport) -> str:
 
 def _severity(report: RunReport) -> str:
     return "alert" if report.worst is None else report.worst.severity.value
-
-
-def _moment(alert: Alert) -> str:
-    return datetime.fromtimestamp(alert.since, tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _dri(ground: Ground) -> Check:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
 from cockpit.model.report import RunReport
 from cockpit.model.run import Command, RunSpec
-from cockpit.model.words import age, duration, number, rate, size, steps
+from cockpit.model.words import ago, duration, number, rate, size, steps, utc_minute
 from cockpit.store.journal import Entry
 from cockpit.text.scrub import scrub
 
@@ -22,7 +21,7 @@ def page(
     report: RunReport, entries: Sequence[Entry], now: float, *, of: str, to: str, note: str
 ) -> str:
     """Return the page; ``of`` hands over, ``to`` owns the run from now on."""
-    lines = [f"# Handoff: {report.name}", "", f"{of} → {to}, {_moment(now)}", ""]
+    lines = [f"# Handoff: {report.name}", "", f"{of} → {to}, {utc_minute(now)}", ""]
     lines += [f"> {line}" for line in note.splitlines()] + [""] * bool(note)
     for title, part in (
         ("State", _state(report, now)),
@@ -49,7 +48,7 @@ def _state(report: RunReport, now: float) -> Iterator[str]:
         parts = [f"{value.phase.value}{said}", f"id {value.id or 'unknown'}"]
         parts += [f"launch {value.launch_id}"] if value.launch_id else []
         parts += [f"exit status {value.exit_code}"] if value.exit_code is not None else []
-        yield f"Job: {', '.join(parts)}, seen {_ago(job.age(now))}"
+        yield f"Job: {', '.join(parts)}, seen {ago(job.age(now))}"
         yield from (f"Child: {child}" for child in value.children)
         yield from (f"Diagnostic, not the run itself: {job_id}" for job_id in value.diagnostic)
     left = report.progress.eta_s
@@ -65,7 +64,7 @@ def _signal(report: RunReport, now: float) -> Iterator[str]:
     if log.value is not None and log.value.lines:
         last = next((line.plain for line in reversed(log.value.lines) if line.plain.strip()), "")
         when = now - log.value.mtime
-        yield f"Last log line, {_ago(when)}: `{_code(last)}`"
+        yield f"Last log line, {ago(when)}: `{_code(last)}`"
     elif log.configured:
         yield f"Log: unknown ({_why(log)})"
 
@@ -74,10 +73,8 @@ def _alerts(alerts: Sequence[Alert], now: float) -> Iterator[str]:
     for alert in alerts:
         taken = alert.acknowledged
         who = f", taken by {taken.by}" if taken is not None else ""
-        yield (
-            f"{alert.id} {alert.severity.value}: {alert.title}, since {_moment(alert.since)}{who}; "
-            f"next: {alert.next_action}"
-        )
+        what = f"{alert.id} {alert.severity.value}: {alert.title}"
+        yield f"{what}, since {utc_minute(alert.since)}{who}; next: {alert.next_action}"
     if not alerts:
         yield "none"
 
@@ -98,7 +95,7 @@ def _tracker(report: RunReport, now: float) -> Iterator[str]:
     loss = f"loss {number(value.loss)}"
     pace = rate(value.throughput, value.throughput_unit)
     last = None if value.last_step_at is None else now - value.last_step_at
-    yield f"State: {value.state}, step {steps(value.step)}, {loss}, {pace}, last step {_ago(last)}"
+    yield f"State: {value.state}, step {steps(value.step)}, {loss}, {pace}, last step {ago(last)}"
 
 
 def _checkpoints(report: RunReport, now: float) -> Iterator[str]:
@@ -117,7 +114,7 @@ def _checkpoints(report: RunReport, now: float) -> Iterator[str]:
         yield "No complete checkpoint"
     newest = next((item for item in value.items if item.step == value.latest_complete), None)
     if newest is not None and newest.saved_at is not None:
-        yield f"Newest complete: {size(newest.size)}, saved {_ago(now - newest.saved_at)}"
+        yield f"Newest complete: {size(newest.size)}, saved {ago(now - newest.saved_at)}"
 
 
 def _resubmit(run: RunSpec) -> Iterator[str]:
@@ -131,7 +128,7 @@ def _ownership(report: RunReport, now: float, to: str) -> Iterator[str]:
     yield f"Owner now: {to}; DRI: {spec.dri or 'none'}"
     yield f"Watched by: {report.watched_by or 'nobody'}"
     due = report.next_check_at if report.next_check_at is not None else now + spec.cadence
-    yield f"Next check due: {_moment(due)}, then every {duration(spec.cadence)}"
+    yield f"Next check due: {utc_minute(due)}, then every {duration(spec.cadence)}"
     yield from (
         f"{what}: {where}"
         for what, where in (("Logbook", spec.records.logbook), ("Issue", spec.records.issue))
@@ -142,7 +139,7 @@ def _ownership(report: RunReport, now: float, to: str) -> Iterator[str]:
 def _lately(entries: Sequence[Entry]) -> Iterator[str]:
     for entry in entries[-LAST_ACTIONS:]:
         how = "not ended" if entry.outcome is None else entry.outcome.value
-        yield f"{_moment(entry.begun_at)} {entry.action} by {entry.operator}: {how}"
+        yield f"{utc_minute(entry.begun_at)} {entry.action} by {entry.operator}: {how}"
     if not entries:
         yield "nothing in this machine's journal"
 
@@ -158,12 +155,3 @@ def _code(text: str) -> str:
 
 def _why(facet: Facet[Any]) -> str:
     return facet.error.message if facet.error is not None else "not seen yet"
-
-
-def _ago(seconds: float | None) -> str:
-    told = age(seconds)
-    return told if told in ("now", "?") else f"{told} ago"
-
-
-def _moment(instant: float) -> str:
-    return datetime.fromtimestamp(instant, tz=UTC).strftime("%Y-%m-%d %H:%M UTC")

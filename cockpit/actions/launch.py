@@ -10,7 +10,6 @@ from cockpit.actions.at_rest import job_name
 from cockpit.actions.checks import checkpoint, code, commands, identity, jobs, people, records
 from cockpit.actions.checks.material import DEADLINE, Material, gather
 from cockpit.actions.checks.origin import initialize_from
-from cockpit.actions.checks.people import ONLY_DRI
 from cockpit.actions.checks.verdicts import passed, warned
 from cockpit.actions.command import shown as shown_command
 from cockpit.actions.command import values_of
@@ -50,7 +49,11 @@ class Launch:
         found = await _look(ground)
         return Draft(
             words=f"launch {request.run}",
-            checks=tuple(_checks(ground, found)),
+            checks=people.for_dri(
+                _checks(ground, found),
+                [checkpoint.NONE, *code.of_the_dri(ground, found.material.changes)],
+                ground.spec.dri,
+            ),
             command=shown_command(found.would.words) or None,
             spares=tuple(job_name(job) for job in ground.live.spared),
             differences=(
@@ -64,7 +67,6 @@ class Launch:
             facts={
                 CODE: code_fact(ground),
                 CONFIG: config_fact(found.material),
-                ONLY_DRI: _only_dri(ground, found.material),
                 **({BODY: found.issue} if found.issue else {}),
             },
         )
@@ -131,10 +133,3 @@ def _config(material: Material) -> list[Check]:
         return [warned("config", text, Basis.INFERRED)]
     text = f"{len(config.values)} settings of {config.source} are recorded with the launch"
     return [passed("config", text)]
-
-
-def _only_dri(ground: Ground, material: Material) -> str:
-    """Return the checks that only the DRI may approve (SPEC A, C-15), one per line."""
-    spec, value = ground.spec.code, ground.report.facets.code.value
-    touched = code.only_dri(spec, material.changes, value)
-    return "\n".join([checkpoint.NONE, *([code.ID] if touched else [])])

@@ -15,7 +15,7 @@ from cockpit.actions.at_rest import job_name
 from cockpit.actions.checks import code, commands, jobs, people
 from cockpit.actions.checks.material import DEADLINE, Material, gather
 from cockpit.actions.checks.new_lineage import source_of, takes_identity, unused
-from cockpit.actions.checks.people import ONLY_DRI
+from cockpit.actions.checks.people import for_dri
 from cockpit.actions.checks.verdicts import blocked, passed, shown, warned
 from cockpit.actions.command import shown as shown_command
 from cockpit.actions.command import values_of
@@ -78,7 +78,7 @@ class NewLineage:
         ]
         return Draft(
             words=f"lineage {request.run} {run.name}",
-            checks=tuple(checks),
+            checks=for_dri(checks, code.of_the_dri(ground, material.changes), ground.spec.dri),
             command=shown_command(words) or None,
             spares=tuple(job_name(job) for job in (*ground.live.jobs, *ground.live.spared)),
             checkpoint=pick,
@@ -110,13 +110,7 @@ def subject(run: RunSpec, plan: Plan) -> RunSpec:
 
 
 def _facts(ground: Ground, material: Material) -> dict[str, str]:
-    spec, value = ground.spec.code, ground.report.facets.code.value
-    touched = code.only_dri(spec, material.changes, value)
-    return {
-        CODE: code_fact(ground),
-        CONFIG: config_fact(material),
-        ONLY_DRI: code.ID if touched else "",
-    }
+    return {CODE: code_fact(ground), CONFIG: config_fact(material)}
 
 
 def _differences(old: RunSpec, new: RunSpec) -> list[Difference]:

@@ -10,7 +10,7 @@ from cockpit.actions.at_rest import job_name
 from cockpit.actions.checks import checkpoint, code, commands, identity, jobs, recover, repeats
 from cockpit.actions.checks.config_file import digest
 from cockpit.actions.checks.material import Material, gather
-from cockpit.actions.checks.people import ONLY_DRI, has_dri
+from cockpit.actions.checks.people import for_dri, has_dri
 from cockpit.actions.checks.verdicts import blocked, warned
 from cockpit.actions.command import CommandError, places_in, values_of, words_of
 from cockpit.actions.command import shown as shown_command
@@ -62,7 +62,11 @@ class Relaunch:
         value = ground.report.facets.checkpoints.value
         return Draft(
             words=f"relaunch {request.run}",
-            checks=tuple(_checks(ground, found, save=save)),
+            checks=for_dri(
+                _checks(ground, found, save=save),
+                code.of_the_dri(ground, found.material.changes),
+                ground.spec.dri,
+            ),
             command=shown_command(found.would.words) or None,
             stops=tuple(job_name(job) for job in own),
             spares=tuple(job_name(job) for job in ground.live.spared),
@@ -76,7 +80,6 @@ class Relaunch:
                 "save-first": "yes" if save else "no",
                 CODE: code_fact(ground),
                 CONFIG: config_fact(found.material),
-                ONLY_DRI: _only_dri(ground, found.material),
             },
         )
 
@@ -185,11 +188,6 @@ def config_fact(material: Material) -> str:
     """Return the next config's digest as a plan's fact; empty where none is known."""
     config = material.read.config
     return "" if config is None or config.values is None else digest(config.values)
-
-
-def _only_dri(ground: Ground, material: Material) -> str:
-    facet, spec = ground.report.facets.code, ground.spec.code
-    return code.ID if code.only_dri(spec, material.changes, facet.value) else ""
 
 
 def _loses(ground: Ground, pick: Pick | None) -> str | None:

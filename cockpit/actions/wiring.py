@@ -19,6 +19,8 @@ from cockpit.watch.engine import Engine
 
 if TYPE_CHECKING:
     from cockpit.actions.aftercare import Aftercare
+    from cockpit.records.issue import IssueDesk
+    from cockpit.records.recorder import RecordDesk
 
 LOOK_WITHIN = 20.0
 
@@ -47,10 +49,7 @@ def parts_of(
 ) -> Parts:
     """Return the hands. Imports here: what only acts need is not loaded for looking."""
     from cockpit.actions.root_claim import RootClaim
-    from cockpit.records.issue import IssueDesk
     from cockpit.records.lease_ref import LeaseRef
-    from cockpit.records.recorder import RecordDesk
-    from cockpit.records.saver import Saver
 
     return Parts(
         clock=clock,
@@ -61,7 +60,7 @@ def parts_of(
             RootClaim(clock, lambda: operator),
             LeaseRef(clock, this_holder(), lambda: operator, lives),
         ),
-        recorder=RecordDesk(Saver(clock), IssueDesk(store, clock, key=_key(file))),
+        recorder=_records(file, store, clock)[0],
         notifier=_Notifier(file, store, clock, operator),
         look=_look(engine),
     )
@@ -73,12 +72,8 @@ def build_aftercare(
     """Return what looks after launches and records; ``mine`` names the runs to write for."""
     from cockpit.actions.aftercare import Aftercare
     from cockpit.actions.following import Followups
-    from cockpit.records.issue import IssueDesk
-    from cockpit.records.recorder import RecordDesk
-    from cockpit.records.saver import Saver
 
-    issues = IssueDesk(store, clock, key=_key(lambda: engine.file))
-    recorder = RecordDesk(Saver(clock), issues)
+    recorder, issues = _records(lambda: engine.file, store, clock)
     followups = None if store is None else Followups(store, clock, recorder)
     return Aftercare(engine, followups, recorder, issues, clock, mine)
 
@@ -90,8 +85,15 @@ def _look(engine: Engine) -> Callable[[str], Awaitable[RunReport]]:
     return look
 
 
-def _key(file: Callable[[], CockpitFile]) -> Callable[[RunSpec], str]:
-    return lambda run: run_key(file().path, run.name)
+def _records(
+    file: Callable[[], CockpitFile], store: Store | None, clock: Clock
+) -> tuple[RecordDesk, IssueDesk]:
+    from cockpit.records.issue import IssueDesk
+    from cockpit.records.recorder import RecordDesk
+    from cockpit.records.saver import Saver
+
+    issues = IssueDesk(store, clock, key=lambda run: run_key(file().path, run.name))
+    return RecordDesk(Saver(clock), issues), issues
 
 
 def _backends(clock: Clock) -> Callable[[RunSpec], Backend | None]:

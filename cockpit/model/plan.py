@@ -180,7 +180,12 @@ def _identity(request: Request, draft: Draft) -> str:
     plain.pop("words")
     plain.pop("loses")
     plain["checks"] = [
-        [check.id, check.level.value, None if check.moves else (check.value or check.text)]
+        [
+            check.id,
+            check.level.value,
+            None if check.moves else (check.value or check.text),
+            check.approver,
+        ]
         for check in draft.checks
         if not check.about_acting
     ]

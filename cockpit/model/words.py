@@ -7,7 +7,7 @@ stands still changes nothing on the screen.
 from __future__ import annotations
 
 import math
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from cockpit.model.glyphs import GLYPHS, glyph, to_ascii
@@ -15,6 +15,7 @@ from cockpit.model.glyphs import GLYPHS, glyph, to_ascii
 __all__ = [
     "GLYPHS",
     "age",
+    "ago",
     "brief",
     "change",
     "clock_time",
@@ -29,6 +30,7 @@ __all__ = [
     "size",
     "steps",
     "to_ascii",
+    "utc_minute",
 ]
 
 UNKNOWN: Final = "?"
@@ -120,6 +122,12 @@ def age(seconds: float | None) -> str:
     return _span(seconds)
 
 
+def ago(seconds: float | None) -> str:
+    """Return an age as a person says it: ``42m ago``; ``now`` and ``?`` stand alone."""
+    told = age(seconds)
+    return told if told in ("now", UNKNOWN) else f"{told} ago"
+
+
 def eta(seconds: float | None) -> str:
     """Return a time to come, rounded up: ``<1m``, ``51m``, ``3d 04h``."""
     if seconds is None or not math.isfinite(seconds) or seconds < 0:
@@ -159,6 +167,12 @@ def day_time(instant: float | None, now: float, tz: tzinfo | None = None) -> str
     if today is not None and moment.date() == today.date():
         return moment.strftime("%H:%M")
     return f"{moment.day} {moment.strftime('%b %H:%M')}"
+
+
+def utc_minute(instant: float | None) -> str:
+    """Return ``2026-03-11 08:57 UTC``: for texts that are read elsewhere and later."""
+    moment = _moment(instant, UTC)
+    return UNKNOWN if moment is None else moment.strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _moment(instant: float | None, tz: tzinfo | None) -> datetime | None:

@@ -42,7 +42,7 @@ def _status(report: RunReport, now: float) -> Iterator[str]:
     else:
         tasks = job.value.tasks
         share = "" if tasks is None else f" {tasks.running}/{tasks.total}"
-        stale = "" if job.known else f" ({_ago(job.age(now))}, unknown{_since(job)})"
+        stale = "" if job.known else f" ({words.ago(job.age(now))}, unknown{_since(job)})"
         yield f"{job.value.state}{share}{stale}"
     if report.progress.step is not None:
         final = report.progress.final_step
@@ -50,11 +50,6 @@ def _status(report: RunReport, now: float) -> Iterator[str]:
     tracker = report.facets.tracker.value
     if tracker is not None and tracker.loss is not None:
         yield f"loss {words.number(tracker.loss)}"
-
-
-def _ago(age: float | None) -> str:
-    told = words.age(age)
-    return told if told in ("now", "?") else f"{told} ago"
 
 
 def _since(facet: Facet[Any]) -> str:

@@ -17,7 +17,7 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.model.run import RunSpec
 from cockpit.records.issue_new import ISSUE, LABELS, Creator
-from cockpit.records.issue_text import new_issue, title
+from cockpit.records.issue_text import new_issue
 from cockpit.records.logbook_link import logbook_link
 from cockpit.records.marker import LONGEST, Marker, event_digest, post_text, sender_digest
 from cockpit.records.outbox import Flushed, Queue
@@ -144,11 +144,6 @@ class IssueDesk:
 
     def _marker(self, run: str, event: str) -> Marker:
         return Marker(event_digest(run, event), self._sender)
-
-
-def issue_title(run: RunSpec) -> str:
-    """Return the title of a run's issue (SPEC L)."""
-    return title(run)
 
 
 def _sender(store: Store | None) -> str:

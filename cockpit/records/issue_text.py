@@ -10,7 +10,6 @@ from typing import Final
 
 from cockpit.model import words
 from cockpit.model.alert import Alert, Evidence
-from cockpit.model.base import rfc3339
 from cockpit.model.plan import Approval
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
@@ -286,5 +285,5 @@ def _steps(steps: Sequence[int]) -> str:
 
 
 def _moment(instant: float) -> str:
-    text = rfc3339(instant)
-    return UNKNOWN if text == "unknown" else f"{text[:16].replace('T', ' ')} UTC"
+    told = words.utc_minute(instant)
+    return UNKNOWN if told == words.UNKNOWN else told

@@ -8,6 +8,7 @@ from typing import Any
 
 from cockpit.model.base import Frozen, Instant, rfc3339
 from cockpit.model.plan import Basis, Level, Outcome
+from cockpit.rules.say import moment
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.journal import Entry, Journal
 from cockpit.store.memory import Launch, Memory, Observation
@@ -140,15 +141,15 @@ def _lines(past: Past) -> Iterator[str]:
         *((entry.begun_at, list(_told(entry))) for entry in past.actions),
         *((kept.opened_at, [_opened(kept)]) for kept in past.alerts),
         *(
-            (kept.closed_at, [f"{_when(kept.closed_at)}  closed  {kept.alert.title}"])
+            (kept.closed_at, [f"{moment(kept.closed_at)}  closed  {kept.alert.title}"])
             for kept in past.alerts
             if kept.closed_at is not None
         ),
-        *((one.at, [f"{_when(one.at)}  launched  {_launch(one)}"]) for one in past.launches),
+        *((one.at, [f"{moment(one.at)}  launched  {_launch(one)}"]) for one in past.launches),
     ]
     if past.observation is not None:
         seen = past.observation
-        yield f"last seen {_when(seen.at)}: {seen.verdict.value}, step {seen.step}"
+        yield f"last seen {moment(seen.at)}: {seen.verdict.value}, step {seen.step}"
     if not told:
         yield f"nothing is known of {past.run} here"
     for _, lines in sorted(told, key=lambda pair: pair[0]):
@@ -159,13 +160,13 @@ def _told(entry: Entry) -> Iterator[str]:
     how = "not ended" if entry.outcome is None else entry.outcome.value
     known = "" if entry.recorded or entry.outcome is not Outcome.DONE else ", not all recorded"
     launch = "" if entry.launch_id is None else f"  {entry.launch_id}"
-    yield f"{_when(entry.begun_at)}  {entry.action} by {entry.operator}: {how}{known}{launch}"
+    yield f"{moment(entry.begun_at)}  {entry.action} by {entry.operator}: {how}{known}{launch}"
     if entry.message:
         yield f"    {entry.message}"
     yield from _evidence(entry)
     for step in entry.steps:
         note = f"  {step.note}" if step.note else ""
-        yield f"    {_when(step.at)}  {step.name}: {step.state.value}{note}"
+        yield f"    {moment(step.at)}  {step.name}: {step.state.value}{note}"
 
 
 def _evidence(entry: Entry) -> Iterator[str]:
@@ -180,14 +181,12 @@ def _evidence(entry: Entry) -> Iterator[str]:
 
 def _opened(kept: Kept) -> str:
     taken = kept.alert.acknowledged
-    who = "" if taken is None else f", taken by {taken.by} at {_when(taken.at)}"
+    who = "" if taken is None else f", taken by {taken.by} at {moment(taken.at)}"
     alert = kept.alert
-    return f"{_when(kept.opened_at)}  opened  {alert.id} {alert.severity.value}: {alert.title}{who}"
+    return (
+        f"{moment(kept.opened_at)}  opened  {alert.id} {alert.severity.value}: {alert.title}{who}"
+    )
 
 
 def _launch(launch: Launch) -> str:
     return " ".join(filter(None, (launch.launch_id, launch.job_id)))
-
-
-def _when(at: float) -> str:
-    return rfc3339(at)[:19].replace("T", " ") + "Z"

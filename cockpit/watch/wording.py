@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 from cockpit.model.alert import Severity
 from cockpit.model.report import RunReport
-from cockpit.model.words import duration
+from cockpit.model.words import UNKNOWN, duration, utc_minute
 from cockpit.notify.message import Message
 from cockpit.watch.due import Due
 
@@ -57,10 +56,8 @@ def _state(report: RunReport) -> str:
 
 
 def _moment(instant: float) -> str:
-    try:
-        return datetime.fromtimestamp(instant, tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
-    except (OverflowError, ValueError, OSError):
-        return "an unknown time"
+    told = utc_minute(instant)
+    return "an unknown time" if told == UNKNOWN else told
 
 
 def summary_of(runs: Sequence[str], events: Sequence[str], event: str) -> Message:

@@ -3,12 +3,11 @@ from __future__ import annotations
 import pytest
 
 from cockpit.actions.checks import checkpoint, identity, jobs, people, records, recover, repeats
-from cockpit.actions.checks.people import ONLY_DRI
 from cockpit.model.facet import ErrorKind
 from cockpit.model.history import FormerFailure
 from cockpit.model.jobs import Live
 from cockpit.model.observed import Phase, TrackerValue
-from cockpit.model.plan import Approval, Basis, Check, Draft, Level, Outcome, Plan, StepState
+from cockpit.model.plan import Approval, Basis, Check, Level, Outcome, Plan, StepState
 from cockpit.model.run import CheckpointSpec, JobSpec, RecordsSpec, WandbSpec
 from cockpit.records.logbook import read_logbook
 from cockpit.store.snapshots import Snapshot
@@ -203,9 +202,8 @@ def test_no_dri_is_a_hard_block() -> None:
 
 def test_only_the_dri_approves_what_only_the_dri_may() -> None:
     check = Check(id="C-15", level=Level.BLOCK, text="x", basis=Basis.OBSERVED, overridable=True)
-    draft = Draft(words="w", checks=(check,), facts={ONLY_DRI: "C-15"})
     plan = Plan(words="w", plan_id="p", action="relaunch", run="toy", made_at=T0,
-                checks=people.for_dri(draft, "ada"))  # fmt: skip
+                checks=people.for_dri([check], ["C-15"], "ada"))  # fmt: skip
     assert plan.approved((Approval(check="C-15", by="bob", reason="fine"),)).blocked
     assert not plan.approved((Approval(check="C-15", by="ADA", reason="fine"),)).blocked
 

@@ -13,8 +13,6 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -27,15 +25,6 @@ KILLS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 ENDS = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: -signal.SIGTERM, signal.SIGINT: 130}
 
 long = pytest.mark.skipif(not SOAK, reason="only in the long run: SOAK=1")
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Lab]:
-    made = Lab(tmp_path)
-    try:
-        yield made
-    finally:
-        made.end()
 
 
 @pytest.fixture

@@ -10,8 +10,6 @@ import os
 import random
 import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -24,15 +22,6 @@ APART = (0.0, 0.05, 0.2, 0.6, 1.2)
 """Seconds between two who race, at most."""
 
 long = pytest.mark.skipif(not SOAK, reason="only in the long run: SOAK=1")
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Lab]:
-    made = Lab(tmp_path)
-    try:
-        yield made
-    finally:
-        made.end()
 
 
 @pytest.fixture

@@ -51,6 +51,12 @@ def lineage(
     return [_files(code, ground.spec.dri, first=first), *_unpushed(code), *_branch(code)]
 
 
+def of_the_dri(ground: Ground, changes: Changes) -> list[str]:
+    """Return the id of this check where nobody but the DRI may approve it (SPEC C-15)."""
+    touched = only_dri(ground.spec.code, changes, ground.report.facets.code.value)
+    return [ID] if touched else []
+
+
 def only_dri(spec: CodeSpec | None, changes: Changes, code: CodeValue | None) -> bool:
     """Return whether a changed file can touch the trajectory: then only the DRI may approve."""
     if spec is None or code is None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 from cockpit.actions.checks.verdicts import blocked, passed
 from cockpit.actions.ground import Ground
-from cockpit.model.plan import Basis, Check, Draft, Outcome, StepState
+from cockpit.model.plan import Basis, Check, Outcome, StepState
 from cockpit.rules import say
 
 NOTIFIED_WITHIN = 24 * 3600.0
 """Seconds for which a notification of the DRI holds."""
-ONLY_DRI = "only_dri"
-"""The fact that names the checks that nobody but the DRI may approve, one per line."""
 
 
 def has_dri(ground: Ground) -> list[Check]:
@@ -43,10 +43,9 @@ def same_person(one: str, other: str) -> bool:
     return one.strip().casefold() == other.strip().casefold()
 
 
-def for_dri(draft: Draft, dri: str | None) -> tuple[Check, ...]:
-    """Return a draft's checks, those marked that nobody but the DRI may approve (SPEC C-15, A)."""
-    only = set(draft.facts.get(ONLY_DRI, "").split("\n"))
+def for_dri(checks: Iterable[Check], only: Collection[str], dri: str | None) -> tuple[Check, ...]:
+    """Return the checks, those named marked that nobody but the DRI may approve (SPEC C-15, A)."""
     return tuple(
         check.model_copy(update={"approver": dri}) if check.id in only else check
-        for check in draft.checks
+        for check in checks
     )
