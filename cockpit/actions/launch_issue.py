@@ -13,10 +13,9 @@ from cockpit.actions.checks.records import linked_issue
 from cockpit.actions.checks.verdicts import shown
 from cockpit.actions.recording import ISSUE, lasting
 from cockpit.model.run import RunSpec
-from cockpit.records.issue_new import LABELS
+from cockpit.records.issue_new import LABELS, logbook_link
 from cockpit.records.issue_text import new_issue, title
 from cockpit.records.logbook import Logbook
-from cockpit.records.logbook_link import logbook_link
 
 BODY: Final = "issue_body"
 

@@ -25,7 +25,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import Command, RunSpec
 from cockpit.model.words import steps
 from cockpit.sources.offload import offload
-from cockpit.store.codec import pack
+from cockpit.store.store import pack
 
 CODE: Final = "code"
 CONFIG: Final = "config_sha256"

@@ -15,7 +15,7 @@ from cockpit.actions.action import Doing, SkipStep, Step, StepError
 from cockpit.actions.launch_words import job_of
 from cockpit.actions.submitting import snapshot_in, submitted_at
 from cockpit.model.run import RunSpec
-from cockpit.records.editing import Edit
+from cockpit.records.committing import Edit
 from cockpit.records.run_log_files import experiments_of, run_log_of, timeline_of
 from cockpit.store.snapshots import Snapshot
 from cockpit.text.scrub import scrub

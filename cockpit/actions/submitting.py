@@ -14,8 +14,8 @@ from cockpit.actions.backend import Backend, CannotError, LostError
 from cockpit.actions.checks.verdicts import shown
 from cockpit.model.jobs import Found, LookUp, Submission
 from cockpit.model.run import RunSpec
-from cockpit.store.codec import pack, unpack
 from cockpit.store.snapshots import Snapshot
+from cockpit.store.store import pack, unpack
 
 SNAPSHOT: Final = "snapshot"
 SUBMITTED_AT: Final = "submitted_at"

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from cockpit.demo.log import say
 from cockpit.demo.model import Matrix, Shape, Weights, zeros
+from cockpit.demo.tracking import say
 
 NAME = "checkpoint"
 NUMBER = struct.Struct("<d")

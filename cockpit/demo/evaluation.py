@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cockpit.demo.data import Corpus
-from cockpit.demo.log import say
 from cockpit.demo.model import Weights, loss
+from cockpit.demo.tracking import say
 
 PARTS = {"held_out": slice(0, 100), "ending": slice(-100, None)}
 

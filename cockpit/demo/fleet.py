@@ -13,8 +13,8 @@ from pathlib import Path
 
 from cockpit.config import ConfigError, load
 from cockpit.demo import folder
+from cockpit.demo.folder import GitError
 from cockpit.demo.layout import Layout, python_path
-from cockpit.demo.repositories import GitError
 from cockpit.demo.run_file import command
 from cockpit.demo.situations import CADENCE, MORTAL, SITUATIONS, Situation
 from cockpit.launch.detached import (

@@ -5,11 +5,14 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Self
+
+from git import Actor, GitCommandError, GitError, Repo
 
 from cockpit.demo import logbook
 from cockpit.demo.layout import Layout
-from cockpit.demo.repositories import Repository
 from cockpit.demo.run_file import command, run_file
 from cockpit.demo.settings import write_config
 from cockpit.demo.situations import CADENCE, SITUATIONS, Situation
@@ -31,8 +34,10 @@ TRAINING = (
     "trainer.py",
 )
 """The files that the training runs from; the demo runs its own copy of them, under git."""
-
 ENDED = "training complete"
+__all__ = ["GitError", "Repository"]
+BRANCH = "main"
+AUTHOR = Actor("cockpit demo", "demo@localhost")
 
 
 class FolderError(Exception):
@@ -169,3 +174,64 @@ def _record(layout: Layout, path: Path, text: bytes, message: str) -> None:
     with Repository(layout.records) as repository:
         repository.commit([path], message)
         repository.push()
+
+
+class Repository:
+    """A work tree and the bare remote that it pushes to."""
+
+    def __init__(self, folder: Path) -> None:
+        self._repo = Repo(folder)
+        self.folder = folder
+
+    @classmethod
+    def create(cls, folder: Path, remote: Path) -> Repository:
+        """Make the repository in ``folder`` (which may hold files already) and its remote."""
+        for path, bare in ((remote, True), (folder, False)):
+            path.mkdir(parents=True, exist_ok=True)
+            with Repo.init(path, bare=bare) as empty:
+                empty.git.symbolic_ref("HEAD", f"refs/heads/{BRANCH}")
+                hooks = Path(empty.git_dir) / "hooks"
+                _emptied(hooks)
+                with empty.config_writer() as config:
+                    config.set_value("core", "hooksPath", str(hooks))
+                    for key, value in _missing_identity(empty):
+                        config.set_value("user", key, value)
+        made = cls(folder)
+        made._repo.create_remote("origin", str(remote))
+        return made
+
+    def commit(self, files: Sequence[Path], message: str) -> str:
+        """Commit ``files``; return the commit's id. Not signed, and no hook runs."""
+        self._repo.index.add([str(file) for file in files])
+        made = self._repo.index.commit(message, author=AUTHOR, committer=AUTHOR, skip_hooks=True)
+        return made.hexsha
+
+    def push(self) -> None:
+        """Push the branch and remember what the remote has."""
+        self._repo.git.push("origin", BRANCH, set_upstream=True, quiet=True)
+
+    def head(self) -> str:
+        """Return the id of the newest commit."""
+        return self._repo.head.commit.hexsha
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._repo.close()
+
+
+def _emptied(hooks: Path) -> None:
+    """Leave no hook in the folder: the user's template may have put some there."""
+    hooks.mkdir(exist_ok=True)
+    for hook in hooks.iterdir():
+        hook.unlink()
+
+
+def _missing_identity(repo: Repo) -> Iterator[tuple[str, str]]:
+    """Yield who commits here, where a person has not told git who they are."""
+    for key, value in (("name", AUTHOR.name), ("email", AUTHOR.email)):
+        try:
+            repo.git.config("--get", f"user.{key}")
+        except GitCommandError:
+            yield key, str(value)

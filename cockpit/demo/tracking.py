@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,13 @@ QUIET = {
     "WANDB_ERROR_REPORTING": "false",
     "WANDB_SILENT": "true",
 }
+
+
+def say(logger: str, text: str, level: str = "I") -> None:
+    """Write one line: ``I20261121 08:10:43 4211 checkpoint Saved …`` (local time)."""
+    stamp = f"{datetime.now():%Y%m%d %H:%M:%S}"
+    sys.stdout.write(f"{level}{stamp} {threading.get_native_id()} {logger} {text}\n")
+    sys.stdout.flush()
 
 
 class Tracker:

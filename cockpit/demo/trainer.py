@@ -19,9 +19,8 @@ from cockpit.demo import model
 from cockpit.demo.checkpointing import Checkpointer, TrainingState
 from cockpit.demo.data import CORPUS, FastFile, SlowFile, batch, read_corpus
 from cockpit.demo.evaluation import evaluate
-from cockpit.demo.log import say
 from cockpit.demo.settings import Config, Faults, read_arguments, read_config
-from cockpit.demo.tracking import Tracker
+from cockpit.demo.tracking import Tracker, say
 
 LINE_EVERY = 1.0
 """Seconds between two progress lines, at least."""

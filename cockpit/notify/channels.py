@@ -4,19 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
-from typing import Final
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from string import Template
+from typing import Final, TextIO
 
-from cockpit.model.run import NotifySpec
-from cockpit.notify.bell import Ring, sequence
+from cockpit.model.alert import Severity
+from cockpit.model.run import NotifySpec, Route
 from cockpit.notify.library import AddressError, send, service_of
-from cockpit.notify.message import Delivery, Message
-from cockpit.notify.programs import desktop_trouble, to_command, to_desktop
+from cockpit.notify.message import Delivery, Message, cut
 from cockpit.notify.routes import Named, address, audience, command_words, named, second_audience
 from cockpit.sources.offload import offload
+from cockpit.sources.shell import Completed, run_command
+from cockpit.text.safe import clean
 
 SEND_WITHIN: Final = 20.0
 NOT_SET: Final = "the variable is not set here"
+DEADLINE: Final = 15.0
+DESKTOP_LIMIT: Final = 400
+_APPLE: Final = "\n".join(
+    (
+        "on run {title, body}",
+        "display notification body with title title",
+        "end run",
+    )
+)
+"""The texts are arguments: AppleScript never parses them."""
+Ring = Callable[[str], None]
+"""Writes a control sequence to the terminal that a person looks at."""
+BELL: Final = "\a"
+LIMIT: Final = 200
+_PLAIN: Final = ("", "dumb", "linux", "unknown")
 
 
 class Channels:
@@ -119,3 +138,96 @@ def _send_blocking(where: str, route: Named, message: Message) -> Delivery:
     }
     service = service_of(where, route.route.kind, route.route.to, extras)
     return send(service, message, route.name)
+
+
+def desktop_trouble(environ: Mapping[str, str]) -> str | None:
+    """Return why no desktop can be reached from here, or ``None``."""
+    program = _desktop_program()
+    if shutil.which(program, path=environ.get("PATH")) is None:
+        return f"{program} is not installed"
+    shown = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS")
+    if program == "notify-send" and not any(environ.get(name) for name in shown):
+        return "no desktop here (no DISPLAY)"
+    return None
+
+
+async def to_desktop(message: Message, route: str) -> Delivery:
+    """Show the message on this machine's desktop."""
+    body = cut(message.text, DESKTOP_LIMIT)
+    if _desktop_program() == "osascript":
+        argv = ["osascript", "-e", _APPLE, message.title, body]
+    else:
+        urgent = "critical" if message.severity is Severity.CRITICAL else "normal"
+        plain = body.replace("&", "&amp;").replace("<", "&lt;")
+        argv = ["notify-send", "--app-name=cockpit", f"--urgency={urgent}", "--"]
+        argv += [message.title, plain]
+    return _told(await run_command(argv, deadline=DEADLINE), route)
+
+
+async def to_command(
+    message: Message, route: Route, name: str, folder: str | None, environ: Mapping[str, str]
+) -> Delivery:
+    """Give the message to the route's command on standard input."""
+    words = [Template(word).safe_substitute(environ) for word in command_words(route)]
+    if not words:
+        return Delivery(route=name, ok=False, note="the command is empty or has an open quote")
+    about = {
+        "COCKPIT_RUN": message.run,
+        "COCKPIT_EVENT": message.event,
+        "COCKPIT_SEVERITY": message.severity.value,
+        "COCKPIT_TITLE": message.title,
+    }
+    text = f"{message.title}\n\n{message.text}".rstrip() + "\n"
+    done = await run_command(words, deadline=DEADLINE, cwd=folder, env=about, stdin=text)
+    return _told(done, name)
+
+
+def _desktop_program() -> str:
+    return "osascript" if sys.platform == "darwin" else "notify-send"
+
+
+def _told(done: Completed, route: str) -> Delivery:
+    """Say how a program ended; what it printed is not repeated, it may hold an address."""
+    if done.ok:
+        return Delivery(route=route, ok=True, note="sent")
+    if done.timed_out:
+        return Delivery(route=route, ok=False, note=f"no end within {DEADLINE:g} s", lost=True)
+    if done.rc in (126, 127):
+        return Delivery(route=route, ok=False, note="the program cannot be run (is it installed?)")
+    return Delivery(route=route, ok=False, note=f"it ended with {done.rc}")
+
+
+def sequence(message: Message, environ: Mapping[str, str]) -> str:
+    """Return what makes the terminal ring and, where it can, show the title.
+
+    Inside tmux OSC 9 is wrapped to pass through (``allow-passthrough``); the bell needs no leave.
+    The text begins with a word: a number there would be read as another command.
+    """
+    if environ.get("TERM", "") in _PLAIN or "STY" in environ:
+        return BELL
+    told = f"\x1b]9;cockpit: {cut(clean(message.title), LIMIT)}\x1b\\"
+    if environ.get("TMUX"):
+        told = "\x1bPtmux;" + told.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+    return BELL + told
+
+
+def terminal_of_this_process() -> Ring | None:
+    """Return how to ring the terminal that standard error or output shows; ``None`` without."""
+    for stream in (sys.stderr, sys.stdout):
+        if stream is not None and _shows(stream):
+            return _writer(stream)
+    return None
+
+
+def _shows(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:  # closed
+        return False
+
+
+def _writer(stream: TextIO) -> Ring:
+    def ring(text: str) -> None:
+        os.write(stream.fileno(), text.encode("utf-8", "replace"))
+
+    return ring

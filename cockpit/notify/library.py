@@ -15,11 +15,11 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 from cockpit.model.alert import Severity
 from cockpit.notify.message import Delivery, Message, cut
-from cockpit.notify.neutral import neutral_for_discord
 from cockpit.notify.reasons import reason_of
 
 if TYPE_CHECKING:
     from apprise import NotifyBase
+import re
 
 CONNECT_WITHIN: Final = 4.0
 ANSWER_WITHIN: Final = 6.0
@@ -30,6 +30,9 @@ _TYPES: Final = {
     Severity.CRITICAL: "failure",
 }
 _KINDS: Final = {"json": "webhook"}
+_MARKUP = re.compile(r"([\\*_~`|>#\[\]<])")
+_CALL = re.compile(r"@(?=\w|&|!)")
+_APART = "@\N{ZERO WIDTH SPACE}"
 
 
 class AddressError(Exception):
@@ -176,3 +179,8 @@ def _listening() -> Iterator[list[str]]:
         yield ear.heard
     finally:
         logger.removeHandler(ear)
+
+
+def neutral_for_discord(text: str) -> str:
+    """Return ``text`` so that Discord shows it as written: no Markdown, no mention."""
+    return _CALL.sub(_APART, _MARKUP.sub(r"\\\1", text))

@@ -10,16 +10,16 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
 from cockpit.model.base import Frozen
+from cockpit.records import documents
 from cockpit.records.documents import PREFIX
-from cockpit.records.hooks import has_hook, run_hook
-from cockpit.records.repository import NOTHING, Blob, GitError, Repository
+from cockpit.records.repository import NOTHING, Blob, GitError, Repository, has_hook, run_hook
 from cockpit.sources.offload import offload
 
 PLAIN: Final = "100644"
@@ -27,6 +27,8 @@ _TRIES: Final = 5
 _PAUSE: Final = 0.1
 _IN_USE: Final = ("File exists", "cannot lock ref", "Unable to create")
 _MOVED: Final = ("but expected", "reference already exists")
+Edit = Callable[[bytes], bytes]
+_EDIT_TRIES = 20
 
 
 class Change(Frozen):
@@ -182,3 +184,54 @@ async def _quietly(repository: Repository, name: str, index: Path) -> None:
 def _copy(source: Path, target: Path) -> None:
     if source.exists():
         shutil.copyfile(source, target)
+
+
+async def change_of(
+    repository: Repository, own: str, path: Path, head: str | None, edits: Sequence[Edit]
+) -> Change | None:
+    """Return what is to be committed: the edits on HEAD's version, or the whole file.
+
+    The whole file when HEAD does not have it, when the edits do not fit HEAD's version, or
+    when a person asks to commit what a former process has left.
+    """
+    data = await offload(documents.read, path, deadline=repository.limits.local) or b""
+    kept = None if head is None else await repository.blob(head, own)
+    staged = await repository.staged(own)
+    whole = await repository.keep(data, own)
+    if kept is None:
+        return Change(path=own, blob=whole, staged=whole)
+    blob = await _edited_blob(repository, kept.oid, own, edits) if edits else whole
+    blob = blob or whole
+    if blob == kept.oid:
+        return None
+    if staged is None:  # its removal is staged
+        return Change(path=own, blob=blob, staged=None)
+    if staged == kept or not edits:
+        return Change(path=own, blob=blob, staged=blob)
+    theirs = await _edited_blob(repository, staged.oid, own, edits)
+    return Change(path=own, blob=blob, staged=theirs or staged.oid)
+
+
+async def _edited_blob(
+    repository: Repository, oid: str, own: str, edits: Sequence[Edit]
+) -> str | None:
+    """Return a blob with the edits done; ``None`` where they cannot be done to it."""
+    data = await repository.as_checked_out(oid, own)
+    try:
+        for edit in edits:
+            data = await offload(edit, data, deadline=repository.limits.local)
+    except ValueError:
+        return None
+    return await repository.keep(data, own)
+
+
+def edited(path: Path, edit: Edit, spare: Path | None) -> None:
+    """Edit the newest bytes of the file, whoever else writes it meanwhile; blocking."""
+    if spare is not None:
+        documents.sweep(spare)
+    for _ in range(_EDIT_TRIES):
+        former = documents.read(path)
+        data = edit(former or b"")
+        if data == former or documents.replace(path, former, data, spare):
+            return
+    raise OSError(0, "keeps changing under us: close what writes it, then retry")

@@ -16,12 +16,18 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.model.run import RunSpec
-from cockpit.records.issue_new import ISSUE, LABELS, Creator
+from cockpit.records.issue_new import ISSUE, LABELS, Creator, logbook_link
 from cockpit.records.issue_text import new_issue
-from cockpit.records.logbook_link import logbook_link
-from cockpit.records.marker import LONGEST, Marker, event_digest, post_text, sender_digest
 from cockpit.records.outbox import Flushed, Queue
-from cockpit.records.posting import Post, Poster
+from cockpit.records.posting import (
+    LONGEST,
+    Marker,
+    Post,
+    Poster,
+    event_digest,
+    post_text,
+    sender_digest,
+)
 from cockpit.sources.github import GitHub
 from cockpit.sources.http import Http, HttpError
 from cockpit.store.outbox import Letter, Waiting

@@ -17,14 +17,17 @@ from cockpit.model.plan import Level
 from cockpit.model.records import Claim
 from cockpit.model.run import RunSpec
 from cockpit.records import documents
-from cockpit.records.lease_remote import (
+from cockpit.records.lease_state import (
+    HELD,
     CannotAskError,
     LeasePlace,
+    LeaseState,
     LeaseValue,
+    lease_ref,
+    not_above,
     read_lease,
     swap_lease,
 )
-from cockpit.records.lease_state import HELD, LeaseState, lease_ref, not_above
 from cockpit.records.repository import GitError, Limits, find_repository
 from cockpit.records.troubles import of_discovery
 from cockpit.records.upstream import remote_of, upstream_of

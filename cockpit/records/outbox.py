@@ -10,18 +10,20 @@ import asyncio
 import random
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from cockpit.model.base import Frozen, rfc3339
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.records import Recorded, SaveStage
-from cockpit.records.box import Box
 from cockpit.records.posting import Post, Poster, refused
 from cockpit.sources.http import HttpError, LostAnswerError
-from cockpit.store.outbox import Letter, Waiting
-from cockpit.store.store import Store
+from cockpit.sources.offload import offload
+from cockpit.store.outbox import Letter, Outbox, Waiting
+from cockpit.store.store import Store, StoreError
 
+T = TypeVar("T")
+DEADLINE: Final = 10.0
 WHOLE: Final = 90.0
 """Seconds for one comment with all its looks: less than a claim lasts."""
 SETTLE: Final = 30.0
@@ -31,6 +33,23 @@ LONGEST: Final = 900.0
 PACE: Final = 1.0
 """Seconds between two posts of one flush: GitHub's advice against its secondary limit."""
 _OFFLINE: Final = frozenset({ErrorKind.DNS, ErrorKind.REFUSED, ErrorKind.TIMEOUT, ErrorKind.TLS})
+
+
+class Box:
+    """Asks the outbox of a store, if there is one: what is posted is known by its marker too."""
+
+    def __init__(self, store: Store | None) -> None:
+        self._outbox = None if store is None else Outbox(store)
+
+    async def ask(self, ask: Callable[[Outbox], T]) -> T | None:
+        """Return what the outbox answers; ``None`` without a store that can be used."""
+        outbox = self._outbox
+        if outbox is None:
+            return None
+        try:
+            return await offload(lambda: ask(outbox), deadline=DEADLINE)
+        except (StoreError, TimeoutError):
+            return None
 
 
 class Flushed(Frozen):

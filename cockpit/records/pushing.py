@@ -12,9 +12,8 @@ from typing import Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.records.file_lock import BusyError, held
-from cockpit.records.level import make_level
 from cockpit.records.merging import adds_nothing
-from cockpit.records.replaying import CannotReplayError, Replayed, is_ancestor, replay
+from cockpit.records.replaying import CannotReplayError, Replayed, is_ancestor, make_level, replay
 from cockpit.records.repository import GitError, Repository
 from cockpit.records.upstream import Landed, Upstream, fetch, push, upstream_of
 

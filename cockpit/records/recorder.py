@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 from cockpit.model.base import Frozen
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
-from cockpit.records.editing import Edit
+from cockpit.records.committing import Edit
 from cockpit.records.saver import Saver, Told
 from cockpit.text.scrub import scrub
 

@@ -40,6 +40,7 @@ _MISLEADING: Final = (
     "GIT_PREFIX",
 )
 _SSH: Final = "-o BatchMode=yes -o ConnectTimeout=10"
+_UNKNOWN: Final = "is not a git command"
 
 
 @dataclass(frozen=True)
@@ -208,3 +209,44 @@ async def find_repository(path: Path, limits: Limits) -> Repository | Completed:
 def _existing(path: Path) -> Path:
     """Return the nearest folder above ``path`` that is there."""
     return next((folder for folder in path.parents if folder.is_dir()), Path("/"))
+
+
+class HookRefusedError(Exception):
+    """A hook ended with a failure; ``name`` is which, ``done`` how."""
+
+    def __init__(self, name: str, done: Completed) -> None:
+        super().__init__(name)
+        self.name = name
+        self.done = done
+
+
+async def has_hook(repository: Repository, name: str) -> bool:
+    """Return whether there is a hook of this name that git would run."""
+    path = await repository.git_path(f"hooks/{name}")
+    return await offload(_runs, path, deadline=repository.limits.local)
+
+
+async def run_hook(repository: Repository, name: str, *words: str, index: Path) -> None:
+    """Run a hook as ``git commit`` does; raise ``HookRefusedError`` if it fails."""
+    if not await has_hook(repository, name):
+        return
+    deadline = repository.limits.hook
+    given = ("--", *words) if words else ()
+    done = await repository.run("hook", "run", name, *given, index=index, deadline=deadline)
+    if _UNKNOWN in done.err.decode("utf-8", "replace"):
+        done = await run_by_hand(repository, name, *words, index=index)
+    if not done.ok:
+        raise HookRefusedError(name, done)
+
+
+def _runs(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
+
+async def run_by_hand(repository: Repository, name: str, *words: str, index: Path) -> Completed:
+    """Run a hook for a git before 2.36, which cannot."""
+    path = await repository.git_path(f"hooks/{name}")
+    env = {"GIT_INDEX_FILE": str(index), "GIT_DIR": str(repository.folder), "GIT_EDITOR": ":"}
+    return await run_command(
+        (str(path), *words), deadline=repository.limits.hook, cwd=repository.top, env=env
+    )

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final
 
-from cockpit.records.editing import Edit
+from cockpit.records.committing import Edit
 from cockpit.records.experiments import with_row
 from cockpit.records.run_logs import run_log_name
 from cockpit.records.timeline import with_run

@@ -15,13 +15,16 @@ from typing import Final
 from cockpit.model.clock import Clock
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.records import documents
-from cockpit.records.committing import Change, commit_file
-from cockpit.records.editing import Edit, change_of, edited
+from cockpit.records.committing import Change, Edit, change_of, commit_file, edited
 from cockpit.records.file_lock import BusyError, held
-from cockpit.records.hooks import HookRefusedError
-from cockpit.records.obstacles import obstacle
 from cockpit.records.pushing import NO_REMOTE, SAVE_LOCK, commit_of, is_pushed, push_branch
-from cockpit.records.repository import GitError, Limits, Repository, find_repository
+from cockpit.records.repository import (
+    GitError,
+    HookRefusedError,
+    Limits,
+    Repository,
+    find_repository,
+)
 from cockpit.records.troubles import NO_HISTORY, of_discovery, of_file, of_git, of_hook
 from cockpit.records.upstream import upstream_of
 from cockpit.sources.offload import offload
@@ -32,6 +35,13 @@ from cockpit.text.scrub import scrub
 SILENT_FOR: Final = 120.0
 SILENT: Final = "committed; the remote gave no answer a moment ago: retry asks it again"
 Told = Callable[[Recorded], None]
+_UNDER_WAY: Final = {
+    "MERGE_HEAD": "a merge",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+}
 
 
 class NotSavedError(Exception):
@@ -221,3 +231,29 @@ async def _hash(repository: Repository, own: str, data: bytes) -> str:
 
 async def _real(repository: Repository) -> Path:
     return await offload(documents.real_path, repository.top, deadline=repository.limits.local)
+
+
+async def obstacle(repository: Repository, own: str) -> str | None:
+    """Return why nothing may be committed now and what helps, or ``None``."""
+    for name, what in _UNDER_WAY.items():
+        place = await repository.git_path(name)
+        if await offload(place.exists, deadline=repository.limits.local):
+            return f"saved, but {what} is under way in {_where(repository)}: finish it, then retry"
+    if await repository.branch() is None:
+        return "saved, but HEAD is detached: check out a branch, then retry"
+    if await repository.ask("ls-files", "-u"):
+        return f"saved, but {_where(repository)} has unmerged files: resolve them, then retry"
+    return await _ignored(repository, own)
+
+
+async def _ignored(repository: Repository, own: str) -> str | None:
+    ignored = (await repository.run("check-ignore", "-q", "--", own)).ok
+    if not ignored or await repository.staged(own) is not None:
+        return None
+    done = await repository.run("check-ignore", "-v", "--", own)
+    rule = clean(done.text.partition("\t")[0])
+    return f"saved, but git ignores {clean(own, 1000)} ({rule}): change the rule, then retry"
+
+
+def _where(repository: Repository) -> str:
+    return clean(repository.top, 4096)

@@ -12,11 +12,18 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from cockpit.model.base import Frozen
 from cockpit.records import documents
 from cockpit.records.committing import make_commit, patiently, scratch, start_index
-from cockpit.records.hooks import HookRefusedError, run_hook
-from cockpit.records.repository import NOTHING, GitError, Limits, Repository, find_repository
-from cockpit.records.seal_values import SealDone, SealFacts
+from cockpit.records.repository import (
+    NOTHING,
+    GitError,
+    HookRefusedError,
+    Limits,
+    Repository,
+    find_repository,
+    run_hook,
+)
 from cockpit.records.troubles import of_command, of_discovery, of_git, of_hook, of_rejection
 from cockpit.records.upstream import at_remote, remote_of, upstream_of
 from cockpit.sources.git import read_status
@@ -26,6 +33,36 @@ from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 __all__ = ["SealDone", "SealFacts", "seal", "seal_plan"]
+
+
+class SealFacts(Frozen):
+    """How things stand before a seal; ``trouble`` says what keeps it from being made.
+
+    ``tag_at`` and ``branch_at`` are the commits that the tag and the branch stand on, ``None``
+    when they do not exist; ``on_remote`` is ``None`` when the remote cannot be asked.
+    """
+
+    sha: str | None = None
+    dirty: tuple[str, ...] = ()
+    tag: str = ""
+    branch: str = ""
+    tag_at: str | None = None
+    branch_at: str | None = None
+    remote: str | None = None
+    on_remote: bool | None = None
+    trouble: str | None = None
+
+
+class SealDone(Frozen):
+    """How far sealing came. ``already`` tells that the tag stood there with this very content."""
+
+    commit: str | None = None
+    tag: str | None = None
+    branch: str | None = None
+    tagged: bool = False
+    pushed: bool = False
+    already: bool = False
+    trouble: str | None = None
 
 
 class _StopError(Exception):

@@ -7,15 +7,28 @@ from datetime import date
 from typing import Final, NamedTuple
 
 from cockpit.records.book import Book
-from cockpit.records.dates import human_date
 from cockpit.records.forms import one_line
 
+_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTHS: Final = (
+    *("Jan", "Feb", "Mar", "Apr", "May", "Jun"),
+    *("Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
+)
+_ENDINGS: Final = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}
 _ITEM: Final = re.compile(r"(?P<indent> {0,3})(?P<number>\d{1,9})(?P<dot>[.)][ \t]+)(?P<rest>.*)")
 _DAY: Final = re.compile(r"(?<!\d)(\d{4})-(\d\d)-(\d\d)(?!\d)")
 _NAME: Final = re.compile(
     r"(?:`(?P<code>[^`]+)`|\[(?P<tick>`?)[^\]]+\]\((?P<link>[^)]+)\)|(?P<bare>\S+))"
     r"(?P<mark>[ \t]*[-–—:|]+[ \t]*|[ \t]+)"
 )
+
+
+def human_date(day: date, *, year: bool = False) -> str:
+    """Return ``Friday, Feb 20th``, or with its year ``Friday, Feb 20th, 2026``."""
+    text = (
+        f"{_DAYS[day.weekday()]}, {_MONTHS[day.month - 1]} {day.day}{_ENDINGS.get(day.day, 'th')}"
+    )
+    return f"{text}, {day.year}" if year else text
 
 
 class _Item(NamedTuple):

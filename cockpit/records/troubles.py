@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from cockpit.records.hooks import HookRefusedError
-from cockpit.records.repository import GitError
+from cockpit.records.repository import GitError, HookRefusedError
 from cockpit.sources.shell import NO_PROGRAM, Completed
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from cockpit.model.alert import Acknowledgement, Alert, ClosedAlert
 from cockpit.model.base import Frozen, Instant
-from cockpit.store.codec import pack, unpack
-from cockpit.store.store import Store
+from cockpit.store.store import Store, pack, unpack
 
 CLOSED_LISTED = 50
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from cockpit.model.history import FormerFailure
-from cockpit.store.codec import pack, unpack
-from cockpit.store.store import Store
+from cockpit.store.store import Store, pack, unpack
 
 KEEP = 100
 

@@ -6,8 +6,7 @@ from enum import StrEnum
 
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.history import Launched
-from cockpit.store.codec import pack, unpack
-from cockpit.store.store import Store
+from cockpit.store.store import Store, pack, unpack
 
 
 class Progressed(StrEnum):

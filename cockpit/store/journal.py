@@ -17,8 +17,7 @@ from pydantic import Field
 
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.plan import Outcome, Plan, StepResult, StepState
-from cockpit.store.codec import pack, unpack
-from cockpit.store.store import Store, StoreError
+from cockpit.store.store import Store, StoreError, pack, unpack
 
 KEEP_PLANS = 7 * 86400.0
 UNREADABLE: Final = "?"

@@ -9,8 +9,7 @@ from cockpit.model.base import Frozen, Instant, Number
 from cockpit.model.history import CheckpointMark, PhaseMark
 from cockpit.model.observed import Phase
 from cockpit.model.report import RunReport, Verdict
-from cockpit.store.codec import pack, unpack
-from cockpit.store.store import Store
+from cockpit.store.store import Store, pack, unpack
 
 DAY = 86400.0
 KEEP_OBSERVATIONS = 90 * DAY

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cockpit.model.base import Frozen, Instant
-from cockpit.store.codec import pack, unpack
-from cockpit.store.store import Store
+from cockpit.store.store import Store, pack, unpack
 
 CLAIMED_FOR: Final = 120.0
 """Seconds after which a claim counts as left behind by a process that died."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.observed import Pick
-from cockpit.store.codec import pack, unpack
-from cockpit.store.store import Store
+from cockpit.store.store import Store, pack, unpack
 
 KEEP = 200
 """Snapshots kept of one run."""

@@ -6,16 +6,23 @@ program goes on without history. Calls block: the event loop reaches them throug
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
+from pydantic import ValidationError
+
+from cockpit.model.base import Frozen
 from cockpit.store.schema import APPLICATION_ID, MIGRATIONS
+from cockpit.text.safe import safe_line
 
 BUSY_SECONDS = 5.0
 NO_HISTORY = "the cockpit goes on without history"
+V = TypeVar("V", bound=Frozen)
 
 
 class StoreError(Exception):
@@ -214,3 +221,25 @@ def _reason(error: sqlite3.Error) -> str:
     if "locked" in text:
         return f"another process has kept it locked for {BUSY_SECONDS:.0f} s"
     return text
+
+
+def pack(value: Frozen) -> str:
+    """Return ``value`` as JSON text (NaN and infinities as Python writes them)."""
+    return json.dumps(value.model_dump(mode="python"), separators=(",", ":"))
+
+
+def unpack(kind: type[V], text: str) -> V | None:
+    """Return the value, or ``None`` if another version of the cockpit wrote another shape."""
+    try:
+        return kind.model_validate(_with_lines(json.loads(text)))
+    except (ValidationError, json.JSONDecodeError):
+        return None
+
+
+def _with_lines(document: Any) -> Any:
+    """Make log lines displayable again: the file may have been edited since."""
+    log = document.get("facets", {}).get("log", {}) if isinstance(document, dict) else {}
+    value = log.get("value")
+    if value:
+        value["lines"] = [safe_line(str(line)) for line in value.get("lines", ())]
+    return document

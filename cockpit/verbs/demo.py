@@ -65,8 +65,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the demo; return INTERFACE's exit code."""
     _check_call(args)
     from cockpit.demo.folder import FolderError
-    from cockpit.demo.layout import Layout
-    from cockpit.demo.lock import BusyError
+    from cockpit.demo.layout import BusyError, Layout
 
     layout = Layout((args.dir or state_dir() / "demo").expanduser().absolute())
     try:
@@ -91,7 +90,7 @@ def _check_call(args: argparse.Namespace) -> None:
 
 def _clean(layout: Layout) -> int:
     from cockpit.demo.folder import FolderError
-    from cockpit.demo.lock import Lock
+    from cockpit.demo.layout import Lock
     from cockpit.demo.session import remove
 
     if not layout.folder.exists():
@@ -106,7 +105,7 @@ def _clean(layout: Layout) -> int:
 
 def _demo(layout: Layout, args: argparse.Namespace) -> int:
     from cockpit.demo import folder
-    from cockpit.demo.lock import Lock
+    from cockpit.demo.layout import Lock
     from cockpit.demo.session import prepare, running
 
     folder.take(layout)

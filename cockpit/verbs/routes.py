@@ -10,8 +10,7 @@ from typing import Final
 from cockpit.model.alert import Severity
 from cockpit.model.clock import Clock
 from cockpit.model.run import CockpitFile
-from cockpit.notify.bell import terminal_of_this_process
-from cockpit.notify.channels import NOT_SET, Channels
+from cockpit.notify.channels import NOT_SET, Channels, terminal_of_this_process
 from cockpit.notify.heartbeat import Heartbeat
 from cockpit.notify.message import Delivery, Message
 from cockpit.notify.routes import Named

@@ -7,13 +7,14 @@ import asyncio
 import contextlib
 import re
 import signal
+from datetime import UTC, datetime
 from typing import Any
 
 from cockpit.actions.wiring import build_aftercare
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
-from cockpit.notify.bell import terminal_of_this_process
+from cockpit.notify.channels import terminal_of_this_process
 from cockpit.notify.heartbeat import Heartbeat
 from cockpit.sources.offload import offload
 from cockpit.store.store import Store
@@ -31,7 +32,7 @@ from cockpit.verbs.common import (
     run_file,
     say,
 )
-from cockpit.verbs.status import status_line
+from cockpit.verbs.table import checkpoint_text, job_text, loss_text, monitor_text, rate_text
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
 from cockpit.watch.notifier import Notifications
@@ -154,3 +155,30 @@ async def _print_rounds(watching: Watching, *, as_json: bool) -> None:
 def _document(reports: tuple[RunReport, ...]) -> dict[str, Any]:
     newest = max(report.checked_at for report in reports)
     return FleetReport(checked_at=newest, runs=reports).document()
+
+
+def status_line(run: RunReport) -> str:
+    """Return ``TIME RUN VERDICT JOB STEP loss … · worst alert``, without a line break."""
+    return " ".join(
+        (
+            datetime.fromtimestamp(run.checked_at, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            run.name,
+            run.verdict.value,
+            job_text(run),
+            run.progress.text,
+            f"loss {loss_text(run)}",
+            f"rate {rate_text(run)}",
+            f"ckpt {checkpoint_text(run)}",
+            f"monitor {monitor_text(run)}",
+            *_worst(run),
+        )
+    )
+
+
+def _worst(run: RunReport) -> list[str]:
+    if run.worst is None:
+        return []
+    more = len(run.alerts) - 1
+    taken = " (acknowledged)" if run.worst.acknowledged is not None else ""
+    others = f" and {more} more" if more else ""
+    return [f"· {run.worst.id} {run.worst.title}{taken}{others} · next: {run.next_action}"]

@@ -20,8 +20,7 @@ from cockpit.model.alert import Severity
 from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.notify.bell import Ring
-from cockpit.notify.channels import Channels
+from cockpit.notify.channels import Channels, Ring
 from cockpit.notify.message import Delivery, Message, NobodyReachedError
 from cockpit.notify.routes import Named
 from cockpit.sources.offload import offload

@@ -9,11 +9,11 @@ from cockpit.actions.backend import CannotError, LostError
 from cockpit.actions.holder import this_holder
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Level, Outcome
-from cockpit.store.codec import pack
 from cockpit.store.failures import Failures
 from cockpit.store.followups import FollowupStore
 from cockpit.store.memory import Memory
 from cockpit.store.snapshots import Snapshots
+from cockpit.store.store import pack
 from tests.actions.grounds import alert, by_id, hard, soft
 from tests.actions.launching import Place, approve, git, save, states
 from tests.rules.making import job

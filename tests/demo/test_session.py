@@ -11,8 +11,7 @@ import pytest
 
 from cockpit.config import store_path
 from cockpit.demo import folder
-from cockpit.demo.layout import Layout
-from cockpit.demo.lock import BusyError, Lock
+from cockpit.demo.layout import BusyError, Layout, Lock
 from cockpit.demo.session import prepare, remove, running
 from cockpit.demo.situations import SITUATIONS, missing
 from cockpit.launch.stopping import noted, stop

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from cockpit.model.alert import Severity
 from cockpit.model.run import NotifySpec, Route
 from cockpit.notify.channels import Channels
-from cockpit.notify.library import AddressError, kind_of, send, service_of
+from cockpit.notify.library import AddressError, kind_of, neutral_for_discord, send, service_of
 from cockpit.notify.message import BODY_LIMIT, TITLE_LIMIT, Delivery, Message
-from cockpit.notify.neutral import neutral_for_discord
 from cockpit.notify.routes import audience, named, second_audience
 from tests.notify.receivers import mail_server, webhook
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cockpit.records.issue import IssueDesk
-from cockpit.records.marker import marker_of
 from cockpit.records.outbox import SETTLE
+from cockpit.records.posting import marker_of
 from cockpit.store.store import Store
 from tests.records.desks import TOKEN, SkipClock, desk, github, run_spec
 from tests.records.fake_github import FakeGitHub, Reply, Trouble, running

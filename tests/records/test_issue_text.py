@@ -13,7 +13,7 @@ from cockpit.model.plan import Approval
 from cockpit.model.report import Facets, Progress, RunReport, Verdict
 from cockpit.model.run import RecordsSpec, RunSpec, WandbSpec
 from cockpit.records import issue_text
-from cockpit.records.marker import Marker, post_text
+from cockpit.records.posting import Marker, post_text
 from tests.records.test_markdown import CALLS, shape, visible
 
 NOW = 1_800_000_000.0

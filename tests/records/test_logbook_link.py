@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.records.logbook_link import logbook_link, page_of
+from cockpit.records.issue_new import logbook_link, page_of
 from tests.sources.repos import git, repository
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.records.marker import (
+from cockpit.records.posting import (
     Marker,
     event_digest,
     marker_of,

@@ -13,8 +13,7 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.records import Recorded, SaveStage
-from cockpit.records.hooks import run_by_hand
-from cockpit.records.repository import Limits, Repository, find_repository
+from cockpit.records.repository import Limits, Repository, find_repository, run_by_hand
 from cockpit.records.saver import Saver
 from tests.records.remotes import (
     LOGBOOK,
