@@ -19,7 +19,7 @@ from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.sources.offload import offload
 from cockpit.store.alerts import Alerts, Kept
-from cockpit.store.endings import Endings
+from cockpit.store.outcomes import Endings
 from cockpit.store.store import Store, StoreError
 
 END: Final = "end"

@@ -13,7 +13,7 @@ from cockpit.model.observed import CheckpointsValue, Phase
 from cockpit.model.plan import Check
 from cockpit.sources.checkpoints import without
 from cockpit.sources.offload import offload
-from cockpit.store.rejections import Rejections
+from cockpit.store.outcomes import Rejections
 from cockpit.store.store import StoreError
 from cockpit.text.scrub import scrub
 

@@ -24,9 +24,9 @@ from cockpit.model.history import FormerFailure
 from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RunSpec
 from cockpit.sources.offload import offload
-from cockpit.store.failures import Failures
 from cockpit.store.followups import Followup, FollowupStore
 from cockpit.store.memory import Launch, Memory
+from cockpit.store.outcomes import Failures
 from cockpit.store.snapshots import Snapshot, Snapshots
 from cockpit.store.store import Store, unpack
 from cockpit.watch.statefile import restarted

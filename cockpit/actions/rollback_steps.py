@@ -17,7 +17,7 @@ from cockpit.model.records import EventEntry, Rejected
 from cockpit.model.words import steps
 from cockpit.records.issue_text import rolled_back
 from cockpit.sources.offload import offload
-from cockpit.store.rejections import Rejections
+from cockpit.store.outcomes import Rejections
 from cockpit.store.store import StoreError
 from cockpit.text.rejections import rejection_lines
 

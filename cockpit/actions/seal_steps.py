@@ -16,7 +16,7 @@ from cockpit.model.words import steps
 from cockpit.records.issue_text import sealed
 from cockpit.records.sealing import seal
 from cockpit.sources.offload import offload
-from cockpit.store.endings import Endings
+from cockpit.store.outcomes import Endings
 from cockpit.store.store import StoreError
 
 DEADLINE: Final = 15.0

@@ -17,14 +17,10 @@ from cockpit.model.records import Rejected
 from cockpit.model.report import RunReport
 from cockpit.sources.offload import offload
 from cockpit.store.alerts import Alerts, Kept
-from cockpit.store.endings import Endings
-from cockpit.store.failures import Failures
 from cockpit.store.followups import FollowupStore
 from cockpit.store.memory import Launch, Memory
+from cockpit.store.outcomes import Endings, Failures, Rejections, Seals, Stopped, Stops
 from cockpit.store.ownership import Owned, Ownership
-from cockpit.store.rejections import Rejections
-from cockpit.store.seals import Seals
-from cockpit.store.stops import Stopped, Stops
 from cockpit.store.store import Store, StoreError
 
 DEADLINE = 10.0

@@ -23,7 +23,7 @@ from cockpit.model.trend import Trend
 from cockpit.rules.present import job_of
 from cockpit.store.alerts import Kept
 from cockpit.store.memory import Launch
-from cockpit.store.stops import Stopped
+from cockpit.store.outcomes import Stopped
 from cockpit.watch.sweep import watched_paths
 
 CORE = frozenset(("job", "log", "tracker", "checkpoints", "monitor"))

@@ -11,7 +11,7 @@ from cockpit.actions.acknowledge import Acknowledge
 from cockpit.actions.action import RefuseError
 from cockpit.model.plan import Outcome
 from cockpit.store.alerts import Alerts
-from cockpit.store.endings import Endings
+from cockpit.store.outcomes import Endings
 from cockpit.store.store import run_key
 from tests.actions.resting import RUN, Rest, blocks, job
 

@@ -9,9 +9,9 @@ from cockpit.actions.backend import CannotError, LostError
 from cockpit.actions.holder import this_holder
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Level, Outcome
-from cockpit.store.failures import Failures
 from cockpit.store.followups import FollowupStore
 from cockpit.store.memory import Memory
+from cockpit.store.outcomes import Failures
 from cockpit.store.snapshots import Snapshots
 from cockpit.store.store import pack
 from tests.actions.grounds import alert, by_id, hard, soft

@@ -9,12 +9,10 @@ import pytest
 from cockpit.model.history import FormerFailure
 from cockpit.model.observed import Pick
 from cockpit.model.plan import Plan, StepResult, StepState
-from cockpit.store import failures as failures_module
-from cockpit.store.failures import Failures
 from cockpit.store.followups import Followup, FollowupStore, Progressed
 from cockpit.store.journal import Holder, Journal
+from cockpit.store.outcomes import FAILURES_KEPT, Failures, Stops
 from cockpit.store.snapshots import Snapshot, Snapshots
-from cockpit.store.stops import Stops
 from cockpit.store.store import Store
 
 KEY = "/x/cockpit.toml#toy"
@@ -46,10 +44,10 @@ def test_a_failure_is_recorded_once_and_only_so_many_are_kept(store: Store) -> N
     Failures(store).add(KEY, first)
     Failures(store).add(KEY, first.model_copy(update={"name": "other"}))
     assert Failures(store).of(KEY) == (first,)
-    for number in range(failures_module.KEEP + 5):
+    for number in range(FAILURES_KEPT + 5):
         Failures(store).add(KEY, FormerFailure(at=10.0 + number, job_id=f"j{number}", name="x"))
     kept = Failures(store).of(KEY)
-    assert len(kept) == failures_module.KEEP and kept[-1].job_id == f"j{failures_module.KEEP + 4}"
+    assert len(kept) == FAILURES_KEPT and kept[-1].job_id == f"j{FAILURES_KEPT + 4}"
 
 
 def test_a_followup_changes_for_one_cockpit_only(store: Store) -> None:

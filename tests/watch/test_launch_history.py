@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cockpit.model.history import FormerFailure, Launched
 from cockpit.model.observed import Phase
-from cockpit.store.stops import Stopped
+from cockpit.store.outcomes import Stopped
 from cockpit.watch.judging import case_of, judged
 from cockpit.watch.runstate import RunState
 from tests.rules.making import T0, job, log, run_spec, seen

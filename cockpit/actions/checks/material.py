@@ -16,7 +16,7 @@ from cockpit.model.observed import TrackerValue
 from cockpit.records.logbook import Instance, Logbook, read_logbook, value_of
 from cockpit.sources.logbook import read_text
 from cockpit.sources.offload import offload
-from cockpit.store.failures import Failures
+from cockpit.store.outcomes import Failures
 from cockpit.store.snapshots import Snapshot, Snapshots
 from cockpit.store.store import StoreError
 from cockpit.text.safe import clean

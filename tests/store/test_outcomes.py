@@ -8,8 +8,7 @@ from cockpit.model.plan import Draft, Outcome, Plan, Request, plan_of
 from cockpit.model.records import Rejected
 from cockpit.store.journal import Holder, Journal
 from cockpit.store.memory import Launch, Memory
-from cockpit.store.rejections import Rejections
-from cockpit.store.seals import Seals
+from cockpit.store.outcomes import Rejections, Seals
 from cockpit.store.store import Store
 
 

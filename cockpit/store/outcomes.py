@@ -1,0 +1,164 @@
+"""How jobs and runs ended, and what was decided about it: five small tables, one class each.
+
+``run`` is a ``run_key``; every method raises ``StoreError``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from cockpit.model.base import Frozen, Instant
+from cockpit.model.history import FormerFailure
+from cockpit.model.records import Rejected
+from cockpit.store.store import Store, pack, unpack
+
+STOPS_READ = 10
+FAILURES_KEPT = 100
+
+
+class Endings:
+    """Who has taken note that a job of a run is over (SPEC W: terminal *and acknowledged*)."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def acknowledge(self, run: str, job_id: str | None, who: str, at: float) -> None:
+        """Record that ``who`` has seen that this job of the run is over."""
+        with self._store.writing() as connection:
+            connection.execute(
+                "INSERT OR IGNORE INTO endings VALUES (?, ?, ?, ?)", (run, job_id or "", who, at)
+            )
+
+    def withdraw(self, run: str, job_id: str | None) -> None:
+        """Take an acknowledgement back: the run is watched on."""
+        with self._store.writing() as connection:
+            connection.execute(
+                "DELETE FROM endings WHERE run = ? AND job_id = ?", (run, job_id or "")
+            )
+
+    def acknowledged(self, run: str) -> frozenset[str]:
+        """Return the ids of the jobs whose end somebody has acknowledged."""
+        with self._store.reading() as connection:
+            rows = connection.execute("SELECT job_id FROM endings WHERE run = ?", (run,)).fetchall()
+        return frozenset(str(row[0]) for row in rows)
+
+
+class Stopped(Frozen):
+    """A stop that one of our own actions ordered: of which jobs, by whom, when."""
+
+    job_ids: tuple[str, ...]
+    by: str
+    at: Instant
+
+
+class Stops:
+    """Which jobs our own actions have ordered to stop, read from the journal (SPEC J, C-01)."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def of(self, run: str) -> tuple[Stopped, ...]:
+        """Return the newest stops of a run, newest first."""
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                "SELECT operator, begun_at, facts FROM actions WHERE run = ? AND EXISTS"
+                " (SELECT 1 FROM action_steps s WHERE s.action = number AND s.name = 'stop'"
+                " AND s.state != 'skipped') ORDER BY number DESC LIMIT ?",
+                (run, STOPS_READ),
+            ).fetchall()
+        return tuple(Stopped(job_ids=_ids(str(facts)), by=who, at=at) for who, at, facts in rows)
+
+    def acted(self) -> tuple[int, float]:
+        """Return figures that change whenever a step of any action is written."""
+        with self._store.reading() as connection:
+            row = connection.execute("SELECT count(*), total(at) FROM action_steps").fetchone()
+        return int(row[0]), float(row[1])
+
+
+def _ids(facts: str) -> tuple[str, ...]:
+    told = json.loads(facts).get("stops", "")
+    return tuple(each for each in str(told).split("\n") if each)
+
+
+class Seals:
+    """Which runs were sealed from this machine (SPEC A-7), read from the journal."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def last(self, run: str) -> str | None:
+        """Return who sealed the run as it stands; ``None`` too when it was launched since."""
+        with self._store.reading() as connection:
+            row = connection.execute(
+                "SELECT operator FROM actions WHERE run = ? AND action = 'seal'"
+                " AND outcome = 'done' AND begun_at > coalesce("
+                "(SELECT max(at) FROM launches WHERE launches.run = actions.run), 0)"
+                " ORDER BY begun_at DESC LIMIT 1",
+                (run,),
+            ).fetchone()
+        return None if row is None else str(row[0])
+
+
+class Failures:
+    """The failures that a run was relaunched after: the same one twice is no accident (C-14)."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def add(self, run: str, failure: FormerFailure) -> None:
+        """Record how a job of the run failed; one that is recorded already stays as it is."""
+        with self._store.writing() as connection:
+            connection.execute(
+                "INSERT OR IGNORE INTO failures VALUES (?, ?, ?, ?)",
+                (run, failure.job_id, failure.at, pack(failure)),
+            )
+            connection.execute(
+                "DELETE FROM failures WHERE run = ? AND job_id IN (SELECT job_id FROM failures"
+                " WHERE run = ? ORDER BY at DESC LIMIT -1 OFFSET ?)",
+                (run, run, FAILURES_KEPT),
+            )
+
+    def of(self, run: str) -> tuple[FormerFailure, ...]:
+        """Return what is recorded of a run, oldest first."""
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                "SELECT document FROM failures WHERE run = ? ORDER BY at", (run,)
+            ).fetchall()
+        found = (unpack(FormerFailure, str(row[0])) for row in rows)
+        return tuple(failure for failure in found if failure is not None)
+
+
+class Rejections:
+    """Which checkpoints were rejected, as this machine remembers it (SPEC A-4).
+
+    The logbook is the truth that other machines read; here it is known before it is written.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def add(self, run: str, rejected: Iterable[Rejected]) -> None:
+        """Remember these; of two of one path the later stays, since it covers the earlier."""
+        rows = [(run, one.path, one.step, one.at, one.by, one.reason) for one in rejected]
+        with self._store.writing() as connection:
+            connection.executemany(
+                "INSERT INTO rejections (run, path, step, at, who, reason)"
+                " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (run, path) DO UPDATE SET"
+                " step = excluded.step, at = excluded.at, who = excluded.who,"
+                " reason = excluded.reason WHERE excluded.at > at",
+                rows,
+            )
+
+    def of(self, run: str) -> tuple[Rejected, ...]:
+        """Return all of a run, by step."""
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                "SELECT step, path, at, who, reason FROM rejections WHERE run = ?"
+                " ORDER BY step, path",
+                (run,),
+            ).fetchall()
+        return tuple(
+            Rejected(step=step, path=path, at=at, by=by, reason=reason)
+            for step, path, at, by, reason in rows
+        )
