@@ -45,6 +45,17 @@ class Book:
         """The number of the last line; 0 for an empty file."""
         return len(self.raw)
 
+    @property
+    def end(self) -> int:
+        """The number of the last line that says something; at least that of the front matter's."""
+        return max(self.content_end(self.skipped + 1, self.last), self.skipped)
+
+    def holds(self, block: Sequence[str]) -> bool:
+        """Return whether these very lines stand in the file, one below the other."""
+        lines = [line.rstrip("\r\n") for line in self.raw]
+        starts = (index for index, line in enumerate(lines) if line == block[0])
+        return any(lines[start : start + len(block)] == list(block) for start in starts)
+
     def line(self, number: int) -> str:
         """Return a line without its end."""
         return self._page.lines[number - 1]
@@ -117,7 +128,7 @@ class Book:
         place = self._starts[after]
         if after == 0 and self.text.startswith(_BOM):
             place = 1
-        return self.encoded(place, place, inserted)
+        return self._encoded(place, place, inserted)
 
     def _missing(self, number: int, wanted: int, step: int) -> int:
         there = 0
@@ -129,7 +140,7 @@ class Book:
         """Return the file with what stands from there to the end of line ``last`` replaced."""
         start = self._starts[number - 1] + column
         stop = self._starts[last - 1] + len(self.raw[last - 1].rstrip("\r\n"))
-        return self.encoded(start, stop, text.replace("\n", self.newline(number)))
+        return self._encoded(start, stop, text.replace("\n", self.newline(number)))
 
     @property
     def quoted(self) -> set[int]:
@@ -153,7 +164,7 @@ class Book:
         before, after = self.text[: self._starts[first - 1]], self.text[self._starts[last] :]
         return _bytes(before) + part + _bytes(after)
 
-    def encoded(self, start: int, stop: int, text: str) -> bytes:
+    def _encoded(self, start: int, stop: int, text: str) -> bytes:
         """Return the file with the characters ``start`` to ``stop`` replaced."""
         safe = text.encode("utf-8", "replace")
         before, after = self.text[:start], self.text[stop:]

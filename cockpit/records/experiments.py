@@ -46,15 +46,8 @@ def with_row(data: bytes, row: Mapping[str, str]) -> bytes:
     found = [line for line in table.rows if _said(book, line)[table.key : table.key + 1] == [name]]
     if found:
         return _updated(book, table, found[-1], told)
+    told.setdefault(plain(table.columns[table.key]), name)
     line = _row(table, [told.get(plain(column), "") for column in table.columns])
-    if plain(table.columns[table.key]) not in told:
-        line = _row(
-            table,
-            [
-                name if n == table.key else told.get(plain(c), "")
-                for n, c in enumerate(table.columns)
-            ],
-        )
     return book.with_lines(table.last, [line], 0, 0)
 
 
@@ -145,6 +138,5 @@ def _begun(book: Book, row: Mapping[str, str]) -> bytes:
         "|" + "|".join("-" * (len(name) + 2) for name in names) + "|",
         f"| {' | '.join(texts)} |",
     ]
-    after = max(book.content_end(book.skipped + 1, book.last), book.skipped)
-    title = [] if after > book.skipped else ["# Experiments", ""]
-    return book.with_lines(after, [*title, *lines], 1, 0)
+    title = [] if book.end > book.skipped else ["# Experiments", ""]
+    return book.with_lines(book.end, [*title, *lines], 1, 0)

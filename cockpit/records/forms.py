@@ -10,7 +10,7 @@ from typing import Final
 from cockpit.model.base import Frozen
 from cockpit.records.labels import EVENT, KNOWN, meant, plain, written
 from cockpit.records.logbook import DASHED, LABELLED, ROW
-from cockpit.records.stamps import StampForm
+from cockpit.records.stamps import StampForm, most
 from cockpit.text.logbook_stamp import read_stamp, written_stamp
 from cockpit.text.scrub import scrub
 
@@ -89,11 +89,8 @@ def cell(value: str) -> str:
 def field_form(lines: Sequence[str], spaced: bool = False) -> FieldForm | None:
     """Return the form most of these first lines of values have; ``None`` without any."""
     forms = [form for line in lines if (form := _form(line)) is not None]
-    if not forms:
-        return None
-    counted = Counter(reversed(forms))
-    form = max(counted, key=lambda each: counted[each])
-    return form.model_copy(update={"spaced": spaced})
+    form = most(forms, None)
+    return None if form is None else form.model_copy(update={"spaced": spaced})
 
 
 def _form(line: str) -> FieldForm | None:
@@ -147,10 +144,7 @@ class HeadForm(Frozen):
 def head_form(lines: Iterable[str], level: int, stamp: StampForm) -> HeadForm:
     """Return the form most of these first lines have (headings without their marks)."""
     found = [form for line in lines if (form := _head(line, level, stamp)) is not None]
-    if not found:
-        return HeadForm(level=level, stamp=stamp)
-    counted = Counter(reversed(found))
-    return max(counted, key=lambda each: counted[each])
+    return most(found, HeadForm(level=level, stamp=stamp))
 
 
 def _head(line: str, level: int, stamp: StampForm) -> HeadForm | None:

@@ -83,27 +83,20 @@ def read_logbook(text: str) -> Logbook:
         title=next((line.title for line in page.headings if line.level == 1), ""),
         front_matter=read_fields(_numbered(split_front_matter(text)[0], 2)),
         contract=read_fields(_section(page, "contract")),
-        instances=tuple(map(_instance, instances)),
+        instances=tuple(Instance(entry=each, fields=entry_fields(each)) for each in instances),
         entries=entries,
-        newest_first=_newest_first(events),
+        newest_first=newest_first(events),
     )
 
 
 def event_of(entry: Entry) -> EventEntry:
     """Return what an entry says in SPEC L's four fields, whatever words its file uses for them."""
-    said = {"Status": "", "Evidence": "", "Decision": "", "Next": ""}
+    said = {}
     for field in entry_fields(entry):
         means = meant(field.label)
         if means is not None:
-            said[means] = field.value
-    return EventEntry(
-        title=entry.title,
-        at=entry.at or 0.0,
-        status=said["Status"],
-        evidence=said["Evidence"],
-        decision=said["Decision"],
-        next=said["Next"],
-    )
+            said[means.lower()] = field.value
+    return EventEntry(title=entry.title, at=entry.at or 0.0, **said)
 
 
 def value_of(fields: Iterable[Field], label: str) -> str | None:
@@ -191,10 +184,6 @@ def _section(page: Page, word: str) -> list[Line]:
     return []
 
 
-def _instance(entry: Entry) -> Instance:
-    return Instance(entry=entry, fields=entry_fields(entry))
-
-
 def entry_fields(entry: Entry) -> tuple[Field, ...]:
     """Return the labelled values of an entry."""
     return read_fields(_numbered(entry.text, entry.line + 1))
@@ -204,9 +193,8 @@ def _numbered(text: str, first: int) -> list[Line]:
     return list(scan(split_lines(text), Blocks(), first))
 
 
-def _newest_first(events: Iterable[Entry]) -> bool | None:
-    times = [entry.at for entry in events if entry.at is not None]
+def newest_first(entries: Iterable[Entry]) -> bool | None:
+    """Return the order of dated entries, ``None`` when fewer than two tell it."""
+    times = [entry.at for entry in entries if entry.at is not None]
     pairs = [(a, b) for a, b in pairwise(times) if a != b]
-    if not pairs:
-        return None
-    return sum(a > b for a, b in pairs) * 2 > len(pairs)
+    return sum(a > b for a, b in pairs) * 2 > len(pairs) if pairs else None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 from cockpit.records.book import Book, Heading
+from cockpit.records.logbook import newest_first
 from cockpit.text.logbook_scan import Entry, is_instances
 from cockpit.text.logbook_stamp import written_stamp
 
@@ -85,13 +85,6 @@ def contract_heading(book: Book) -> Heading | None:
         ),
         None,
     )
-
-
-def newest_first(entries: Sequence[Entry]) -> bool | None:
-    """Return the order of dated entries, ``None`` when fewer than two tell it."""
-    times = [entry.at for entry in entries if entry.at is not None]
-    pairs = [(a, b) for a, b in pairwise(times) if a != b]
-    return sum(a > b for a, b in pairs) * 2 > len(pairs) if pairs else None
 
 
 def _bare(title: str) -> str:

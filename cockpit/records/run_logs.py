@@ -7,7 +7,7 @@ again changes nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from typing import Final
 
@@ -43,6 +43,7 @@ HUGGING_FACE: Final = "HuggingFace"
 _ORDER: Final = (*TEMPLATE, HUGGING_FACE)
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _SLUG: Final = 80
+_IDS: Final = frozenset(("executionid", "jobid", "slurmjobid", "job", "id"))
 
 
 def run_log_name(day: date, task: str) -> str:
@@ -69,14 +70,15 @@ def with_status(data: bytes, at: float, text: str) -> bytes:
     heading = _section(book, "Status")
     first, *more = normal(text).split("\n")
     block = _status(book, heading, at, first, more)
-    if _stands(book, block):
+    if book.holds(block):
         return data
     if heading is None:
         return _with_section(book, "Status", block)
     last = book.section_end(heading.number, heading.level)
     after = max(book.content_end(heading.number + 1, last), heading.number)
     bullets = book.line(after).startswith(("-", "*", "+", " ", "\t", "#"))
-    return book.with_lines(after, block, 0 if bullets else 1, _gap_below(book, after))
+    below = int(after + 1 in {each.number for each in book.headings})
+    return book.with_lines(after, block, 0 if bullets else 1, below)
 
 
 def with_resumed_job(data: bytes, fields: Mapping[str, str]) -> bytes:
@@ -105,23 +107,10 @@ def with_first_job(data: bytes, fields: Mapping[str, str]) -> bytes:
     jobs = _jobs(book)
     if any(_holds(_fields_of(book, job), fields) for job in jobs):
         return data
-    if not jobs or any(_names(field) for field in _fields_of(book, jobs[-1])):
-        return with_resumed_job(data, fields)
-    return _with_fields(book, jobs[-1], fields)
-
-
-def with_job(data: bytes, execution_id: str, fields: Mapping[str, str]) -> bytes:
-    """Return the run log with values of the job block of that id set; unknown ids change nothing.
-
-    HPC: a W&B URL stands in each job block it belongs to.
-    """
-    book = Book(data)
-    wanted = normal(execution_id)
-    for job in reversed(_jobs(book)):
-        ids = [each.value for each in _fields_of(book, job) if plain(each.label) in _IDS]
-        if any(wanted in re.split(r"[\s`,;()]+", told) for told in ids):
-            return _with_fields(book, job, fields)
-    return data
+    named = not jobs or any(
+        plain(each.label) in _IDS and normal(each.value) for each in _fields_of(book, jobs[-1])
+    )
+    return with_resumed_job(data, fields) if named else _with_fields(book, jobs[-1], fields)
 
 
 def with_results(data: bytes, fields: Mapping[str, str]) -> bytes:
@@ -129,21 +118,9 @@ def with_results(data: bytes, fields: Mapping[str, str]) -> bytes:
     return _in_section(data, "Results", fields)
 
 
-def with_wandb(data: bytes, fields: Mapping[str, str]) -> bytes:
-    """Return the run log with these values in ``## W&B``."""
-    return _in_section(data, "W&B", fields)
-
-
 def with_huggingface(data: bytes, fields: Mapping[str, str]) -> bytes:
     """Return the run log with these values in ``## HuggingFace`` (SPEC A-13)."""
     return _in_section(data, HUGGING_FACE, fields)
-
-
-def _names(field: Field) -> bool:
-    return plain(field.label) in _IDS and bool(normal(field.value))
-
-
-_IDS: Final = frozenset(("executionid", "jobid", "slurmjobid", "job", "id"))
 
 
 def _status(
@@ -190,13 +167,12 @@ def _with_section(book: Book, title: str, body: list[str], before: str = "") -> 
     block = [f"{'#' * level} {title}", *body]
     if following is not None:
         return book.with_lines(following.number - 1, block, 1, 1)
-    after = max(book.content_end(book.skipped + 1, book.last), book.skipped)
-    return book.with_lines(after, block, 1, 1)
+    return book.with_lines(book.end, block, 1, 1)
 
 
 def _section(book: Book, title: str) -> Heading | None:
-    named: Callable[[Heading], bool] = lambda each: plain(each.title) == plain(title)  # noqa: E731
-    return next((each for each in book.headings if each.level > 1 and named(each)), None)
+    named = (each for each in book.headings if each.level > 1 and plain(each.title) == plain(title))
+    return next(named, None)
 
 
 def _jobs(book: Book) -> list[Heading]:
@@ -220,14 +196,3 @@ def _holds(fields: tuple[Field, ...], values: Mapping[str, str]) -> bool:
     said = {plain(field.label): field.value for field in fields}
     told = [(label, normal(value)) for label, value in values.items() if normal(value)]
     return bool(told) and all(said.get(plain(label)) == value for label, value in told)
-
-
-def _stands(book: Book, block: list[str]) -> bool:
-    lines = [line.rstrip("\r\n") for line in book.raw]
-    starts = (index for index, line in enumerate(lines) if line == block[0])
-    return any(lines[start : start + len(block)] == block for start in starts)
-
-
-def _gap_below(book: Book, after: int) -> int:
-    below = {each.number for each in book.headings}
-    return 1 if after + 1 in below else 0

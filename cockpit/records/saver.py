@@ -99,25 +99,13 @@ class Saver:
         """
         return await self._whole_way(_Job(path, scrub(message), told), edit)
 
-    async def retry(
-        self, path: Path, message: str | None = None, told: Told = lambda recorded: None
-    ) -> Recorded:
+    async def retry(self, path: Path) -> Recorded:
         """Go on where a save has stopped: commit what is saved, push what is committed.
 
         What this process has saved is committed; after a restart it is the file as it stands.
         """
-        said = scrub(message) if message else f"{path.stem}: log"
-        return await self._whole_way(_Job(path, said, told, again=True), None)
-
-    async def state(self, path: Path) -> Recorded:
-        """Return how far the file has come, from the disk and git alone; changes nothing."""
-        job = _Job(path, "", lambda recorded: None)
-        try:
-            return await self._state(job)
-        except (OSError, ValueError) as error:
-            return job.end(of_file(error, path))
-        except GitError as error:
-            return job.end(of_git(error, "git"))
+        job = _Job(path, f"{path.stem}: log", lambda recorded: None, again=True)
+        return await self._whole_way(job, None)
 
     async def _whole_way(self, job: _Job, edit: Edit | None) -> Recorded:
         try:
@@ -201,32 +189,6 @@ class Saver:
         """Tell whether a remote let us wait in vain just now: the next record does not wait too."""
         since = self._silent.get(repository)
         return since is not None and self._clock.monotonic() - since < SILENT_FOR
-
-    async def _state(self, job: _Job) -> Recorded:
-        job.path = await offload(documents.real_path, job.path, deadline=self._limits.local)
-        data = await offload(documents.read, job.path, deadline=self._limits.local)
-        if data is None:
-            return job.end(f"{clean(job.path, 4096)} is not there yet")
-        job.stage = SaveStage.SAVED
-        found = await find_repository(job.path, self._limits)
-        if isinstance(found, Completed):
-            return job.end(of_discovery(found, job.path))
-        own = str(job.path.relative_to(await _real(found)))
-        head = await found.oid("HEAD")
-        kept = None if head is None else await found.blob(head, own)
-        if head is None or kept is None or kept.oid != await _hash(found, own, data):
-            return job.end(await obstacle(found, own) or "not committed yet: retry commits it")
-        job.stage, job.commit = SaveStage.COMMITTED, await commit_of(found, head, own)
-        branch = await found.branch()
-        to = None if branch is None else await upstream_of(found, branch)
-        if to is None or not await is_pushed(found, head, to, own):
-            return job.end("not pushed yet: retry pushes it")
-        job.stage, job.commit = SaveStage.PUSHED, await commit_of(found, to.tracking, own)
-        return job.end(None)
-
-
-async def _hash(repository: Repository, own: str, data: bytes) -> str:
-    return await repository.ask("hash-object", f"--path={own}", "--stdin", stdin=data)
 
 
 async def _real(repository: Repository) -> Path:

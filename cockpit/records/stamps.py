@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
-from typing import Final
+from typing import Final, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cockpit.model.base import Frozen
 from cockpit.text.logbook_stamp import known_zone, read_stamp, written_stamp
 
+T = TypeVar("T")
 _AREAS: Final = {
     "PST": "America/Los_Angeles",
     "PDT": "America/Los_Angeles",
@@ -64,17 +65,12 @@ class StampForm(Frozen):
         clock = moment.strftime("%I:%M" if self.half else "%H:%M")
         clock = clock if self.padded else clock.removeprefix("0")
         clock += f":{moment:%S}" if self.seconds else ""
-        clock += _half(self.half, moment)
+        if self.half:
+            word = moment.strftime("%p")
+            clock += self.half[:-2] + (word.lower() if self.half[-1].islower() else word)
         date = self.dash.join((f"{moment.year:04}", f"{moment.month:02}", f"{moment.day:02}"))
         open_, close = ("(", ")") if self.gap.endswith("(") else ("", "")
         return f"{date}{self.between}{clock}{self.gap.removesuffix(open_)}{open_}{name}{close}"
-
-
-def _half(form: str, moment: datetime) -> str:
-    if not form:
-        return ""
-    word = moment.strftime("%p")
-    return form[:-2] + (word.lower() if form[-1].islower() else word)
 
 
 def _zone_at(text: str, at: float) -> tuple[tzinfo, str]:
@@ -96,14 +92,14 @@ def form_of(texts: Iterable[str]) -> StampForm:
     found = [match for text in texts if (match := written_stamp(text)) is not None]
     timed = [match for match in found if match["h"] is not None]
     if not timed:
-        return StampForm(dash=_most([match.string[match.end("Y")] for match in found], "-"))
+        return StampForm(dash=most([match.string[match.end("Y")] for match in found], "-"))
     zoned = [match for match in timed if match["zone"] is not None]
     zone, gap = _zone_of(zoned)
     return StampForm(
-        dash=_most([match.string[match.end("Y")] for match in timed], "-"),
-        between=_most([match.string[match.end("D") : match.start("h")] for match in timed], " "),
+        dash=most([match.string[match.end("Y")] for match in timed], "-"),
+        between=most([match.string[match.end("D") : match.start("h")] for match in timed], " "),
         seconds=2 * sum(match["s"] is not None for match in timed) > len(timed),
-        half=_most([_half_of(match) for match in timed], ""),
+        half=most([_half_of(match) for match in timed], ""),
         padded=all(len(match["h"]) > 1 for match in timed),
         gap=gap,
         zone=zone,
@@ -114,9 +110,9 @@ def _zone_of(zoned: list[re.Match[str]]) -> tuple[str, str]:
     """Return the zone that most times name, in its newest spelling, and what stands before it."""
     if not zoned:
         return "UTC", " "
-    family = _most([_AREAS.get(match["zone"], match["zone"]) for match in zoned], "UTC")
+    family = most([_AREAS.get(match["zone"], match["zone"]) for match in zoned], "UTC")
     mine = [match for match in zoned if _AREAS.get(match["zone"], match["zone"]) == family]
-    return mine[-1]["zone"], _most([_gap_of(match) for match in mine], " ")
+    return mine[-1]["zone"], most([_gap_of(match) for match in mine], " ")
 
 
 def _gap_of(match: re.Match[str]) -> str:
@@ -132,9 +128,7 @@ def _half_of(match: re.Match[str]) -> str:
     return match.string[end : match.end("half")]
 
 
-def _most(values: list[str], default: str) -> str:
-    """Return the value seen most often, of equals the last one."""
-    if not values:
-        return default
+def most(values: Sequence[T], default: T) -> T:
+    """Return the value seen most often, of equals the last one; ``default`` without any."""
     counted = Counter(reversed(values))
-    return max(counted, key=lambda value: counted[value])
+    return max(counted, key=lambda value: counted[value], default=default)

@@ -7,50 +7,15 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from cockpit.model.base import Frozen
 from cockpit.records.book import Book
 from cockpit.records.forms import EntryForm, FieldForm, HeadForm, field_form, head_form, label_words
 from cockpit.records.logbook import Field, entry_fields, read_fields
-from cockpit.records.places import Place, contract_heading, events_place, instances_place
+from cockpit.records.places import Place, contract_heading
 from cockpit.records.stamps import form_of
 from cockpit.text.logbook_scan import Entry
 
 _SAMPLE: Final = 40
 """Entries that are looked at: those next to where the new one goes."""
-
-
-class Style(Frozen):
-    """How a logbook writes its events, its instances and its contract.
-
-    ``events_newest_first`` and ``instances_newest_first`` are ``None`` where nothing tells.
-    """
-
-    events: EntryForm = EntryForm()
-    instances: EntryForm = EntryForm()
-    contract: FieldForm = FieldForm()
-    events_newest_first: bool | None = None
-    instances_newest_first: bool | None = None
-    newline: str = "\n"
-    bom: bool = False
-
-
-def read_style(data: bytes) -> Style:
-    """Return the style of a logbook; what it does not tell is as SPEC L writes it."""
-    return style_of(Book(data))
-
-
-def style_of(book: Book) -> Style:
-    """Return the style of a logbook that was read."""
-    events, instances = events_place(book), instances_place(book)
-    return Style(
-        events=entry_form(book, events, instances),
-        instances=entry_form(book, instances, events),
-        contract=contract_form(book),
-        events_newest_first=None if events is None else events.newest_first,
-        instances_newest_first=None if instances is None else instances.newest_first,
-        newline=book.newline(1),
-        bom=book.text.startswith("\ufeff"),
-    )
 
 
 def entry_form(book: Book, place: Place | None, other: Place | None = None) -> EntryForm:
@@ -80,18 +45,10 @@ def contract_form(book: Book, rows: bool = True) -> FieldForm:
     heading = contract_heading(book)
     if heading is None:
         return FieldForm()
-    fields = contract_fields(book)
-    form = fields_form(book, [fields]) or FieldForm()
-    return form if rows or not form.row else FieldForm()
-
-
-def contract_fields(book: Book) -> tuple[Field, ...]:
-    """Return the values of the run contract."""
-    heading = contract_heading(book)
-    if heading is None:
-        return ()
     last = book.section_end(heading.number, 6)
-    return read_fields(book.between(heading.number + 1, last))
+    fields = read_fields(book.between(heading.number + 1, last))
+    form = fields_form(book, [fields])
+    return FieldForm() if form is None or (form.row and not rows) else form
 
 
 def _sample(place: Place | None) -> tuple[Entry, ...]:

@@ -117,9 +117,5 @@ def _end(book: Book, line: int) -> int:
 
 def _begun(book: Book, name: str, day: date, title: str) -> bytes:
     item = f"1. `{name}` — {human_date(day)}"
-    after = max(book.content_end(book.skipped + 1, book.last), book.skipped)
-    if after > book.skipped:
-        return book.with_lines(after, [item], 1, 0)
-    return book.with_lines(
-        after, [f"# {one_line(title)} Timeline".replace("#  ", "# "), "", item], 1, 0
-    )
+    heading = [f"# {one_line(title)} Timeline".replace("#  ", "# "), ""]
+    return book.with_lines(book.end, [*([] if book.end > book.skipped else heading), item], 1, 0)

@@ -7,15 +7,15 @@ pass the scrubber once more; what is read back is what was written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RunSpec
 from cockpit.records.book import Book
-from cockpit.records.forms import EntryForm, normal, one_line
+from cockpit.records.forms import EntryForm, FieldForm, normal, one_line
 from cockpit.records.labels import CONTRACT, plain
-from cockpit.records.logbook import Field, entry_fields, event_of
+from cockpit.records.logbook import entry_fields, event_of
 from cockpit.records.places import (
     Place,
     contract_heading,
@@ -25,7 +25,7 @@ from cockpit.records.places import (
     next_line,
 )
 from cockpit.records.setting import with_values
-from cockpit.records.style import Style, contract_form, entry_form
+from cockpit.records.style import contract_form, entry_form
 from cockpit.text.logbook_scan import Entry, is_instances
 from cockpit.text.markdown_blocks import Blocks, split_lines
 
@@ -87,7 +87,7 @@ def with_text(data: bytes, section: str, markdown: str) -> bytes:
     """
     book = Book(data)
     block = _own_lines(markdown)
-    if not block or _stands_in(book, block):
+    if not block or book.holds(block):
         return data
     place = named_place(book, section)
     if place is None and not is_instances(section):
@@ -113,20 +113,19 @@ def preview(data: bytes, entry: EventEntry | InstanceEntry, *, empties: bool = F
     return "\n".join(_instance_lines(entry_form(book, instances, events), entry))
 
 
-def new_logbook(run: RunSpec, values: Mapping[str, str], style: Style | None = None) -> bytes:
+def new_logbook(run: RunSpec, values: Mapping[str, str]) -> bytes:
     """Return a new logbook: SPEC L's template, its contract filled from ``values`` and the run."""
-    style = style or Style()
     told = {plain(label): value for label, value in values.items()}
     known = contract_of(run)
     lines = [f"# {one_line(run.name)}: Hero Run Logbook", "", f"## {RUN_CONTRACT}", ""]
-    form = style.contract.model_copy(update={"row": False})
+    form = FieldForm()
     for label in CONTRACT:
         lines += form.write(label, told.pop(plain(label), known.get(label, "")))
     for label, value in values.items():
         if plain(label) in told:
             lines += form.write(one_line(label), value)
     lines += ["", f"## {INSTANCES}", "", f"## {EVENTS}", ""]
-    return (("\ufeff" if style.bom else "") + style.newline.join(lines)).encode("utf-8", "replace")
+    return "\n".join(lines).encode("utf-8", "replace")
 
 
 def contract_of(run: RunSpec) -> dict[str, str]:
@@ -134,22 +133,17 @@ def contract_of(run: RunSpec) -> dict[str, str]:
     final = "" if run.final_step is None else str(run.final_step)
     if final and run.final_step_source:
         final += f", from {run.final_step_source}"
+    wandb = run.wandb
+    names = () if wandb is None else (wandb.entity, wandb.project, wandb.id)
     return {
         "DRI": run.dri or "",
         "Goal": run.goal or "",
         "Stop/escalation criteria": run.stop_criteria or "",
         "Issue": run.records.issue or "",
-        "W&B": _tracker(run),
+        "W&B": "" if wandb is None else wandb.url or "/".join(filter(None, names)),
         "Output root": f"`{run.output_root}`" if run.output_root else "",
         "Final step": final,
     }
-
-
-def _tracker(run: RunSpec) -> str:
-    if run.wandb is None:
-        return ""
-    names = (run.wandb.entity, run.wandb.project, run.wandb.id)
-    return run.wandb.url or "/".join(name for name in names if name)
 
 
 def _given(values: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -180,12 +174,9 @@ def _same_event(found: Entry, entry: EventEntry) -> bool:
 
 
 def _same_instance(found: Entry, entry: InstanceEntry) -> bool:
-    return is_instances(found.section) and _says(entry_fields(found), entry.fields)
-
-
-def _says(fields: Iterable[Field], values: Mapping[str, str]) -> bool:
-    said = {plain(field.label): field.value for field in fields}
-    return all(said.get(plain(label)) == normal(value) for label, value in _given(values))
+    said = {plain(field.label): field.value for field in entry_fields(found)}
+    same = all(said.get(plain(name)) == normal(value) for name, value in _given(entry.fields))
+    return is_instances(found.section) and same
 
 
 def _placed(book: Book, place: Place, block: Sequence[str], gap: int) -> bytes:
@@ -203,16 +194,11 @@ def _before(book: Book, place: Place, block: Sequence[str]) -> bytes:
         return book.with_lines(heading.number - 1, block, 1, 1)
     if place.level and place.entries:
         return book.with_lines(place.entries[0].line - 1, block, 1, 1)
-    return _behind(book, block)
+    return book.with_lines(book.end, block, 1, 1)
 
 
 def _at_end(book: Book, title: str, block: Sequence[str]) -> bytes:
-    return _behind(book, _section(book, title, block))
-
-
-def _behind(book: Book, block: Sequence[str]) -> bytes:
-    after = max(book.content_end(book.skipped + 1, book.last), book.skipped)
-    return book.with_lines(after, block, 1, 1)
+    return book.with_lines(book.end, _section(book, title, block), 1, 1)
 
 
 def _section(book: Book, title: str, block: Sequence[str]) -> list[str]:
@@ -249,10 +235,3 @@ def _own_lines(markdown: str) -> list[str]:
     for line in lines:
         blocks.take(line)
     return [*lines, blocks.open_end] if blocks.open_end else lines
-
-
-def _stands_in(book: Book, block: Sequence[str]) -> bool:
-    """Return whether these very lines stand in the file, one below the other."""
-    bare = [line.rstrip("\r\n") for line in book.raw]
-    starts = (index for index, line in enumerate(bare) if line == block[0])
-    return any(bare[start : start + len(block)] == list(block) for start in starts)

@@ -7,21 +7,20 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.records.drafts import Draft, Drafts
+from cockpit.records.drafts import Drafts
 
 
 def test_a_draft_is_kept_replaced_and_dropped(tmp_path: Path) -> None:
     drafts = Drafts(tmp_path / "drafts")
-    assert drafts.get("run", "event") is None and drafts.all() == ()
-    drafts.put("run", "event", "half a sen", at=2.0)
-    drafts.put("run", "event", "half a sentence\r\n\ttail  ", at=3.0)
-    drafts.put("other", "event", "x", at=1.0)
+    assert drafts.get("run", "event") is None
+    drafts.put("run", "event", "half a sen")
+    drafts.put("run", "event", "half a sentence\r\n\ttail  ")
+    drafts.put("other", "event", "x")
     assert Drafts(tmp_path / "drafts").get("run", "event") == "half a sentence\r\n\ttail  "
-    assert [draft.run for draft in drafts.all()] == ["other", "run"]
     drafts.drop("run", "event")
     drafts.drop("run", "event")
     assert drafts.get("run", "event") is None
-    assert drafts.all() == (Draft(run="other", kind="event", text="x", at=1.0),)
+    assert drafts.get("other", "event") == "x"
 
 
 def test_drafts_are_private(tmp_path: Path) -> None:
@@ -29,11 +28,6 @@ def test_drafts_are_private(tmp_path: Path) -> None:
     folder = tmp_path / "a/drafts"
     assert folder.stat().st_mode & 0o777 == 0o700
     assert [path.stat().st_mode & 0o777 for path in folder.iterdir()] == [0o600]
-
-
-def test_by_default_they_lie_in_the_state_folder(_own_home: Path) -> None:
-    Drafts().put("run", "event", "x")
-    assert len(list((_own_home / "state/cockpit/drafts").iterdir())) == 1
 
 
 @given(st.text(max_size=30), st.text(max_size=30), st.text())
@@ -47,10 +41,16 @@ def test_any_name_and_any_text_come_back(
     assert [path.parent for path in folder.rglob("*")] == [folder]
 
 
-def test_what_is_not_a_draft_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "x.draft.json").write_text("{")
-    (tmp_path / "y.draft.json").mkdir()
-    assert Drafts(tmp_path).all() == ()
+def test_what_is_not_a_draft_is_none(tmp_path: Path) -> None:
+    drafts = Drafts(tmp_path)
+    drafts.put("run", "event", "x")
+    (place,) = tmp_path.iterdir()
+    for other in ("{", "[]", "{}"):
+        place.write_text(other)
+        assert drafts.get("run", "event") is None
+    place.unlink()
+    place.mkdir()
+    assert drafts.get("run", "event") is None
 
 
 WRITER = """

@@ -12,11 +12,9 @@ from cockpit.records.run_logs import (
     new_run_log,
     run_log_name,
     with_huggingface,
-    with_job,
     with_results,
     with_resumed_job,
     with_status,
-    with_wandb,
 )
 from cockpit.records.timeline import with_run
 from cockpit.text.logbook_scan import read_page
@@ -83,20 +81,15 @@ def test_resumed_jobs_follow_the_last_job() -> None:
     assert text.index("12345") < text.index("12346") < text.index("12399") < text.index("## Status")
     assert "- partition: gpu\n\n## Job (resumed)\n- execution_id: 12346\n" in text
     assert with_resumed_job(two, first) == two
-    told = with_job(two, "12346", {"synced": "https://wandb.ai/t/p/runs/a"})
-    assert "15:00 UTC\n- synced: https://wandb.ai/t/p/runs/a\n\n## Job (resumed)" in told.decode()
-    assert with_job(two, "none", {"a": "b"}) == two
 
 
 def test_results_links_and_publication_are_filled_in_place() -> None:
     data = with_results(FRESH, {"final step": "100000", "loss_one_liner": "falls, then flat"})
-    data = with_wandb(data, {"synced": "https://wandb.ai/t/p/runs/a"})
     data = with_huggingface(
         data, {"repo": "https://huggingface.co/a/b", "signoff verdict": "`pass`"}
     )
     text = data.decode()
     assert "## Results\n\n- final step: 100000\n" in text or "## Results\n- final step" in text
-    assert "- local:\n- synced: https://wandb.ai/t/p/runs/a\n- notes:\n" in text
     assert text.endswith(
         "## HuggingFace\n- repo: https://huggingface.co/a/b\n- signoff verdict: `pass`\n"
     )

@@ -12,7 +12,6 @@ from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.records.forms import normal, one_line
 from cockpit.records.labels import CONTRACT, INSTANCE, plain
 from cockpit.records.logbook import event_of, read_logbook, value_of
-from cockpit.records.style import read_style
 from cockpit.records.writing import preview, with_contract, with_event, with_instance, with_text
 from cockpit.text.logbook_scan import launched_sha, read_entries
 
@@ -179,7 +178,7 @@ def test_a_persons_text_is_inserted_as_it_is(data: bytes, text: str, section: st
 
 @given(st.binary(max_size=200))
 def test_no_bytes_raise(data: bytes) -> None:
-    read_style(data)
+    with_contract(data, {"Goal": "x"})
     for at in (0.0, -1.0, float("nan"), float("inf"), 1e300):
         with_event(data, EventEntry(title="\ud800", at=at, status="\udc80\x1b[31m"))
 
