@@ -16,7 +16,9 @@ from cockpit.actions.launch_words import job_of
 from cockpit.actions.submitting import snapshot_in, submitted_at
 from cockpit.model.run import RunSpec
 from cockpit.records.committing import Edit
-from cockpit.records.run_log_files import experiments_of, run_log_of, timeline_of
+from cockpit.records.experiments import experiments_of
+from cockpit.records.run_logs import run_log_of
+from cockpit.records.timeline import timeline_of
 from cockpit.store.snapshots import Snapshot
 from cockpit.text.scrub import scrub
 

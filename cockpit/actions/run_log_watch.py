@@ -10,7 +10,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.report import RunReport
 from cockpit.model.words import number
-from cockpit.records.run_log_files import run_log_of
+from cockpit.records.run_logs import run_log_of
 from cockpit.text.scrub import scrub
 
 ENDED: Final = "C-01"

@@ -61,8 +61,8 @@ async def commit_file(
             if attempt + 1 < _TRIES and any(word in str(error) for word in _MOVED):
                 continue
             raise
-        async with scratch(repository, "index") as index:
-            await _quietly(repository, "post-commit", index)
+        if await has_hook(repository, "post-commit"):  # its refusal changes nothing
+            await repository.run("hook", "run", "post-commit", deadline=repository.limits.hook)
         return commit
     raise AssertionError("unreachable")
 
@@ -174,13 +174,6 @@ async def _advance(
         raise
 
 
-async def _quietly(repository: Repository, name: str, index: Path) -> None:
-    """Run a hook whose refusal changes nothing."""
-    if await has_hook(repository, name):
-        deadline = repository.limits.hook
-        await repository.run("hook", "run", name, deadline=deadline)
-
-
 def _copy(source: Path, target: Path) -> None:
     if source.exists():
         shutil.copyfile(source, target)
@@ -200,7 +193,7 @@ async def change_of(
     whole = await repository.keep(data, own)
     if kept is None:
         return Change(path=own, blob=whole, staged=whole)
-    blob = await _edited_blob(repository, kept.oid, own, edits) if edits else whole
+    blob = await _edited_blob(repository, kept, own, edits) if edits else whole
     blob = blob or whole
     if blob == kept.oid:
         return None
@@ -208,15 +201,15 @@ async def change_of(
         return Change(path=own, blob=blob, staged=None)
     if staged == kept or not edits:
         return Change(path=own, blob=blob, staged=blob)
-    theirs = await _edited_blob(repository, staged.oid, own, edits)
+    theirs = await _edited_blob(repository, staged, own, edits)
     return Change(path=own, blob=blob, staged=theirs or staged.oid)
 
 
 async def _edited_blob(
-    repository: Repository, oid: str, own: str, edits: Sequence[Edit]
+    repository: Repository, blob: Blob, own: str, edits: Sequence[Edit]
 ) -> str | None:
     """Return a blob with the edits done; ``None`` where they cannot be done to it."""
-    data = await repository.as_checked_out(oid, own)
+    data = await repository.content(blob, own)
     try:
         for edit in edits:
             data = await offload(edit, data, deadline=repository.limits.local)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.records.book import Book
+from cockpit.records.committing import Edit
 from cockpit.records.forms import cell
 from cockpit.records.labels import plain
 from cockpit.records.logbook import cell_text
 
+EXPERIMENTS: Final = "experiments.md"
+FOLDER: Final = "run_logs"
 COLUMNS: Final = ("run", "description", "val_loss", "status", "notes")
 _BAR: Final = re.compile(r"(?<!\\)\|")
 _RULE: Final = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-*:?[ \t]*)*")
@@ -49,6 +53,18 @@ def with_row(data: bytes, row: Mapping[str, str]) -> bytes:
     told.setdefault(plain(table.columns[table.key]), name)
     line = _row(table, [told.get(plain(column), "") for column in table.columns])
     return book.with_lines(table.last, [line], 0, 0)
+
+
+def experiments_of(path: Path, run: str, description: str) -> tuple[Path, Edit]:
+    """Return the summary beside a run log, and what gives a run its row if it has none."""
+    folder = next((each for each in path.parents if each.name == FOLDER), path.parent)
+    row = {"run": run, "description": description, "status": "running"}
+
+    def edit(data: bytes) -> bytes:
+        has_row = data.strip() and with_row(data, {"run": run}) == data
+        return data if has_row else with_row(data, row)
+
+    return folder / EXPERIMENTS, edit
 
 
 def _table(book: Book) -> _Table | None:

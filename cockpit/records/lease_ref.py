@@ -30,7 +30,7 @@ from cockpit.records.lease_state import (
 )
 from cockpit.records.repository import GitError, Limits, find_repository
 from cockpit.records.troubles import of_discovery
-from cockpit.records.upstream import remote_of, upstream_of
+from cockpit.records.upstream import remote_now
 from cockpit.sources.offload import offload
 from cockpit.sources.shell import Completed
 from cockpit.store.journal import Holder
@@ -118,7 +118,7 @@ class LeaseRef:
         self, place: LeasePlace, run: RunSpec, launch_id: str | None, what: str, over: bool
     ) -> Claim:
         shown = self._seen.get(run.name)
-        claim = Claim(level=Level.BLOCK.value, text="the lease changed hands while it was taken")
+        claim = _blocked("the lease changed hands while it was taken")
         for _ in range(_TRIES):
             value = await read_lease(place)
             claim = self._claim(run, value)
@@ -126,17 +126,19 @@ class LeaseRef:
             if claim.level == Level.BLOCK.value and not forced:
                 return claim
             if not_above(launch_id, self._given_out(value.state)):
-                return _given_out(launch_id)
+                given = f"launch id {launch_id} was given out to another machine meanwhile"
+                return _blocked(f"{given}; plan again")
             state = self._mine(run, launch_id, what, value.state)
             if await swap_lease(place, value.oid, state):
-                return _passed(place, state)
+                ours, known = f"the lease on {clean(place.remote)} is ours", state.known_launch_id
+                return Claim(level=Level.PASS.value, text=ours, launch_id=known, at=state.at)
             shown = shown or value.oid
-        return claim if claim.level == Level.BLOCK.value else _changing()
+        blocked = claim.level == Level.BLOCK.value
+        return claim if blocked else _blocked("the lease changes hands at this moment; try again")
 
     def _mine(
         self, run: RunSpec, launch_id: str | None, what: str, former: LeaseState | None
     ) -> LeaseState:
-        last = None if former is None else former.known_launch_id
         return LeaseState(
             state=HELD,
             run=run.name,
@@ -145,7 +147,7 @@ class LeaseRef:
             what=scrub(clean(what, 200)),
             at=self._clock.now(),
             launch_id=launch_id,
-            last_launch_id=last,
+            last_launch_id=None if former is None else former.known_launch_id,
             last_holder=None if former is None else former.launcher,
         )
 
@@ -160,8 +162,8 @@ class LeaseRef:
             return Claim(level=Level.PASS.value, text="no machine holds a lease on the run")
         state = value.state
         if state is None:
-            text = f"{lease_ref(run.name)} on the remote is no lease that is understood here"
-            return Claim(level=Level.BLOCK.value, text=text)
+            what = f"{lease_ref(run.name)} on the remote"
+            return _blocked(f"{what} is no lease that is understood here")
         known = state.known_launch_id
         if not state.held:
             text = f"the lease is free; {state.given_back}"
@@ -214,27 +216,13 @@ class LeaseRef:
         found = await find_repository(path, self._limits)
         if isinstance(found, Completed):
             raise CannotAskError(of_discovery(found, path))
-        branch = await found.branch()
-        to = None if branch is None else await upstream_of(found, branch)
-        remote = await remote_of(found) if to is None else to.remote
+        remote = await remote_now(found)
         if remote is None:
             raise CannotAskError("the logbook's repository has no remote for a lease")
         return LeasePlace(found, remote, lease_ref(run.name))
 
 
-def _passed(place: LeasePlace, state: LeaseState) -> Claim:
-    text = f"the lease on {clean(place.remote)} is ours"
-    return Claim(
-        level=Level.PASS.value, text=text, launch_id=state.known_launch_id, at=state.at
-    )  # fmt: skip
-
-
-def _changing() -> Claim:
-    return Claim(level=Level.BLOCK.value, text="the lease changes hands at this moment; try again")
-
-
-def _given_out(launch_id: str | None) -> Claim:
-    text = f"launch id {launch_id} was given out to another machine meanwhile; plan again"
+def _blocked(text: str) -> Claim:
     return Claim(level=Level.BLOCK.value, text=text)
 
 

@@ -59,8 +59,9 @@ async def is_pushed(repository: Repository, head: str, to: Upstream, own: str) -
     if await is_ancestor(repository, head, there):
         return True
     base = (await repository.run("merge-base", head, there)).text.strip()
-    parts = [await _bytes(repository, name, own) for name in (base, head, there)]
-    return bool(base) and adds_nothing(parts[0], parts[1], parts[2])
+    blobs = [await repository.blob(commit, own) for commit in (base, head, there) if commit]
+    parts = [await repository.content(blob) for blob in blobs]
+    return bool(base) and adds_nothing(*parts)
 
 
 async def commit_of(repository: Repository, head: str, own: str) -> str | None:
@@ -114,8 +115,3 @@ async def _arrived(
                 if current and await repository.oid(branch) == head:
                     await make_level(repository, branch, head, made, own)
     return Pushed(True, await commit_of(repository, made.tip, own))
-
-
-async def _bytes(repository: Repository, commit: str, path: str) -> bytes:
-    found = await repository.blob(commit, path) if commit else None
-    return b"" if found is None else await repository.content(found.oid)

@@ -125,9 +125,9 @@ async def _joined(repository: Repository, ours: _Ours, path: str, onto: str) -> 
         return mine
     data = await offload(
         merge,
-        b"" if base is None else await repository.content(base.oid),
-        await repository.content(mine.oid),
-        await repository.content(theirs.oid),
+        await repository.content(base),
+        await repository.content(mine),
+        await repository.content(theirs),
         deadline=repository.limits.local,
     )
     made = await repository.keep(data)
@@ -191,8 +191,7 @@ async def _stage(repository: Repository, file: _File) -> None:
     if staged is None or staged == file.old:
         blob = file.new
     else:
-        base = b"" if file.old is None else await repository.content(file.old.oid)
-        parts = (base, await repository.content(staged.oid), await repository.content(file.new.oid))
+        parts = [await repository.content(each) for each in (file.old, staged, file.new)]
         data = await offload(merge, *parts, deadline=repository.limits.local)
         blob = Blob(staged.mode, await repository.keep(data))
     await patiently(repository, lambda: put(repository, None, file.path, blob))
@@ -201,8 +200,8 @@ async def _stage(repository: Repository, file: _File) -> None:
 async def _write(repository: Repository, file: _File) -> None:
     """Let the file follow; what a person has written there and not committed is kept in it."""
     place = documents.real_path(repository.top / file.path)
-    old = b"" if file.old is None else await repository.as_checked_out(file.old.oid, file.path)
-    new = await repository.as_checked_out(file.new.oid, file.path)
+    old = await repository.content(file.old, file.path)
+    new = await repository.content(file.new, file.path)
     for _ in range(_TRIES):
         if await offload(_follow, repository, place, old, new, deadline=repository.limits.local):
             return

@@ -57,10 +57,9 @@ class Limits:
 class GitError(Exception):
     """A ``git`` that failed; ``done`` is how."""
 
-    def __init__(self, done: Completed, words: tuple[str, ...]) -> None:
+    def __init__(self, done: Completed) -> None:
         super().__init__(done.err.decode("utf-8", "replace"))
         self.done = done
-        self.words = words
 
 
 class Blob(NamedTuple):
@@ -103,7 +102,7 @@ class Repository:
         """Return what ``git`` prints, without the last line break; raise ``GitError``."""
         done = await self.run(*words, stdin=stdin, index=index, env=env)
         if not done.ok or done.cut:
-            raise GitError(done, words)
+            raise GitError(done)
         return done.text.removesuffix("\n")
 
     async def network(
@@ -138,18 +137,17 @@ class Repository:
         mode, oid = [*told.partition("\t")[0].split(" "), "", ""][:2]
         return Blob(mode, oid) if oid else None
 
-    async def content(self, oid: str) -> bytes:
-        """Return a blob's bytes."""
-        done = await self.run("cat-file", "blob", oid)
-        if not done.ok or done.cut:
-            raise GitError(done, ("cat-file", oid))
-        return done.out
+    async def content(self, blob: Blob | None, path: str | None = None) -> bytes:
+        """Return a blob's bytes, nothing for none; with ``path`` as the work tree would have them.
 
-    async def as_checked_out(self, oid: str, path: str) -> bytes:
-        """Return a blob's bytes as they would stand in the work tree (line ends, filters)."""
-        done = await self.run("cat-file", "--filters", f"--path={path}", oid)
+        That is with the line ends and filters that the user has set for this path.
+        """
+        if blob is None:
+            return b""
+        how = ("blob",) if path is None else ("--filters", f"--path={path}")
+        done = await self.run("cat-file", *how, blob.oid)
         if not done.ok or done.cut:
-            raise GitError(done, ("cat-file", "--filters", oid))
+            raise GitError(done)
         return done.out
 
     async def keep(self, data: bytes, path: str | None = None) -> str:
@@ -223,7 +221,11 @@ class HookRefusedError(Exception):
 async def has_hook(repository: Repository, name: str) -> bool:
     """Return whether there is a hook of this name that git would run."""
     path = await repository.git_path(f"hooks/{name}")
-    return await offload(_runs, path, deadline=repository.limits.local)
+
+    def runs() -> bool:
+        return path.is_file() and os.access(path, os.X_OK)
+
+    return await offload(runs, deadline=repository.limits.local)
 
 
 async def run_hook(repository: Repository, name: str, *words: str, index: Path) -> None:
@@ -234,16 +236,12 @@ async def run_hook(repository: Repository, name: str, *words: str, index: Path) 
     given = ("--", *words) if words else ()
     done = await repository.run("hook", "run", name, *given, index=index, deadline=deadline)
     if _UNKNOWN in done.err.decode("utf-8", "replace"):
-        done = await run_by_hand(repository, name, *words, index=index)
+        done = await _run_by_hand(repository, name, *words, index=index)
     if not done.ok:
         raise HookRefusedError(name, done)
 
 
-def _runs(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
-
-
-async def run_by_hand(repository: Repository, name: str, *words: str, index: Path) -> Completed:
+async def _run_by_hand(repository: Repository, name: str, *words: str, index: Path) -> Completed:
     """Run a hook for a git before 2.36, which cannot."""
     path = await repository.git_path(f"hooks/{name}")
     env = {"GIT_INDEX_FILE": str(index), "GIT_DIR": str(repository.folder), "GIT_EDITOR": ":"}

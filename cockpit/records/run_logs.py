@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import date
+from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Final
 
 from cockpit.records.book import Book, Heading
@@ -41,6 +42,8 @@ TEMPLATE: Final = {
 RESUMED: Final = "Job (resumed)"
 HUGGING_FACE: Final = "HuggingFace"
 _ORDER: Final = (*TEMPLATE, HUGGING_FACE)
+DATED: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)_.")
+"""How the name of a run log begins."""
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _SLUG: Final = 80
 _IDS: Final = frozenset(("executionid", "jobid", "slurmjobid", "job", "id"))
@@ -50,6 +53,21 @@ def run_log_name(day: date, task: str) -> str:
     """Return ``<date>_<task>.md`` with a task that is safe as part of a file's name."""
     slug = re.sub(r"\.{2,}", ".", _UNSAFE.sub("_", task)).strip("._-")[:_SLUG].rstrip("._-")
     return f"{day.isoformat()}_{slug or 'run'}.md"
+
+
+def run_log_of(named: str, run: str, at: float) -> Path:
+    """Return the run log: the file that is named, in a folder the run's newest, else a new name.
+
+    Raises ``OSError`` for a folder that cannot be read.
+    """
+    path = Path(named)
+    if not path.is_dir():
+        return path
+    new = run_log_name(datetime.fromtimestamp(at, tz=UTC).date(), run)
+    task = new.partition("_")[2]
+    names = (each.name for each in path.iterdir() if DATED.match(each.name))
+    own = sorted(name for name in names if name.partition("_")[2] == task)
+    return path / (own[-1] if own else new)
 
 
 def new_run_log(task: str, description: str, values: Mapping[str, Mapping[str, str]]) -> bytes:

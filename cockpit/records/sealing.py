@@ -25,14 +25,12 @@ from cockpit.records.repository import (
     run_hook,
 )
 from cockpit.records.troubles import of_command, of_discovery, of_git, of_hook, of_rejection
-from cockpit.records.upstream import at_remote, remote_of, upstream_of
+from cockpit.records.upstream import at_remote, remote_now
 from cockpit.sources.git import read_status
 from cockpit.sources.offload import offload
 from cockpit.sources.shell import Completed
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
-
-__all__ = ["SealDone", "SealFacts", "seal", "seal_plan"]
 
 
 class SealFacts(Frozen):
@@ -136,7 +134,7 @@ async def _facts(repository: Repository, run: str, step: int) -> SealFacts:
     if sha is None:
         raise _StopError(f"{clean(repository.top)} has no commit yet: nothing can be sealed")
     told = await repository.ask("status", "--porcelain=v2", "--branch", "-z", "-uall")
-    remote = await _remote(repository)
+    remote = await remote_now(repository)
     there = None if remote is None else await at_remote(repository, remote, _full(run, step))
     return SealFacts(
         sha=sha,
@@ -148,12 +146,6 @@ async def _facts(repository: Repository, run: str, step: int) -> SealFacts:
         remote=remote,
         on_remote=None if there is None else _full(run, step) in there,
     )
-
-
-async def _remote(repository: Repository) -> str | None:
-    branch = await repository.branch()
-    to = None if branch is None else await upstream_of(repository, branch)
-    return await remote_of(repository) if to is None else to.remote
 
 
 async def _commit(
@@ -209,7 +201,7 @@ async def _tag_it(repository: Repository, commit: str, tag: str, message: str) -
     if stands is None:
         done = await repository.run("tag", "-a", "-F", "-", tag, commit, stdin=message.encode())
         if not done.ok:
-            raise GitError(done, ("tag", tag))
+            raise GitError(done)
         return False
     trees = [await repository.oid(f"{oid}^{{tree}}") for oid in (stands, commit)]
     if None in trees or trees[0] != trees[1]:
@@ -221,7 +213,7 @@ async def _tag_it(repository: Repository, commit: str, tag: str, message: str) -
 
 
 async def _push(repository: Repository, done: SealDone) -> SealDone:
-    remote = await _remote(repository)
+    remote = await remote_now(repository)
     if remote is None:
         text = "sealed, but not pushed: there is no remote; git remote add origin URL"
         return done.model_copy(update={"trouble": text})

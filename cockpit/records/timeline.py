@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from datetime import date
+from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.records.book import Book
+from cockpit.records.committing import Edit
 from cockpit.records.forms import one_line
+from cockpit.records.run_logs import DATED
 
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS: Final = (
@@ -15,6 +18,7 @@ _MONTHS: Final = (
     *("Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
 )
 _ENDINGS: Final = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}
+TIMELINE: Final = "timeline.md"
 _ITEM: Final = re.compile(r"(?P<indent> {0,3})(?P<number>\d{1,9})(?P<dot>[.)][ \t]+)(?P<rest>.*)")
 _DAY: Final = re.compile(r"(?<!\d)(\d{4})-(\d\d)-(\d\d)(?!\d)")
 _NAME: Final = re.compile(
@@ -48,7 +52,7 @@ def with_run(data: bytes, file_name: str, day: date, title: str) -> bytes:
     book = Book(data)
     name = one_line(file_name).replace("`", "")
     items = _items(book)
-    if any(name in _words(item.match["rest"]) for item in items):
+    if any(name in re.split(r"[\s`()\[\]<>]+", item.match["rest"]) for item in items):
         return data
     if not items:
         return _begun(book, name, day, title)
@@ -62,6 +66,14 @@ def with_run(data: bytes, file_name: str, day: date, title: str) -> bytes:
     if lazy:
         return book.with_lines(after, [line], above, below)
     return _renumbered(book, items[index:], number + 1).with_lines(after, [line], above, below)
+
+
+def timeline_of(path: Path, at: float) -> tuple[Path, Edit]:
+    """Return the list of a run log's group, and what puts it there in the order of its day."""
+    named = _date(DATED.match(path.name))
+    day = named if named is not None else datetime.fromtimestamp(at, tz=UTC).date()
+    title = path.parent.name.replace("_", " ").title()
+    return path.with_name(TIMELINE), lambda data: with_run(data, path.name, day, title)
 
 
 def _renumbered(book: Book, items: list[_Item], number: int) -> Book:
@@ -81,20 +93,16 @@ def _items(book: Book) -> list[_Item]:
     for number in range(book.skipped + 1, book.last + 1):
         match = None if number in quoted else _ITEM.fullmatch(book.line(number))
         if match is not None:
-            found.append(_Item(number, int(match["number"]), _day(match["rest"]), match))
+            day = _date(_DAY.search(match["rest"]))
+            found.append(_Item(number, int(match["number"]), day, match))
     return found
 
 
-def _day(text: str) -> date | None:
-    found = _DAY.search(text)
+def _date(found: re.Match[str] | None) -> date | None:
     try:
         return None if found is None else date(*map(int, found.groups()))
     except ValueError:
         return None
-
-
-def _words(text: str) -> list[str]:
-    return re.split(r"[\s`()\[\]<>]+", text)
 
 
 def _line(like: re.Match[str], number: int, name: str, day: date) -> str:

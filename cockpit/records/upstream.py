@@ -50,6 +50,13 @@ async def upstream_of(repository: Repository, branch: str) -> Upstream | None:
     return None if sole is None else Upstream(sole, branch, _tracking(sole, branch))
 
 
+async def remote_now(repository: Repository) -> str | None:
+    """Return the remote of the current branch, else the one that is meant when none is named."""
+    branch = await repository.branch()
+    to = None if branch is None else await upstream_of(repository, branch)
+    return await remote_of(repository) if to is None else to.remote
+
+
 async def remote_of(repository: Repository) -> str | None:
     """Return the remote that is meant when none is named: the only one, or ``origin``."""
     names = (await repository.ask("remote")).split()

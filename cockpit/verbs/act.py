@@ -34,6 +34,7 @@ from cockpit.verbs.common import (
     BLOCKED,
     OK,
     UsageError,
+    check_name,
     open_store,
     print_document,
     put,
@@ -69,9 +70,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the plan, or act on it; return INTERFACE's exit code."""
     row = _row(args.verb)
     file = run_file(args.config)
-    names = [run.name for run in file.runs]
-    if args.run_name not in names:
-        raise UsageError(f"{file.path} has no run {args.run_name!r}; it has: {', '.join(names)}")
+    check_name(file, args.run_name)
     request = Request(
         action=row.verb,
         run=args.run_name,

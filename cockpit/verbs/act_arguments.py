@@ -98,39 +98,29 @@ class _Given(argparse.Action):
         values: str | Sequence[Any] | None,
         option_string: str | None = None,
     ) -> None:
-        given = {**getattr(namespace, PARAMS), (option_string or "").lstrip("-"): str(values)}
-        setattr(namespace, PARAMS, given)
+        self.keep(namespace, (option_string or "").lstrip("-"), str(values))
+
+    def keep(self, namespace: argparse.Namespace, name: str, value: str) -> None:
+        """Put the value where it belongs."""
+        setattr(namespace, PARAMS, {**getattr(namespace, PARAMS), name: value})
 
 
-class _Approve(argparse.Action):
+class _Approve(_Given):
     """Begins an approval; the ``--by`` and ``--reason`` behind it are its own."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,
-    ) -> None:
-        setattr(namespace, APPROVALS, [*getattr(namespace, APPROVALS), {"check": str(values)}])
+    def keep(self, namespace: argparse.Namespace, name: str, value: str) -> None:
+        setattr(namespace, APPROVALS, [*getattr(namespace, APPROVALS), {"check": value}])
 
 
 class _OfApproval(_Given):
     """Fills the last approval; without one it is an option of the verb."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,
-    ) -> None:
-        approvals, name = getattr(namespace, APPROVALS), (option_string or "").lstrip("-")
+    def keep(self, namespace: argparse.Namespace, name: str, value: str) -> None:
+        approvals = getattr(namespace, APPROVALS)
         if approvals and name not in approvals[-1]:
-            last = {**approvals[-1], name: str(values)}
-            setattr(namespace, APPROVALS, [*approvals[:-1], last])
+            setattr(namespace, APPROVALS, [*approvals[:-1], {**approvals[-1], name: value}])
         else:
-            super().__call__(parser, namespace, values, option_string)
+            super().keep(namespace, name, value)
 
 
 def _help(row: Entry, name: str) -> str:

@@ -71,6 +71,13 @@ def run_file(config: Path | None) -> CockpitFile:
     return file
 
 
+def check_name(file: CockpitFile, name: str) -> None:
+    """Raise ``UsageError`` unless the file has a run of this name."""
+    names = [run.name for run in file.runs]
+    if name not in names:
+        raise UsageError(f"{file.path} has no run {name!r}; it has: {', '.join(names)}")
+
+
 def open_store(*, read_only: bool) -> Store | None:
     """Return the store, or ``None`` (said on stderr) if it cannot be used."""
     path = store_path()
@@ -119,17 +126,15 @@ def _print(stream: TextIO | None, text: str) -> None:
 def print_document(document: dict[str, Any], *, one_line: bool = False) -> None:
     """Print one JSON document on stdout."""
     indent = None if one_line else 2
-    plain = not _writes_unicode(sys.stdout)
+    coding = "" if sys.stdout is None else sys.stdout.encoding or ""
+    plain = coding.lower().replace("_", "-") != "utf-8"
     _put(json.dumps(_finite(document), indent=indent, ensure_ascii=plain, allow_nan=False))
-
-
-def _writes_unicode(stream: TextIO | None) -> bool:
-    return stream is not None and (stream.encoding or "").lower().replace("_", "-") == "utf-8"
 
 
 def exit_code(report: FleetReport) -> int:
     """Return INTERFACE's exit code for what was seen: 0, 1 or 3."""
-    if report.runs and not any(_observed(run) for run in report.runs):
+    facets = [facet for run in report.runs for _, facet in run.facets.items()]
+    if report.runs and not any(facet.known for facet in facets):
         return BLIND
     return ATTENTION if any(_needs_a_look(run) for run in report.runs) else OK
 
@@ -145,11 +150,6 @@ def _finite(value: Any) -> Any:
     return plain_number(value) if isinstance(value, float) else value
 
 
-def _observed(run: RunReport) -> bool:
-    return any(facet.known for _, facet in run.facets.items())
-
-
 def _needs_a_look(run: RunReport) -> bool:
     unknown = any(facet.configured and not facet.known for _, facet in run.facets.items())
-    open_ = (a for a in run.alerts if a.acknowledged is None and a.severity.rank > 0)
-    return unknown or any(True for _ in open_)
+    return unknown or any(a.acknowledged is None and a.severity.rank > 0 for a in run.alerts)

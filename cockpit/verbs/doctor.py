@@ -11,13 +11,20 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
 from cockpit import __version__
 from cockpit.config import find, store_path
-from cockpit.model.clock import SystemClock
+from cockpit.model.alert import Severity
+from cockpit.model.base import Frozen
+from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.report import FleetReport, RunReport
+from cockpit.model.run import CockpitFile
+from cockpit.notify.channels import NOT_SET, Channels, terminal_of_this_process
+from cockpit.notify.heartbeat import Heartbeat
+from cockpit.notify.message import Delivery, Message
+from cockpit.notify.routes import Named
 from cockpit.store.store import Store, StoreError
 from cockpit.verbs.check import checked
 from cockpit.verbs.common import (
@@ -32,8 +39,6 @@ from cockpit.verbs.common import (
     put,
     run_file,
 )
-from cockpit.verbs.findings import Finding, Level
-from cockpit.verbs.routes import route_findings
 
 EXAMPLE = "example: cockpit doctor --config cockpit.toml --json"
 PACKAGES = (*("textual", "rich", "wandb", "httpx", "gitpython", "plotext", "pydantic", "apprise"),)
@@ -57,6 +62,14 @@ REMEDIES = {
     ErrorKind.BAD_ANSWER: "look at the file or service itself: its answer makes no sense",
     ErrorKind.PERMISSION: "give this user the right to read it",
     ErrorKind.NOT_CONFIGURED: "add it to the run file to see this facet",
+}
+Level = Literal["ok", "note", "problem"]
+TRY_AGAIN: Final = "set the variable to the address as the service shows it, and try again"
+LOOK_THERE: Final = "look whether it arrived; if it did, the service only answers late"
+ROUTE_REMEDIES: Final = {
+    "terminal": "run it in a terminal; without one this route is passed over",
+    "desktop": "run it in a desktop session with notify-send; else this route is passed over",
+    "command": "run the command by hand; it gets the message on standard input",
 }
 
 
@@ -187,3 +200,80 @@ def _lines(findings: list[Finding]) -> Iterator[str]:
         yield f"{finding.level:<7}  {name:<{width}}  {finding.text}"
         if finding.remedy is not None:
             yield f"{'':<7}  {'':<{width}}  → {finding.remedy}"
+
+
+class Finding(Frozen):
+    """One thing that was looked at. ``remedy`` is ``None`` where all is well."""
+
+    name: str
+    level: Level
+    text: str
+    remedy: str | None = None
+    run: str | None = None
+
+
+async def route_findings(file: CockpitFile, clock: Clock, *, send: bool) -> list[Finding]:
+    """Return a finding for each route and for the dead man's switch; with ``send``, try them."""
+    channels = Channels(
+        file.notify, folder=str(Path(file.path).parent), ring=terminal_of_this_process()
+    )
+    if send and not channels.routes:
+        remedy = 'add [notify] routes = [{ min = "alert", url_env = "SLACK_URL" }]'
+        text = "no route: nobody is told of anything"
+        return [Finding(name="notify", level="problem", text=text, remedy=remedy)]
+    tests = (_tested(channels, route, clock.now(), send=send) for route in channels.routes)
+    return [*await asyncio.gather(*tests), *_switch(file, clock)]
+
+
+async def _tested(channels: Channels, route: Named, now: float, *, send: bool) -> Finding:
+    trouble = channels.trouble(route)
+    if trouble is not None:
+        return _unusable(route, trouble)
+    if not send:
+        return _route_finding(route, "ok", "can be used from here (--notify sends a test)", None)
+    delivery = await channels.deliver(_test_message(now), route)
+    if delivery.ok:
+        return _route_finding(route, "ok", f"a test message was sent: {delivery.note}", None)
+    return _route_finding(route, "problem", f"failed: {delivery.note}", _remedy(route, delivery))
+
+
+def _test_message(now: float) -> Message:
+    return Message(
+        run="cockpit",
+        event=f"test {now:.3f}",
+        title="[test] cockpit: this is how an alert reaches you",
+        body="sent by `cockpit doctor --notify`; nothing is wrong",
+        severity=Severity.INFO,
+    )
+
+
+def _unusable(route: Named, trouble: str) -> Finding:
+    if route.local:
+        return _route_finding(route, "note", trouble, ROUTE_REMEDIES[route.kind])
+    if trouble == NOT_SET:
+        remedy = f"export {route.route.url_env}=… where the cockpit and its watch are started"
+        return _route_finding(route, "problem", f"{route.route.url_env} is not set", remedy)
+    return _route_finding(route, "problem", trouble, "correct this route in the run file")
+
+
+def _remedy(route: Named, delivery: Delivery) -> str:
+    return LOOK_THERE if delivery.lost else ROUTE_REMEDIES.get(route.kind, TRY_AGAIN)
+
+
+def _switch(file: CockpitFile, clock: Clock) -> Iterator[Finding]:
+    heartbeat = Heartbeat(file.notify, clock)
+    if not heartbeat.wanted:
+        return
+    variable, trouble = file.notify.heartbeat_url_env, heartbeat.trouble()
+    yield Finding(
+        name="dead man's switch",
+        level="ok" if trouble is None else "problem",
+        text=f"{variable} is set; `watch` pings it" if trouble is None else trouble,
+        remedy=None if trouble is None else f"export {variable}=… where the watch is started",
+    )
+
+
+def _route_finding(route: Named, level: str, text: str, remedy: str | None) -> Finding:
+    return Finding.model_validate(
+        {"name": f"notify {route.name}", "level": level, "text": text, "remedy": remedy}
+    )

@@ -19,6 +19,7 @@ from cockpit.verbs.common import (
     UsageError,
     add_config,
     add_json,
+    check_name,
     open_store,
     print_document,
     put,
@@ -60,9 +61,7 @@ def add_parser(verbs: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the history; return 0. Raises ``UsageError`` for a run that is not there."""
     file = run_file(args.config)
-    names = [each.name for each in file.runs]
-    if args.run_name not in names:
-        raise UsageError(f"{file.path} has no run {args.run_name!r}; it has: {', '.join(names)}")
+    check_name(file, args.run_name)
     store = open_store(read_only=True)
     past = Past(
         run=args.run_name, until=args.at, actions=(), alerts=(), launches=(), observation=None

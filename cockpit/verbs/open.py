@@ -10,7 +10,7 @@ from typing import Any
 from cockpit.config import find
 from cockpit.model.run import CockpitFile
 from cockpit.quickstart import quick_imports
-from cockpit.verbs.common import NO_FILE, UsageError, add_config, run_file
+from cockpit.verbs.common import NO_FILE, UsageError, add_config, check_name, run_file
 
 EXAMPLE = "example: cockpit open hero-7b --read-only"
 NO_TERMINAL = (
@@ -63,7 +63,6 @@ def _file(args: argparse.Namespace, *, on_terminal: bool) -> CockpitFile | None:
             return None
         raise UsageError(NO_FILE)
     file = run_file(args.config)
-    names = [run.name for run in file.runs]
-    if args.run_name is not None and args.run_name not in names:
-        raise UsageError(f"{file.path} has no run {args.run_name!r}; it has: {', '.join(names)}")
+    if args.run_name is not None:
+        check_name(file, args.run_name)
     return file

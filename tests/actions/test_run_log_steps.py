@@ -14,9 +14,10 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Outcome
 from cockpit.model.run import RecordsSpec, RunSpec
+from cockpit.records.experiments import experiments_of
 from cockpit.records.logbook import read_logbook
-from cockpit.records.run_log_files import experiments_of, run_log_of, timeline_of
-from cockpit.records.run_logs import new_run_log
+from cockpit.records.run_logs import new_run_log, run_log_of
+from cockpit.records.timeline import timeline_of
 from tests.actions.grounds import alert, report
 from tests.actions.launching import Place, approve, save, states
 from tests.actions.resting import Rest
