@@ -9,7 +9,8 @@ from typing import Any
 from cockpit.config_check import Trouble, table_of
 from cockpit.config_lines import KeyPath
 from cockpit.model.duration import parse_duration
-from cockpit.text.scrub import is_placeholder, scrub
+from cockpit.text.scrub import scrub
+from cockpit.text.secret_names import is_placeholder
 
 DEEPEST = 16
 """Levels of nesting that a run file can need, and then some."""

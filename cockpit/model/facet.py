@@ -14,6 +14,7 @@ class ErrorKind(StrEnum):
     """Why a facet is unknown (INTERFACE ``F``)."""
 
     NOT_CONFIGURED = "not_configured"
+    UNSUPPORTED = "unsupported"
     UNAUTHORIZED = "unauthorized"
     FORBIDDEN = "forbidden"
     NOT_FOUND = "not_found"

@@ -58,7 +58,7 @@ class Checkpoints:
         source = clean(" + ".join(spec.path), _LIMIT)
         remote = next((path for path in spec.path if "://" in path), None)
         if remote is not None:
-            return unknown(ErrorKind.REFUSED, _not_yet(remote), source, self._clock.now())
+            return unknown(ErrorKind.UNSUPPORTED, _not_yet(remote), source, self._clock.now())
         try:
             look = self._look(run, spec)
             value = await offload(

@@ -45,7 +45,9 @@ class Code:
         found = await status(repo)
         if isinstance(found, Problem):
             return unknown(found.kind, found.message, source, self._clock.now())
-        self._tags[repo] = await _seal_tags(repo)
+        words = ("for-each-ref", "--sort=creatordate", "--format=%(refname:strip=2)", SEALS)
+        tags = await git(repo, *words)  # none where git cannot tell; the newest last
+        self._tags[repo] = tuple(tags.text.splitlines()) if tags.ok and not tags.cut else ()
         value = CodeValue(
             sha=found.sha,
             branch=None if found.branch is None else scrub(found.branch),
@@ -63,13 +65,6 @@ class Code:
         if facet.value is None or tag is None:
             return facet
         return facet.model_copy(update={"value": facet.value.model_copy(update={"sealed": tag})})
-
-
-async def _seal_tags(repo: str) -> tuple[str, ...]:
-    """Return all seal tags of a repository, the newest last; none where git cannot tell."""
-    words = ("for-each-ref", "--sort=creatordate", "--format=%(refname:strip=2)", SEALS)
-    found = await git(repo, *words)
-    return tuple(found.text.splitlines()) if found.ok and not found.cut else ()
 
 
 def _seal_of(run: str, tags: Sequence[str]) -> str | None:

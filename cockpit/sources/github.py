@@ -18,8 +18,7 @@ from cockpit import __version__
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
-from cockpit.sources.github_place import Place, issue_place, repo_place
-from cockpit.sources.github_token import Tokens
+from cockpit.sources.github_place import Place, Tokens, issue_place, repo_place
 from cockpit.sources.http import Answer, Http, HttpError
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub

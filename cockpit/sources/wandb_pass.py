@@ -11,8 +11,7 @@ from cockpit.sources.wandb_decode import CONFIG, HISTORY, BadRecordError, config
 from cockpit.sources.wandb_fragment import Fragment
 from cockpit.sources.wandb_log import MAGIC, LogFile, Span
 from cockpit.sources.wandb_metrics import MetricKeys
-from cockpit.sources.wandb_rates import StepRate
-from cockpit.sources.wandb_rows import RowReader
+from cockpit.sources.wandb_rows import RowReader, StepRate
 
 CHUNK_ROWS = 5000
 """Rows in one chunk at most."""
