@@ -27,6 +27,13 @@ class ErrorKind(StrEnum):
     PERMISSION = "permission"
 
 
+def kind_of(error: Exception) -> ErrorKind:
+    """Return what kind of trouble reading a file or folder has had."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return ErrorKind.NOT_FOUND
+    return ErrorKind.PERMISSION if isinstance(error, PermissionError) else ErrorKind.BAD_ANSWER
+
+
 class Problem(Frozen):
     """What went wrong when a facet was asked for; ``message`` is one safe line."""
 

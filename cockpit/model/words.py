@@ -206,14 +206,9 @@ _TWINS: Final[dict[str, str]] = {
 }
 
 
-def _braille_twin(pattern: int) -> str:
-    """Return how dense a braille cell is, in ASCII."""
-    return " ..::+++#"[pattern.bit_count()]
-
-
-_TO_ASCII: Final = str.maketrans(
-    _TWINS | {chr(0x2800 + pattern): _braille_twin(pattern) for pattern in range(256)}
-)
+# A braille cell becomes how dense it is.
+_BRAILLE = {chr(0x2800 + pattern): " ..::+++#"[pattern.bit_count()] for pattern in range(256)}
+_TO_ASCII: Final = str.maketrans(_TWINS | _BRAILLE)
 
 
 def glyph(state: str, ascii_only: bool = False) -> str:

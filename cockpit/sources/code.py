@@ -61,16 +61,12 @@ class Code:
         if run.code is None or run.code.repo is None:
             return not_configured("[run.code]")
         facet = facets[run.code.repo]
-        tag = _seal_of(run.name, self._tags.get(run.code.repo, ()))
+        tags = reversed(self._tags.get(run.code.repo, ()))  # seal/<run>/<step>
+        tag = next((tag for tag in tags if tag.rpartition("/")[0] == f"seal/{run.name}"), None)
         if facet.value is None or tag is None:
             return facet
-        return facet.model_copy(update={"value": facet.value.model_copy(update={"sealed": tag})})
-
-
-def _seal_of(run: str, tags: Sequence[str]) -> str | None:
-    """Return the newest seal of this very run: ``seal/<run>/<step>``."""
-    mine = (tag for tag in reversed(tags) if tag.rpartition("/")[0] == f"seal/{run}")
-    return next((clean(tag) for tag in mine), None)
+        value = facet.value.model_copy(update={"sealed": clean(tag)})
+        return facet.model_copy(update={"value": value})
 
 
 async def _with_record(run: RunSpec, facet: Facet[CodeValue]) -> Facet[CodeValue]:

@@ -72,20 +72,16 @@ def _place(
     if {owner, repo} & {".", ".."} or not repo:
         return None
     host = (found.group("host") or PUBLIC).lower().removeprefix("www.")
-    api = base or _told(host, env) or _api(host)
-    return Place(host=host, api=api.rstrip("/"), owner=owner, repo=repo, number=number)
+    own = host == PUBLIC or host.endswith(".ghe.com")
+    api = f"https://api.{host}" if own else f"https://{host}/api/v3"
+    if host == _server(env):  # the one that GITHUB_API_URL is meant for
+        api = env.get("GITHUB_API_URL") or api
+    api = (base or api).rstrip("/")
+    return Place(host=host, api=api, owner=owner, repo=repo, number=number)
 
 
-def _told(host: str, env: Mapping[str, str]) -> str | None:
-    """Return ``GITHUB_API_URL`` if it is meant for this host (``GITHUB_SERVER_URL``)."""
-    server = urlsplit(env.get("GITHUB_SERVER_URL") or f"https://{PUBLIC}").netloc.lower()
-    return env.get("GITHUB_API_URL") or None if server == host else None
-
-
-def _api(host: str) -> str:
-    if host == PUBLIC or host.endswith(".ghe.com"):
-        return f"https://api.{host}"
-    return f"https://{host}/api/v3"
+def _server(env: Mapping[str, str]) -> str:
+    return urlsplit(env.get("GITHUB_SERVER_URL") or f"https://{PUBLIC}").netloc.lower()
 
 
 GH_DEADLINE: Final = 5.0
@@ -118,9 +114,10 @@ class Tokens:
         """Return the token to use at ``place``, if there is one."""
         if not _private(place.api):
             return None
-        found = self._told(place)
-        if found is not None:
-            return found
+        for name in self.names(place):
+            value = self._env.get(name, "").strip()
+            if _TOKEN.fullmatch(value):
+                return Token(value, name)
         now = self._clock.monotonic()
         until, kept = self._kept.get(place.host, (now, None))
         if now >= until:
@@ -137,21 +134,13 @@ class Tokens:
 
         As with ``gh``, those of the public host are not sent anywhere else.
         """
-        server = urlsplit(self._env.get("GITHUB_SERVER_URL") or f"https://{PUBLIC}").netloc
-        public = place.host in (PUBLIC, server.lower()) or place.host.endswith(".ghe.com")
+        public = place.host in (PUBLIC, _server(self._env)) or place.host.endswith(".ghe.com")
         return _PUBLIC_NAMES if public else _OWN_NAMES
 
     def remedy(self, place: Place) -> str:
         """Return what a person can do about a token that is missing or refused."""
         host = "" if place.host == PUBLIC else f" --hostname {place.host}"
         return f"set {self.names(place)[0]}, or: gh auth login{host}"
-
-    def _told(self, place: Place) -> Token | None:
-        for name in self.names(place):
-            value = self._env.get(name, "").strip()
-            if _TOKEN.fullmatch(value):
-                return Token(value, name)
-        return None
 
     async def _asked(self, host: str) -> Token | None:
         argv = ("gh", "auth", "token", "--hostname", host)

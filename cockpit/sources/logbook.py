@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.clock import Clock
-from cockpit.model.facet import ErrorKind, Facet, Problem, known, not_configured, unknown
+from cockpit.model.facet import ErrorKind, Facet, Problem, kind_of, known, not_configured, unknown
 from cockpit.model.observed import RecordsValue
 from cockpit.model.run import RunSpec
 from cockpit.sources.git import git, status
@@ -68,7 +68,7 @@ class Records:
             return unknown(ErrorKind.TIMEOUT, message, source, now)
         except (OSError, ValueError) as error:
             reason = (getattr(error, "strerror", None) or "cannot be read").lower()
-            return unknown(_kind(error), f"{source}: {reason}", source, now)
+            return unknown(kind_of(error), f"{source}: {reason}", source, now)
         value = RecordsValue(
             logbook=source,
             last_entry_at=scanned.last_entry_at,
@@ -132,9 +132,3 @@ def read_text(path: Path) -> str:
         head = file.read(_SIZE)
         file.seek(max(_SIZE, found.st_size - _SIZE))
         return (head + file.read(_SIZE)).decode("utf-8", "replace")
-
-
-def _kind(error: OSError | ValueError) -> ErrorKind:
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return ErrorKind.NOT_FOUND
-    return ErrorKind.PERMISSION if isinstance(error, PermissionError) else ErrorKind.BAD_ANSWER

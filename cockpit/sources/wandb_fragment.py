@@ -88,17 +88,11 @@ class Fragment:
             return
         with LogFile(self.path) as log:
             self.ready = log.started()
+            if self.ready and self.size < HEAD_BYTES:
+                self.head = head(log)
             if self.ready:
-                self._learn(log)
+                (learn_newest if self.layout.rows else learn)(log, self.layout)
         self.size = now.st_size
-
-    def _learn(self, log: LogFile) -> None:
-        if self.size < HEAD_BYTES:
-            self.head = head(log)
-        if self.layout.rows:
-            learn_newest(log, self.layout)
-        else:
-            learn(log, self.layout)
 
     def latest(self, keys: MetricKeys) -> Latest:
         """Return the newest of everything in this file."""
@@ -158,7 +152,8 @@ def _in_folder(folder: Path, run_id: str | None, *, missing_ok: bool = False) ->
         return []
     with os.scandir(folder) as entries:
         names = sorted(entry.name for entry in entries)
-    own = [folder / name for name in names if _is_log(name)]
+    logs = [name for name in names if name.startswith("run-") and name.endswith(".wandb")]
+    own = [folder / name for name in logs]
     if own:
         return [str(path) for path in own if run_id in (None, id_in_name(str(path)))]
     run_id = run_id or _newest_id(folder, names)
@@ -167,10 +162,6 @@ def _in_folder(folder: Path, run_id: str | None, *, missing_ok: bool = False) ->
     likely = [name for name in names if run_id in name]
     found = set(_logs(folder, likely, run_id)) or set(_logs(folder, names, run_id))
     return sorted(found)
-
-
-def _is_log(name: str) -> bool:
-    return name.startswith("run-") and name.endswith(".wandb")
 
 
 def _logs(folder: Path, names: list[str], run_id: str) -> Iterator[str]:

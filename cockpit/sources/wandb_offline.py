@@ -13,7 +13,7 @@ from typing import TypeVar
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
 from cockpit.model.observed import Row, TrackerValue
-from cockpit.model.run import MetricNames, RunSpec, WandbSpec
+from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.sources.offload import offload
 from cockpit.sources.wandb_fragment import Fragment, find
 from cockpit.sources.wandb_log import LogFile, NotWandbError
@@ -177,7 +177,8 @@ class RunFiles:
         place = self._spec.dir or ""
         paths = find(place, run_id(self._spec))
         if not paths:
-            raise FileNotFoundError(_missing(place, run_id(self._spec)))
+            wanted = run_id(self._spec) or "*"
+            raise FileNotFoundError(f"no run-{wanted}.wandb in {place}")
         kept = {path: one for path, one in self._fragments.items() if not one.replaced()}
         metrics = self._spec.metrics
         self._fragments = {path: kept.get(path) or Fragment(path, metrics) for path in paths}
@@ -195,19 +196,14 @@ class RunFiles:
         if not sound:
             raise wrong[0]
         self._order = sorted(sound, key=lambda one: (one.started_at, one.name))
-        self._keys = self._chosen(self._spec.metrics)
-
-    def _chosen(self, configured: MetricNames) -> MetricKeys:
         rows = [row for one in self._order for row in one.layout.rows]
-        return choose(rows, configured, self._keys)
+        self._keys = choose(rows, self._spec.metrics, self._keys)
 
     def _made(self) -> TrackerValue:
-        config = self._config.shown(self._raw_config())
-        return tracker_value(self._spec, self._order, self._keys, self._pass, config)
-
-    def _raw_config(self) -> dict[str, object]:
         run = newest_head(self._order).run
-        return {**(run.config if run else {}), **self._pass.config_of(self._order[-1])}
+        config = {**(run.config if run else {}), **self._pass.config_of(self._order[-1])}
+        shown = self._config.shown(config)
+        return tracker_value(self._spec, self._order, self._keys, self._pass, shown)
 
     def _recent(self, most: int) -> Rows:
         total = sum(one.size for one in self._order)
@@ -219,13 +215,10 @@ class RunFiles:
                 continue
             with LogFile(fragment.path) as log:
                 rows, start = newest_rows(log, fragment.reader(self._keys), wanted)
-            parts.insert(0, self._with_rates(rows))
+            parts.insert(0, tuple(rows if self._keys.throughput else StepRate().fill(rows)))
             covered += fragment.size - start
         flat = tuple(row for part in parts for row in part)
         return Rows(flat, True, False, min(1.0, covered / total) if total else 1.0)
-
-    def _with_rates(self, rows: list[Row]) -> tuple[Row, ...]:
-        return tuple(rows if self._keys.throughput else StepRate().fill(rows))
 
 
 def run_id(spec: WandbSpec) -> str | None:
@@ -234,8 +227,3 @@ def run_id(spec: WandbSpec) -> str | None:
         return spec.id
     _, _, rest = spec.url.partition("/runs/")
     return rest.split("/")[0].split("?")[0] or None
-
-
-def _missing(place: str, wanted: str | None) -> str:
-    name = "run-*.wandb" if wanted is None else f"run-{wanted}.wandb"
-    return f"no {name} in {place}"

@@ -114,11 +114,9 @@ class RowReader:
 
     def missing(self, known: Row) -> tuple[bool, bool]:
         """Tell whether ``known`` lacks the step or the loss, and whether any other metric."""
-        lacks = [name is not None and value is None for name, value in self._pairs(known)]
+        pairs: Iterable[tuple[str | None, float | None]] = zip(self._names, known, strict=True)
+        lacks = [name is not None and value is None for name, value in pairs]
         return lacks[0] or lacks[2], lacks[3] or lacks[4]
-
-    def _pairs(self, row: Row) -> Iterable[tuple[str | None, float | None]]:
-        return zip(self._names, row, strict=True)
 
     def _read_slowly(self, message: Span) -> Row:
         row = history(message)

@@ -38,7 +38,8 @@ def tracker_value(
     joined = _joined(tails)
     head = newest_head(fragments)
     run, series = head.run, _Series(fragments, keys, scan)
-    usual = next((s for s in map(_usual, reversed(tails)) if s is not None), None)
+    paces = (usual_step_seconds(tail.rows) for tail in reversed(tails))
+    usual = next((pace for pace in paces if pace is not None), None)
     rate, unit = joined.throughput, keys.unit
     if keys.throughput is None and usual is not None:
         rate, unit = 1.0 / usual, STEPS_UNIT
@@ -75,10 +76,6 @@ def tracker_value(
 
 def _text(raw: str | None) -> str | None:
     return scrub(clean(raw)) or None
-
-
-def _usual(tail: Latest) -> float | None:
-    return usual_step_seconds(tail.rows)
 
 
 def _joined(tails: Sequence[Latest]) -> Latest:

@@ -79,7 +79,8 @@ def find_step(found: Sequence[Field]) -> tuple[Field, Scope] | None:
         return best, "epoch" if within else "run"
     if epoch is None and not any("train" in (*field.words, field.note) for field in found):
         return None
-    inside = next((field for field in found if _is_bracket_count(field)), None)
+    counts = (field for field in found if not field.words and field.bracketed and field.maximum)
+    inside = next(counts, None)
     if inside is not None:
         return inside, "epoch"
     return None if epoch is None else (epoch, "epochs")
@@ -113,10 +114,6 @@ def _step_rank(field: Field) -> int:
 def _of_an_epoch(field: Field) -> bool:
     """``Epoch 1, batch 50`` and ``Epoch [1/5], Step [100/600]`` start again with every epoch."""
     return field.words[-1] == "batch" or (field.maximum is not None and "global" not in field.words)
-
-
-def _is_bracket_count(field: Field) -> bool:
-    return not field.words and field.bracketed and bool(field.maximum)
 
 
 def find_loss(found: Sequence[Field]) -> float | None:
@@ -167,7 +164,8 @@ _TIME_WORDS = frozenset({"time", "timing", "ms", "avg"})
 def throughput(found: Sequence[Field], *, in_epochs: bool = False) -> Rate | None:
     """Return the line's rate and unit; ``in_epochs``: a bare time is an epoch's, not a step's."""
     usable = [field for field in found if math.isfinite(field.value) and field.value > 0]
-    rates = [rate for field in usable if (rate := _rate(field)) is not None]
+    units = [(field.value, _unit_of_suffix(field) or _unit_of_label(field)) for field in usable]
+    rates = [(value, unit) for value, unit in units if unit is not None]
     tokens = [rate for rate in rates if rate[1].startswith("tok/")]
     times = [] if in_epochs else [rate for field in usable if (rate := _bare_time(field))]
     return next(iter([*tokens, *rates, *times]), None)
@@ -179,11 +177,6 @@ def bar_unit(unit: str) -> str | None:
     if under in _PER_SECOND:
         return "tok/s" if over in _TOKEN_WORDS else _THINGS.get(over)
     return f"{over}/it" if over in ("s", "ms") and under in _STEP_WORDS else None
-
-
-def _rate(field: Field) -> Rate | None:
-    unit = _unit_of_suffix(field) or _unit_of_label(field)
-    return None if unit is None else (field.value, unit)
 
 
 def _unit_of_suffix(field: Field) -> str | None:

@@ -51,7 +51,10 @@ class LineProgress(Frozen):
     @property
     def about(self) -> int | None:
         """The step, or about where it is when the line rounds it."""
-        return self.step if self.step is not None else _about(self.step_shown)
+        if self.step is not None or not self.step_shown:
+            return self.step
+        scale = _SCALES.get(self.step_shown[-1], 1.0)
+        return round(float(self.step_shown.rstrip("kMGT")) * scale)
 
 
 _BLOCK_HEAD = re.compile(r"\[(?:\w+=\d+\]\[)?(?:batch|step)=\d+/\d+[^\]]*\]:?\s*$")
@@ -137,13 +140,6 @@ def _count(shown: str | None) -> tuple[int | None, str | None]:
     if shown[-1] in _SCALES or not float(shown).is_integer():
         return None, shown
     return int(float(shown)), None
-
-
-def _about(shown: str | None) -> int | None:
-    if not shown:
-        return None
-    scale = _SCALES.get(shown[-1], 1.0)
-    return round(float(shown.rstrip("kMGT")) * scale)
 
 
 def _from_fields(text: str) -> LineProgress | None:
