@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from tests.sources.wandb_writer import MAGIC, exited, field, frame, items, run, varint
 
 if TYPE_CHECKING:
-    from cockpit.sources.wandb_run import RunFiles
+    from cockpit.sources.wandb_offline import RunFiles
 
 SMALL, LARGE = 930, 1_000_000
 LIMITS = {"latest_ms": 5.0, "sample_ms": 50.0, "rss_mib": 30.0, "chunk_ms": 50.0}
@@ -123,7 +123,7 @@ def measure(path: Path) -> dict[str, float]:
     from cockpit.model.run import MetricNames, WandbSpec
     from cockpit.sources.wandb_fragment import Fragment
     from cockpit.sources.wandb_metrics import choose
-    from cockpit.sources.wandb_run import RunFiles
+    from cockpit.sources.wandb_offline import RunFiles
 
     imported = _rss_mib()
 

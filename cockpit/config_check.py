@@ -114,29 +114,27 @@ def checked(model: type[M], raw: object, at: KeyPath) -> M | list[Trouble]:
 
     Strict: ``"3"`` is not a number. ``at`` is where ``raw`` stands in the document.
     """
+    # A date where only text, numbers and lists are becomes a type error.
+    text = json.dumps(raw, default=lambda value: {"a date": str(value)})
     try:
-        return model.model_validate_json(json.dumps(raw, default=_not_for_json), strict=True)
+        return model.model_validate_json(text, strict=True)
     except ValidationError as error:
-        return list(_troubles(raw, at, error.errors(include_url=False)))
-
-
-def _not_for_json(value: object) -> object:
-    return {"a date": str(value)}  # a date where only text, numbers and lists are: a type error
-
-
-def _troubles(raw: object, at: KeyPath, errors: Sequence[ErrorDetails]) -> Iterator[Trouble]:
+        errors = error.errors(include_url=False)
     grouped: dict[KeyPath, list[ErrorDetails]] = {}
-    for error in errors:
-        grouped.setdefault(_written(raw, error), []).append(error)
-    for path, group in grouped.items():
-        yield Trouble((*at, *path), _sentence((*at, *path), group))
+    for each in errors:
+        grouped.setdefault((*at, *_written(raw, each)), []).append(each)
+    return [Trouble(path, _sentence(path, group)) for path, group in grouped.items()]
 
 
 def _written(raw: object, error: ErrorDetails) -> KeyPath:
     """Return the part of an error's place that is in the file (unions add words of their own)."""
     path: list[str | int] = []
     for part in error["loc"]:
-        inner = _inner(raw, part)
+        inner: object = None
+        if isinstance(raw, dict):
+            inner = raw.get(part)
+        elif isinstance(raw, list) and isinstance(part, int) and part < len(raw):
+            inner = raw[part]
         if inner is None:
             break
         raw = inner
@@ -144,15 +142,6 @@ def _written(raw: object, error: ErrorDetails) -> KeyPath:
     if error["type"] == "missing":
         path.append(error["loc"][-1])
     return tuple(path)
-
-
-def _inner(raw: object, part: str | int) -> object | None:
-    if isinstance(raw, dict):
-        return raw.get(part)
-    if isinstance(raw, list) and isinstance(part, int) and part < len(raw):
-        item: object = raw[part]
-        return item
-    return None
 
 
 def table_of(path: KeyPath) -> str:
@@ -168,7 +157,8 @@ def _sentence(path: KeyPath, errors: Sequence[ErrorDetails]) -> str:
     if first["type"] == "extra_forbidden":
         return unknown_key(path)
     if first["type"] == "literal_error":
-        return _one_of(first)
+        choices = re.findall(r"'([^']*)'", first.get("ctx", {}).get("expected", ""))
+        return one_of(first["input"], choices)
     if first["type"] == "value_error":
         return first["msg"].removeprefix("Value error, ")
     if {"string_type", "tuple_type"} <= kinds or len(errors) > 1:
@@ -185,11 +175,6 @@ def _filled(template: str, path: KeyPath) -> str:
     if isinstance(path[-1], int):
         text, number = f"[{text}]", f"[{number}]"
     return template.format(key=key, text=text, number=number)
-
-
-def _one_of(error: ErrorDetails) -> str:
-    choices = re.findall(r"'([^']*)'", error.get("ctx", {}).get("expected", ""))
-    return one_of(error["input"], choices)
 
 
 def one_of(word: object, choices: Sequence[str]) -> str:

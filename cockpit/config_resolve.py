@@ -41,6 +41,9 @@ def resolved(run: RunSpec, folder: Path) -> RunSpec:
 
     job = run.job and _job(run.job, run.workdir, folder)
     remote = job is not None and job.host is not None
+    roots = run.checkpoints and run.checkpoints.model_copy(
+        update={"path": tuple(here(path) for path in run.checkpoints.path)}
+    )
     parts: dict[str, Any] = {
         "job": job,
         "workdir": job.workdir if job is not None else _moved(run.workdir, here),
@@ -49,7 +52,7 @@ def resolved(run: RunSpec, folder: Path) -> RunSpec:
         "records": _paths(run.records, ("logbook", "run_log"), here),
         "code": run.code and _paths(run.code, ("repo",), here),
         "teardown": run.teardown and _paths(run.teardown, ("pulled_to",), here),
-        "checkpoints": run.checkpoints and _checkpoints(run.checkpoints, here),
+        "checkpoints": roots and _paths(roots, ("initialize_from",), here),
         "launch": run.resubmit if run.launch is None else run.launch,
         "tier": run.tier if "tier" in run.model_fields_set else _tier(run),
         **{name: clean(text, 2000) for name in _SPOKEN if (text := getattr(run, name))},
@@ -65,12 +68,8 @@ def local_path(path: str, folder: Path) -> str:
         return path.removeprefix("file://")
     if _SCHEME.match(path):
         return path
-    if path.startswith("~"):
-        return _expanded(path)
-    return str(folder / path)
-
-
-def _expanded(path: str) -> str:
+    if not path.startswith("~"):
+        return str(folder / path)
     try:
         return str(Path(path).expanduser())
     except RuntimeError:  # ~name of nobody on this machine: the source will not find it and say so
@@ -104,11 +103,6 @@ def _monitor(monitor: MonitorSpec, folder: Path) -> MonitorSpec:
     monitor = _paths(monitor, ("events",), lambda path: local_path(path, folder))
     pattern = Path(glob.escape(str(folder)))
     return _paths(monitor, ("state",), lambda path: local_path(path, pattern))
-
-
-def _checkpoints(part: CheckpointSpec, here: Resolve) -> CheckpointSpec:
-    roots = {"path": tuple(here(path) for path in part.path)}
-    return _paths(part.model_copy(update=roots), ("initialize_from",), here)
 
 
 def _tier(run: RunSpec) -> str:

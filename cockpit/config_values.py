@@ -9,7 +9,8 @@ from typing import Any
 from cockpit.config_check import Trouble, table_of
 from cockpit.config_lines import KeyPath
 from cockpit.model.duration import parse_duration
-from cockpit.text.scrub import is_placeholder, scrub
+from cockpit.text.scrub import scrub
+from cockpit.text.secret_names import is_placeholder
 
 DEEPEST = 16
 """Levels of nesting that a run file can need, and then some."""
@@ -84,16 +85,15 @@ def too_deep(value: object) -> bool:
     """Return whether tables and lists are nested deeper than :data:`DEEPEST`."""
     level = [value]
     for _ in range(DEEPEST):
-        level = [inner for outer in level for inner in _inner(outer)]
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
         if not level:
             return False
     return True
-
-
-def _inner(value: object) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []
 
 
 def _secret(path: KeyPath, value: object) -> str | None:

@@ -15,8 +15,8 @@ from tests.verbs.tiny_run import TinyRun, command, environment
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 KINDS = {
-    "not_configured", "unauthorized", "forbidden", "not_found", "rate_limited", "timeout",
-    "refused", "dns", "tls", "bad_answer", "permission",
+    "not_configured", "unsupported", "unauthorized", "forbidden", "not_found", "rate_limited",
+    "timeout", "refused", "dns", "tls", "bad_answer", "permission",
 }  # fmt: skip
 NON_FINITE = {"NaN", "Infinity", "-Infinity"}
 

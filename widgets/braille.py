@@ -7,7 +7,7 @@ from typing import Final
 
 from textual.content import Content
 
-from cockpit.model.glyphs import glyph
+from cockpit.model.words import glyph
 from widgets.line import text
 from widgets.series import Bin, Scale, Series, scale_of
 

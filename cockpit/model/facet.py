@@ -14,6 +14,7 @@ class ErrorKind(StrEnum):
     """Why a facet is unknown (INTERFACE ``F``)."""
 
     NOT_CONFIGURED = "not_configured"
+    UNSUPPORTED = "unsupported"
     UNAUTHORIZED = "unauthorized"
     FORBIDDEN = "forbidden"
     NOT_FOUND = "not_found"
@@ -24,6 +25,13 @@ class ErrorKind(StrEnum):
     TLS = "tls"
     BAD_ANSWER = "bad_answer"
     PERMISSION = "permission"
+
+
+def kind_of(error: Exception) -> ErrorKind:
+    """Return what kind of trouble reading a file or folder has had."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return ErrorKind.NOT_FOUND
+    return ErrorKind.PERMISSION if isinstance(error, PermissionError) else ErrorKind.BAD_ANSWER
 
 
 class Problem(Frozen):

@@ -29,7 +29,10 @@ def wandb_key(run: RunSpec) -> str | None:
     wandb = run.wandb
     if wandb is None:
         return None
-    entity, project, name = _identity(wandb)
+    entity, project, name = wandb.entity, wandb.project, wandb.id
+    parts = [part for part in urlsplit(wandb.url or "").path.split("/") if part]
+    if len(parts) >= 4 and parts[2] == "runs":
+        entity, project, name = entity or parts[0], project or parts[1], name or parts[3]
     if not name:
         return None
     if wandb.dir and not entity:
@@ -56,13 +59,6 @@ def tag_of(run: RunSpec) -> str:
 def related(tag: str, other: str) -> bool:
     """Tell whether two tags name one lineage."""
     return not set(filter(None, tag.split(","))).isdisjoint(other.split(","))
-
-
-def _identity(wandb: WandbSpec) -> tuple[str | None, str | None, str | None]:
-    parts = [part for part in urlsplit(wandb.url or "").path.split("/") if part]
-    if len(parts) < 4 or parts[2] != "runs":
-        return wandb.entity, wandb.project, wandb.id
-    return wandb.entity or parts[0], wandb.project or parts[1], wandb.id or parts[3]
 
 
 def _hash(text: str) -> str:

@@ -10,29 +10,6 @@ import math
 from datetime import UTC, datetime, tzinfo
 from typing import Final
 
-from cockpit.model.glyphs import GLYPHS, glyph, to_ascii
-
-__all__ = [
-    "GLYPHS",
-    "age",
-    "ago",
-    "brief",
-    "change",
-    "clock_time",
-    "day_time",
-    "duration",
-    "eta",
-    "glyph",
-    "number",
-    "rate",
-    "share",
-    "short_number",
-    "size",
-    "steps",
-    "to_ascii",
-    "utc_minute",
-]
-
 UNKNOWN: Final = "?"
 MOST_PERCENT: Final = 9_999
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -198,3 +175,47 @@ def _span(seconds: float) -> str:
     if days < 1:
         return f"{hours}h {minutes % 60:02d}m"
     return f"{days}d {hours % 24:02d}h"
+
+
+GLYPHS: Final[dict[str, tuple[str, str]]] = {
+    "healthy": ("●", "*"),
+    "attention": ("▲", "!"),
+    "critical": ("■", "#"),
+    "unknown": ("?", "?"),
+    "finished": ("◆", "="),
+    "sealed": ("✓", "v"),
+    "complete": ("✓", "v"),
+    "incomplete": ("✗", "x"),
+    "rejected": ("✗", "x"),
+    "writing": ("◌", "o"),
+    "info": ("·", "-"),
+    "warning": ("▲", "!"),
+    "alert": ("▲", "!"),
+    "stale": ("⧗", "~"),
+    "pick": ("▸", ">"),
+    "next": ("→", ">"),
+    "nonfinite": ("×", "x"),
+}
+"""Name of a state or mark: its glyph, its ASCII twin."""
+
+_TWINS: Final[dict[str, str]] = {
+    **dict(GLYPHS.values()),
+    **dict(zip("╭╮╰╯├┤┬┴┼│─┃━┏┓┗┛", "++++++++||-|=++++", strict=True)),
+    **dict(zip("▁▂▃▄▅▆▇█", "_.,-=+*#", strict=True)),
+    **dict(zip("·−…–—±≈•↑↓←▌▏⏎└┊⚑", "--.--+~*^v<||>`|P", strict=True)),
+}
+
+
+# A braille cell becomes how dense it is.
+_BRAILLE = {chr(0x2800 + pattern): " ..::+++#"[pattern.bit_count()] for pattern in range(256)}
+_TO_ASCII: Final = str.maketrans(_TWINS | _BRAILLE)
+
+
+def glyph(state: str, ascii_only: bool = False) -> str:
+    """Return the glyph of a state's name; ``?`` for one that has none."""
+    return GLYPHS.get(state, GLYPHS["unknown"])[1 if ascii_only else 0]
+
+
+def to_ascii(text: str) -> str:
+    """Return ``text`` with the cockpit's own glyphs replaced by their twins, cell by cell."""
+    return text.translate(_TO_ASCII)

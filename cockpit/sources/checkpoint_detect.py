@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Final
 
 from cockpit.model.run import CheckpointSpec, CustomLayout
-from cockpit.sources.checkpoint_layouts import LAYOUTS, Finding, Grade, Layout
-from cockpit.sources.checkpoint_listing import Folder, Listed, Root
-from cockpit.sources.checkpoint_marker import read_marker
+from cockpit.sources.checkpoint_layouts import LAYOUTS, Finding, Grade, Layout, is_single
+from cockpit.sources.checkpoint_listing import Folder, Root, read_marker
 
 NAMES: Final = ("auto", *LAYOUTS, "custom")
 
@@ -63,72 +61,29 @@ def layout_of(root: Root) -> Layout:
 
 
 def _vote(folder: Folder) -> str | None:
-    for name, speaks in _SIGNS.items():
-        if speaks(folder):
-            return name
-    return None
-
-
-def _has_step_metadata(folder: Folder) -> bool:
+    """Return the layout that a folder's name and files speak for, the most telling sign first."""
+    named = {name for name, layout in LAYOUTS.items() if layout.pattern.fullmatch(folder.name)}
     marker = folder.by_path.get("metadata.json")
-    return marker is not None and read_marker(marker).step is not None
-
-
-def _named(name: str, folder: Folder) -> bool:
-    return LAYOUTS[name].pattern.fullmatch(folder.name) is not None
-
-
-def _is_orbax(folder: Folder) -> bool:
-    if ".orbax-checkpoint-tmp" in folder.name:
-        return True
-    signs = {"_CHECKPOINT_METADATA", "commit_success.txt"} & folder.top
-    return bool(signs) and _named("orbax", folder)
-
-
-def _is_torch(folder: Folder) -> bool:
-    shards = any(path.endswith(".distcp") for path in folder.by_path)
-    return _named("torchtitan", folder) and (shards or ".metadata" in folder.top)
-
-
-def _is_hugging_face(folder: Folder) -> bool:
-    named = _named("hf", folder) or folder.name.startswith("tmp-checkpoint-")
-    return named and not _has_step_metadata(folder)
-
-
-def _is_named(name: str) -> Callable[[Folder], bool]:
-    return lambda folder: _named(name, folder) and not _has_step_metadata(folder)
-
-
-def _is_file(name: str) -> Callable[[Folder], bool]:
-    return lambda folder: folder.single and _named(name, folder)
-
-
-def _is_levanter(folder: Folder) -> bool:
-    return _has_step_metadata(folder) or _named("levanter", folder)
-
-
-_SIGNS: Final[dict[str, Callable[[Folder], bool]]] = {
-    "lightning": _is_file("lightning"),
-    "nanogpt": _is_file("nanogpt"),
-    "megatron": _is_named("megatron"),
-    "orbax": _is_orbax,
-    "torchtitan": _is_torch,
-    "deepspeed": _is_named("deepspeed"),
-    "hf": _is_hugging_face,
-    "levanter": _is_levanter,
-}
-"""Most telling first: a folder votes for the first layout that it fits."""
+    stepped = marker is not None and read_marker(marker).step is not None
+    committed = bool({"_CHECKPOINT_METADATA", "commit_success.txt"} & folder.top)
+    sharded = ".metadata" in folder.top or any(path.endswith(".distcp") for path in folder.by_path)
+    signs = {
+        "lightning": folder.single and "lightning" in named,
+        "nanogpt": folder.single and "nanogpt" in named,
+        "megatron": "megatron" in named and not stepped,
+        "orbax": ".orbax-checkpoint-tmp" in folder.name or ("orbax" in named and committed),
+        "torchtitan": "torchtitan" in named and sharded,
+        "deepspeed": "deepspeed" in named and not stepped,
+        "hf": ("hf" in named or folder.name.startswith("tmp-checkpoint-")) and not stepped,
+        "levanter": stepped or "levanter" in named,
+    }
+    return next((name for name, fits in signs.items() if fits), None)
 
 
 def single_files(root: Root) -> tuple[Folder, ...]:
     """Return the files of ``root`` that are checkpoints by themselves, as folders of one."""
-    return tuple(_as_folder(file) for file in root.files if _is_single(file))
-
-
-def _is_single(file: Listed) -> bool:
-    patterns = (LAYOUTS["lightning"].pattern, LAYOUTS["nanogpt"].pattern)
-    return any(pattern.fullmatch(file.path) for pattern in patterns)
-
-
-def _as_folder(file: Listed) -> Folder:
-    return Folder(file.path, (file,), file.mtime, single=True)
+    return tuple(
+        Folder(file.path, (file,), file.mtime, single=True)
+        for file in root.files
+        if is_single(file.path)
+    )

@@ -5,7 +5,7 @@ Pure: the caller brings the listing, the time, whether the job lives, and what i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
@@ -54,11 +54,15 @@ def judge_listing(
     judged = _judge_all(roots, around, spec)
     newest = newest_complete(judged)
     items = tuple(_protect(one, newest, around.final_step, spec) for one in judged)
+
+    def by_step(item: Checkpoint) -> tuple[bool, int, float, str]:
+        return (item.step is None, item.step or 0, item.saved_at or 0.0, item.path)
+
     return CheckpointsValue(
         latest_complete=None if newest is None else newest.item.step,
         relaunch_from=relaunch_pick(judged),
         trainer_would_load=trainer_pick(judged),
-        items=tuple(sorted(items, key=_by_step)),
+        items=tuple(sorted(items, key=by_step)),
     )
 
 
@@ -82,46 +86,29 @@ def _judge_all(
     fixed = chosen_layout(spec)
     found: list[Judged] = []
     for root in roots:
-        judge_one = _judge_with(fixed or layout_of(root), root, around)
+        layout = fixed or layout_of(root)
         for folder in (*root.folders, *single_files(root)):
-            one = judge_one(folder)
-            if one is not None:
-                found.append(one)
+            if not layout.claims(folder):
+                continue
+            finding = (
+                layout.assess(folder, root)
+                if folder.error is None
+                else Finding(Grade.DOUBTFUL, f"cannot be listed: {folder.error}")
+            )
+            if finding is not None:
+                item = _item(layout, folder, root, finding, around)
+                item = _unless_rejected(item, around.rejected)
+                found.append(Judged(item, finding, layout.name))
     return tuple(found)
 
 
-def _judge_with(
-    layout: Layout, root: Root, around: Circumstances
-) -> Callable[[Folder], Judged | None]:
-    def judge_one(folder: Folder) -> Judged | None:
-        if not layout.claims(folder):
-            return None
-        finding = _assess(layout, folder, root)
-        if finding is None:
-            return None
-        item = _item(layout, folder, root, finding, around)
-        return Judged(_unless_rejected(item, around.rejected), finding, layout.name)
-
-    return judge_one
-
-
-def _assess(layout: Layout, folder: Folder, root: Root) -> Finding | None:
-    if folder.error is not None:
-        return Finding(Grade.DOUBTFUL, f"cannot be listed: {folder.error}")
-    return layout.assess(folder, root)
-
-
 def _item(
-    layout: Layout,
-    folder: Folder,
-    root: Root,
-    finding: Finding,
-    around: Circumstances,
+    layout: Layout, folder: Folder, root: Root, finding: Finding, around: Circumstances
 ) -> Checkpoint:
     path = _path(root, folder)
     name_step = layout.name_step(folder)
     state, remark = _state(finding, folder, around.before.get(path), around)
-    complete = state is CheckpointState.COMPLETE
+    by_place = None if root.temporary is None else not root.temporary
     return Checkpoint(
         step=name_step if finding.step is None else finding.step,
         name_step=name_step,
@@ -129,9 +116,9 @@ def _item(
         root=_safe(root.path),
         state=state,
         marker=None if finding.marker is None else _safe(finding.marker.path),
-        saved_at=_saved_at(finding, folder) if complete else None,
+        saved_at=_saved_at(finding, folder) if state is CheckpointState.COMPLETE else None,
         size=None if folder.error is not None else folder.size,
-        permanent=_permanent(finding, root),
+        permanent=by_place if finding.permanent is None else finding.permanent,
         note=_note(name_step, finding, remark),
         touched_at=folder.touched_at,
     )
@@ -188,22 +175,11 @@ def _saved_at(finding: Finding, folder: Folder) -> float | None:
     return folder.touched_at
 
 
-def _permanent(finding: Finding, root: Root) -> bool | None:
-    """Return the marker's word, else the root's."""
-    if finding.permanent is not None:
-        return finding.permanent
-    return None if root.temporary is None else not root.temporary
-
-
 def _note(name_step: int | None, finding: Finding, remark: str | None) -> str | None:
     notes = [remark, finding.note]
     if finding.step is not None and name_step is not None and finding.step != name_step:
         notes.append(f"named {name_step}, but its marker says step {finding.step}")
     return "; ".join(note for note in notes if note) or None
-
-
-def _by_step(item: Checkpoint) -> tuple[bool, int, float, str]:
-    return (item.step is None, item.step or 0, item.saved_at or 0.0, item.path)
 
 
 def _protect(
@@ -215,13 +191,10 @@ def _protect(
         reasons.append("newest complete")
     if item.state is CheckpointState.COMPLETE and item.step in spec.protect:
         reasons.append("protected in the run file")
-    if item.state is CheckpointState.COMPLETE and _is_final(item.step, final_step):
+    # step-N and step-(N-1) both hold a run of N steps (SPEC K)
+    final = final_step is not None and item.step in (final_step - 1, final_step)
+    if item.state is CheckpointState.COMPLETE and final:
         reasons.append("final")
     if spec.initialize_from and item.path == _safe(spec.initialize_from.rstrip("/")):
         reasons.append("initialize_from")
     return item.model_copy(update={"protected": tuple(reasons)})
-
-
-def _is_final(step: int | None, final_step: int | None) -> bool:
-    """``step-N`` and ``step-(N-1)`` both hold a run of N steps (SPEC K)."""
-    return step is not None and final_step is not None and step in (final_step - 1, final_step)

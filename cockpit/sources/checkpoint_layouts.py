@@ -20,9 +20,9 @@ from cockpit.sources.checkpoint_listing import (
     Listed,
     Root,
     number,
+    read_marker,
     staged_step,
 )
-from cockpit.sources.checkpoint_marker import Marker, read_marker
 
 
 class Grade(Enum):
@@ -79,10 +79,6 @@ def _unfinished(note: str, marker: Listed | None = None) -> Finding:
     return Finding(Grade.UNFINISHED, note, marker)
 
 
-def _unreadable(marker: Listed) -> Finding:
-    return Finding(Grade.DOUBTFUL, f"{marker.path} cannot be read: {marker.error}", marker)
-
-
 _EXPORT: Final = re.compile(r"config\.json|.*\.safetensors(\.index\.json)?|pytorch_model.*\.bin")
 
 
@@ -97,12 +93,8 @@ def _by_metadata(folder: Folder, root: Root) -> Finding | None:
     if marker is None:
         return None if _is_export(folder) else _unfinished("no metadata.json")
     if marker.error is not None:
-        return _unreadable(marker)
+        return Finding(Grade.DOUBTFUL, f"{marker.path} cannot be read: {marker.error}", marker)
     said = read_marker(marker)
-    return _from_metadata(folder, marker, said)
-
-
-def _from_metadata(folder: Folder, marker: Listed, said: Marker) -> Finding:
     if said.problem is not None:
         return _unfinished(f"metadata.json {said.problem}", marker)
     notes = []
@@ -152,19 +144,18 @@ def _orbax(folder: Folder, root: Root) -> Finding | None:
     if not names & _ORBAX_SIGNS:
         return None
     commit = folder.by_path.get("commit_success.txt")
-    if commit is None and _commits_by_file(root):
+    # Object stores cannot rename, so there a commit is a file; so it is where one is seen.
+    by_file = root.path.startswith(("gs://", "s3://")) or any(
+        "commit_success.txt" in other.by_path for other in root.folders
+    )
+    if commit is None and by_file:
         return _unfinished("no commit_success.txt")
     marker = commit or folder.by_path.get("_CHECKPOINT_METADATA")
     return Finding(Grade.COMPLETE, None, marker)
 
 
-def _commits_by_file(root: Root) -> bool:
-    """Object stores cannot rename, so there a commit is a file; so it is where one is seen."""
-    if root.path.startswith(("gs://", "s3://")):
-        return True
-    return any("commit_success.txt" in folder.by_path for folder in root.folders)
-
-
+_ITERATION: Final = "latest_checkpointed_iteration.txt"
+_MP_RANK: Final = re.compile(r"(mp_rank_)(\d+)((?:_\d+)?/.*)")
 _RANK: Final = re.compile(r"(.*?)(\d+)((?:_mp_rank_\d+)?_?(?:optim|model)_states\.pt)")
 
 
@@ -179,46 +170,32 @@ def _missing_ranks(paths: Iterable[str], pattern: re.Pattern[str]) -> bool:
     return any(ranks != set(range(len(ranks))) for ranks in groups.values())
 
 
-def _deepspeed(folder: Folder, root: Root) -> Finding | None:
-    pointer = root.file("latest")
-    told = number(_pointer_text(pointer).removeprefix("global_step"))
-    broken = _missing_ranks(folder.by_path, _RANK)
-    return _by_pointer(folder, root, pointer, told, broken)
+def _by_pointer(name: str, prefix: str, ranked: re.Pattern[str]) -> Assess:
+    """Complete up to the step that the root's pointer file names; unconfirmed without one.
 
+    ``ranked`` finds the rank in the names of files of which each rank writes one.
+    """
 
-_MP_RANK: Final = re.compile(r"(mp_rank_)(\d+)((?:_\d+)?/.*)")
+    def assess(folder: Folder, root: Root) -> Finding | None:
+        pointer = root.file(name)
+        content = (pointer.content if pointer is not None else None) or b""
+        told = number(content.decode("utf-8", "replace").strip().removeprefix(prefix))
+        match = STEP_NAME.fullmatch(folder.name)
+        step = number(match.group(1)) if match is not None else None
+        if not folder.files:
+            return _unfinished("no files", pointer)
+        if _missing_ranks(folder.by_path, ranked):
+            return _unfinished("files of some ranks are missing", pointer)
+        if pointer is None or told is None or step is None:
+            named = "no pointer file" if pointer is None else f"{pointer.path} names no step"
+            return Finding(Grade.DOUBTFUL, f"{named}: not confirmed", pointer)
+        if step > told:
+            return _unfinished(f"newer than {pointer.path}, which names {told}", pointer)
+        if _fewer_files(folder, root, told):
+            return Finding(Grade.DOUBTFUL, f"fewer files than step {told}", pointer)
+        return Finding(Grade.COMPLETE, None, pointer)
 
-
-def _megatron(folder: Folder, root: Root) -> Finding | None:
-    pointer = root.file("latest_checkpointed_iteration.txt")
-    told = number(_pointer_text(pointer))
-    broken = _missing_ranks(folder.by_path, _MP_RANK)
-    return _by_pointer(folder, root, pointer, told, broken)
-
-
-def _pointer_text(pointer: Listed | None) -> str:
-    content = b"" if pointer is None or pointer.content is None else pointer.content
-    return content.decode("utf-8", "replace").strip()
-
-
-def _by_pointer(
-    folder: Folder, root: Root, pointer: Listed | None, told: int | None, broken: bool
-) -> Finding:
-    """Complete up to the step that the pointer file names; unconfirmed without one."""
-    match = STEP_NAME.fullmatch(folder.name)
-    step = number(match.group(1)) if match is not None else None
-    if not folder.files:
-        return _unfinished("no files", pointer)
-    if broken:
-        return _unfinished("files of some ranks are missing", pointer)
-    if pointer is None or told is None or step is None:
-        named = "no pointer file" if pointer is None else f"{pointer.path} names no step"
-        return Finding(Grade.DOUBTFUL, f"{named}: not confirmed", pointer)
-    if step > told:
-        return _unfinished(f"newer than {pointer.path}, which names {told}", pointer)
-    if _fewer_files(folder, root, told):
-        return Finding(Grade.DOUBTFUL, f"fewer files than step {told}", pointer)
-    return Finding(Grade.COMPLETE, None, pointer)
+    return assess
 
 
 def _fewer_files(folder: Folder, root: Root, told: int) -> bool:
@@ -236,14 +213,10 @@ def _one_file(folder: Folder, root: Root) -> Finding | None:
         return None
     if file.size == 0:
         return _unfinished("the file is empty")
-    if _cut_zip(file.content):
+    ends = file.content or b""  # its first 4 and last 22 bytes; torch.save writes a zip
+    if ends[:4] == b"PK\x03\x04" and b"PK\x05\x06" not in ends[4:]:
         return _unfinished("the file is truncated")
     return Finding(Grade.COMPLETE, None, file)
-
-
-def _cut_zip(ends: bytes | None) -> bool:
-    """Tell by a file's first 4 and last 22 bytes; ``torch.save`` writes a zip."""
-    return ends is not None and ends[:4] == b"PK\x03\x04" and b"PK\x05\x06" not in ends[4:]
 
 
 def _nanogpt(folder: Folder, root: Root) -> Finding | None:
@@ -260,12 +233,14 @@ LAYOUTS: Final[dict[str, Layout]] = {
         Layout("levanter", ANY_STEP, "metadata.json", _by_metadata, any_name=True),
         Layout("orbax", NUMBER, "_CHECKPOINT_METADATA", _orbax),
         Layout("hf", re.compile(r"checkpoint-(\d+)"), "trainer_state.json", _hugging_face),
-        Layout("deepspeed", re.compile(r"global_step(\d+)"), "latest", _deepspeed),
         Layout(
-            "megatron",
-            re.compile(r"iter_(\d+)"),
-            "latest_checkpointed_iteration.txt",
-            _megatron,
+            "deepspeed",
+            re.compile(r"global_step(\d+)"),
+            "latest",
+            _by_pointer("latest", "global_step", _RANK),
+        ),
+        Layout(
+            "megatron", re.compile(r"iter_(\d+)"), _ITERATION, _by_pointer(_ITERATION, "", _MP_RANK)
         ),
         Layout(
             "torchtitan",
@@ -277,3 +252,9 @@ LAYOUTS: Final[dict[str, Layout]] = {
         Layout("nanogpt", re.compile(r"ckpt\.pt"), "", _nanogpt),
     )
 }
+
+
+def is_single(name: str) -> bool:
+    """Tell whether a file of this name is a checkpoint by itself."""
+    single = (LAYOUTS["lightning"], LAYOUTS["nanogpt"])
+    return any(layout.pattern.fullmatch(name) for layout in single)

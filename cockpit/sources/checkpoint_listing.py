@@ -1,10 +1,14 @@
-"""A listing of checkpoint roots as plain values, so that any store can be judged alike."""
+"""A listing of checkpoint roots as plain values, so that any store can be judged alike.
+
+And what Levanter's ``metadata.json`` in it says: step, time stamp, temporary or not.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final
 
@@ -109,23 +113,6 @@ def compact(folder: Folder) -> Folder:
     return Folder(folder.name, (*kept, *sums.values()), folder.mtime, folder.error, folder.single)
 
 
-def root_from_files(path: str, files: Iterable[Listed]) -> Root:
-    """Return a root from a flat listing (paths relative to the root), as stores give it."""
-    folders: dict[str, list[Listed]] = {}
-    loose: list[Listed] = []
-    for file in files:
-        head, slash, rest = file.path.partition("/")
-        if not slash:
-            loose.append(file)
-        elif rest:
-            inner = Listed(rest, file.size, file.mtime, file.content, file.error)
-            folders.setdefault(head, []).append(inner)
-        else:
-            folders.setdefault(head, [])
-    children = tuple(Folder(name, tuple(inside)) for name, inside in folders.items())
-    return Root(path, children, tuple(loose))
-
-
 def number(text: str | None) -> int | None:
     """Return a step from digits, or ``None`` when there are none or absurdly many."""
     if not text or not text.isascii() or not text.isdigit() or len(text) > 19:
@@ -145,3 +132,59 @@ def staged_step(name: str) -> int | None:
 def looks_like_checkpoint(name: str) -> bool:
     """Return True for a name that is a step in one of the known spellings (SPEC K)."""
     return STEP_NAME.fullmatch(name) is not None or STAGING.fullmatch(name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """What a marker says; ``problem`` is why it does not make a checkpoint complete.
+
+    ``stamp`` orders markers of one trainer; the trainer writes it as local time without a
+    zone, so it is no instant.
+    """
+
+    step: int | None = None
+    stamp: float | None = None
+    temporary: bool | None = None
+    problem: str | None = None
+
+
+def read_marker(file: Listed) -> Marker:
+    """Return what ``file`` says: complete only if it parses and holds a whole step (SPEC K)."""
+    text = (file.content or b"").decode("utf-8", "replace").strip()
+    if file.size == 0 or (file.content is not None and not text):
+        return Marker(problem="is empty")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return Marker(problem="is truncated or not JSON")
+    if not isinstance(document, dict):
+        return Marker(problem="is not a JSON object")
+    step = _whole(document.get("step"))
+    if step is None:
+        return Marker(problem="has no step")
+    temporary = document.get("is_temporary")
+    return Marker(
+        step=step,
+        stamp=_stamp(document.get("timestamp")),
+        temporary=temporary if isinstance(temporary, bool) else None,
+    )
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        return number(f"{value:.0f}")
+    if isinstance(value, int | str):
+        return number(str(value))
+    return None
+
+
+def _stamp(value: object) -> float | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None

@@ -32,19 +32,15 @@ def relaunch_pick(judged: Sequence[Judged]) -> Pick | None:
     why = ["newest complete by step"]
     if newest.item.permanent is False:
         why.append("temporary: the next save may delete it")
-    why += _passed_over(judged, newest.item.step)
-    return Pick(path=newest.item.path, step=newest.item.step, why="; ".join(why))
-
-
-def _passed_over(judged: Sequence[Judged], newest: int) -> list[str]:
-    later = sorted(
+    passed_over = sorted(
         (one.item.step, one.item.state.value)
         for one in judged
         if one.item.step is not None
-        and one.item.step > newest
+        and one.item.step > newest.item.step
         and one.item.state is not CheckpointState.COMPLETE
     )
-    return [f"step {step} is {state}" for step, state in later[-3:]]
+    why += [f"step {step} is {state}" for step, state in passed_over[-3:]]
+    return Pick(path=newest.item.path, step=newest.item.step, why="; ".join(why))
 
 
 def trainer_pick(judged: Sequence[Judged]) -> Pick | None:

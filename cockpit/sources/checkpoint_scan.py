@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.observed import CheckpointState, CheckpointsValue
-from cockpit.sources.checkpoint_layouts import LAYOUTS
+from cockpit.sources.checkpoint_layouts import is_single
 from cockpit.sources.checkpoint_listing import (
     MARKERS,
     NUMBER,
@@ -26,8 +27,8 @@ from cockpit.sources.checkpoint_listing import (
     Root,
     compact,
     looks_like_checkpoint,
+    read_marker,
 )
-from cockpit.sources.checkpoint_marker import read_marker
 from cockpit.sources.regular import open_regular
 
 DEPTH: Final = 2
@@ -37,7 +38,6 @@ FAN: Final = 200
 ASIDE: Final = re.compile(r"\.cockpit|rejected-.*|.*\.deleting-[0-9a-f]{6,}")
 """What was moved aside or is being deleted: never a checkpoint, whatever lies in it."""
 _CONTENT: Final = 1 << 20
-_SINGLE: Final = (LAYOUTS["lightning"].pattern, LAYOUTS["nanogpt"].pattern)
 
 Signature = tuple[tuple[str, int, int], ...]
 
@@ -69,7 +69,8 @@ class Scanner:
         found = list(self._below(path, DEPTH))
         chosen = [root for root in found if _names(root, path) & set(self.prefer)]
         kept = (chosen or found) if len(found) > 1 else found
-        return [_marked(root, temporary) for root in kept] or [Root(path, temporary=temporary)]
+        marked = [replace(root, temporary=temporary) for root in kept]
+        return marked or [Root(path, temporary=temporary)]
 
     def settle(self, value: CheckpointsValue) -> None:
         """Keep what ``value`` found complete; forget what is gone or still changes."""
@@ -88,20 +89,15 @@ class Scanner:
             yield Root(str(Path(path).parent), () if folder is None else (folder,))
             return
         root = self._root(path, entries)
-        if root.folders or any(_is_single(file.path) for file in root.files):
+        if root.folders or any(is_single(file.path) for file in root.files):
             yield root
             return
         if depth == 0:
             return
         for entry in entries[:FAN]:
             if _worth_descending(entry):
-                yield from self._try_below(entry.path, depth - 1)
-
-    def _try_below(self, path: str, depth: int) -> Iterator[Root]:
-        try:
-            yield from self._below(path, depth)
-        except OSError:
-            return
+                with suppress(OSError):
+                    yield from self._below(entry.path, depth - 1)
 
     def _root(self, path: str, entries: list[os.DirEntry[str]]) -> Root:
         folders: dict[tuple[int, int], Folder] = {}
@@ -109,10 +105,11 @@ class Scanner:
         for entry in sorted(entries, key=lambda entry: (entry.is_symlink(), entry.name)):
             if self._is_candidate(entry):
                 folder = self._folder(entry.path)
-                identity = _identity(entry)
-                if folder is not None and identity is not None:
-                    folders.setdefault(identity, folder)
-            elif entry.name in POINTERS or _is_single(entry.name):
+                with suppress(OSError):
+                    found = entry.stat()
+                    if folder is not None:
+                        folders.setdefault((found.st_dev, found.st_ino), folder)
+            elif entry.name in POINTERS or is_single(entry.name):
                 files += _listed(entry, entry.name, self.markers)
         return Root(path, tuple(folders.values()), tuple(files))
 
@@ -136,20 +133,17 @@ class Scanner:
         kept = self._kept.get(path)
         if kept is not None and kept.settled and kept.signature == signature:
             return kept.folder
-        folder = self._walked(path)
-        if folder is not None and folder.error is None:
-            self._kept[path] = _Kept(signature, folder, False)
-        return folder
-
-    def _walked(self, path: str) -> Folder | None:
         name = Path(path).name
         try:
             mtime = Path(path).stat().st_mtime
-            return Folder(name, tuple(_walk(path, self.markers)), mtime)
+            folder = Folder(name, tuple(_walk(path, self.markers)), mtime)
         except FileNotFoundError:
             return None
         except OSError as error:
-            return Folder(name, error=(error.strerror or type(error).__name__).lower())
+            folder = Folder(name, error=(error.strerror or type(error).__name__).lower())
+        if folder.error is None:
+            self._kept[path] = _Kept(signature, folder, False)
+        return folder
 
     def _signature(self, path: str) -> Signature:
         """Return the times of the folder and of the markers in it, as far as there are any."""
@@ -167,10 +161,6 @@ def _names(root: Root, path: str) -> set[str]:
     """Return the folder names on the way from ``path`` down to ``root``."""
     below = Path(root.path)
     return set(below.relative_to(path).parts) if below.is_relative_to(path) else set()
-
-
-def _marked(root: Root, temporary: bool | None) -> Root:
-    return Root(root.path, root.folders, root.files, temporary)
 
 
 def _is_checkpoint(path: str, entries: list[os.DirEntry[str]]) -> bool:
@@ -192,14 +182,6 @@ def _worth_descending(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _identity(entry: os.DirEntry[str]) -> tuple[int, int] | None:
-    try:
-        found = entry.stat()
-    except OSError:
-        return None
-    return (found.st_dev, found.st_ino)
-
-
 def _has_orbax_marker(entry: os.DirEntry[str]) -> bool:
     """Tell whether a folder that is named like any number is one of Orbax's."""
     if NUMBER.fullmatch(entry.name) is None:
@@ -213,10 +195,6 @@ def _has_step(path: str) -> bool:
     if content is None or problem is not None:
         return False
     return read_marker(Listed("metadata.json", len(content), 0.0, content)).step is not None
-
-
-def _is_single(name: str) -> bool:
-    return any(pattern.fullmatch(name) for pattern in _SINGLE)
 
 
 def _walk(path: str, markers: Collection[str]) -> Iterator[Listed]:
@@ -247,7 +225,7 @@ def _listed(entry: os.DirEntry[str], path: str, markers: Collection[str]) -> lis
     content, problem = None, None
     if path in ("metadata.json", *POINTERS, *markers):
         content, problem = _read(entry.path)
-    elif _is_single(path):
+    elif is_single(path):
         content = _ends(entry.path)
     return [Listed(path, found.st_size, found.st_mtime, content, problem)]
 

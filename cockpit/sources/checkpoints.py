@@ -6,11 +6,12 @@ import asyncio
 import re
 import threading
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from cockpit.model.clock import Clock
-from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
+from cockpit.model.facet import ErrorKind, Facet, kind_of, known, not_configured, unknown
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
@@ -58,7 +59,7 @@ class Checkpoints:
         source = clean(" + ".join(spec.path), _LIMIT)
         remote = next((path for path in spec.path if "://" in path), None)
         if remote is not None:
-            return unknown(ErrorKind.REFUSED, _not_yet(remote), source, self._clock.now())
+            return unknown(ErrorKind.UNSUPPORTED, _not_yet(remote), source, self._clock.now())
         try:
             look = self._look(run, spec)
             value = await offload(
@@ -69,7 +70,7 @@ class Checkpoints:
             message = f"{source}: no listing within {DEADLINE:g} s"
             return unknown(ErrorKind.TIMEOUT, message, source, self._clock.now())
         except OSError as error:
-            return unknown(_kind(error), _line(error), source, self._clock.now())
+            return unknown(kind_of(error), _line(error), source, self._clock.now())
         except ValueError as error:
             return unknown(ErrorKind.BAD_ANSWER, clean(error), source, self._clock.now())
         return known(value, source, self._clock.now())
@@ -77,8 +78,7 @@ class Checkpoints:
     def _look(self, run: RunSpec, spec: CheckpointSpec) -> _Look:
         key = (run.name, spec)
         if key not in self._looks:
-            names = {run.name} | ({run.wandb.id} if run.wandb and run.wandb.id else set())
-            self._looks[key] = _Look(spec, self._clock, frozenset(names))
+            self._looks[key] = _Look(spec, self._clock, _folder_names(run))
         return self._looks[key]
 
 
@@ -107,19 +107,14 @@ class _Look:
         """
         with self._lock:  # a look that was given up may still be at work
             bad = (*self._books.rejected(logbook), *rejected)
-            return self._judged(alive, final_step, bad)
-
-    def _judged(
-        self, alive: bool | None, final_step: int | None, rejected: tuple[Rejected, ...]
-    ) -> CheckpointsValue:
-        roots = _roots(self._scanner, self._spec.path)
-        bad = (*rejected, *_marked(roots))
-        around = Circumstances(self._clock.now(), alive, self._before, final_step, bad)
-        value = judge_listing(roots, around, self._spec)
-        _one_run_only(value, [_plain(path) for path in self._spec.path])
-        self._before = remember(value, roots, self._before)
-        self._scanner.settle(value)
-        return value
+            roots = _roots(self._scanner, self._spec.path)
+            bad += _marked(roots)
+            around = Circumstances(self._clock.now(), alive, self._before, final_step, bad)
+            value = judge_listing(roots, around, self._spec)
+            _one_run_only(value, [_plain(path) for path in self._spec.path])
+            self._before = remember(value, roots, self._before)
+            self._scanner.settle(value)
+            return value
 
 
 def list_checkpoints(
@@ -151,11 +146,15 @@ def without(
     Blocking; raises as ``list_checkpoints`` does.
     """
     spec = run.checkpoints or CheckpointSpec()
-    names = {run.name} | ({run.wandb.id} if run.wandb and run.wandb.id else set())
-    scanner = _scanner(spec, frozenset(names))
+    scanner = _scanner(spec, _folder_names(run))
     roots = [_left(root, gone) for root in _roots(scanner, spec.path)]
     bad = (*Books().rejected(run.records.logbook), *rejected, *_marked(roots))
     return judge_listing(roots, Circumstances(now, False, {}, run.final_step, bad), spec)
+
+
+def _folder_names(run: RunSpec) -> frozenset[str]:
+    """Return what the run's own folder may be called where a root holds many runs."""
+    return frozenset({run.name} | ({run.wandb.id} if run.wandb and run.wandb.id else set()))
 
 
 def _left(root: Root, gone: Collection[str]) -> Root:
@@ -163,8 +162,7 @@ def _left(root: Root, gone: Collection[str]) -> Root:
         return clean(f"{root.path.rstrip('/')}/{name}", _LIMIT) not in gone
 
     folders = tuple(folder for folder in root.folders if stays(folder.name))
-    files = tuple(file for file in root.files if stays(file.path))
-    return Root(root.path, folders, files, root.temporary)
+    return replace(root, folders=folders, files=tuple(f for f in root.files if stays(f.path)))
 
 
 def _marked(roots: Sequence[Root]) -> tuple[Rejected, ...]:
@@ -213,14 +211,6 @@ def _plain(path: str) -> str:
 
 def _not_yet(path: str) -> str:
     return f"{clean(path.partition('://')[0], 20)}:// checkpoints are not read yet by this version"
-
-
-def _kind(error: OSError) -> ErrorKind:
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return ErrorKind.NOT_FOUND
-    if isinstance(error, PermissionError):
-        return ErrorKind.PERMISSION
-    return ErrorKind.BAD_ANSWER
 
 
 def _line(error: OSError) -> str:

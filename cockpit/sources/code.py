@@ -45,7 +45,9 @@ class Code:
         found = await status(repo)
         if isinstance(found, Problem):
             return unknown(found.kind, found.message, source, self._clock.now())
-        self._tags[repo] = await _seal_tags(repo)
+        words = ("for-each-ref", "--sort=creatordate", "--format=%(refname:strip=2)", SEALS)
+        tags = await git(repo, *words)  # none where git cannot tell; the newest last
+        self._tags[repo] = tuple(tags.text.splitlines()) if tags.ok and not tags.cut else ()
         value = CodeValue(
             sha=found.sha,
             branch=None if found.branch is None else scrub(found.branch),
@@ -59,23 +61,12 @@ class Code:
         if run.code is None or run.code.repo is None:
             return not_configured("[run.code]")
         facet = facets[run.code.repo]
-        tag = _seal_of(run.name, self._tags.get(run.code.repo, ()))
+        tags = reversed(self._tags.get(run.code.repo, ()))  # seal/<run>/<step>
+        tag = next((tag for tag in tags if tag.rpartition("/")[0] == f"seal/{run.name}"), None)
         if facet.value is None or tag is None:
             return facet
-        return facet.model_copy(update={"value": facet.value.model_copy(update={"sealed": tag})})
-
-
-async def _seal_tags(repo: str) -> tuple[str, ...]:
-    """Return all seal tags of a repository, the newest last; none where git cannot tell."""
-    words = ("for-each-ref", "--sort=creatordate", "--format=%(refname:strip=2)", SEALS)
-    found = await git(repo, *words)
-    return tuple(found.text.splitlines()) if found.ok and not found.cut else ()
-
-
-def _seal_of(run: str, tags: Sequence[str]) -> str | None:
-    """Return the newest seal of this very run: ``seal/<run>/<step>``."""
-    mine = (tag for tag in reversed(tags) if tag.rpartition("/")[0] == f"seal/{run}")
-    return next((clean(tag) for tag in mine), None)
+        value = facet.value.model_copy(update={"sealed": clean(tag)})
+        return facet.model_copy(update={"value": value})
 
 
 async def _with_record(run: RunSpec, facet: Facet[CodeValue]) -> Facet[CodeValue]:

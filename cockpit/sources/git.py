@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from cockpit.model.base import Frozen
 from cockpit.model.facet import ErrorKind, Problem
@@ -37,13 +36,6 @@ class Status(Frozen):
     branch: str | None = None
     ahead: int | None = None
     files: tuple[str, ...] = ()
-
-
-class Entry(NamedTuple):
-    """One NUL-ended record of ``git status --porcelain=v2``."""
-
-    kind: str
-    rest: str
 
 
 async def git(folder: str, *words: str, stdin: bytes | None = None) -> Completed:
@@ -89,32 +81,21 @@ def read_status(text: str) -> Status:
     """Return what ``git status --porcelain=v2 --branch -z`` printed, names made safe."""
     header: dict[str, str] = {}
     files = []
-    for entry in _entries(text):
-        if entry.kind == "#":
-            key, _, value = entry.rest.partition(" ")
-            header[key] = value
-        elif entry.kind in _FIELDS:
-            name = entry.rest.split(" ", _FIELDS[entry.kind])[-1]
-            files.append(clean(name, 1000))
-    sha, branch = header.get("branch.oid", ""), header.get("branch.head", "")
-    return Status(
-        sha=None if sha in ("", "(initial)") else clean(sha),
-        branch=None if branch in ("", "(detached)") else clean(branch),
-        ahead=_ahead(header.get("branch.ab", "")),
-        files=tuple(files),
-    )
-
-
-def _entries(text: str) -> Iterator[Entry]:
     parts = iter(text.split("\0"))
     for part in parts:
         kind, _, rest = part.partition(" ")
-        if kind == "2":
+        if kind == "2":  # a renamed file's former name follows
             next(parts, None)
-        if kind:
-            yield Entry(kind, rest)
-
-
-def _ahead(counts: str) -> int | None:
-    ahead = counts.partition(" ")[0].removeprefix("+")
-    return int(ahead) if ahead.isascii() and ahead.isdigit() else None
+        if kind == "#":
+            key, _, value = rest.partition(" ")
+            header[key] = value
+        elif kind in _FIELDS:
+            files.append(clean(rest.split(" ", _FIELDS[kind])[-1], 1000))
+    sha, branch = header.get("branch.oid", ""), header.get("branch.head", "")
+    ahead = header.get("branch.ab", "").partition(" ")[0].removeprefix("+")
+    return Status(
+        sha=None if sha in ("", "(initial)") else clean(sha),
+        branch=None if branch in ("", "(detached)") else clean(branch),
+        ahead=int(ahead) if ahead.isascii() and ahead.isdigit() else None,
+        files=tuple(files),
+    )

@@ -18,8 +18,7 @@ from cockpit import __version__
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
-from cockpit.sources.github_place import Place, issue_place, repo_place
-from cockpit.sources.github_token import Tokens
+from cockpit.sources.github_place import Place, Tokens, issue_place, repo_place
 from cockpit.sources.http import Answer, Http, HttpError
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -100,9 +99,10 @@ class GitHub:
 
     async def comments(self, place: Place) -> AsyncIterator[Comment]:
         """Yield every comment of an issue, newest first (GitHub itself gives the oldest first)."""
-        first = await self._page(place, f"{place.issue_url}/comments", 1)
+        url = f"{place.issue_url}/comments"
+        first = await self._page(place, url, 1)
         for page in range(min(_last_page(first), MOST_PAGES), 1, -1):
-            for comment in reversed(_comments(await self._following(place, page))):
+            for comment in reversed(_comments(await self._page(place, url, page))):
                 yield comment
         for comment in reversed(_comments(first)):
             yield comment
@@ -144,9 +144,6 @@ class GitHub:
         """Close an issue as not planned."""
         document = {"state": "closed", "state_reason": "not_planned"}
         self._expect(place, await self._send("PATCH", place, place.issue_url, document), 200)
-
-    async def _following(self, place: Place, page: int) -> Answer:
-        return await self._page(place, f"{place.issue_url}/comments", page)
 
     async def _page(self, place: Place, url: str, page: int, query: str = "") -> Answer:
         answer = await self._get(place, f"{url}?{query}per_page={PAGE}&page={page}", {})

@@ -49,7 +49,7 @@ class Hosts:
             return not_configured("[run.job]")
         where = run.job.host or run.job.kind
         message = f"the hosts of {run.job.kind} jobs are not read yet by this version"
-        return unknown(ErrorKind.NOT_CONFIGURED, message, where, self._clock.now())
+        return unknown(ErrorKind.UNSUPPORTED, message, where, self._clock.now())
 
     async def _one(self, run: RunSpec, gpus: tuple[Gpu, ...]) -> Facet[HostValue]:
         now = self._clock.now()

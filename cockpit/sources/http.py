@@ -185,7 +185,9 @@ class Http:
 
     async def _once(self, request: _Request, deadline: float) -> Answer:
         """Return the answer to one attempt; every failure is an ``HttpError``."""
-        self._may_ask(request)
+        silent = self._silent_until.get(request.origin, 0.0) - self._clock.monotonic()
+        if silent > 0:
+            raise _limited(request, silent)
         if deadline <= 0:
             raise HttpError(ErrorKind.TIMEOUT, f"{request.host}: no answer in time")
         began = self._clock.monotonic()
@@ -223,7 +225,8 @@ class Http:
             async for chunk in response.aiter_bytes():
                 body += chunk
                 if len(body) > self._cap:
-                    raise _too_long(request, self._cap)
+                    message = f"{request.host}: the answer is longer than {self._cap:,} B"
+                    raise HttpError(ErrorKind.BAD_ANSWER, message)
             headers = {name.lower(): value for name, value in response.headers.items()}
             return Answer(response.status_code, headers, bytes(body), request.host)
 
@@ -234,7 +237,11 @@ class Http:
             except (OSError, TimeoutError) as error:
                 message = f"the certificates cannot be read ({clean(error)}); see SSL_CERT_FILE"
                 raise HttpError(ErrorKind.TLS, message) from None
-        return _client(self._trust, self._connections)
+        import httpx
+
+        many = self._connections
+        limits = httpx.Limits(max_connections=many, max_keepalive_connections=many)
+        return httpx.AsyncClient(verify=self._trust, limits=limits, follow_redirects=False)
 
     async def _resolve(self, request: _Request, deadline: float) -> None:
         """Resolve a host's name in a thread that keeps nobody from leaving when it hangs.
@@ -251,11 +258,6 @@ class Http:
             message = f"{request.host}: the name cannot be resolved; is there a network?"
             raise HttpError(ErrorKind.DNS, message) from None
         self._resolved[host] = now + RESOLVED_FOR
-
-    def _may_ask(self, request: _Request) -> None:
-        left = self._silent_until.get(request.origin, 0.0) - self._clock.monotonic()
-        if left > 0:
-            raise _limited(request, left)
 
     def _heed(self, request: _Request, answer: Answer) -> None:
         """Raise for a rate limit, and remember it."""
@@ -278,10 +280,6 @@ def _limited(request: _Request, wait: float) -> HttpError:
     return HttpError(ErrorKind.RATE_LIMITED, message, retry_in=wait)
 
 
-def _too_long(request: _Request, cap: int) -> HttpError:
-    return HttpError(ErrorKind.BAD_ANSWER, f"{request.host}: the answer is longer than {cap:,} B")
-
-
 def _passing(error: HttpError) -> bool:
     """Tell whether asking again soon may help."""
     if error.status is not None or error.kind is ErrorKind.RATE_LIMITED:
@@ -300,16 +298,9 @@ def _redirected(request: _Request, answer: Answer) -> _Request:
 
 
 def _trust() -> Any:
-    import httpx
+    import httpx  # a while too
 
     return httpx.create_ssl_context()
-
-
-def _client(trust: Any, connections: int) -> httpx.AsyncClient:
-    import httpx
-
-    limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
-    return httpx.AsyncClient(verify=trust, limits=limits, follow_redirects=False)
 
 
 def _is_address(host: str) -> bool:

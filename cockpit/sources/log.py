@@ -15,9 +15,10 @@ from cockpit.model.observed import LogValue, Row
 from cockpit.model.run import RunSpec
 from cockpit.sources.log_file import show
 from cockpit.sources.log_follow import Follower, News
-from cockpit.sources.log_rows import read_rows
 from cockpit.sources.log_stamp import line_time, writes_utc
 from cockpit.sources.offload import each, offload
+from cockpit.text.progress import read_lines
+from cockpit.text.safe import safe_line
 
 DEADLINE: Final = 4.0
 """Less than a whole bulk is given: one log that hangs does not cost the others their answer."""
@@ -53,7 +54,7 @@ class Logs:
         now = self._clock.now()
         if job.host is not None:
             message = f"logs on {job.host} are not read yet by this version"
-            return unknown(ErrorKind.REFUSED, message, f"{job.host}:{job.log}", now)
+            return unknown(ErrorKind.UNSUPPORTED, message, f"{job.host}:{job.log}", now)
         followed = self._followed.get(run.name)
         if followed is None or followed.configured != job.log:
             followed = self._followed[run.name] = _Followed(job.log)
@@ -142,3 +143,42 @@ def newest_match(pattern: str) -> str:
         with suppress(OSError):  # gone since it was listed
             found.append((match.stat().st_mtime, str(match)))
     return max(found)[1] if found else pattern
+
+
+FRESH: Final = 30.0
+"""Seconds between two writes within which an unstamped line is as old as the last write."""
+
+
+def read_rows(states: Sequence[bytes], mtime: float, since: float | None, utc: bool) -> list[Row]:
+    """Return a row for each state that tells a step of the run (INTERFACE: scope ``run``).
+
+    A row's time is the line's own; else ``mtime`` for the last row, and for all if the former
+    write (``since``) was less than ``FRESH`` seconds before: an older guess would be a lie.
+    """
+    lines = [safe_line(state).plain for state in states]
+    rows = [
+        Row(
+            step=progress.step,
+            at=line_time(lines[number - 1], mtime, utc),
+            loss=progress.loss,
+            throughput=per_second(progress.throughput, progress.unit),
+        )
+        for number, progress in read_lines(lines)
+        if progress.step is not None and progress.scope == "run"
+    ]
+    fresh = since is not None and mtime - since <= FRESH
+    last = len(rows) - 1
+    return [
+        row._replace(at=mtime) if row.at is None and (fresh or at == last) else row
+        for at, row in enumerate(rows)
+    ]
+
+
+def per_second(rate: float | None, unit: str | None) -> float | None:
+    """Return a rate for which more is better: ``s/it`` and ``ms/it`` are turned around."""
+    if rate is None or unit is None or unit.partition("/")[0] not in _TIMES:
+        return rate
+    return _TIMES[unit.partition("/")[0]] / rate if rate > 0 else None
+
+
+_TIMES: Final = {"s": 1.0, "ms": 1000.0, "us": 1e6, "m": 1 / 60, "min": 1 / 60, "h": 1 / 3600}

@@ -6,6 +6,7 @@ in ``\r``. Nothing is kept open between two looks.
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from contextlib import suppress
@@ -97,17 +98,12 @@ class Follower:
 
     def _rest_of_former(self, inode: tuple[int, int]) -> tuple[bytes, ...]:
         """Read on in the file that was rotated away, if it lies beside the new one."""
-        for path in Path(self.path).parent.glob(f"{_literal(Path(self.path).stem)}*"):
+        for path in Path(self.path).parent.glob(f"{glob.escape(Path(self.path).stem)}*"):
             with suppress(OSError):
                 status = path.stat()
-                if (status.st_dev, status.st_ino) == inode:
-                    return self._rest_of(str(path))
+                if (status.st_dev, status.st_ino) != inode:
+                    continue
+                with open_regular(str(path)) as (fd, status):
+                    size = status.st_size
+                    return self._read(fd, size) if self._unbroken(fd, size) else ()
         return ()
-
-    def _rest_of(self, path: str) -> tuple[bytes, ...]:
-        with open_regular(path) as (fd, status):
-            return self._read(fd, status.st_size) if self._unbroken(fd, status.st_size) else ()
-
-
-def _literal(name: str) -> str:
-    return re.sub(r"([*?\[])", r"[\1]", name)

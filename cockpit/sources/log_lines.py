@@ -98,12 +98,8 @@ def line_start(fd: int, offset: int, size: int) -> int:
     before = lines_before(fd, at, 1)
     if not before:
         return 0
-    whole = before[0].data.endswith(b"\n") or _is_piece_end(fd, at)
-    return at if whole else before[0].start
-
-
-def _is_piece_end(fd: int, at: int) -> bool:
-    return at % BLOCK == 0 and at > 0 and b"\n" not in read_at(fd, at - BLOCK, at)
+    piece_ends = at % BLOCK == 0 and at > 0 and b"\n" not in read_at(fd, at - BLOCK, at)
+    return at if piece_ends or before[0].data.endswith(b"\n") else before[0].start
 
 
 def _breaks(start: int, data: bytes) -> list[int]:

@@ -9,20 +9,17 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.clock import Clock
-from cockpit.model.facet import ErrorKind, Facet, Problem, known, not_configured, unknown
+from cockpit.model.facet import ErrorKind, Facet, Problem, kind_of, known, not_configured, unknown
 from cockpit.model.observed import RecordsValue
 from cockpit.model.run import RunSpec
-from cockpit.model.safetext import SafeText
 from cockpit.sources.git import git, status
 from cockpit.sources.github_issues import Issues, Moved
 from cockpit.sources.offload import offload
 from cockpit.sources.regular import open_regular
 from cockpit.text.logbook_scan import last_entry_at, read_entries
-from cockpit.text.safe import clean, safe_lines
-from cockpit.text.scrub import scrub_line
+from cockpit.text.safe import clean
 
 DEADLINE: Final = 5.0
-VIEW_LINES: Final = 5000
 _SIZE: Final = 4 << 20
 _SLIP: Final = 86400.0
 """Seconds after now up to which the time of an entry is believed (zones get mixed up)."""
@@ -70,7 +67,8 @@ class Records:
             message = f"{source}: no answer within {DEADLINE:g} s"
             return unknown(ErrorKind.TIMEOUT, message, source, now)
         except (OSError, ValueError) as error:
-            return unknown(_kind(error), f"{source}: {_reason(error)}", source, now)
+            reason = (getattr(error, "strerror", None) or "cannot be read").lower()
+            return unknown(kind_of(error), f"{source}: {reason}", source, now)
         value = RecordsValue(
             logbook=source,
             last_entry_at=scanned.last_entry_at,
@@ -134,42 +132,3 @@ def read_text(path: Path) -> str:
         head = file.read(_SIZE)
         file.seek(max(_SIZE, found.st_size - _SIZE))
         return (head + file.read(_SIZE)).decode("utf-8", "replace")
-
-
-def read_view(path: str) -> tuple[SafeText, ...]:
-    """Return a logbook's lines for the screen, at most ``VIEW_LINES``, secrets masked; blocking.
-
-    A file that cannot be read gives one line that says so; what is left out is said too.
-    """
-    try:
-        text = read_text(Path(path))
-    except (OSError, ValueError) as error:
-        return (SafeText(plain=f"{clean(path, 4096)}: {_reason(error)}"),)
-    lines = text.splitlines()
-    left_out = len(lines) - VIEW_LINES
-    if left_out <= 0:
-        return _shown(lines)
-    note = SafeText(plain=f"… {left_out:,} more lines in {clean(path, 4096)}")
-    if _newest_line(text) > len(lines) // 2:
-        return (note, *_shown(lines[-VIEW_LINES:]))
-    return (*_shown(lines[:VIEW_LINES]), note)
-
-
-def _shown(lines: Sequence[str]) -> tuple[SafeText, ...]:
-    return tuple(scrub_line(line) for line in safe_lines("\n".join(lines)))
-
-
-def _newest_line(text: str) -> int:
-    """Return where the newest entry begins: that end of a long logbook is shown."""
-    dated = [(entry.at, entry.line) for entry in read_entries(text) if entry.at is not None]
-    return max(dated)[1] if dated else 0
-
-
-def _kind(error: OSError | ValueError) -> ErrorKind:
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return ErrorKind.NOT_FOUND
-    return ErrorKind.PERMISSION if isinstance(error, PermissionError) else ErrorKind.BAD_ANSWER
-
-
-def _reason(error: OSError | ValueError) -> str:
-    return (getattr(error, "strerror", None) or "cannot be read").lower()

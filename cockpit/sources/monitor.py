@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -87,12 +87,10 @@ class Monitors:
                 states.append(read)
             elif read is not None:
                 problems.append(read)
-                states += self._earlier(path, read)
+                former = self._former.get(path)
+                if former is not None and read.kind is ErrorKind.BAD_ANSWER:
+                    states.append(former)
         return Found(tuple(states), tuple(problems), _read_events(events))
-
-    def _earlier(self, path: str, problem: Problem) -> Iterable[StateRead]:
-        former = self._former.get(path)
-        return [former] if former is not None and problem.kind is ErrorKind.BAD_ANSWER else []
 
 
 def _matching(pattern: str) -> list[str]:
@@ -156,13 +154,8 @@ def judge(run: RunSpec, found: Found, now: float) -> MonitorValue:
 
 def _identity(state: StateRead | None) -> dict[str, str | int | None]:
     names = (
-        "owner",
-        "restart_count",
-        "job_id",
-        "path",
-        "last_signal",
-        "tunnel_session",
-        "server_session",
+        *("owner", "restart_count", "job_id", "path"),
+        *("last_signal", "tunnel_session", "server_session"),
     )
     return {name: None if state is None else getattr(state, name) for name in names}
 

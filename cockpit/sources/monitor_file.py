@@ -62,9 +62,10 @@ def _parsed(path: str, raw: bytes, mtime: float) -> StateRead | Problem:
         return _bad(path, "is half written or not JSON")
     if not isinstance(document, dict):
         return _bad(path, "holds no JSON object")
-    wrong = next((line for line in map(_wrong(document), _FIELDS) if line), None)
-    if wrong is not None:
-        return _bad(path, wrong)
+    for key, fits, expected in _FIELDS:
+        value = document.get(key)
+        if value is not None and not fits(value):
+            return _bad(path, f"has {key} = {clean(json.dumps(value), 60)}; expected {expected}")
     return _state(path, mtime, document)
 
 
@@ -95,20 +96,16 @@ def _state(path: str, mtime: float, document: dict[str, Any]) -> StateRead:
 def _instant(value: object) -> float | None:
     """Return epoch seconds for milliseconds (IRIS), seconds or an ISO time with a zone."""
     if isinstance(value, str):
-        return _iso(value)
+        try:
+            moment = datetime.fromisoformat(value)
+            return moment.timestamp() if moment.tzinfo is not None else None
+        except (ValueError, OverflowError):
+            return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if not math.isfinite(value) or value <= 0:
         return None
     return value / 1000.0 if value >= _MILLISECONDS else float(value)
-
-
-def _iso(text: str) -> float | None:
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.timestamp() if moment.tzinfo is not None else None
-    except (ValueError, OverflowError):
-        return None
 
 
 def _is_stamp(value: object) -> bool:
@@ -138,18 +135,3 @@ _FIELDS: Final[tuple[tuple[str, Callable[[object], bool], str], ...]] = (
     ("restart_count", _is_count, "a count"),
     ("cadence_s", _is_seconds, "a number of seconds"),
 )
-
-
-def _wrong(
-    document: dict[str, Any],
-) -> Callable[[tuple[str, Callable[[object], bool], str]], str | None]:
-    """Return a check of one field: the line that says what is wrong with it."""
-
-    def check(field: tuple[str, Callable[[object], bool], str]) -> str | None:
-        key, fits, expected = field
-        value = document.get(key)
-        if value is None or fits(value):
-            return None
-        return f"has {key} = {clean(json.dumps(value), 60)}; expected {expected}"
-
-    return check

@@ -32,4 +32,4 @@ class Jobs:
         if run.job is None:
             return not_configured("[run.job]")
         message = f"{run.job.kind} jobs are not read yet by this version"
-        return unknown(ErrorKind.REFUSED, message, run.job.kind, self._clock.now())
+        return unknown(ErrorKind.UNSUPPORTED, message, run.job.kind, self._clock.now())

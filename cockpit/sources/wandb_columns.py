@@ -65,23 +65,17 @@ class _Cell:
     def column(self) -> Column:
         """Return the column as it is shown; the same one as long as nothing was added."""
         if self._shown is None:
-            self._shown = self._made()
+            low = self.low[1] if self.low else None
+            high = self.high[1] if self.high else None
+            mean = self.total / self.count if self.count else None
+            if low is not None and high is not None and not math.isfinite(mean or 0.0):
+                mean = low / 2 + high / 2  # the total is beyond what a float holds
+            self._shown = Column(self.first, self.last, low, high, mean, self.nonfinite)
         return self._shown
-
-    def _made(self) -> Column:
-        low = self.low[1] if self.low else None
-        high = self.high[1] if self.high else None
-        return Column(self.first, self.last, low, high, self._mean(), self.nonfinite)
 
     def points(self) -> list[Point]:
         """Return the logged points that say most about this column, one to three."""
         return _distinct(self.low, self.high, self.bad)
-
-    def _mean(self) -> float | None:
-        if self.low is None or self.high is None:
-            return None
-        mean = self.total / self.count
-        return mean if math.isfinite(mean) else self.low[1] / 2 + self.high[1] / 2
 
 
 class Columns:

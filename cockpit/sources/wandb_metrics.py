@@ -7,7 +7,7 @@ compared without regard to case, and a nested ``train.loss`` counts as ``train/l
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from cockpit.model.run import MetricNames
@@ -123,11 +123,8 @@ class MetricKeys(NamedTuple):
 def interesting(name: str, configured: MetricNames) -> bool:
     """Tell whether a key could be one that matters (rows may hold thousands that cannot)."""
     plain = _plain(name)
-    return (
-        plain in _KNOWN
-        or _loss_like(name)
-        or any(plain == _plain(key) for key in _configured(configured))
-    )
+    own = (configured.step, configured.loss, configured.throughput, configured.grad_norm)
+    return plain in _KNOWN or _loss_like(name) or any(plain == _plain(key) for key in own if key)
 
 
 def choose(
@@ -138,10 +135,13 @@ def choose(
     A trainer's step that was found before, beside the same loss, stays.
     """
     names = sorted(frozenset().union(*rows))
-    loss = _named(configured.loss, names) or _usual(_LOSSES, names) or _other_loss(names)
+    others = sorted(filter(_loss_like, names), key=len)  # the shortest, then by the alphabet
+    loss = _named(configured.loss, names) or _usual(_LOSSES, names) or next(iter(others), None)
+    same = former is not None and former.loss == loss and former.step != WANDB_STEP
+    kept = former.step if former is not None and same else None
     rate = _named(configured.throughput, names) or _usual(_RATES, names)
     return MetricKeys(
-        step=_named(configured.step, names) or _kept(former, loss) or _step(rows, loss),
+        step=_named(configured.step, names) or kept or _step(rows, loss),
         loss=loss,
         throughput=rate,
         unit=None if rate is None else unit_of(rate),
@@ -162,10 +162,6 @@ def _plain(name: str) -> str:
 _KNOWN = frozenset((*_STEPS, *_LOSSES, *_GRAD_NORMS, *_RATES))
 
 
-def _configured(names: MetricNames) -> Iterable[str]:
-    return (key for key in (names.step, names.loss, names.throughput, names.grad_norm) if key)
-
-
 def _named(wanted: str | None, names: Sequence[str]) -> str | None:
     """Return the key that a person named, in the spelling of the file."""
     if wanted is None or wanted in names:
@@ -181,16 +177,6 @@ def _usual(candidates: Sequence[str], names: Sequence[str]) -> str | None:
 def _loss_like(name: str) -> bool:
     words = [word for word in _WORD.split(name.lower()) if word]
     return bool(words) and words[-1].endswith("loss") and not _NOT_TRAINING.intersection(words)
-
-
-def _other_loss(names: Sequence[str]) -> str | None:
-    shortest: Callable[[str], tuple[int, str]] = lambda name: (len(name), name)  # noqa: E731
-    return min(filter(_loss_like, names), key=shortest, default=None)
-
-
-def _kept(former: MetricKeys | None, loss: str | None) -> str | None:
-    same = former is not None and former.loss == loss and former.step != WANDB_STEP
-    return former.step if former is not None and same else None
 
 
 def _step(rows: Sequence[frozenset[str]], loss: str | None) -> str:

@@ -1,22 +1,28 @@
-"""W&B without its cloud: the tracker facet from ``.wandb`` files on this machine (SPEC S-7)."""
+"""W&B without its cloud: the tracker facet from ``.wandb`` files on this machine (SPEC S-7).
+
+All launches of one run id are joined in the order of their start.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import TypeVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
-from cockpit.model.observed import TrackerValue
+from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.sources.offload import offload
-from cockpit.sources.wandb_log import NotWandbError
-from cockpit.sources.wandb_pass import Rows
-from cockpit.sources.wandb_run import RunFiles
+from cockpit.sources.wandb_fragment import Fragment, find
+from cockpit.sources.wandb_log import LogFile, NotWandbError
+from cockpit.sources.wandb_metrics import MetricKeys, choose
+from cockpit.sources.wandb_pass import Pass, Rows
+from cockpit.sources.wandb_rows import StepRate
+from cockpit.sources.wandb_tail import newest_rows
+from cockpit.sources.wandb_value import ShownConfig, newest_head, tracker_value, with_state
 from cockpit.text.safe import clean
-
-__all__ = ["OfflineWandb", "Rows"]
 
 DEADLINE = 5.0
 """Seconds after which a file system that does not answer is given up for this time.
@@ -67,7 +73,7 @@ class OfflineWandb:
         now = self._clock.now()
         reason = _why_not_here(run, spec)
         if reason is not None:
-            return unknown(ErrorKind.REFUSED, reason, "W&B", now)
+            return unknown(ErrorKind.UNSUPPORTED, reason, "W&B", now)
         source = f"W&B files in {clean(spec.dir)}"
         outcome = await _settled(self._files(run, spec).value, self._clock)
         now = self._clock.now()
@@ -122,3 +128,102 @@ def _problem(error: OSError | NotWandbError, spec: WandbSpec) -> tuple[ErrorKind
         return ErrorKind.NOT_FOUND, f"{place} is neither a folder nor a .wandb file"
     reason = clean(error.strerror if isinstance(error, OSError) and error.strerror else error)
     return ErrorKind.BAD_ANSWER, f"{place}: {reason}"
+
+
+class RunFiles:
+    """The files of one run and everything that was read of them; safe to use from any thread.
+
+    Methods block; they raise ``OSError`` where the files cannot be read, ``FileNotFoundError``
+    where there are none of this run, and ``NotWandbError`` where they are something else.
+    """
+
+    def __init__(self, spec: WandbSpec) -> None:
+        self._spec = spec
+        self._lock = Lock()
+        self._fragments: dict[str, Fragment] = {}
+        self._order: list[Fragment] = []
+        self._keys = MetricKeys()
+        self._pass = Pass()
+        self._config = ShownConfig()
+        self._value: tuple[object, TrackerValue] | None = None
+
+    def value(self, clock: Clock) -> TrackerValue:
+        """Return what is known now: newest rows, exact columns as far as read, else samples."""
+        with self._lock:
+            self._list()
+            self._look()
+            seen = (self._keys, self._pass.progress, tuple(one.seen for one in self._order))
+            if self._value is None or self._value[0] != seen:
+                self._value = (seen, self._made())
+            return with_state(self._value[1], clock.now())
+
+    def more(self) -> Rows:
+        """Return the next chunk of every logged row (see ``Rows``)."""
+        with self._lock:
+            if not self._fragments or any(one.replaced() for one in self._order):
+                self._list()
+            self._look()
+            return self._pass.next(self._order, self._keys)
+
+    def recent(self, most: int) -> Rows:
+        """Return the last ``most`` rows; ``share`` is how much of the files they cover."""
+        with self._lock:
+            self._list()
+            self._look()
+            return self._recent(most)
+
+    def _list(self) -> None:
+        """Find the run's files again; one that was replaced begins anew."""
+        place = self._spec.dir or ""
+        paths = find(place, run_id(self._spec))
+        if not paths:
+            wanted = run_id(self._spec) or "*"
+            raise FileNotFoundError(f"no run-{wanted}.wandb in {place}")
+        kept = {path: one for path, one in self._fragments.items() if not one.replaced()}
+        metrics = self._spec.metrics
+        self._fragments = {path: kept.get(path) or Fragment(path, metrics) for path in paths}
+
+    def _look(self) -> None:
+        """Stat each file, learn from what is new, and keep the order of the starts."""
+        wrong: list[NotWandbError] = []
+        sound: list[Fragment] = []
+        for fragment in self._fragments.values():
+            try:
+                fragment.refresh()
+                sound.append(fragment)
+            except NotWandbError as error:
+                wrong.append(error)
+        if not sound:
+            raise wrong[0]
+        self._order = sorted(sound, key=lambda one: (one.started_at, one.name))
+        rows = [row for one in self._order for row in one.layout.rows]
+        self._keys = choose(rows, self._spec.metrics, self._keys)
+
+    def _made(self) -> TrackerValue:
+        run = newest_head(self._order).run
+        config = {**(run.config if run else {}), **self._pass.config_of(self._order[-1])}
+        shown = self._config.shown(config)
+        return tracker_value(self._spec, self._order, self._keys, self._pass, shown)
+
+    def _recent(self, most: int) -> Rows:
+        total = sum(one.size for one in self._order)
+        parts: list[tuple[Row, ...]] = []
+        covered = wanted = 0
+        for fragment in reversed(self._order):
+            wanted = most - sum(len(part) for part in parts)
+            if wanted <= 0 or not fragment.ready:
+                continue
+            with LogFile(fragment.path) as log:
+                rows, start = newest_rows(log, fragment.reader(self._keys), wanted)
+            parts.insert(0, tuple(rows if self._keys.throughput else StepRate().fill(rows)))
+            covered += fragment.size - start
+        flat = tuple(row for part in parts for row in part)
+        return Rows(flat, True, False, min(1.0, covered / total) if total else 1.0)
+
+
+def run_id(spec: WandbSpec) -> str | None:
+    """Return the recorded id, or the one at the end of the recorded URL."""
+    if spec.id is not None or spec.url is None:
+        return spec.id
+    _, _, rest = spec.url.partition("/runs/")
+    return rest.split("/")[0].split("?")[0] or None

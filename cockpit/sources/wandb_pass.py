@@ -11,8 +11,7 @@ from cockpit.sources.wandb_decode import CONFIG, HISTORY, BadRecordError, config
 from cockpit.sources.wandb_fragment import Fragment
 from cockpit.sources.wandb_log import MAGIC, LogFile, Span
 from cockpit.sources.wandb_metrics import MetricKeys
-from cockpit.sources.wandb_rates import StepRate
-from cockpit.sources.wandb_rows import RowReader
+from cockpit.sources.wandb_rows import StepRate
 
 CHUNK_ROWS = 5000
 """Rows in one chunk at most."""
@@ -78,19 +77,15 @@ class _Cursor:
         rows: list[Row] = []
         for span in spans:
             kind, message = kind_of(span)
-            if kind in (HISTORY, CONFIG):
-                self._take(kind, message, reader, rows)
+            try:
+                if kind == HISTORY:
+                    self.fragment.layout.notice(message)
+                    rows.append(reader.read(message))
+                elif kind == CONFIG:
+                    self.config.update(config_update(message))
+            except BadRecordError:
+                self.skipped += 1
         return rows if self._keys.throughput else list(self._rate.fill(rows))
-
-    def _take(self, kind: int, message: Span, reader: RowReader, rows: list[Row]) -> None:
-        try:
-            if kind == HISTORY:
-                self.fragment.layout.notice(message)
-                rows.append(reader.read(message))
-            else:
-                self.config.update(config_update(message))
-        except BadRecordError:
-            self.skipped += 1
 
 
 class Pass:

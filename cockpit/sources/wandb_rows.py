@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
 
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
@@ -113,11 +114,9 @@ class RowReader:
 
     def missing(self, known: Row) -> tuple[bool, bool]:
         """Tell whether ``known`` lacks the step or the loss, and whether any other metric."""
-        lacks = [name is not None and value is None for name, value in self._pairs(known)]
+        pairs: Iterable[tuple[str | None, float | None]] = zip(self._names, known, strict=True)
+        lacks = [name is not None and value is None for name, value in pairs]
         return lacks[0] or lacks[2], lacks[3] or lacks[4]
-
-    def _pairs(self, row: Row) -> Iterable[tuple[str | None, float | None]]:
-        return zip(self._names, row, strict=True)
 
     def _read_slowly(self, message: Span) -> Row:
         row = history(message)
@@ -196,3 +195,41 @@ def _is_item(buffer: bytes, at: int, end: int) -> bool:
         return buffer[at - 1] == size and buffer[at - 2] == 10
     header = b"\x0a" + _length(size)
     return buffer[at - len(header) : at] == header
+
+
+STEPS_UNIT = "it/s"
+
+
+class StepRate:
+    """Fills in ``throughput`` (steps per second) row by row, for a run that logs none.
+
+    A row at the step or the time of the one before says nothing; one at a lower step or an
+    earlier time (a resumed run) starts anew.
+    """
+
+    def __init__(self) -> None:
+        self._step: int | None = None
+        self._at = 0.0
+
+    def fill(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield each row, with its rate where the rows before it give one."""
+        for row in rows:
+            seconds = self._seconds(row)
+            yield row if seconds is None else row._replace(throughput=1.0 / seconds)
+
+    def _seconds(self, row: Row) -> float | None:
+        if row.step is None or row.at is None:
+            return None
+        steps = row.step - self._step if self._step is not None else -1
+        passed = row.at - self._at
+        if steps == 0 or (steps > 0 and passed == 0):
+            return None
+        self._step, self._at = row.step, row.at
+        return passed / steps if steps > 0 and passed > 0 else None
+
+
+def usual_step_seconds(rows: Sequence[Row]) -> float | None:
+    """Return the median of seconds per step between one logged row and the next."""
+    bare = (Row(row.step, row.at) for row in rows)
+    rates = [row.throughput for row in StepRate().fill(bare) if row.throughput]
+    return 1.0 / median(rates) if rates else None

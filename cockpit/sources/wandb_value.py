@@ -10,7 +10,7 @@ from cockpit.model.run import WandbSpec
 from cockpit.sources.wandb_fragment import Fragment
 from cockpit.sources.wandb_metrics import MetricKeys
 from cockpit.sources.wandb_pass import CHUNK_BYTES, Pass
-from cockpit.sources.wandb_rates import STEPS_UNIT, usual_step_seconds
+from cockpit.sources.wandb_rows import STEPS_UNIT, usual_step_seconds
 from cockpit.sources.wandb_tail import Head, Latest, older
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -38,7 +38,8 @@ def tracker_value(
     joined = _joined(tails)
     head = newest_head(fragments)
     run, series = head.run, _Series(fragments, keys, scan)
-    usual = next((s for s in map(_usual, reversed(tails)) if s is not None), None)
+    paces = (usual_step_seconds(tail.rows) for tail in reversed(tails))
+    usual = next((pace for pace in paces if pace is not None), None)
     rate, unit = joined.throughput, keys.unit
     if keys.throughput is None and usual is not None:
         rate, unit = 1.0 / usual, STEPS_UNIT
@@ -75,10 +76,6 @@ def tracker_value(
 
 def _text(raw: str | None) -> str | None:
     return scrub(clean(raw)) or None
-
-
-def _usual(tail: Latest) -> float | None:
-    return usual_step_seconds(tail.rows)
 
 
 def _joined(tails: Sequence[Latest]) -> Latest:
@@ -163,3 +160,54 @@ def _single(row: Row) -> Column:
     if loss is None or not math.isfinite(loss):
         return Column(step, step, None, None, None, int(loss is not None))
     return Column(step, step, loss, loss, loss)
+
+
+MOST_ENTRIES = 5000
+"""Values that are kept of one configuration, nested ones counted."""
+_DEPTH = 12
+
+
+class ShownConfig:
+    """Makes the shown form, and makes it again only when the configuration has changed."""
+
+    def __init__(self) -> None:
+        self._raw: dict[str, object] = {}
+        self._shown: dict[str, object] = {}
+
+    def shown(self, raw: dict[str, object]) -> dict[str, object]:
+        """Return ``raw`` (JSON values) as it may be shown."""
+        if raw != self._raw:
+            self._raw = raw
+            self._shown = _Cleaner().mapping(raw, 0)
+        return self._shown
+
+
+class _Cleaner:
+    def __init__(self) -> None:
+        self._left = MOST_ENTRIES
+
+    def mapping(self, raw: dict[str, object], depth: int) -> dict[str, object]:
+        """Return a mapping with safe keys and values, as many as still fit."""
+        safe: dict[str, object] = {}
+        for key, value in raw.items():
+            if self._left <= 0:
+                break
+            self._left -= 1
+            name = scrub(clean(key))
+            safe[name] = self._value(name, value, depth)
+        return safe
+
+    def _value(self, name: str, value: object, depth: int) -> object:
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if isinstance(value, dict) and depth < _DEPTH:
+            return self.mapping(value, depth + 1)
+        if isinstance(value, list) and depth < _DEPTH:
+            return [self._value(name, one, depth + 1) for one in self._some(value)]
+        label = f"{name}="
+        return scrub(label + clean(value)).removeprefix(label)
+
+    def _some(self, values: list[object]) -> list[object]:
+        kept = values[: max(0, self._left)]
+        self._left -= len(kept)
+        return kept

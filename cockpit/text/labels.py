@@ -1,7 +1,12 @@
-"""What the words beside a number mean: the step, the loss, or other work than training."""
+"""What the words beside a number mean: the step, the loss, a rate, or other work than training.
+
+INTERFACE ``progress --json``: the first rate on the line unless a token rate is there. A time
+that only says "time" counts as a step's time when nothing clearer is there.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Literal
@@ -74,7 +79,8 @@ def find_step(found: Sequence[Field]) -> tuple[Field, Scope] | None:
         return best, "epoch" if within else "run"
     if epoch is None and not any("train" in (*field.words, field.note) for field in found):
         return None
-    inside = next((field for field in found if _is_bracket_count(field)), None)
+    counts = (field for field in found if not field.words and field.bracketed and field.maximum)
+    inside = next(counts, None)
     if inside is not None:
         return inside, "epoch"
     return None if epoch is None else (epoch, "epochs")
@@ -110,10 +116,6 @@ def _of_an_epoch(field: Field) -> bool:
     return field.words[-1] == "batch" or (field.maximum is not None and "global" not in field.words)
 
 
-def _is_bracket_count(field: Field) -> bool:
-    return not field.words and field.bracketed and bool(field.maximum)
-
-
 def find_loss(found: Sequence[Field]) -> float | None:
     """Return the training loss among ``found``: the plainest name wins, then the first."""
     best = max(found, key=_loss_rank, default=None)
@@ -136,3 +138,91 @@ def evaluates(found: Sequence[Field]) -> bool:
 def hints(found: Sequence[Field]) -> int:
     """Return how many fields are of the kind that trainers log beside the step."""
     return sum(1 for field in found if _HINTS & set(field.words))
+
+
+Rate = tuple[float, str]
+
+_TOKEN_WORDS = frozenset({"tok", "toks", "token", "tokens", "tps", "tgs"})
+_DEVICE_WORDS = frozenset({"device", "gpu", "chip", "tgs", "rank", "accelerator", "core"})
+_PER_SECOND = frozenset({"s", "sec", "secs", "second", "seconds", "tps", "tgs"})
+_STEP_WORDS = frozenset(
+    {"it", "iter", "iters", "iteration", "iterations", "step", "steps", "batch"}
+)
+_THINGS = {
+    **dict.fromkeys(("sample", "samples", "seq", "seqs", "sequences", "sps"), "samples/s"),
+    **dict.fromkeys(("example", "examples"), "examples/s"),
+    **dict.fromkeys(("img", "imgs", "image", "images"), "img/s"),
+    **dict.fromkeys(("word", "words"), "words/s"),
+    **dict.fromkeys(_STEP_WORDS, "it/s"),
+}
+_SHORT = {"wps": "words/s", "ups": "it/s", "sps": "samples/s"}
+_TIMES = {"ms": "ms/it", "s": "s/it", "sec": "s/it", "secs": "s/it"}
+_NOT_ONE_STEP = frozenset(("total", "wall", "eta", "remaining", "data", "load", "eval", "epoch"))
+_TIME_WORDS = frozenset({"time", "timing", "ms", "avg"})
+
+
+def throughput(found: Sequence[Field], *, in_epochs: bool = False) -> Rate | None:
+    """Return the line's rate and unit; ``in_epochs``: a bare time is an epoch's, not a step's."""
+    usable = [field for field in found if math.isfinite(field.value) and field.value > 0]
+    units = [(field.value, _unit_of_suffix(field) or _unit_of_label(field)) for field in usable]
+    rates = [(value, unit) for value, unit in units if unit is not None]
+    tokens = [rate for rate in rates if rate[1].startswith("tok/")]
+    times = [] if in_epochs else [rate for field in usable if (rate := _bare_time(field))]
+    return next(iter([*tokens, *rates, *times]), None)
+
+
+def bar_unit(unit: str) -> str | None:
+    """Return a bar's rate unit (``step/s``, ``s/batch``) as INTERFACE spells it."""
+    over, _, under = unit.lower().partition("/")
+    if under in _PER_SECOND:
+        return "tok/s" if over in _TOKEN_WORDS else _THINGS.get(over)
+    return f"{over}/it" if over in ("s", "ms") and under in _STEP_WORDS else None
+
+
+def _unit_of_suffix(field: Field) -> str | None:
+    """Read ``170000 tok/s``, ``2.0 it/s``, ``6.87s/it``, ``87.53/s``."""
+    if "/" not in field.unit:
+        return None
+    parts = field.unit.lower().split("/")
+    if parts == ["", "s"]:
+        return "img/s"
+    if parts[0] in _TOKEN_WORDS and parts[1] in _PER_SECOND:
+        return _tokens(parts)
+    return bar_unit("/".join(parts[:2]))
+
+
+def _unit_of_label(field: Field) -> str | None:
+    """Read ``Tokens/s/device: 8671.794``, ``wps 420805``, ``time per iteration (ms): 22``."""
+    words = field.words
+    if not words or field.unit == "%":
+        return None
+    if words[-1] in _SHORT:
+        return _SHORT[words[-1]]
+    if set(words) & _TOKEN_WORDS and set(words) & _PER_SECOND:
+        return _tokens(words)
+    if words[-1] in _PER_SECOND and not {"time", "timing"} & set(words):
+        return next((_THINGS[word] for word in words if word in _THINGS), None)
+    return _step_time(field, words)
+
+
+def _tokens(words: Sequence[str]) -> str:
+    return "tok/s/device" if set(words) & _DEVICE_WORDS else "tok/s"
+
+
+def _step_time(field: Field, words: Sequence[str]) -> str | None:
+    """Read ``elapsed time per iteration (ms)``, ``step_avg``, ``dt``, ``timing_s/step``."""
+    timed = bool(_TIME_WORDS & set(words)) and bool(_STEP_WORDS & set(words))
+    if words[-1] != "dt" and (not timed or _NOT_ONE_STEP & set(words)):
+        return None
+    said = _TIMES.get(field.unit) or _TIMES.get(field.note.lower())
+    return said or ("ms/it" if "ms" in words else "s/it")
+
+
+def _bare_time(field: Field) -> Rate | None:
+    words = field.words
+    if words == ("seconds",):
+        return field.value, "s/it"
+    if words[-1:] != ("time",) or (len(words) > 1 and not field.label.lower().endswith("/time")):
+        return None
+    unit = _TIMES.get(field.unit) or _TIMES.get(field.note.lower()) or "s/it"
+    return field.value, unit

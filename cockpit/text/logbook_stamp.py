@@ -157,16 +157,12 @@ def _zone(text: str | None) -> tzinfo:
     if text in _FIXED:
         return timezone(timedelta(hours=_FIXED[text]))
     if "/" in text:
-        return _area(text)
+        try:
+            return ZoneInfo(text)
+        except (ZoneInfoNotFoundError, OSError):
+            return UTC
     offset = text.removeprefix("UTC").removeprefix("GMT")
     digits = offset[1:].replace(":", "")
     hours, minutes = int(digits[:2]), int(digits[2:] or 0)
     delta = timedelta(hours=hours, minutes=minutes)
     return timezone(-delta if offset.startswith("-") else delta)
-
-
-def _area(text: str) -> tzinfo:
-    try:
-        return ZoneInfo(text)
-    except (ZoneInfoNotFoundError, OSError):
-        return UTC

@@ -101,16 +101,15 @@ class Blocks:
         if self._inside and plain and indent_of(text) < self._inside:
             self._end = ""
             return False
-        if (self._end == "-->" or plain[:1] == self._end[0]) and self._ends(text, plain):
+        if self._end == "-->":
+            ends = "-->" in plain
+        else:
+            mark = plain.rstrip()
+            fence = mark.startswith(self._end) and not mark.strip(self._end[0])
+            ends = fence and indent_of(text) - self._inside <= _DEEPEST
+        if ends:
             self._end = ""
         return True
-
-    def _ends(self, text: str, plain: str) -> bool:
-        if self._end == "-->":
-            return "-->" in plain
-        mark = plain.rstrip()
-        deep = indent_of(text) - self._inside > _DEEPEST
-        return not deep and mark.startswith(self._end) and not mark.strip(self._end[0])
 
     def _block(self, plain: str, indent: int) -> int:
         while self._items and indent < self._items[-1]:

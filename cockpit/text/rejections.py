@@ -60,11 +60,6 @@ def rejection_lines(rejected: Sequence[Rejected]) -> str:
     return "\n".join(f"- rejected checkpoint: {_where(one)} ({_why(one)})" for one in rejected)
 
 
-def withdrawal_lines(rejected: Sequence[Rejected]) -> str:
-    """Return the Markdown that takes these rejections back."""
-    return "\n".join(f"- rejection withdrawn: {_where(one)}" for one in rejected)
-
-
 def read_rejections(text: str) -> tuple[Rejected, ...]:
     """Return the checkpoints that a logbook rejects and does not take back later, by step.
 
@@ -121,18 +116,16 @@ def _told(entry: Entry, step: int, path: str, more: str, person: str) -> Rejecte
     more = more.strip().removeprefix("(")
     more = more.removesuffix(")") if more.count(")") > more.count("(") else more
     until, by = _UNTIL.match(more), _BY.search(more)
+    at = entry.at or 0.0  # then until the end of what the heading may mean: a day, a minute
+    if entry.at is not None:
+        at += _DAY if at % _DAY == 0 else _MINUTE
     return Rejected(
         step=step,
         path=path,
-        at=_end_of(entry) if until is None else _seconds(until["until"]),
+        at=at if until is None else _seconds(until["until"]),
         by=(by["by"] if by is not None else person).strip(),
         reason=(by["reason"] or "").strip() if by is not None else "",
     )
-
-
-def _end_of(entry: Entry) -> float:
-    """Return the last moment that an entry's heading may mean."""
-    return 0.0 if entry.at is None else entry.at + (_DAY if entry.at % _DAY == 0 else _MINUTE)
 
 
 def _seconds(text: str) -> float:
@@ -176,26 +169,20 @@ def _path_of(place: re.Match[str]) -> str:
     path = place["path"]
     if path.startswith(" ") and path.endswith(" ") and path.strip():
         path = path[1:-1]
-    return _ESCAPED.sub(lambda found: _unescape(found.group()), path)
-
-
-def _unescape(text: str) -> str:
-    return "\\" if text == "\\\\" else chr(int(text[2:], 16))
+    return _ESCAPED.sub(
+        lambda found: "\\" if found[0] == "\\\\" else chr(int(found[0][2:], 16)), path
+    )
 
 
 def _why(one: Rejected) -> str:
     by = " ".join(re.sub("[:()]", " ", _flat(one.by)).split()) or "unknown"
     reason = _flat(one.reason)
     told = f"by {by}: {reason}" if reason else f"by {by}"
-    return f"saved until {_written(one.at)}, {told}"
-
-
-def _written(at: float) -> str:
     try:
-        moment = datetime.fromtimestamp(at, UTC)
+        moment = datetime.fromtimestamp(one.at, UTC)
     except (OverflowError, ValueError, OSError):
         moment = datetime.fromtimestamp(0, UTC)
-    return moment.isoformat().replace("+00:00", "Z")
+    return f"saved until {moment.isoformat().replace('+00:00', 'Z')}, {told}"
 
 
 def _flat(text: str) -> str:

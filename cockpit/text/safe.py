@@ -42,7 +42,13 @@ def safe_line(raw: bytes | str, limit: int = LINE_LIMIT) -> SafeText:
         return SafeText(plain=raw)
     limit = max(1, limit)
     first: SafeText | None = None
-    for state, cut in _newest_states(raw, _room(limit)):
+    room = _room(limit)
+    states = (
+        _states(raw, b"\r", b"\n", room)
+        if isinstance(raw, bytes)
+        else _states(raw, "\r", "\n", room)
+    )
+    for state, cut in states:
         line = _build(state, limit, cut)
         if line.plain.strip():
             return line
@@ -73,13 +79,8 @@ def clean(raw: object, limit: int = 500) -> str:
     text = text.strip()
     room = _room(limit)
     flat = text[:room].replace("\r\n", " ").replace("\r", " ")
-    return _bare(_build(flat, limit, cut=len(text) > room).plain)
-
-
-def _bare(text: str) -> str:
-    """Return ``text`` without blanks around it, nor marks that stood on them."""
-    text = text.strip()
-    while text and _shown(text[0]) is None:
+    text = _build(flat, limit, cut=len(text) > room).plain.strip()
+    while text and _shown(text[0]) is None:  # a mark that stood on a blank
         text = text[1:].lstrip()
     return text
 
@@ -91,12 +92,6 @@ def _room(limit: int) -> int:
 
 def _decode(raw: bytes | str) -> str:
     return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
-
-
-def _newest_states(raw: bytes | str, room: int) -> Iterator[tuple[str, bool]]:
-    if isinstance(raw, bytes):
-        return _states(raw, b"\r", b"\n", room)
-    return _states(raw, "\r", "\n", room)
 
 
 def _states(raw: AnyStr, cr: AnyStr, lf: AnyStr, room: int) -> Iterator[tuple[str, bool]]:
@@ -148,13 +143,9 @@ class _Line:
 
     def _put_char(self, char: str) -> None:
         shown = " " * (_TAB - self.length % _TAB) if char == "\t" else _shown(char)
-        if shown is None:
-            self._put_mark(char)
-        elif shown:
+        if shown:
             self._put(shown)
-
-    def _put_mark(self, char: str) -> None:
-        if self._marks < _MARKS_PER_LETTER:
+        elif shown is None and self._marks < _MARKS_PER_LETTER:
             self._parts.append(char)
             self.length += 1
             self._marks += 1

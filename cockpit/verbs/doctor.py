@@ -51,6 +51,7 @@ PROGRAMS = {
 NEEDED = ("git",)
 COLOURS = 256
 REMEDIES = {
+    ErrorKind.UNSUPPORTED: "look there yourself: this version reads jobs and files of this machine",
     ErrorKind.UNAUTHORIZED: "log in again, or set the variable that the run file names",
     ErrorKind.FORBIDDEN: "ask for access: the credentials are good, the right is missing",
     ErrorKind.NOT_FOUND: "compare the path or id in the run file with what is there",

@@ -8,8 +8,7 @@ import sys
 from io import BufferedReader
 from typing import IO, Any, Final, cast
 
-from cockpit.text.scrub import Scrubber
-from cockpit.text.secret_rules import secrets_in
+from cockpit.text.scrub import Scrubber, secrets_in
 from cockpit.verbs.common import OK, OutputError, UsageError
 
 EXAMPLE = "example: cockpit scrub < run.log > shareable.log"

@@ -27,6 +27,7 @@ LONGEST_WAIT = 60.0
 ALONE_AT_ONCE = 8
 REFUSALS = frozenset(
     {
+        ErrorKind.UNSUPPORTED,
         ErrorKind.TIMEOUT,
         ErrorKind.REFUSED,
         ErrorKind.RATE_LIMITED,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model import words
-from cockpit.model.glyphs import GLYPHS, glyph, to_ascii
+from cockpit.model.words import GLYPHS, glyph, to_ascii
 
 NAN, INF = math.nan, math.inf
 NOON = 1_773_230_400.0

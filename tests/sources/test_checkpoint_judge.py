@@ -13,10 +13,15 @@ from hypothesis import strategies as st
 from cockpit.model.observed import CheckpointState, CheckpointsValue
 from cockpit.model.run import CheckpointSpec, CustomLayout
 from cockpit.sources.checkpoint_judge import Circumstances, Seen, judge_listing, remember
-from cockpit.sources.checkpoint_listing import Folder, Listed, Root, compact, root_from_files
-from cockpit.sources.checkpoint_marker import read_marker
+from cockpit.sources.checkpoint_listing import (
+    Folder,
+    Listed,
+    Root,
+    compact,
+    read_marker,
+)
 from cockpit.sources.checkpoints import list_checkpoints
-from tests.sources.trees import NOW, metadata, put
+from tests.sources.trees import NOW, metadata, put, root_from_files
 
 OLD = NOW - 7200.0
 CORPUS = Path(os.environ.get("COCKPIT_CORPORA", "no-corpora")) / "ckpt_scenarios.jsonl"

@@ -13,8 +13,7 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.sources.github import GitHub
 from cockpit.sources.github_issues import EVERY, Issues
-from cockpit.sources.github_place import Place, issue_place, repo_place
-from cockpit.sources.github_token import KEPT, Token, Tokens
+from cockpit.sources.github_place import KEPT, Place, Token, Tokens, issue_place, repo_place
 from cockpit.sources.http import Http, HttpError
 from cockpit.sources.logbook import Records
 from tests.records.desks import TOKEN, SkipClock, github, run_spec

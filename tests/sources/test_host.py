@@ -156,5 +156,5 @@ async def test_other_hosts_are_not_read_yet() -> None:
     ]
     facets = await Hosts(SystemClock()).observe(runs)
     error = facets["box"].error
-    assert error is not None and error.kind is ErrorKind.NOT_CONFIGURED
+    assert error is not None and error.kind is ErrorKind.UNSUPPORTED
     assert facets["box"].source == "gpu-box" and not facets["none"].configured

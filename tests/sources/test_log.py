@@ -129,7 +129,7 @@ async def test_each_run_has_its_own_answer(tmp_path: Path, logs: Logs) -> None:
     assert facets["a"].known
     assert kind("b") is ErrorKind.NOT_FOUND
     assert not facets["c"].configured and not facets["d"].configured
-    assert kind("e") is ErrorKind.REFUSED and facets["e"].error is not None
+    assert kind("e") is ErrorKind.UNSUPPORTED and facets["e"].error is not None
     assert "box" in facets["e"].error.message
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from cockpit.model.observed import Row
-from cockpit.sources.log_rows import FRESH, per_second, read_rows
+from cockpit.sources.log import FRESH, per_second, read_rows
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import RecordsValue
 from cockpit.model.run import RecordsSpec, RunSpec
-from cockpit.sources.logbook import VIEW_LINES, Records, read_view
+from cockpit.sources.logbook import Records
 from tests.sources.repos import commit, git, repository
 
 NOW = datetime(2026, 1, 10, 12, tzinfo=UTC).timestamp()
@@ -98,23 +98,3 @@ async def test_no_logbook_no_file_nothing_configured(tmp_path: Path) -> None:
     assert (await look(Path("/tmp/\0"))).error is not None
     facets = await Records(FixedClock(NOW)).observe([RunSpec(name="a")])
     assert not facets["a"].configured
-
-
-def test_the_view_is_safe_masked_and_bounded(tmp_path: Path) -> None:
-    path = tmp_path / "toy.md"
-    path.write_bytes(b"# Toy \x1b]0;x\x07\xff\nWANDB_API_KEY=" + b"0a1b2c3d4e" * 4 + b"\n")
-    text = "\n".join(line.plain for line in read_view(str(path)))
-    assert "\x1b" not in text and "0a1b2c3d4e0a1b2c3d4e" not in text
-    assert "no such file" in read_view(str(tmp_path / "gone.md"))[0].plain
-
-
-def test_a_long_logbook_shows_the_end_where_it_is_newest(tmp_path: Path) -> None:
-    path = tmp_path / "toy.md"
-    old, new = "### 2026-01-01 08:00 UTC - old\n", "### 2026-01-02 08:00 UTC - new\n"
-    filler = "text\n" * (VIEW_LINES + 10)
-    path.write_text(old + filler + new)
-    assert "new" in read_view(str(path))[-1].plain
-    path.write_text(new + filler + old)
-    shown = read_view(str(path))
-    assert "new" in shown[0].plain and "more lines" in shown[-1].plain
-    assert len(shown) == VIEW_LINES + 1

@@ -23,7 +23,7 @@ async def test_local_jobs_are_asked(tmp_path: Path) -> None:
 async def test_other_kinds_say_that_they_are_not_read(kind: str) -> None:
     run = RunSpec(name="a", job=JobSpec.model_validate({"kind": kind, "id": "1"}))
     error = (await Jobs(SystemClock()).observe([run]))["a"].error
-    assert error is not None and error.kind is ErrorKind.REFUSED
+    assert error is not None and error.kind is ErrorKind.UNSUPPORTED
     assert error.message == f"{kind} jobs are not read yet by this version"
 
 

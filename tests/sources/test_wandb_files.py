@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.sources.wandb_files import find, id_in_name
+from cockpit.sources.wandb_fragment import find, id_in_name
 
 
 @pytest.fixture

@@ -172,7 +172,7 @@ async def test_online_only_says_what_is_missing() -> None:
     found = await facet(spec(None, entity="acme", project="p", id="abc"))
     assert found.error is not None
     assert (found.error.kind, found.error.message) == (
-        ErrorKind.REFUSED,
+        ErrorKind.UNSUPPORTED,
         "online W&B is not read yet: give wandb.dir",
     )
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cockpit.model.observed import Row
 from cockpit.model.run import WandbSpec
 from cockpit.sources import wandb_pass
-from cockpit.sources.wandb_run import RunFiles
+from cockpit.sources.wandb_offline import RunFiles
 from tests.sources import wandb_writer as writer
 
 T0 = 1_700_000_000.0

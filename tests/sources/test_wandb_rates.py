@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cockpit.model.observed import Row
-from cockpit.sources.wandb_rates import StepRate, usual_step_seconds
+from cockpit.sources.wandb_rows import StepRate, usual_step_seconds
 
 
 def rates(*rows: tuple[int | None, float | None]) -> list[float | None]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+
+from cockpit.sources.checkpoint_listing import Folder, Listed, Root
 
 NOW = 1_770_000_000.0
 
@@ -44,3 +47,20 @@ def levanter(
     if marker is not None:
         put(folder / "metadata.json", marker or metadata(step, at, temporary), at)
     return settle(folder, at)
+
+
+def root_from_files(path: str, files: Iterable[Listed]) -> Root:
+    """Return a root from a flat listing (paths relative to the root), as stores give it."""
+    folders: dict[str, list[Listed]] = {}
+    loose: list[Listed] = []
+    for file in files:
+        head, slash, rest = file.path.partition("/")
+        if not slash:
+            loose.append(file)
+        elif rest:
+            inner = Listed(rest, file.size, file.mtime, file.content, file.error)
+            folders.setdefault(head, []).append(inner)
+        else:
+            folders.setdefault(head, [])
+    children = tuple(Folder(name, tuple(inside)) for name, inside in folders.items())
+    return Root(path, children, tuple(loose))

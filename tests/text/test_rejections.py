@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cockpit.model.records import EventEntry, Rejected
 from cockpit.records.writing import with_event
-from cockpit.text.rejections import read_rejections, rejection_lines, withdrawal_lines
+from cockpit.text.rejections import read_rejections, rejection_lines
 
 AT = datetime(2026, 3, 11, 8, 55, 31, tzinfo=UTC).timestamp()
 ONE = Rejected(step=340, path="runs/x/checkpoints/step-340", at=AT, by="ada", reason="a spike")
@@ -73,7 +73,7 @@ def test_prose_rejects_nothing(line: str) -> None:
 
 def test_a_later_entry_takes_a_rejection_back() -> None:
     rejected = entry(rejection_lines([ONE, TWO]))
-    back = entry(withdrawal_lines([ONE]), AT + 600, "it was the data")
+    back = entry(withdrawal(ONE), AT + 600, "it was the data")
     assert read_rejections(book(rejected, back)) == (TWO,)
     again = entry(rejection_lines([ONE]), AT + 1200, "no, it was not")
     assert read_rejections(book(rejected, back, again)) == (ONE, TWO)
@@ -84,7 +84,7 @@ def test_a_later_entry_takes_a_rejection_back() -> None:
 def test_an_earlier_withdrawal_does_not_hold_in_a_file_that_is_newest_first() -> None:
     lines = [
         f"### 2026-03-11 {hour:02}:00 UTC - {hour}\n- Evidence:\n  {text}\n"
-        for hour, text in ((12, rejection_lines([ONE])), (11, withdrawal_lines([ONE])), (10, "x"))
+        for hour, text in ((12, rejection_lines([ONE])), (11, withdrawal(ONE)), (10, "x"))
     ]
     assert read_rejections("## Event Log\n" + "".join(lines)) == (ONE,)
     assert read_rejections("## Event Log\n" + "".join(reversed(lines))) == (ONE,)

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from cockpit.model.safetext import SafeText
 from cockpit.text.safe import safe_line
-from cockpit.text.scrub import MASK, Scrubber, is_placeholder, scrub, scrub_line
+from cockpit.text.scrub import MASK, Scrubber, scrub, scrub_line
+from cockpit.text.secret_names import is_placeholder
 
 CORPUS = Path(os.environ.get("COCKPIT_CORPORA", "no-corpora")) / "secrets_neg.jsonl"
 _DICE = random.Random(7)

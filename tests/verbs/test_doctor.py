@@ -30,6 +30,19 @@ def test_a_missing_file_is_a_problem_with_a_remedy(
     assert "compare the path or id" in capsys.readouterr().out
 
 
+def test_what_this_version_does_not_read_is_called_unsupported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cockpit.toml"
+    path.write_text('[[run]]\nname = "r"\njob = { kind = "slurm", id = "1", host = "nowhere" }\n')
+    assert main(["doctor", "--json", "--config", str(path)]) == 1
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    unread = [each for each in findings if each["name"] in ("job", "host")]
+    assert len(unread) == 2
+    assert all(each["text"].startswith("unsupported: ") for each in unread)
+    assert all("this version reads" in each["remedy"] for each in unread)
+
+
 def test_a_broken_run_file_is_a_finding_and_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from cockpit.model.base import Frozen
 from cockpit.sources.regular import open_regular
-from cockpit.sources.wandb_config import ShownConfig
+from cockpit.sources.wandb_value import ShownConfig
 from cockpit.text.safe import clean
 
 BIGGEST: Final = 16 << 20
