@@ -1,23 +1,30 @@
 """What is to be told of a run now: an alert that opened or rose, one nobody takes, one that ended.
 
 An alert is known by its number in the store, which is the same for every cockpit and over
-restarts. Whether a message went already is decided by the claims, not here.
+restarts. Whether a message went already is decided by the claims, not here. The message says
+what, since when, on what evidence, and what to do next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.report import RunReport
+from cockpit.model.words import UNKNOWN, duration, utc_minute
+from cockpit.notify.message import Message
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.notified import Notified, Sent
 from cockpit.store.store import Store
-from cockpit.watch.reconcile import current
+from cockpit.watch.judging import current
 
 CLOSED_WITHIN: Final = 3600.0
 """Seconds after its end for which the end of a critical is still worth a message."""
+
+EVIDENCE_SHOWN: Final = 5
+RUNS_NAMED: Final = 8
 
 
 class Due(NamedTuple):
@@ -93,7 +100,8 @@ class _Run:
         """
         for kept in closed:
             ended = kept.closed_at or 0.0
-            told = self._routes(f"alert {kept.number} critical")
+            first = f"alert {kept.number} critical"
+            told = frozenset(each.route for each in self._sent if each.event == first)
             surely = self._now - ended > self._report.spec.cadence
             if told and surely and self._now - ended <= CLOSED_WITHIN + self._report.spec.cadence:
                 event = f"alert {kept.number} closed"
@@ -138,8 +146,58 @@ class _Run:
         ended |= {each.route for each in self._sent if each.event in covered_by}
         return Due(self._report, alert, stage, event, since, covered_by, frozenset(ended), only)
 
-    def _routes(self, event: str) -> frozenset[str]:
-        return frozenset(each.route for each in self._sent if each.event == event)
-
     def _first_at(self, event: str) -> float | None:
         return min((each.at for each in self._sent if each.event == event), default=None)
+
+
+def message_of(due: Due, now: float, second: str | None) -> Message:
+    """Return the message for one due event; ``second`` is the second person's name."""
+    report, alert = due.report, due.alert
+    tracker = report.facets.tracker.value
+    return Message(
+        run=report.name,
+        event=due.event,
+        title=f"{_head(due, now, second)} {report.name}: {alert.id} {alert.title}",
+        body="" if due.stage == "closed" else "\n".join(_body(due)),
+        severity=alert.severity,
+        url=None if tracker is None or due.stage == "closed" else tracker.url,
+    )
+
+
+def _head(due: Due, now: float, second: str | None) -> str:
+    waited = duration(max(0.0, now - due.since))
+    if due.stage == "again":
+        return f"[critical, taken by nobody for {waited}]"
+    if due.stage == "second":
+        return f"[critical, for {second}: taken by nobody for {waited}]"
+    return "[closed]" if due.stage == "closed" else f"[{due.alert.severity.value}]"
+
+
+def _body(due: Due) -> Iterator[str]:
+    report, alert = due.report, due.alert
+    told, job = utc_minute(alert.since), report.facets.job.value
+    since = "an unknown time" if told == UNKNOWN else told
+    phase = "unknown" if job is None else job.phase.value
+    yield f"since {since} ({alert.confidence}); job {phase}, step {report.progress.text}"
+    yield from (f"- {each.text} [{each.source}]" for each in alert.evidence[:EVIDENCE_SHOWN])
+    yield f"next: {alert.next_action}"
+    if report.spec.dri is not None:
+        yield f"DRI: {report.spec.dri}"
+    yield f"to take it: cockpit ack {report.name} {shlex.quote(alert.key)} --by NAME"
+
+
+def summary_of(runs: Sequence[str], events: Sequence[str], event: str) -> Message:
+    """Return the one message for what the rate limit kept back; ``runs`` name one per event."""
+    names = list(dict.fromkeys(runs))
+    critical = sum(each.endswith((" critical", " again", " second")) for each in events)
+    worst = f" ({critical} critical)" if critical else ""
+    plural = "s" if len(events) != 1 else ""
+    where = f"{len(names)} run{'s' if len(names) != 1 else ''}"
+    shown = ", ".join(names[:RUNS_NAMED]) + (", …" if len(names) > RUNS_NAMED else "")
+    return Message(
+        run=", ".join(names),
+        event=event,
+        title=f"{len(events)} more alert{plural} in {where}{worst}",
+        body=f"{shown}\nmore came than one route is sent in ten minutes; see `cockpit check`",
+        severity=Severity.CRITICAL if critical else Severity.ALERT,
+    )

@@ -27,13 +27,9 @@ from cockpit.notify.routes import Named
 from cockpit.sources.offload import offload
 from cockpit.store.notified import Asked, Claim, Held
 from cockpit.store.store import Store, StoreError, run_key
-from cockpit.watch.due import Due, due
-from cockpit.watch.sending import STORE_WITHIN, WHY_NOT, Sender
-from cockpit.watch.unstored import Unstored
-from cockpit.watch.wording import message_of, summary_of
+from cockpit.watch.due import Due, due, message_of, summary_of
+from cockpit.watch.sending import STORE_WITHIN, WHY_NOT, Sender, Unstored
 
-EVERY: Final = 2.0
-"""Seconds between two looks at what is due."""
 PRUNE_EVERY: Final = 86400.0
 
 
@@ -93,12 +89,6 @@ class Notifications:
         first = self._first.setdefault(report.name, report.checked_at)
         if report.checked_at >= self._began or report.checked_at != first:
             self._heard[report.name] = report
-
-    async def run(self) -> None:
-        """Tell what is due, until cancelled."""
-        while True:
-            await self.look()
-            await self._clock.sleep(EVERY)
 
     async def look(self) -> None:
         """Tell what is due now; returns when every route has had its turn."""

@@ -13,7 +13,6 @@ from cockpit.model.facet import ErrorKind, Facet, Problem
 from cockpit.model.run import RunSpec
 from cockpit.watch.cadences import DEADLINES, SLOWEST, back_off, cadence_of
 from cockpit.watch.supervise import Supervisor
-from cockpit.watch.timing import pause
 
 AnyFacet = Facet[Any]
 Ask = Callable[[Sequence[RunSpec]], Awaitable[Mapping[str, AnyFacet]]]
@@ -196,3 +195,17 @@ class Poller:
 def _hung(facet: AnyFacet) -> bool:
     """Tell whether a run kept the others of its bulk waiting until its source gave it up."""
     return facet.error is not None and facet.error.kind is ErrorKind.TIMEOUT
+
+
+async def pause(clock: Clock, seconds: float, bell: asyncio.Event) -> None:
+    """Wait for ``seconds`` or until ``bell`` rings, whichever is first; the bell is silenced."""
+    waiters = {
+        asyncio.ensure_future(bell.wait()),
+        asyncio.ensure_future(clock.sleep(max(0.0, seconds))),
+    }
+    try:
+        await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for waiter in waiters:
+            waiter.cancel()
+    bell.clear()

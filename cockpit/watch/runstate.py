@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cockpit.model.alert import Acknowledgement, ClosedAlert
+from cockpit.model.alert import ClosedAlert
 from cockpit.model.facet import Facet, merge
 from cockpit.model.history import (
     CheckpointMark,
@@ -172,12 +172,6 @@ class RunState:
         since = (job.started_at or 0.0) - STOP_SLACK
         mine = (each for each in self.stops if job.id in each.job_ids and each.at >= since)
         return next((each.by for each in mine), None)
-
-    def acknowledge(self, key: str, taken: Acknowledgement) -> None:
-        """Note in memory who has taken an open alert."""
-        kept = self.open[key]
-        alert = kept.alert.model_copy(update={"acknowledged": taken})
-        self.open[key] = kept.model_copy(update={"alert": alert, "seen": True})
 
     def see(self) -> list[str]:
         """Note in memory that a person has seen all alerts; return the keys that were unseen."""

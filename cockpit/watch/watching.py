@@ -15,7 +15,7 @@ from cockpit.sources.offload import offload
 from cockpit.store.ownership import Owned, Owner, Ownership
 from cockpit.store.store import StoreError, run_key
 from cockpit.watch.engine import Engine
-from cockpit.watch.statefiles import StateFiles
+from cockpit.watch.statefile import StateFiles
 from cockpit.watch.telling import Telling
 
 T = TypeVar("T")
