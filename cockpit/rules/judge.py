@@ -8,8 +8,7 @@ from cockpit.model.alert import Alert
 from cockpit.model.history import History
 from cockpit.model.run import RunSpec
 from cockpit.rules.artifacts import success_without_artifacts
-from cockpit.rules.checkpoints import checkpoint_not_advancing
-from cockpit.rules.cover import rollback_cover_thin
+from cockpit.rules.checkpoints import checkpoint_not_advancing, rollback_cover_thin
 from cockpit.rules.duplicates import duplicate_job
 from cockpit.rules.monitor import monitor_stale
 from cockpit.rules.nonfinite import non_finite

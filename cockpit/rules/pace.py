@@ -20,19 +20,6 @@ PAUSES = 64
 class PaceFold:
     """Accumulates a ``Pace``. ``add`` tells what the other folds need of each row."""
 
-    __slots__ = (
-        "at",
-        "first",
-        "metrics",
-        "pauses",
-        "rate",
-        "recent",
-        "resumed",
-        "resumed_at",
-        "resumes",
-        "step",
-    )
-
     def __init__(self, pace: Pace) -> None:
         self.step, self.at = pace.step, pace.at
         self.first = (pace.first_step, pace.first_at)

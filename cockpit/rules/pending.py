@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History
-from cockpit.model.observed import JobValue, Phase
+from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules import say
 from cockpit.rules.present import job_of, job_source, phase_since, seen_at
@@ -26,24 +26,16 @@ def pending_too_long(run: RunSpec, history: History) -> Iterator[Alert]:
     waited = seen_at(history.facets.job, history.now) - since
     if not never and waited <= run.thresholds.pending_after:
         return
+    tasks = f", {job.tasks.running} of {job.tasks.total} tasks run" if job.tasks else ""
+    text = f"{job.state}{tasks}: {job.reason or 'no reason given'}"
+    advice = ": the request must change;" if never else " and keep waiting;"
     yield Alert(
         id="C-04",
         key=f"C-04:{run.name}",
         severity=Severity.WARNING,
         title="the job can never start" if never else "the job is still waiting",
         since=since,
-        evidence=(Evidence(text=_what(job), source=job_source(history)),),
+        evidence=say.evidence(job_source(history), text),
         confidence="sure",
-        next_action=_next(run, never),
+        next_action=f"tell {say.person(run)}{advice} never touch the cluster",
     )
-
-
-def _what(job: JobValue) -> str:
-    tasks = f", {job.tasks.running} of {job.tasks.total} tasks run" if job.tasks else ""
-    return f"{job.state}{tasks}: {job.reason or 'no reason given'}"
-
-
-def _next(run: RunSpec, never: bool) -> str:
-    if never:
-        return f"tell {say.person(run)}: the request must change; never touch the cluster"
-    return f"tell {say.person(run)} and keep waiting; never touch the cluster"
