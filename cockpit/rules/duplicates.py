@@ -25,12 +25,7 @@ def duplicate_job(run: RunSpec, history: History) -> Iterator[Alert]:
     if len(job.rivals) + recorded < 2:
         return
     began = [rival.started_at for rival in job.rivals if rival.started_at is not None]
-    launch = f", launch {job.launch_id}" if job.launch_id else ""
-    lines = [
-        f"{rival.id}, since {_since(rival)}: {rival.name} ({rival.why})" for rival in job.rivals
-    ]
-    first = f"{job.id}{launch}, since {_since(job)}: the recorded job"
-    others = ", ".join(rival.id for rival in job.rivals)
+    lines, advice = _told(job, recorded=recorded)
     what = f"output root {run.output_root}" if run.output_root else "one W&B run"
     yield Alert(
         id="C-25",
@@ -38,12 +33,24 @@ def duplicate_job(run: RunSpec, history: History) -> Iterator[Alert]:
         severity=Severity.CRITICAL,
         title=f"{len(job.rivals) + recorded} live jobs write to {what}",
         since=min(began, default=seen_at(facet, history.now)),
-        evidence=say.evidence("process table", *([first] if recorded else []), *lines),
+        evidence=say.evidence("process table", *lines),
         confidence="sure",
-        next_action=f"stop exactly one of them: {job.id} is the recorded one, {others} is not"
-        if recorded
-        else "none of them is the recorded job: stop exactly all but one",
+        next_action=advice,
     )
+
+
+def _told(job: JobValue, *, recorded: bool) -> tuple[list[str], str]:
+    """Return the line of each job, and the next action."""
+    launch = f", launch {job.launch_id}" if job.launch_id else ""
+    lines = [
+        f"{rival.id}, since {_since(rival)}: {rival.name} ({rival.why})" for rival in job.rivals
+    ]
+    others = ", ".join(rival.id for rival in job.rivals)
+    advice = "none of them is the recorded job: stop exactly all but one"
+    if recorded:
+        lines.insert(0, f"{job.id}{launch}, since {_since(job)}: the recorded job")
+        advice = f"stop exactly one of them: {job.id} is the recorded one, {others} is not"
+    return lines, advice
 
 
 def _since(job: JobValue | LiveJob) -> str:

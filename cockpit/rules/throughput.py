@@ -150,9 +150,8 @@ class ThroughputFold:
 def throughput_collapse(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-05: enough complete windows in a row are low; over as soon as one is not."""
     seen = history.trend.throughput
-    if not may_train(history) or not seen.baseline:
-        return
-    if seen.low < run.thresholds.throughput_cadences:
+    low = seen.low >= run.thresholds.throughput_cadences
+    if not low or not may_train(history) or not seen.baseline:
         return
     tracker = history.facets.tracker.value
     logged = (tracker.throughput_unit if tracker is not None else None) or "per second"
