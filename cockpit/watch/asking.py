@@ -27,7 +27,7 @@ class Asker:
         if facet == "job":
             return await self._job(runs)
         if facet == "checkpoints":
-            rejected = {run.name: self._states[run.name].rejected for run in runs}
+            rejected = {run.name: self._states[run.name].shared.rejected for run in runs}
             return await self._sources.checkpoints.observe(runs, self._alive(runs), rejected)
         return await self._plain(facet, runs)
 

@@ -8,7 +8,7 @@ what, since when, on what evidence, and what to do next.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from cockpit.model.alert import Alert, Severity
@@ -16,7 +16,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.words import UNKNOWN, duration, utc_minute
 from cockpit.notify.message import Message
 from cockpit.store.alerts import Alerts, Kept
-from cockpit.store.notified import Notified, Sent
+from cockpit.store.notified import Held, Notified, Sent
 from cockpit.store.store import Store
 from cockpit.watch.judging import current
 
@@ -64,30 +64,22 @@ def due(
     return found
 
 
-class _Run:
+class _Run(NamedTuple):
     """One run's alerts against what was sent of them."""
 
-    def __init__(
-        self,
-        report: RunReport,
-        sent: Iterable[Sent],
-        now: float,
-        unacked_after: float,
-        second: bool,
-    ) -> None:
-        self._report = report
-        self._sent = tuple(sent)
-        self._now = now
-        self._unacked_after = unacked_after
-        self._second = second
+    report: RunReport
+    sent: tuple[Sent, ...]
+    now: float
+    unacked_after: float
+    second: bool
 
     def of_open(self, opened: Mapping[str, Kept]) -> Iterator[Due]:
         """Yield what is due of the open alerts; one that the store does not know yet waits."""
-        for alert in self._report.alerts:
+        for alert in self.report.alerts:
             kept = opened.get(alert.key)
-            if kept is None or current(alert.acknowledged, self._now) is not None:
+            if kept is None or current(alert.acknowledged, self.now) is not None:
                 continue
-            if current(kept.alert.acknowledged, self._now) is not None:
+            if current(kept.alert.acknowledged, self.now) is not None:
                 continue  # somebody has taken it elsewhere a moment ago
             yield self._opened(alert, kept)
             if alert.severity is Severity.CRITICAL:
@@ -101,9 +93,9 @@ class _Run:
         for kept in closed:
             ended = kept.closed_at or 0.0
             first = f"alert {kept.number} critical"
-            told = frozenset(each.route for each in self._sent if each.event == first)
-            surely = self._now - ended > self._report.spec.cadence
-            if told and surely and self._now - ended <= CLOSED_WITHIN + self._report.spec.cadence:
+            told = frozenset(each.route for each in self.sent if each.event == first)
+            surely = self.now - ended > self.report.spec.cadence
+            if told and surely and self.now - ended <= CLOSED_WITHIN + self.report.spec.cadence:
                 event = f"alert {kept.number} closed"
                 yield self._due(kept.alert, "closed", event, ended, only=told)
 
@@ -125,11 +117,11 @@ class _Run:
         if first is None:
             return
         first = max(first, snoozed or first)
-        if self._now - first >= self._unacked_after:
+        if self.now - first >= self.unacked_after:
             yield self._due(alert, "again", again, first)
         told_again = self._first_at(again)
-        waited = told_again is not None and self._now - told_again >= self._unacked_after
-        if self._second and waited:
+        waited = told_again is not None and self.now - told_again >= self.unacked_after
+        if self.second and waited:
             yield self._due(alert, "second", again.replace("again", "second"), first)
 
     def _due(
@@ -142,12 +134,12 @@ class _Run:
         covered_by: tuple[str, ...] = (),
         only: frozenset[str] | None = None,
     ) -> Due:
-        ended = {each.route for each in self._sent if each.event == event and each.needs_no_more}
-        ended |= {each.route for each in self._sent if each.event in covered_by}
-        return Due(self._report, alert, stage, event, since, covered_by, frozenset(ended), only)
+        ended = {each.route for each in self.sent if each.event == event and each.needs_no_more}
+        ended |= {each.route for each in self.sent if each.event in covered_by}
+        return Due(self.report, alert, stage, event, since, covered_by, frozenset(ended), only)
 
     def _first_at(self, event: str) -> float | None:
-        return min((each.at for each in self._sent if each.event == event), default=None)
+        return min((each.at for each in self.sent if each.event == event), default=None)
 
 
 def message_of(due: Due, now: float, second: str | None) -> Message:
@@ -186,9 +178,10 @@ def _body(due: Due) -> Iterator[str]:
     yield f"to take it: cockpit ack {report.name} {shlex.quote(alert.key)} --by NAME"
 
 
-def summary_of(runs: Sequence[str], events: Sequence[str], event: str) -> Message:
-    """Return the one message for what the rate limit kept back; ``runs`` name one per event."""
-    names = list(dict.fromkeys(runs))
+def summary_of(held: Held, event: str) -> Message:
+    """Return the one message for what the rate limit kept back."""
+    events = held.events
+    names = list(dict.fromkeys(run.rpartition("#")[2] for run in held.runs))
     critical = sum(each.endswith((" critical", " again", " second")) for each in events)
     worst = f" ({critical} critical)" if critical else ""
     plural = "s" if len(events) != 1 else ""

@@ -81,14 +81,9 @@ def _must_have(file: CockpitFile, names: Iterable[str]) -> None:
 def share(state: RunState, news: Shared) -> None:
     """Take over what other cockpits did: alerts, acknowledgements, launches, ownership."""
     unsaved = {key: kept for key, kept in state.open.items() if not kept.number}
+    state.shared = news
     state.open = unsaved | {kept.alert.key: kept for kept in news.open}
     state.closed = list(news.closed)
-    state.launch = news.launch
-    state.watched_by = None if news.owner is None else news.owner.owner.label
-    state.ended = news.ended
-    state.failures, state.launched, state.stops = news.failures, news.launched, news.stops
-    state.rejected = news.rejected
-    state.sealed = news.sealed
 
 
 def unjudged(state: RunState, now: float) -> RunReport:

@@ -45,6 +45,7 @@ class Shared(Frozen):
     failures: tuple[FormerFailure, ...] = ()
     launched: Launched | None = None
     stops: tuple[Stopped, ...] = ()
+    """Stops that our own actions have ordered, newest first."""
     rejected: tuple[Rejected, ...] = ()
     sealed: str | None = None
 
@@ -141,7 +142,7 @@ def _apply(batch: Sequence[Change], store: Store) -> None:
 
 
 def _shared(store: Store, ownership: Ownership | None, key: str, now: float) -> Shared:
-    alerts = Alerts(store)
+    alerts, launch = Alerts(store), FollowupStore(store).last(key)
     return Shared(
         open=alerts.open(key),
         closed=alerts.closed(key, now - CLOSED_FOR),
@@ -149,16 +150,11 @@ def _shared(store: Store, ownership: Ownership | None, key: str, now: float) -> 
         owner=None if ownership is None else ownership.owner(key, now),
         ended=Endings(store).acknowledged(key),
         failures=Failures(store).of(key),
-        launched=_launched(store, key),
+        launched=None if launch is None else launch.launched,
         stops=Stops(store).of(key),
         rejected=Rejections(store).of(key),
         sealed=Seals(store).last(key),
     )
-
-
-def _launched(store: Store, key: str) -> Launched | None:
-    found = FollowupStore(store).last(key)
-    return None if found is None else found.launched
 
 
 def _version(store: Store) -> tuple[int, int, float]:

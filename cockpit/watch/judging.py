@@ -69,9 +69,9 @@ def case_of(state: RunState, now: float) -> Case:
         rows_from=0.0 if rows.complete or not rows.any else rows.skipped,
         job_named=state.spec.job is not None,
         stop_ordered_by=state.stop_ordered_by,
-        former_failures=state.failures,
-        launched=state.launched,
-        sealed_by=state.sealed,
+        former_failures=state.shared.failures,
+        launched=state.shared.launched,
+        sealed_by=state.shared.sealed,
     )
     new, state.log_rows = state.log_rows, ()
     return Case(state.spec, history, state.log_trend, new)
@@ -132,6 +132,7 @@ def _merge(known: Mapping[str, Kept], back: Mapping[str, Kept], alert: Alert, no
 
 def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunReport:
     """Return the report of a judged run, with its alerts as they are kept over time."""
+    owner = state.shared.owner
     return RunReport(
         spec=found.spec,
         checked_at=found.history.now,
@@ -142,7 +143,7 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
         closed=state.closed_alerts(),
         next_action=next_action(found.spec, found.history, alerts),
         next_check_at=state.next_check_at,
-        watched_by=state.watched_by,
+        watched_by=None if owner is None else owner.owner.label,
     )
 
 

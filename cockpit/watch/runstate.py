@@ -8,22 +8,14 @@ from typing import Any
 
 from cockpit.model.alert import ClosedAlert
 from cockpit.model.facet import Facet, merge
-from cockpit.model.history import (
-    CheckpointMark,
-    FormerFailure,
-    History,
-    Launched,
-    PhaseMark,
-)
+from cockpit.model.history import CheckpointMark, History, PhaseMark
 from cockpit.model.observed import CheckpointState, Phase, Row
-from cockpit.model.records import Rejected
 from cockpit.model.report import FACETS, Facets, RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.present import job_of
 from cockpit.store.alerts import Kept
-from cockpit.store.memory import Launch
-from cockpit.store.stops import Stopped
+from cockpit.watch.historian import Shared
 from cockpit.watch.sweep import watched_paths
 
 CORE = frozenset(("job", "log", "tracker", "checkpoints", "monitor"))
@@ -62,15 +54,8 @@ class RunState:
     marks: list[CheckpointMark] = field(default_factory=list)
     open: dict[str, Kept] = field(default_factory=dict)
     closed: list[Kept] = field(default_factory=list)
-    launch: Launch | None = None
-    watched_by: str | None = None
-    ended: frozenset[str] = frozenset()
-    failures: tuple[FormerFailure, ...] = ()
-    launched: Launched | None = None
-    stops: tuple[Stopped, ...] = ()
-    """Stops that our own actions have ordered, newest first."""
-    rejected: tuple[Rejected, ...] = ()
-    sealed: str | None = None
+    shared: Shared = field(default_factory=Shared)
+    """What the store says of it; of the alerts, ``open`` and ``closed`` are newer."""
     remembered: bool = False
     report: RunReport | None = None
     told: RunReport | None = None
@@ -155,7 +140,7 @@ class RunState:
         job = job_of(History(now=0.0, facets=facets, job_named=self.spec.job is not None))
         if job is None or not said.known or not job.phase.terminal:
             return False
-        if (job.id or "") in self.ended:
+        if (job.id or "") in self.shared.ended:
             return True
         serious = [kept.alert for kept in self.open.values() if kept.alert.severity.rank > 0]
         return bool(serious) and all(alert.acknowledged is not None for alert in serious)
@@ -170,7 +155,7 @@ class RunState:
         if job is None or job.id is None:
             return None
         since = (job.started_at or 0.0) - STOP_SLACK
-        mine = (each for each in self.stops if job.id in each.job_ids and each.at >= since)
+        mine = (each for each in self.shared.stops if job.id in each.job_ids and each.at >= since)
         return next((each.by for each in mine), None)
 
     def see(self) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +12,7 @@ from cockpit.model.history import FormerFailure, Launched
 from cockpit.model.observed import Phase
 from cockpit.store.alerts import Kept
 from cockpit.store.stops import Stopped
+from cockpit.watch.historian import Shared
 from cockpit.watch.judging import Reconciled, case_of, judged, reconcile
 from cockpit.watch.runstate import RunState
 from tests.rules.making import T0, job, log, run_spec, seen
@@ -115,12 +118,10 @@ def test_open_is_always_what_the_rules_say_and_each_key_is_open_once(
     assert opened - ended == len(known)
 
 
-def state(**more: object) -> RunState:
+def state(**shared: Any) -> RunState:
     over = job(Phase.FAILED, exit_code=143, started_at=T0, ended_at=T0 + 50)
-    found = RunState(run_spec(), "/x#toy", facets=seen(T0 + 60, job=over, log=log("step 1 loss 1")))
-    for name, value in more.items():
-        setattr(found, name, value)
-    return found
+    facets = seen(T0 + 60, job=over, log=log("step 1 loss 1"))
+    return RunState(run_spec(), "/x#toy", facets=facets, shared=Shared(**shared))
 
 
 def titles(found: RunState) -> list[str]:
