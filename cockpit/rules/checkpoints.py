@@ -15,7 +15,7 @@ from cockpit.model.history import CheckpointMark, History
 from cockpit.model.observed import Checkpoint, CheckpointState, Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules import say
-from cockpit.rules.pace import PAUSE
+from cockpit.rules.numerics import PAUSE
 from cockpit.rules.present import StepClock, job_of, phase_of, phase_since, seen_after_end, seen_at
 from cockpit.rules.retention import depth_of
 

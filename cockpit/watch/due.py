@@ -81,7 +81,10 @@ class _Run(NamedTuple):
                 continue
             if current(kept.alert.acknowledged, self.now) is not None:
                 continue  # somebody has taken it elsewhere a moment ago
-            yield self._opened(alert, kept)
+            worse = (each for each in Severity if each.rank > alert.severity.rank)
+            covered_by = tuple(f"alert {kept.number} {each.value}" for each in worse)
+            event = f"alert {kept.number} {alert.severity.value}"
+            yield self._due(alert, "open", event, kept.opened_at, covered_by=covered_by)
             if alert.severity is Severity.CRITICAL:
                 yield from self._unacknowledged(alert, kept)
 
@@ -98,12 +101,6 @@ class _Run(NamedTuple):
             if told and surely and self.now - ended <= CLOSED_WITHIN + self.report.spec.cadence:
                 event = f"alert {kept.number} closed"
                 yield self._due(kept.alert, "closed", event, ended, only=told)
-
-    def _opened(self, alert: Alert, kept: Kept) -> Due:
-        worse = (each for each in Severity if each.rank > alert.severity.rank)
-        covered_by = tuple(f"alert {kept.number} {each.value}" for each in worse)
-        event = f"alert {kept.number} {alert.severity.value}"
-        return self._due(alert, "open", event, kept.opened_at, covered_by=covered_by)
 
     def _unacknowledged(self, alert: Alert, kept: Kept) -> Iterator[Due]:
         """Yield the second and third message about a critical, each ``unacked_after`` later.

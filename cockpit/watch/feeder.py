@@ -74,18 +74,17 @@ class Feeder:
         )
         if isinstance(outcome, Problem):
             return True
-        if outcome.grew or outcome.finished:
+        if outcome.changed:
             self._bench.touch(run.name)
             self._pollers.wake("tracker", run.name)
         return outcome.caught_up
 
 
 class Chunk(NamedTuple):
-    """What one chunk brought."""
+    """Whether one chunk changed what is folded, and whether it was the last for now."""
 
-    grew: bool
+    changed: bool
     caught_up: bool
-    finished: bool
 
 
 async def feed_chunk(tracker: Tracker, run: RunSpec, rows: Rows) -> Chunk:
@@ -106,7 +105,7 @@ async def feed_chunk(tracker: Tracker, run: RunSpec, rows: Rows) -> Chunk:
         rows.trend = await _folded(Trend(), recent.rows, run)
         rows.skipped = max(0.0, 1.0 - recent.share)
     rows.any = rows.any or bool(got.rows)
-    return Chunk(bool(got.rows), got.caught_up, finished)
+    return Chunk(bool(got.rows) or finished, got.caught_up)
 
 
 async def _folded(trend: Trend, rows: tuple[Row, ...], run: RunSpec) -> Trend:

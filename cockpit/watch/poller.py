@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from cockpit.watch.cadences import DEADLINES, SLOWEST, back_off, cadence_of
 from cockpit.watch.supervise import Supervisor
 
 AnyFacet = Facet[Any]
-Ask = Callable[[Sequence[RunSpec]], Awaitable[Mapping[str, AnyFacet]]]
+Ask = Callable[[Sequence[RunSpec]], Coroutine[Any, Any, Mapping[str, AnyFacet]]]
 Deliver = Callable[[str, Mapping[str, AnyFacet]], None]
 
 SPACING = 1.0
@@ -151,16 +151,13 @@ class Poller:
             slot.asked = asked
             slot.due = float("inf")
         runs = [slot.run for slot in slots]
-        answer = await self._supervisor.run(self.facet, DEADLINES[self.facet], self._request(runs))
+        answer = await self._supervisor.run(self.facet, DEADLINES[self.facet], self._ask(runs))
         for slot in slots:
             slot.busy = False
         if isinstance(answer, Problem):
             self._failed(slots, answer, asked)
         else:
             self._answered(slots, answer, asked)
-
-    async def _request(self, runs: list[RunSpec]) -> Mapping[str, AnyFacet]:
-        return await self._ask(runs)
 
     def _failed(self, slots: list[Slot], problem: Problem, asked: float) -> None:
         if len(slots) > 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,7 +100,10 @@ class RunState:
         self.looked.add(name)
         if name == "log" and facet.value is not None:
             self.log_rows = (*self.log_rows, *facet.value.rows)
-            facet = _with_rows(old, facet)
+            if old.value is not None:  # each answer holds only the rows of new lines
+                rows = (*old.value.rows, *facet.value.rows)[-LOG_ROWS:]
+                value = facet.value.model_copy(update={"rows": rows})
+                facet = facet.model_copy(update={"value": value})
         merged = merge(None if first and not old.observed_at else old, facet)
         self.facets = self.facets.model_copy(update={name: merged})
         self.paths = watched_paths(self.spec, self.facets)
@@ -172,12 +174,3 @@ class RunState:
 
 def _seen(kept: Kept) -> Kept:
     return kept if kept.seen else kept.model_copy(update={"seen": True})
-
-
-def _with_rows(old: Facet[Any], new: Facet[Any]) -> Facet[Any]:
-    """Carry the rows read from earlier lines along: each answer holds only the new ones."""
-    if new.value is None or old.value is None:
-        return new
-    rows: Sequence[Row] = (*old.value.rows, *new.value.rows)[-LOG_ROWS:]
-    value = new.value.model_copy(update={"rows": tuple(rows)})
-    return new.model_copy(update={"value": value})

@@ -85,7 +85,10 @@ class StateFile:
     def _claim(self, ours: dict[str, Any]) -> Path:
         for count in range(1, _TRIES):
             path = self._folder / f"{self._stamp}{f'-{count}' if count > 1 else ''}{SUFFIX}"
-            if _create(path, ours) or _is_ours(_read(path), ours):
+            if _create(path, ours):
+                return path
+            found = _read(path)  # of the same watch, if that was started again at once
+            if found is not None and all(found.get(k) == ours.get(k) for k in ("run", "owner")):
                 return path
         raise FileExistsError(f"{self._folder}: {_TRIES} state files of {self._stamp} exist")
 
@@ -166,11 +169,6 @@ def _plain(payload: MonitorState) -> dict[str, Any]:
     return {
         key: scrub(value) if isinstance(value, str) else value for key, value in document.items()
     }
-
-
-def _is_ours(found: dict[str, Any] | None, ours: dict[str, Any]) -> bool:
-    """Tell whether a file of this minute is of the same watch (it was started again at once)."""
-    return found is not None and all(found.get(key) == ours.get(key) for key in ("run", "owner"))
 
 
 def _read(path: Path) -> dict[str, Any] | None:
