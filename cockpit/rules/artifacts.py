@@ -47,18 +47,13 @@ def _short(run: RunSpec, history: History) -> Iterator[Evidence]:
         return
     if not (seen_after_end(facets.tracker, history) or seen_after_end(facets.log, history)):
         return
-    if reached(step + _spacing(history), run.final_step) or _final_saved(run, history):
+    # The end need not be logged: as many steps may be missing as between two logged ones.
+    logged = (at for at, _ in history.trend.pace.recent)
+    spacing = max((later - earlier - 1 for earlier, later in pairwise(logged)), default=0)
+    if reached(step + spacing, run.final_step) or _final_saved(run, history):
         return
-    source = history.facets.tracker.source
     text = f"it ended at step {say.step(step)} of {say.step(run.final_step)}"
-    yield Evidence(text=text, source=source)
-
-
-def _spacing(history: History) -> int:
-    """Return how many steps may pass between two logged ones: the end need not be logged."""
-    steps = [step for step, _ in history.trend.pace.recent]
-    spaces = [later - earlier - 1 for earlier, later in pairwise(steps)]
-    return max(spaces, default=0)
+    yield Evidence(text=text, source=facets.tracker.source)
 
 
 def _final_saved(run: RunSpec, history: History) -> bool:

@@ -8,12 +8,11 @@ from cockpit.model.alert import Alert
 from cockpit.model.history import History
 from cockpit.model.run import RunSpec
 from cockpit.rules.artifacts import success_without_artifacts
-from cockpit.rules.checkpoints import checkpoint_not_advancing
-from cockpit.rules.cover import rollback_cover_thin
+from cockpit.rules.checkpoints import checkpoint_not_advancing, rollback_cover_thin
 from cockpit.rules.duplicates import duplicate_job
+from cockpit.rules.jobstate import pending_too_long, state_unknown
 from cockpit.rules.monitor import monitor_stale
 from cockpit.rules.nonfinite import non_finite
-from cockpit.rules.pending import pending_too_long
 from cockpit.rules.records import records_overdue
 from cockpit.rules.repeated import same_failure_again
 from cockpit.rules.resume import resumed_elsewhere
@@ -21,7 +20,6 @@ from cockpit.rules.spike import loss_spike
 from cockpit.rules.stall import log_frozen, step_stalled
 from cockpit.rules.terminal import ended_not_success
 from cockpit.rules.throughput import throughput_collapse
-from cockpit.rules.unknown import state_unknown
 
 Rule = Callable[[RunSpec, History], Iterable[Alert]]
 
@@ -56,9 +54,9 @@ def judge(run: RunSpec, history: History) -> tuple[Alert, ...]:
             found.setdefault(alert.key, alert)
     for alert in records_overdue(run, history, tuple(found.values())):
         found.setdefault(alert.key, alert)
-    return tuple(sorted(found.values(), key=reading_order))
-
-
-def reading_order(alert: Alert) -> tuple[int, bool, float, str]:
-    """Return the key by which alerts are sorted."""
-    return -alert.severity.rank, alert.id == "C-03", alert.since, alert.key
+    return tuple(
+        sorted(
+            found.values(),
+            key=lambda each: (-each.severity.rank, each.id == "C-03", each.since, each.key),
+        )
+    )

@@ -21,31 +21,20 @@ def monitor_stale(run: RunSpec, history: History) -> Iterator[Alert]:
     A run that succeeded, or that was stopped by our order, needs no monitor any more; one
     that failed is watched until a person has acknowledged it (SPEC W).
     """
-    if run.monitor is None or _over(history):
+    phase, facet = phase_of(history), history.facets.monitor
+    stopped = phase.terminal and history.stop_ordered_by is not None
+    if run.monitor is None or phase is Phase.SUCCEEDED or stopped:
         return
-    facet = history.facets.monitor
-    if facet.value is None:
+    value = facet.value
+    if value is None:
         yield from _never_written(run, history, facet)
         return
-    if stale(facet, facet.value, history.now):
-        yield _stale(run, facet, facet.value, history)
-    rivals = [other for other in facet.value.others if other.fresh]
-    if rivals and facet.value.fresh:
-        yield _two(run, facet, facet.value, history)
-
-
-def _over(history: History) -> bool:
-    phase = phase_of(history)
-    ordered = phase.terminal and history.stop_ordered_by is not None
-    return phase is Phase.SUCCEEDED or ordered
-
-
-def stale(facet: Facet[MonitorValue], value: MonitorValue, now: float) -> bool:
-    """Tell whether the monitor had been silent for too long when it was last looked at."""
-    if value.last_update is None:
-        return not value.fresh
-    silent = seen_at(facet, now) - value.last_update
-    return not value.fresh or silent > CADENCES * value.cadence_s
+    last = value.last_update
+    silent = last is not None and seen_at(facet, history.now) - last > CADENCES * value.cadence_s
+    if silent or not value.fresh:
+        yield _stale(run, facet, value, history)
+    if value.fresh and any(other.fresh for other in value.others):
+        yield _two(run, facet, value, history)
 
 
 def _stale(
@@ -60,11 +49,8 @@ def _stale(
         severity=Severity.WARNING,
         title="monitor stale (the run itself is judged apart)",
         since=say.first(value.last_update, phase_since(history)),
-        evidence=(
-            Evidence(
-                text=f"the monitor{owner} last gave a sign {when}; limit {limit}",
-                source=facet.source,
-            ),
+        evidence=say.evidence(
+            facet.source, f"the monitor{owner} last gave a sign {when}; limit {limit}"
         ),
         confidence="sure",
         next_action="restart the monitor; the run needs nothing for this",
@@ -84,10 +70,8 @@ def _two(run: RunSpec, facet: Facet[MonitorValue], value: MonitorValue, history:
                 text=f"{value.owner or 'a monitor'}: {value.path or '?'}", source=facet.source
             ),
             *(
-                Evidence(
-                    text=f"{other.owner or 'another monitor'}: {other.path}", source=other.path
-                )
-                for other in fresh
+                Evidence(text=f"{each.owner or 'another monitor'}: {each.path}", source=each.path)
+                for each in fresh
             ),
         ),
         confidence="sure",
@@ -97,8 +81,7 @@ def _two(run: RunSpec, facet: Facet[MonitorValue], value: MonitorValue, history:
 
 def _never_written(run: RunSpec, history: History, facet: Facet[MonitorValue]) -> Iterator[Alert]:
     """Yield the alert for a monitor that has left no file at all for two cadences."""
-    missing = facet.error is not None and facet.error.kind is ErrorKind.NOT_FOUND
-    if facet.error is None or not missing or facet.since is None:
+    if facet.error is None or facet.error.kind is not ErrorKind.NOT_FOUND or facet.since is None:
         return
     if history.now - facet.since <= CADENCES * run.monitor_cadence:
         return
@@ -108,7 +91,7 @@ def _never_written(run: RunSpec, history: History, facet: Facet[MonitorValue]) -
         severity=Severity.WARNING,
         title="no monitor has left a sign (the run itself is judged apart)",
         since=facet.since,
-        evidence=(Evidence(text=facet.error.message, source=facet.source),),
+        evidence=say.evidence(facet.source, facet.error.message),
         confidence="likely",
         next_action="start the monitor, or correct [run.monitor]",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
@@ -31,8 +31,6 @@ class FiniteFold:
     than the first non-finite one, which only a rollback or a relaunch can bring about.
     """
 
-    __slots__ = ("finding", "metric", "needed", "pending")
-
     def __init__(self, watched: Watched, metric: str, needed: int) -> None:
         self.finding, self.pending = watched.finding, watched.pending
         self.metric, self.needed = metric, needed
@@ -53,14 +51,8 @@ class FiniteFold:
                 metric=self.metric, step=row.step, at=row.at, value=str(value), last_step=row.step
             )
         else:
-            seen = seen.model_copy(
-                update={
-                    "count": seen.count + 1,
-                    "last_step": row.step,
-                    "finite": 0,
-                    "earlier": False,
-                }
-            )
+            again = {"count": seen.count + 1, "last_step": row.step, "finite": 0, "earlier": False}
+            seen = seen.model_copy(update=again)
         if self.finding is not None or seen.count >= self.needed:
             self.finding, self.pending = seen, None
         else:
@@ -84,36 +76,23 @@ class FiniteFold:
 
 
 def findings(history: History) -> list[Finding]:
-    """Return every open finding: in the folded rows, in the log's rows, in the newest value."""
-    trend = history.trend
-    seen = [trend.loss_finite.finding, trend.grad_finite.finding, _in_log(history)]
-    found = [finding for finding in seen if finding is not None]
-    newest = _in_tracker(history)
-    return found or ([newest] if newest is not None else [])
+    """Return every open finding: in the folded rows, in the log's rows, in the newest value.
 
-
-def _in_log(history: History) -> Finding | None:
-    log = history.facets.log.value
+    The tracker's newest value counts only where its row is not folded already.
+    """
+    trend, log, value = history.trend, history.facets.log.value, history.facets.tracker.value
     fold = FiniteFold(Watched(), "loss", LOSS_ROWS)
     for row in log.rows if log is not None else ():
         fold.add(row, row.loss)
-    return fold.finding
-
-
-def _in_tracker(history: History) -> Finding | None:
-    """Return a finding for the tracker's newest loss, unless its row is folded already."""
-    value, folded = history.facets.tracker.value, history.trend.pace.step
-    if value is None or value.loss is None or math.isfinite(value.loss):
-        return None
-    if value.step is not None and folded is not None and folded >= value.step:
-        return None
-    return Finding(
-        metric="loss",
-        step=value.step,
-        at=value.last_step_at,
-        value=str(value.loss),
-        last_step=value.step,
-    )
+    seen = (trend.loss_finite.finding, trend.grad_finite.finding, fold.finding)
+    found = [finding for finding in seen if finding is not None]
+    if found or value is None or value.loss is None or math.isfinite(value.loss):
+        return found
+    step, folded = value.step, trend.pace.step
+    if step is not None and folded is not None and folded >= step:
+        return []
+    told = str(value.loss)
+    return [Finding(metric="loss", step=step, at=value.last_step_at, value=told, last_step=step)]
 
 
 def non_finite(run: RunSpec, history: History) -> Iterator[Alert]:
@@ -128,15 +107,15 @@ def non_finite(run: RunSpec, history: History) -> Iterator[Alert]:
         severity=Severity.CRITICAL,
         title=f"{first.metric} is {first.value} at step {say.step(first.step)}",
         since=say.first(first.at, history.trend.last_step_at, history.now),
-        evidence=(*(_evidence(each) for each in found), *say.gap(history)),
+        evidence=(*say.evidence("logged rows", *map(_line, found)), *say.gap(history)),
         confidence="sure",
         next_action=f"escalate to {say.person(run)}; do not relaunch as if it were infrastructure",
     )
 
 
-def _evidence(found: Finding) -> Evidence:
+def _line(found: Finding) -> str:
     when = f" at {say.moment(found.at)}" if found.at is not None else ""
     text = f"{found.metric} {found.value} at step {say.step(found.step)}{when}"
     if found.count > 1:
         text += f"; {found.count} rows up to step {say.step(found.last_step)}"
-    return Evidence(text=text, source="logged rows")
+    return text

@@ -11,7 +11,7 @@ from typing import Any
 
 from cockpit.model.facet import Facet
 from cockpit.model.history import History
-from cockpit.model.observed import JobValue, Phase, Row, TrackerValue
+from cockpit.model.observed import JobValue, Phase, TrackerValue
 
 _NOT_TRAINING = (Phase.WAITING, Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED)
 
@@ -100,7 +100,8 @@ class StepClock:
 
     def __init__(self, history: History) -> None:
         tracker, log = history.facets.tracker, history.facets.log
-        logged = newest_at(log.value.rows) if log.value is not None else None
+        rows = log.value.rows if log.value is not None else ()
+        logged = next((row.at for row in reversed(rows) if row.at is not None), None)
         self.direct = logged is not None
         told = tracker.value.last_step_at if tracker.value is not None else None
         moments = [told, history.trend.last_step_at, logged]
@@ -128,8 +129,3 @@ def trained_after_end(history: History) -> float | None:
     job = job_of(history)
     ended = job.ended_at if job is not None and job.phase.terminal else None
     return last if ended is not None and last is not None and last > ended + CLOCK_SKEW else None
-
-
-def newest_at(rows: tuple[Row, ...]) -> float | None:
-    """Return the time of the newest row that has a time."""
-    return next((row.at for row in reversed(rows) if row.at is not None), None)

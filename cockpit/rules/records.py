@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
-from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.alert import Alert, Severity
 from cockpit.model.duration import parse_duration
 from cockpit.model.history import History
 from cockpit.model.observed import Phase, RecordsValue
@@ -23,13 +23,6 @@ _LIVES: Final = (Phase.RUNNING, Phase.WAITING)
 _TOLD_ELSEWHERE: Final = ("C-03", "C-19", "C-24")
 """The monitor says nothing of the run; C-19 asks for the entry at the end of a run by itself."""
 _CADENCES: Final = re.compile(r"\s*(\d{1,4})\s*cadences?\s*")
-
-
-class _Event(NamedTuple):
-    """What an entry is missing for."""
-
-    at: float
-    what: str
 
 
 def records_overdue(run: RunSpec, history: History, alerts: Sequence[Alert]) -> Iterator[Alert]:
@@ -53,15 +46,15 @@ def _entry(
 ) -> Iterator[Alert]:
     seen, last = seen_at(history.facets.records, history.now), value.last_entry_at
     waiting = [
-        event
-        for event in _events(history, alerts)
-        if (last is None or last + MINUTE <= event.at) and seen - event.at > run.cadence
+        (at, what)
+        for at, what in _events(history, alerts)
+        if (last is None or last + MINUTE <= at) and seen - at > run.cadence
     ]
     if waiting:
-        event = min(waiting)
+        at, what = min(waiting)
         limit = f"limit 1 cadence of {say.span(run.cadence)}"
-        text = f"{event.what} at {say.moment(event.at)}; {_last(last)}; {limit}"
-        yield _alert(run, history, "logbook", event.at + run.cadence, text, "an entry is overdue")
+        text = f"{what} at {say.moment(at)}; {_last(last)}; {limit}"
+        yield _alert(run, history, "logbook", at + run.cadence, text, "an entry is overdue")
         return
     quiet = _quiet_since(run, history, last)
     if quiet is not None:
@@ -107,16 +100,16 @@ def _issue(run: RunSpec, history: History, value: RecordsValue) -> Iterator[Aler
     )
 
 
-def _events(history: History, alerts: Sequence[Alert]) -> Iterator[_Event]:
-    """Yield what a logbook should tell of: changes of the job, and alerts that are open."""
+def _events(history: History, alerts: Sequence[Alert]) -> Iterator[tuple[float, str]]:
+    """Yield when and what a logbook should tell of: changes of the job, alerts that are open."""
     marks = [mark for mark in history.phases if mark.phase is not Phase.UNKNOWN]
     for former, mark in pairwise(marks):
         changed = (former.phase, former.job_id) != (mark.phase, mark.job_id)
         if changed and mark.phase is not Phase.SUCCEEDED:
-            yield _Event(mark.at, f"the job was seen {mark.phase.value}")
+            yield mark.at, f"the job was seen {mark.phase.value}"
     for alert in alerts:
         if alert.severity.rank >= Severity.ALERT.rank and alert.id not in _TOLD_ELSEWHERE:
-            yield _Event(alert.since, f"{alert.id} ({alert.title})")
+            yield alert.since, f"{alert.id} ({alert.title})"
 
 
 def entry_every(run: RunSpec) -> float:
@@ -149,7 +142,7 @@ def _alert(
         severity=Severity.INFO,
         title=title,
         since=since,
-        evidence=(Evidence(text=text, source=history.facets.records.source),),
+        evidence=say.evidence(history.facets.records.source, text),
         confidence="sure",
         next_action=steps[cause],
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import FormerFailure, History
 from cockpit.model.observed import JobValue, Phase, Triage
 from cockpit.model.run import RunSpec
@@ -70,13 +70,9 @@ def identity(job: JobValue) -> str:
 def _last_step(history: History, found: Triage | None) -> int | None:
     """Return the last step that the job reached, by the log and by the tracker's rows."""
     log, tracker = history.facets.log.value, history.facets.tracker.value
-    told = (
-        found.step if found is not None else None,
-        max((row.step for row in log.rows[-1:] if row.step is not None), default=None)
-        if log is not None
-        else None,
-        tracker.step if tracker is not None else None,
-    )
+    told = [row.step for row in log.rows[-1:]] if log is not None else []
+    told += [found.step] if found is not None else []
+    told += [tracker.step] if tracker is not None else []
     return max((step for step in told if step is not None), default=None)
 
 
@@ -119,7 +115,7 @@ def same_failure_again(run: RunSpec, history: History) -> Iterator[Alert]:
         severity=Severity.ALERT,
         title=f"the same failure again ({len(same) + 1} times)",
         since=now.at,
-        evidence=tuple(Evidence(text=text, source="recorded failures") for text in same[:5]),
+        evidence=say.evidence("recorded failures", *same[:5]),
         confidence="likely",
         next_action=f"escalate to {say.person(run)}; another relaunch is no default any more",
     )

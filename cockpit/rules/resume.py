@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History, Launched
 from cockpit.model.run import RunSpec
 from cockpit.rules import say
@@ -45,7 +45,7 @@ def first_step_wrong(
     )
 
 
-def first_step_seen(launched: Launched, history: History) -> tuple[int, float] | None:
+def _first_step_seen(launched: Launched, history: History) -> tuple[int, float] | None:
     """Return the lowest step that was logged after a launch, and when; ``None`` before one is.
 
     The lowest is the first: where clocks differ, a late row of the former job is above it.
@@ -64,30 +64,21 @@ def resumed_elsewhere(run: RunSpec, history: History) -> Iterator[Alert]:
     launched = history.launched
     if launched is None or not may_train(history):
         return
-    seen: list[tuple[int, float | None]] = []
-    if launched.first_step is not None:
-        seen.append((launched.first_step, None))
-    if (now := first_step_seen(launched, history)) is not None:
-        seen.append(now)
-    if not seen:
-        return
-    first, at = min(seen, key=lambda each: each[0])
-    wrong = first_step_wrong(launched, first, at, history.trend.usual_step_s)
+    noted = None if launched.first_step is None else (launched.first_step, None)
+    seen = [each for each in (noted, _first_step_seen(launched, history)) if each is not None]
+    first, at = min(seen, key=lambda each: each[0], default=(None, None))
+    pace = history.trend.usual_step_s
+    wrong = None if first is None else first_step_wrong(launched, first, at, pace)
     if wrong is None:
         return
+    meant = f"{launched.launch_id} was to load step {say.step(launched.resumes_from)}"
     yield Alert(
         id="C-12",
         key=f"C-12:first-step:{run.name}:{launched.launch_id}",
         severity=Severity.ALERT,
         title=f"resumed at step {say.step(first)}, not from {say.step(launched.resumes_from)}",
         since=launched.at,
-        evidence=(
-            Evidence(text=wrong, source="logged rows"),
-            Evidence(
-                text=f"{launched.launch_id} was to load step {say.step(launched.resumes_from)}",
-                source="journal",
-            ),
-        ),
+        evidence=(*say.evidence("logged rows", wrong), *say.evidence("journal", meant)),
         confidence="sure",
         next_action=f"stop {run.name} before it overwrites good checkpoints; then look at its log",
     )

@@ -69,18 +69,10 @@ def depth_of(run: RunSpec) -> int:
 
 def decide(items: Sequence[Checkpoint], policy: Policy, needed: Needed) -> tuple[Decision, ...]:
     """Return the decision about each checkpoint, in the order given."""
-    newest = _newest_steps(items, policy.keep)
+    done = [item.step for item in items if item.state is CheckpointState.COMPLETE]
+    steps = {step for step in done if step is not None}  # copies of one step count once
+    newest = tuple(sorted(steps, reverse=True)[: max(1, policy.keep)])
     return tuple(_decision(item, newest, policy, needed) for item in items)
-
-
-def _newest_steps(items: Sequence[Checkpoint], keep: int) -> tuple[int, ...]:
-    """Return the steps of the newest complete ones, greatest first; copies count once."""
-    steps = {
-        item.step
-        for item in items
-        if item.state is CheckpointState.COMPLETE and item.step is not None
-    }
-    return tuple(sorted(steps, reverse=True)[: max(1, keep)])
 
 
 def _decision(

@@ -52,10 +52,14 @@ def first(*instants: float | None) -> float:
     return next(instant for instant in instants if instant is not None)
 
 
+def evidence(source: str, *texts: str) -> tuple[Evidence, ...]:
+    """Return one line of evidence for each text."""
+    return tuple(Evidence(text=text, source=source) for text in texts)
+
+
 def gap(history: History) -> tuple[Evidence, ...]:
     """Return the remark that earlier rows were not read, where that is so."""
     if history.rows_from <= 0:
         return ()
     share = min(history.rows_from, 0.99)  # never "100 %": the newest rows have been read
-    text = f"the first {share:.0%} of the rows are not read yet"
-    return (Evidence(text=text, source="logged rows"),)
+    return evidence("logged rows", f"the first {share:.0%} of the rows are not read yet")

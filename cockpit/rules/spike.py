@@ -7,7 +7,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator
 
-from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
@@ -32,21 +32,6 @@ class SpikeFold:
     for leaving them out would pull the trend of a noisy loss down. Rows without a finite loss
     count for nothing.
     """
-
-    __slots__ = (
-        "above",
-        "calm",
-        "is_open",
-        "level",
-        "order",
-        "peak",
-        "pending",
-        "ranked",
-        "rows",
-        "share",
-        "since",
-        "step",
-    )
 
     def __init__(self, trend: LossTrend, run: RunSpec) -> None:
         self.share, self.rows = run.thresholds.loss_spike, run.thresholds.spike_rows
@@ -121,25 +106,20 @@ class SpikeFold:
 def loss_spike(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-11: the loss has left its trend and has not come back."""
     spike = history.trend.loss
-    if spike.is_open and spike.level is not None and spike.peak is not None:
-        yield _spike(run, history, spike, spike.level, spike.peak)
-
-
-def _spike(run: RunSpec, history: History, spike: LossTrend, level: float, peak: float) -> Alert:
+    level, peak = spike.level, spike.peak
+    if not spike.is_open or level is None or peak is None:
+        return
     lines = (
         f"{spike.above} logged rows above the limit since step {say.step(spike.step)}",
         f"peak {say.figure(peak)}; trend {say.figure(level)} (median of {len(spike.window)} rows)",
     )
-    return Alert(
+    yield Alert(
         id="C-11",
         key=f"C-11:{run.name}",
         severity=Severity.ALERT,
         title=f"loss more than {run.thresholds.loss_spike:.0%} above its trend",
         since=say.first(spike.since, history.trend.last_step_at, history.now),
-        evidence=(
-            *(Evidence(text=line, source="logged rows") for line in lines),
-            *say.gap(history),
-        ),
+        evidence=(*say.evidence("logged rows", *lines), *say.gap(history)),
         confidence="sure" if history.rows_from == 0 else "likely",
         next_action=f"escalate to {say.person(run)}; a rollback may be needed, not a relaunch",
     )

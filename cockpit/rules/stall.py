@@ -8,7 +8,7 @@ from typing import Literal
 
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
-from cockpit.model.observed import Phase, TrackerValue
+from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules import say
 from cockpit.rules.present import StepClock, job_of, job_source, phase_of, phase_since, seen_at
@@ -35,68 +35,53 @@ def step_stalled(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-06: the job is said to run, and training does not step."""
     if phase_of(history) is not Phase.RUNNING:
         return
-    started = _started(history)
-    clock = StepClock(history)
+    job, clock = job_of(history), StepClock(history)
+    started = float("-inf") if job is None or job.started_at is None else job.started_at
     if clock.last is None or clock.last < started:
         yield from _no_first_step(run, history, clock, started)
     elif clock.until is not None and clock.until - clock.last > patience(run, history):
         yield _stalled(run, history, clock.last)
 
 
-def _started(history: History) -> float:
-    """Return when the present job began, ``-inf`` if only its first sighting is known."""
-    job = job_of(history)
-    return float("-inf") if job is None or job.started_at is None else job.started_at
-
-
 def patience(run: RunSpec, history: History) -> float:
     """Return how long (s) a missing step is nothing unusual.
 
-    A step that is not logged cannot be seen: the usual time is that between two logged steps.
+    A step that is not logged cannot be seen: the usual time is that between two logged steps;
+    and the tracker's client may keep steps to itself for a while.
     """
     tracker = history.facets.tracker.value
     pace = history.trend.pace
     told = tracker.usual_step_s if tracker is not None else None
     usual = max(pace.usual_gap_s or 0.0, pace.usual_step_s or told or 0.0)
     limit = max(run.thresholds.stall_factor * usual, CADENCES * run.cadence)
-    return limit if StepClock(history).direct else limit + _held_back(tracker, usual)
-
-
-def _held_back(tracker: TrackerValue | None, usual: float) -> float:
-    """Return for how long (s) the tracker's client may keep steps to itself."""
     found = re.search(r"(\d+)\.(\d+)", (tracker.producer or "") if tracker is not None else "")
-    if found is None:
-        return 0.0
-    return FLUSH if (int(found[1]), int(found[2])) >= FLUSHING else BLIND_ROWS * usual
+    if StepClock(history).direct or found is None:
+        return limit
+    flushes = (int(found[1]), int(found[2])) >= FLUSHING
+    return limit + (FLUSH if flushes else BLIND_ROWS * usual)
 
 
 def _stalled(run: RunSpec, history: History, last: float) -> Alert:
-    step = history.trend.pace.step
-    tracker = history.facets.tracker
+    step, tracker = history.trend.pace.step, history.facets.tracker
     if tracker.value is not None and tracker.value.step is not None:
         step = tracker.value.step
-    limit = say.span(patience(run, history))
-    seen = Evidence(
-        text=f"the last training step ({say.step(step)}) was at {say.moment(last)}; limit {limit}",
-        source=tracker.source if tracker.value is not None else history.facets.log.source,
-    )
-    return _alert(run, history, last, "no training step any more", (seen,), "sure")
+    source = tracker.source if tracker.value is not None else history.facets.log.source
+    when = f"the last training step ({say.step(step)}) was at {say.moment(last)}"
+    seen = Evidence(text=f"{when}; limit {say.span(patience(run, history))}", source=source)
+    return _alert(run, history, last, "no training step any more", seen, "sure")
 
 
 def _no_first_step(
     run: RunSpec, history: History, clock: StepClock, started: float
 ) -> Iterator[Alert]:
-    since = max(started, phase_since(history)) if started > float("-inf") else phase_since(history)
+    since, within = max(started, phase_since(history)), run.thresholds.first_step_within
     until, silent = _watched_until(run, history, clock)
-    if until is None or until - since <= run.thresholds.first_step_within:
+    if until is None or until - since <= within:
         return
-    seen = Evidence(
-        text=f"started at {say.moment(since)}, no step within "
-        f"{say.span(run.thresholds.first_step_within)}",
-        source=job_source(history),
-    )
+    text = f"started at {say.moment(since)}, no step within {say.span(within)}"
+    seen = Evidence(text=text, source=job_source(history))
     title = "no first training step"
-    yield _alert(run, history, since, title, (seen,), "guess" if silent else "sure")
+    yield _alert(run, history, since, title, seen, "guess" if silent else "sure")
 
 
 def _watched_until(run: RunSpec, history: History, clock: StepClock) -> tuple[float | None, bool]:
@@ -118,40 +103,26 @@ def _alert(
     history: History,
     since: float,
     title: str,
-    seen: tuple[Evidence, ...],
+    seen: Evidence,
     confidence: Literal["sure", "guess"],
 ) -> Alert:
-    signs = _degraded(history)
+    log, job = history.facets.log, job_of(history)
+    lines = [line.plain for line in log.value.lines] if log.value is not None else []
+    signs = say.evidence(log.source, *[line for line in lines if DEGRADED.search(line)][-3:])
+    reason = [f"job {job.state}: {job.reason}"] if job is not None and job.reason else []
+    advice = "look at the log and the host; stop and relaunch only once the cause is known"
+    if signs:
+        advice = f"escalate to {say.person(run)}: nodes are lost; never touch the cluster"
     return Alert(
         id="C-06",
         key=f"C-06:{run.name}",
         severity=Severity.ALERT,
         title=f"degraded: {title}" if signs else title,
         since=since,
-        evidence=(*seen, *_job(history), *signs),
+        evidence=(seen, *say.evidence(job_source(history), *reason), *signs),
         confidence=confidence,
-        next_action=_next(run, bool(signs)),
+        next_action=advice,
     )
-
-
-def _next(run: RunSpec, degraded: bool) -> str:
-    if degraded:
-        return f"escalate to {say.person(run)}: nodes are lost; never touch the cluster"
-    return "look at the log and the host; stop and relaunch only once the cause is known"
-
-
-def _job(history: History) -> tuple[Evidence, ...]:
-    job = job_of(history)
-    if job is None or not job.reason:
-        return ()
-    return (Evidence(text=f"job {job.state}: {job.reason}", source=job_source(history)),)
-
-
-def _degraded(history: History) -> tuple[Evidence, ...]:
-    log = history.facets.log
-    lines = [line.plain for line in log.value.lines] if log.value is not None else []
-    found = [line for line in lines if DEGRADED.search(line)]
-    return tuple(Evidence(text=line, source=log.source) for line in found[-3:])
 
 
 def log_frozen(run: RunSpec, history: History) -> Iterator[Alert]:
@@ -170,7 +141,7 @@ def log_frozen(run: RunSpec, history: History) -> Iterator[Alert]:
         severity=Severity.INFO,
         title="the log is frozen while training steps",
         since=log.value.mtime,
-        evidence=(Evidence(text=f"last byte at {say.moment(log.value.mtime)}", source=log.source),),
+        evidence=say.evidence(log.source, f"last byte at {say.moment(log.value.mtime)}"),
         confidence="likely",
         next_action="nothing; its output is buffered (python -u would show it)",
     )

@@ -29,18 +29,14 @@ def ended_not_success(run: RunSpec, history: History) -> Iterator[Alert]:
     if job is None or job.phase not in _NOT_SUCCESS:
         return
     found, went_on = diagnosis(history), trained_after_end(history)
+    by_hand = Severity.WARNING if _stopped(history, job, found) else Severity.CRITICAL
     yield Alert(
         id="C-01",
         key=":".join(filter(None, ("C-01", run.name, job.launch_id or job.id))),
-        severity=_severity(history, job, found),
+        severity=by_hand if history.stop_ordered_by is None else Severity.INFO,
         title=_title(history, job, found, went_on),
         since=phase_since(history),
-        evidence=(
-            _word(history, job),
-            *_moving(went_on),
-            *_lines(history, found),
-            *_ordered(history),
-        ),
+        evidence=tuple(_evidence(history, job, found, went_on)),
         confidence=found.confidence if found is not None else "sure",
         next_action=_next(run, history, job, found, went_on),
     )
@@ -69,12 +65,6 @@ def _stopped(history: History, job: JobValue, found: Triage | None) -> bool:
     return job.phase is Phase.CANCELLED or history.stop_ordered_by is not None or by_hand
 
 
-def _severity(history: History, job: JobValue, found: Triage | None) -> Severity:
-    if history.stop_ordered_by is not None:
-        return Severity.INFO
-    return Severity.WARNING if _stopped(history, job, found) else Severity.CRITICAL
-
-
 def _title(history: History, job: JobValue, found: Triage | None, went_on: float | None) -> str:
     if history.stop_ordered_by is not None:
         return f"stopped by {history.stop_ordered_by}"
@@ -83,45 +73,28 @@ def _title(history: History, job: JobValue, found: Triage | None, went_on: float
     code = f"exit {job.exit_code}" if job.exit_code is not None else job.state
     if went_on is not None:
         return f"the recorded job ended ({code}), but something trains on"
-    return f"ended, not success: {code}" + (f" · {_name(found)}" if found is not None else "")
-
-
-def _name(found: Triage) -> str:
-    place = found.code_location
-    where = ""
-    if place is not None:
-        where = f" at {place.file.rpartition('/')[2]}:{place.line}"
-    return found.name.replace("_", " ") + where
-
-
-def _word(history: History, job: JobValue) -> Evidence:
-    parts = [job.state]
-    if job.exit_code is not None:
-        parts.append(f"exit code {job.exit_code}")
-    if job.reason:
-        parts.append(job.reason)
-    return Evidence(text=", ".join(parts), source=job_source(history))
-
-
-def _lines(history: History, found: Triage | None) -> tuple[Evidence, ...]:
     if found is None:
-        return ()
+        return f"ended, not success: {code}"
+    place = found.code_location
+    where = f" at {place.file.rpartition('/')[2]}:{place.line}" if place is not None else ""
+    return f"ended, not success: {code} · {found.name.replace('_', ' ')}{where}"
+
+
+def _evidence(
+    history: History, job: JobValue, found: Triage | None, went_on: float | None
+) -> Iterator[Evidence]:
+    code = f"exit code {job.exit_code}" if job.exit_code is not None else None
+    text = ", ".join(filter(None, (job.state, code, job.reason)))
+    yield Evidence(text=text, source=job_source(history))
+    if went_on is not None:
+        text = f"steps were logged until {say.moment(went_on)}, after its end"
+        yield Evidence(text=text, source="logged rows")
     # The numbers count from the start of what was read, the log's tail: not the file's own.
-    source = history.facets.log.source
-    return tuple(Evidence(text=line.text, source=source) for line in found.evidence)
-
-
-def _moving(went_on: float | None) -> tuple[Evidence, ...]:
-    if went_on is None:
-        return ()
-    text = f"steps were logged until {say.moment(went_on)}, after its end"
-    return (Evidence(text=text, source="logged rows"),)
-
-
-def _ordered(history: History) -> tuple[Evidence, ...]:
-    if history.stop_ordered_by is None:
-        return ()
-    return (Evidence(text=f"the stop was ordered by {history.stop_ordered_by}", source="journal"),)
+    for line in found.evidence if found is not None else ():
+        yield Evidence(text=line.text, source=history.facets.log.source)
+    if history.stop_ordered_by is not None:
+        text = f"the stop was ordered by {history.stop_ordered_by}"
+        yield Evidence(text=text, source="journal")
 
 
 def _next(
@@ -155,7 +128,8 @@ def _relaunch(run: RunSpec, history: History) -> str:
     if not checkpoints.configured:
         return f"relaunch {run.name}, once it is known what it would resume from"
     if checkpoints.value is None:
-        return f"look at the checkpoints before a relaunch: {_why(history)}"
+        why = checkpoints.error.message if checkpoints.error is not None else "not listed yet"
+        return f"look at the checkpoints before a relaunch: {why}"
     newest = newest_complete(checkpoints.value.items)
     if newest is None or newest.step is None:
         return f"escalate to {who}: no complete checkpoint to relaunch from"
@@ -169,8 +143,3 @@ def _failed_before(history: History) -> bool:
     return len(failed) > 1 and any(
         mark.phase in (Phase.RUNNING, Phase.WAITING) for mark in marks[failed[0] : failed[-1]]
     )
-
-
-def _why(history: History) -> str:
-    error = history.facets.checkpoints.error
-    return error.message if error is not None else "not listed yet"

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from statistics import median
 
-from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
@@ -41,23 +41,6 @@ class ThroughputFold:
     does not take it along; low windows never enter it.
     """
 
-    __slots__ = (
-        "best",
-        "cadence",
-        "drop",
-        "good",
-        "latest",
-        "levels",
-        "low",
-        "low_since",
-        "measured",
-        "skip",
-        "start",
-        "stride",
-        "values",
-        "warming",
-    )
-
     def __init__(self, trend: ThroughputTrend, run: RunSpec) -> None:
         self.cadence = max(run.cadence, 1e-3)
         self.drop = run.thresholds.throughput_drop
@@ -74,7 +57,10 @@ class ThroughputFold:
             self._restart()
         value = row.throughput
         if value is not None and not self.measured:
-            self._change_unit()
+            self.measured = True  # another unit: what was held before compares with nothing
+            self.good.clear()
+            self.best = self.latest = None
+            self._restart()
         elif value is None and not self.measured:
             value = rate
         if value is None or row.at is None or not math.isfinite(value):
@@ -86,12 +72,6 @@ class ThroughputFold:
         self.start, self.warming = None, True
         self._forget_low()
         self._clear_window()
-
-    def _change_unit(self) -> None:
-        self.measured = True
-        self.good.clear()
-        self.best = self.latest = None
-        self._restart()
 
     def _forget_low(self) -> None:
         self.low, self.low_since = 0, None
@@ -131,18 +111,12 @@ class ThroughputFold:
         self.latest = median(values)
         baseline = self.baseline()
         if baseline is not None and self.latest < baseline * (1 - self.drop):
-            self._lower(start, self.latest)
-        else:
-            self._raise(self.latest)
-
-    def _lower(self, start: float, level: float) -> None:
-        self.low += 1
-        self.low_since = start if self.low_since is None else self.low_since
-        self.levels.append(level)
-
-    def _raise(self, level: float) -> None:
+            self.low += 1
+            self.low_since = start if self.low_since is None else self.low_since
+            self.levels.append(self.latest)
+            return
         self._forget_low()
-        self.good.append(level)
+        self.good.append(self.latest)
         if len(self.good) >= HELD:
             held = median(self.good)
             self.best = held if self.best is None else max(self.best, held)
@@ -176,37 +150,26 @@ class ThroughputFold:
 def throughput_collapse(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-05: enough complete windows in a row are low; over as soon as one is not."""
     seen = history.trend.throughput
-    if not may_train(history) or not seen.baseline:
+    low = seen.low >= run.thresholds.throughput_cadences
+    if not low or not may_train(history) or not seen.baseline:
         return
-    if seen.low >= run.thresholds.throughput_cadences:
-        yield _collapse(run, history, seen, seen.baseline)
-
-
-def _collapse(run: RunSpec, history: History, seen: ThroughputTrend, baseline: float) -> Alert:
-    unit = _unit(history, seen)
-    now = seen.levels[-1]
+    tracker = history.facets.tracker.value
+    logged = (tracker.throughput_unit if tracker is not None else None) or "per second"
+    unit = logged if seen.measured else "steps/s"
     levels = ", ".join(say.figure(level) for level in seen.levels)
+    limit = f"limit {run.thresholds.throughput_drop:.0%} below"
     lines = (
         f"{levels} {unit} in the last {len(seen.levels)} windows of {say.span(run.cadence)}",
-        f"baseline {say.figure(baseline)} {unit}; limit {run.thresholds.throughput_drop:.0%} below",
+        f"baseline {say.figure(seen.baseline)} {unit}; {limit}",
     )
-    return Alert(
+    drop = 1 - seen.levels[-1] / seen.baseline
+    yield Alert(
         id="C-05",
         key=f"C-05:{run.name}",
         severity=Severity.ALERT,
-        title=f"throughput {1 - now / baseline:.0%} below its baseline for {seen.low} cadences",
+        title=f"throughput {drop:.0%} below its baseline for {seen.low} cadences",
         since=history.now if seen.low_since is None else seen.low_since,
-        evidence=(
-            *(Evidence(text=line, source="logged rows") for line in lines),
-            *say.gap(history),
-        ),
+        evidence=(*say.evidence("logged rows", *lines), *say.gap(history)),
         confidence="sure" if history.rows_from == 0 else "likely",
         next_action="look for slow input, a degraded node, checkpoint stalls or recompiling",
     )
-
-
-def _unit(history: History, seen: ThroughputTrend) -> str:
-    tracker = history.facets.tracker.value
-    if not seen.measured:
-        return "steps/s"
-    return (tracker.throughput_unit if tracker is not None else None) or "per second"

@@ -12,8 +12,14 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from cockpit.model.observed import Triage
-from cockpit.rules.loss_text import losses_leave_trend, newest_step
-from cockpit.rules.traceback_text import Raised, bare, decisive, exceptions
+from cockpit.rules.log_text import (
+    Raised,
+    bare,
+    decisive,
+    exceptions,
+    losses_leave_trend,
+    newest_step,
+)
 from cockpit.rules.triage_signs import (
     ALARM,
     CRASH,
@@ -90,7 +96,7 @@ def triage(lines: Sequence[str], state: str, exit_code: int | None) -> Triage:
     ``state`` is the orchestrator's word at that moment, its own or the phase's.
     """
     log = _present_job(lines)
-    phase = _phase(state)
+    phase = next((name for name, pattern in _STATES if pattern.search(state)), "failed")
     if phase == "succeeded":
         return _answer(log, "success", "none", "sure", log.matching(DONE))
     if phase == "waiting":
@@ -106,10 +112,6 @@ def _present_job(lines: Sequence[str]) -> Log:
     starts = [index for index, line in enumerate(clean) if STARTS.search(line)]
     cut = starts[-1] if starts else 0
     return Log(tuple(clean[cut:]), begin + cut + 1)
-
-
-def _phase(state: str) -> str:
-    return next((name for name, pattern in _STATES if pattern.search(state)), "failed")
 
 
 def _answer(
@@ -161,7 +163,8 @@ _LASTING = frozenset(("numeric_instability", "disk_full", "hardware_fault"))
 
 def _running_noise(log: Log) -> Triage:
     raised = decisive(exceptions(log.lines))
-    if raised is not None and not _went_on(log, raised.at) and not _tracker_only(log, raised):
+    own = raised is not None and not TRACKER.search(log.lines[raised.at])
+    if raised is not None and own and not _went_on(log, raised.at):
         return _answer(log, "complex_code_bug", "escalate", "guess", (raised.at,))
     trouble = [i for i in log.matching(TRACKER) if TROUBLE.search(log.lines[i])]
     if trouble:
@@ -177,10 +180,6 @@ def _went_on(log: Log, index: int) -> bool:
     return newest_step(log.lines[index + 1 :]) is not None
 
 
-def _tracker_only(log: Log, raised: Raised) -> bool:
-    return bool(TRACKER.search(log.lines[raised.at]))
-
-
 def _first_sign(log: Log) -> tuple[Sign | None, list[int]]:
     """Return the deepest cause that the log names, and where."""
     for sign in SIGNS:
@@ -193,26 +192,22 @@ def _first_sign(log: Log) -> tuple[Sign | None, list[int]]:
 def _ended(log: Log, state: str, cancelled: bool, exit_code: int | None) -> Triage:
     told = STATE_CLASS.get(state.strip().upper())
     if told is not None:
-        return _answer(log, told[0], told[1], "sure", _evidence_for(log, told[0]))
+        named = [i for sign in SIGNS if sign.name == told[0] for i in log.matching(sign.pattern)]
+        return _answer(log, told[0], told[1], "sure", named)
     raised = decisive(exceptions(log.lines))
-    if raised is not None and _healed_by_progress(log, raised.at):
+    if raised is not None and _healed(log, raised.at):
         raised = None
     sign, found = _first_sign(log)
-    if sign is not None and not _healed(log, sign, found) and not _follows(sign, found, raised):
+    if sign is not None and _decides(log, sign, found, raised):
         return _by_sign(log, sign, found)
     stopped = log.matching(STOPPED)
-    if cancelled or exit_code in _INTERRUPT_CODES or (stopped and _last_word(log, stopped[-1])):
+    if (
+        cancelled
+        or exit_code in _INTERRUPT_CODES
+        or (stopped and len(log.lines) - stopped[-1] <= LAST_WORDS)
+    ):
         return _answer(log, "user_stopped", "none", "sure" if stopped else "likely", stopped)
     return _by_exit(log, exit_code) if raised is None else _by_exception(log, raised)
-
-
-def _follows(sign: Sign, found: list[int], raised: Raised | None) -> bool:
-    """Tell whether the ranks that waited in vain did so for one that had raised before."""
-    return sign.name == "distributed_hang" and raised is not None and raised.at < found[0]
-
-
-def _evidence_for(log: Log, name: str) -> list[int]:
-    return [i for sign in SIGNS if sign.name == name for i in log.matching(sign.pattern)]
 
 
 def _by_sign(log: Log, sign: Sign, found: list[int]) -> Triage:
@@ -224,17 +219,18 @@ def _by_sign(log: Log, sign: Sign, found: list[int]) -> Triage:
     return _answer(log, sign.name, action, "sure", found)
 
 
-def _healed(log: Log, sign: Sign, found: list[int]) -> bool:
-    """Tell whether training went on after a sign, so that it did not end the job."""
-    return sign.name not in _LASTING and _healed_by_progress(log, found[-1])
+def _decides(log: Log, sign: Sign, found: list[int], raised: Raised | None) -> bool:
+    """Tell whether a sign ended the job: training did not go on after it.
+
+    Nor may it be that ranks waited in vain for one that had raised before.
+    """
+    if sign.name == "distributed_hang" and raised is not None and raised.at < found[0]:
+        return False
+    return sign.name in _LASTING or not _healed(log, found[-1])
 
 
-def _healed_by_progress(log: Log, index: int) -> bool:
+def _healed(log: Log, index: int) -> bool:
     return _went_on(log, index) and len(log.lines) - index > TAIL
-
-
-def _last_word(log: Log, index: int) -> bool:
-    return len(log.lines) - index <= LAST_WORDS
 
 
 def _by_exception(log: Log, raised: Raised) -> Triage:
@@ -247,7 +243,7 @@ def _by_exception(log: Log, raised: Raised) -> Triage:
     at = (raised.at,)
     if DATA.search(chained):
         return _answer(log, "data_error", "escalate", "likely", at, where)
-    if TRACKER.search(message) or _inside(raised, "wandb"):
+    if TRACKER.search(message) or (raised.frames and "/wandb/" in raised.frames[-1].file):
         return _answer(log, "tracker_error", "fix_then_relaunch", "likely", at, where)
     if NETWORK.search(message):
         return _answer(log, "network_transient", "relaunch", "likely", at, where)
@@ -256,10 +252,6 @@ def _by_exception(log: Log, raised: Raised) -> Triage:
         action: Action = "escalate" if risky else "fix_then_relaunch"
         return _answer(log, "small_code_bug", action, "likely", at, where)
     return _answer(log, "complex_code_bug", "escalate", "likely", at, where)
-
-
-def _inside(raised: Raised, package: str) -> bool:
-    return bool(raised.frames) and f"/{package}/" in raised.frames[-1].file
 
 
 def _is_small(raised: Raised, own: str) -> bool:

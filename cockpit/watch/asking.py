@@ -27,25 +27,10 @@ class Asker:
         if facet == "job":
             return await self._job(runs)
         if facet == "checkpoints":
-            rejected = {run.name: self._states[run.name].rejected for run in runs}
+            rejected = {run.name: self._states[run.name].shared.rejected for run in runs}
             return await self._sources.checkpoints.observe(runs, self._alive(runs), rejected)
-        return await self._plain(facet, runs)
-
-    async def _plain(self, facet: str, runs: Sequence[RunSpec]) -> Answers:
-        sources = self._sources
-        match facet:
-            case "log":
-                return await sources.log.observe(runs)
-            case "tracker":
-                return await sources.tracker.observe(runs)
-            case "monitor":
-                return await sources.monitor.observe(runs)
-            case "host":
-                return await sources.host.observe(runs)
-            case "code":
-                return await sources.code.observe(runs)
-            case _:
-                return await sources.records.observe(runs)
+        answers: Answers = await getattr(self._sources, facet).observe(runs)
+        return answers
 
     async def _job(self, runs: Sequence[RunSpec]) -> Answers:
         current = [with_current_job(run, self._states[run.name]) for run in runs]

@@ -25,7 +25,8 @@ def write_details(error: BaseException, folder: Path, now: float) -> Path | None
         path.touch(mode=0o600)
         with path.open("a", encoding="utf-8") as file:
             file.write(text + "\n")
-        _drop_oldest(folder)
+        for old in sorted(folder.glob("*.txt"))[:-KEPT]:
+            old.unlink(missing_ok=True)
     except OSError:
         return None
     return path
@@ -35,8 +36,3 @@ def fault_line(error: BaseException, details: Path | None) -> str:
     """Return the one line that a person sees: what, and where the details lie."""
     where = f"details in {details}" if details is not None else "details could not be written"
     return f"a fault in the cockpit itself: {type(error).__name__}; {where}"
-
-
-def _drop_oldest(folder: Path) -> None:
-    for path in sorted(folder.glob("*.txt"))[:-KEPT]:
-        path.unlink(missing_ok=True)

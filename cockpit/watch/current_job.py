@@ -28,8 +28,9 @@ def with_current_job(run: RunSpec, state: RunState) -> tuple[RunSpec, str | None
 
 def _named(state: RunState) -> list[tuple[float, str, str]]:
     found: list[tuple[float, str, str]] = []
-    if state.launch is not None:
-        found.append((state.launch.at, state.launch.job_id, "the last launch in the store"))
+    launch = state.shared.launch
+    if launch is not None:
+        found.append((launch.at, launch.job_id, "the last launch in the store"))
     monitor = state.facets.monitor.value
     if monitor is not None and monitor.job_id and monitor.last_update is not None:
         found.append((monitor.last_update, monitor.job_id, "the monitor's state file"))

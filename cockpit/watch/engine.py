@@ -3,6 +3,12 @@
 One engine serves the terminal UI, ``watch`` and ``check``. Its tasks are few, whatever the
 number of runs: one poller per facet and system, one sweep over local files, one judge, one
 reader of rows, one writer of history.
+
+The way from a logged row to an alert: a poller's answers come to ``Engine._observed``, which
+takes them into the run's state and offers new rows to ``Feeder``; that folds them
+(``feed_chunk``, ``rules.numerics.advance``) and touches ``Bench``, which judges the run
+(``judged``, ``rules.judge.judge``), holds the outcome against what is open (``reconcile``),
+stores it (``Historian``) and tells the ``Listeners`` (screen, messages).
 """
 
 from __future__ import annotations
@@ -10,12 +16,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
-from typing import TypeVar
 
 from cockpit.config import state_dir
-from cockpit.model.alert import Acknowledgement
 from cockpit.model.clock import Clock
-from cockpit.model.history import CheckpointMark, PhaseMark
 from cockpit.model.report import FACETS, FleetReport, RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.store.alerts import Alerts
@@ -24,25 +27,21 @@ from cockpit.store.outcomes import Endings
 from cockpit.store.ownership import Ownership
 from cockpit.store.store import Store
 from cockpit.watch.asking import Answers, Asker
-from cockpit.watch.bench import Bench, remember_report
+from cockpit.watch.bench import Bench, Rounds, remember_report
 from cockpit.watch.feeder import Feeder
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.historian import Historian
+from cockpit.watch.listeners import Listeners
 from cockpit.watch.onepass import OnePass
 from cockpit.watch.pollers import Pollers
-from cockpit.watch.rounds import Rounds
 from cockpit.watch.runstate import RunState
 from cockpit.watch.sources_bundle import Sources, real_sources
-from cockpit.watch.supervise import Supervisor
-from cockpit.watch.timing import within
+from cockpit.watch.supervise import Supervisor, within
 from cockpit.watch.upkeep import Upkeep
 from cockpit.watch.who import ownership_of
 
 LAST_WORDS = 0.3
 """Seconds that leaving may spend on writing the last state down."""
-
-L = TypeVar("L")
-Told = Callable[[RunReport], None]
 
 
 class Engine:
@@ -63,23 +62,23 @@ class Engine:
     ) -> None:
         self._clock = clock
         self._sources = sources or real_sources(clock)
-        self._told: list[Told] = []
-        self._rounds_told: list[Told] = []
-        self._reloaded: list[Callable[[CockpitFile], None]] = []
         self._running = False
+        self._news: Listeners[RunReport] = Listeners()
+        self._every_round: Listeners[RunReport] = Listeners()
+        self._reloads: Listeners[CockpitFile] = Listeners()
         self._supervisor = Supervisor(clock, state_dir() / "crashes")
         self.ownership = ownership or ownership_of(store)
         self._historian = Historian(store, self.ownership)
         self._fleet = Fleet(file, only)
-        self._bench = Bench(self._fleet, self._historian, self._supervisor, clock, self._tell)
-        self._feeder = Feeder(
-            self._sources.tracker, clock, self._supervisor, self._fleet.rows_of, self._fed
-        )
+        self._bench = Bench(self._fleet, self._historian, self._news, self._supervisor, clock)
+        self._rounds = Rounds(self._fleet, self._bench, self._historian, self._every_round, clock)
         asker = Asker(self._sources, self._fleet.states)
-        self._pollers = Pollers(asker, clock, self._supervisor, self._deliver)
-        self._rounds = Rounds(self._fleet, self._bench, self._historian, clock, self._round)
+        self._pollers = Pollers(asker, clock, self._supervisor, self._observed)
+        self._feeder = Feeder(
+            self._sources.tracker, self._fleet, self._bench, self._pollers, self._supervisor, clock
+        )
         self._upkeep = Upkeep(
-            self._fleet, self._bench, self._historian, self._pollers, clock, file, self._adopt
+            file, self._fleet, self._bench, self._historian, self._pollers, self._reloads, clock
         )
 
     @property
@@ -97,23 +96,21 @@ class Engine:
         """Return what is known now, at once."""
         return self._fleet.report(self._clock.now())
 
-    def subscribe(self, callback: Told) -> Callable[[], None]:
+    def subscribe(self, callback: Callable[[RunReport], object]) -> Callable[[], None]:
         """Call back with every report that says something new; return how to stop that."""
-        return _join(self._told, callback)
+        return self._news.join(callback)
 
-    def on_round(self, callback: Told) -> Callable[[], None]:
+    def on_round(self, callback: Callable[[RunReport], object]) -> Callable[[], None]:
         """Call back with every run's report once per cadence, changed or not."""
-        return _join(self._rounds_told, callback)
+        return self._every_round.join(callback)
 
-    def on_reload(self, callback: Callable[[CockpitFile], None]) -> Callable[[], None]:
+    def on_reload(self, callback: Callable[[CockpitFile], object]) -> Callable[[], None]:
         """Call back when an edited run file was taken over: runs may have come or gone."""
-        return _join(self._reloaded, callback)
+        return self._reloads.join(callback)
 
     async def recall(self) -> None:
         """Fill the reports from the store: the last known state, for a first paint."""
-        keys = [state.key for state in self._fleet.states.values() if not state.remembered]
-        if keys:
-            self._fleet.remember(await self._historian.load(keys, self._clock.now()))
+        await self._fleet.recall(self._historian, self._clock.now())
 
     async def check(
         self, names: Iterable[str] | None = None, deadline: float = 20.0
@@ -133,7 +130,7 @@ class Engine:
         """Watch until cancelled."""
         self._running = True
         await self.recall()
-        self._tell_remembered()
+        self._bench.tell_remembered()
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._pollers.start(tasks, self._fleet.file.runs)
@@ -147,36 +144,6 @@ class Engine:
         """Ask for a facet of a run, or for all of them, now."""
         for each in FACETS if facet is None else (facet,):
             self._pollers.wake(each, name, at_once=True)
-
-    async def acknowledge(
-        self,
-        name: str,
-        key: str,
-        *,
-        by: str,
-        until: float | None = None,
-        reason: str | None = None,
-    ) -> bool:
-        """Record that ``by`` has taken an open alert (SPEC A-14); False if it is not open."""
-        state = self._fleet.states.get(name)
-        if state is None or key not in state.open:
-            return False
-        taken = Acknowledgement(by=by, at=self._clock.now(), until=until)
-        stored = await self._historian.acknowledge(state.key, key, taken, reason)
-        state.acknowledge(key, taken)
-        await self._bench.judge([name])
-        return stored or not self._historian.writes
-
-    async def acknowledge_end(self, name: str, *, by: str) -> None:
-        """Record that ``by`` knows that the run's job is over: its watch may end (SPEC W)."""
-        state = self._fleet.states[name]
-        job = state.facets.job.value
-        job_id = (job.id if job is not None else None) or ""
-        now = self._clock.now()
-        state.ended = state.ended | {job_id}
-        await self._historian.write(
-            lambda store: Endings(store).acknowledge(state.key, job_id, by, now)
-        )
 
     def over(self, name: str) -> bool:
         """Return whether a run is terminal and somebody has acknowledged that (SPEC W)."""
@@ -192,60 +159,32 @@ class Engine:
         self._historian.later(lambda store: Alerts(store).mark_seen(state.key, keys))
         self._bench.touch(name)
 
-    def _tell(self, report: RunReport) -> None:
-        for callback in tuple(self._told):
-            callback(report)
-
-    def _tell_remembered(self) -> None:
-        for state in self._fleet.states.values():
-            if state.told is None and state.report is not None:
-                self._tell(state.report)
-
-    def _round(self, report: RunReport) -> None:
-        for callback in tuple(self._rounds_told):
-            callback(report)
-
-    def _deliver(self, facet: str, answers: Answers) -> None:
-        now = self._clock.now()
+    def _observed(self, facet: str, answers: Answers) -> None:
+        """Take what one system answered: what is new is judged, rows are read."""
         for name, found in answers.items():
             state = self._fleet.states.get(name)
-            if state is not None and state.take(facet, found):
-                self._note(facet, state, now)
+            if state is None:
+                continue
+            if state.take(facet, found):
+                self._note(facet, state)
                 self._bench.touch(name)
-            if state is not None and facet == "tracker" and found.known:
+            if facet == "tracker" and found.known:
                 self._feeder.offer(state.spec)
 
-    def _note(self, facet: str, state: RunState, now: float) -> None:
+    def _note(self, facet: str, state: RunState) -> None:
         """Remember what a new answer changes in time, and ask those whom it concerns."""
+        name, key, now = state.spec.name, state.key, self._clock.now()
         if facet == "job":
-            self._keep(state, state.mark_phase(now))
-            self._pollers.wake("checkpoints", state.spec.name)
+            phase = state.mark_phase(now)
+            if phase is not None:
+                self._historian.later(lambda store: Memory(store).add_phases(key, [phase]))
+            self._pollers.wake("checkpoints", name)
         elif facet == "checkpoints":
-            self._keep(state, state.mark_checkpoints(now))
+            mark = state.mark_checkpoints(now)
+            if mark is not None:
+                self._historian.later(lambda store: Memory(store).add_checkpoint_marks(key, [mark]))
         elif facet in ("log", "tracker") and state.job_may_differ:
-            self._pollers.wake("job", state.spec.name)
-
-    def _keep(self, state: RunState, mark: PhaseMark | CheckpointMark | None) -> None:
-        if isinstance(mark, PhaseMark):
-            self._historian.later(lambda store: Memory(store).add_phases(state.key, [mark]))
-        elif mark is not None:
-            self._historian.later(
-                lambda store: Memory(store).add_checkpoint_marks(state.key, [mark])
-            )
-
-    def _fed(self, name: str) -> None:
-        self._bench.touch(name)
-        self._pollers.wake("tracker", name)
-
-    async def _adopt(self, file: CockpitFile) -> None:
-        self._fleet.adopt(file)
-        await self.recall()
-        self._tell_remembered()
-        self._pollers.assign(self._fleet.file.runs)
-        for name in self._fleet.states:
-            self._bench.touch(name)
-        for callback in tuple(self._reloaded):
-            callback(file)
+            self._pollers.wake("job", name)
 
     async def _leave(self) -> None:
         """Write down the last state, if that takes no time; a hang does not keep anyone here."""
@@ -253,13 +192,3 @@ class Engine:
             remember_report(state, self._historian)
         with contextlib.suppress(TimeoutError):
             await within(self._clock, LAST_WORDS, self._historian.flush())
-
-
-def _join(listeners: list[L], listener: L) -> Callable[[], None]:
-    listeners.append(listener)
-
-    def leave() -> None:
-        if listener in listeners:
-            listeners.remove(listener)
-
-    return leave

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
+from typing import NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Problem
@@ -13,6 +13,9 @@ from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.numerics import advance
 from cockpit.sources.offload import offload
+from cockpit.watch.bench import Bench
+from cockpit.watch.fleet import Fleet
+from cockpit.watch.pollers import Pollers
 from cockpit.watch.runstate import Rows
 from cockpit.watch.sources_bundle import Tracker
 from cockpit.watch.supervise import Supervisor
@@ -26,25 +29,23 @@ FEW = 200
 
 
 class Feeder:
-    """Reads rows run by run, one chunk at a time, in turn.
-
-    ``fed(name, new)`` is called whenever a run's fold has changed; ``new`` says whether rows
-    have come that the tracker's own columns do not show yet.
-    """
+    """Reads rows run by run, one chunk at a time, in turn; a changed fold is judged."""
 
     def __init__(
         self,
         tracker: Tracker,
-        clock: Clock,
+        fleet: Fleet,
+        bench: Bench,
+        pollers: Pollers,
         supervisor: Supervisor,
-        rows_of: Callable[[str], Rows | None],
-        fed: Callable[[str], None],
+        clock: Clock,
     ) -> None:
         self._tracker = tracker
-        self._clock = clock
+        self._fleet = fleet
+        self._bench = bench
+        self._pollers = pollers
         self._supervisor = supervisor
-        self._rows_of = rows_of
-        self._fed = fed
+        self._clock = clock
         self._waiting: dict[str, RunSpec] = {}
         self._bell = asyncio.Event()
 
@@ -61,33 +62,33 @@ class Feeder:
                 self._bell.clear()
             name = next(iter(self._waiting))
             run = self._waiting.pop(name)
-            rows = self._rows_of(name)
-            if rows is not None and not await self._chunk(run, rows):
+            state = self._fleet.states.get(name)
+            if state is not None and not await self._chunk(run, state.rows):
                 self._waiting.setdefault(name, run)
             await self._clock.sleep(BREATH)
 
     async def _chunk(self, run: RunSpec, rows: Rows) -> bool:
+        """Fold the next rows of one run; return whether that was all for now."""
         outcome = await self._supervisor.run(
             f"rows of {run.name}", CHUNK_DEADLINE, feed_chunk(self._tracker, run, rows)
         )
         if isinstance(outcome, Problem):
             return True
-        if outcome.grew or outcome.finished:
-            self._fed(run.name)
+        if outcome.changed:
+            self._bench.touch(run.name)
+            self._pollers.wake("tracker", run.name)
         return outcome.caught_up
 
 
-class Chunk:
-    """What one chunk brought."""
+class Chunk(NamedTuple):
+    """Whether one chunk changed what is folded, and whether it was the last for now."""
 
-    def __init__(self, grew: bool, caught_up: bool, finished: bool) -> None:
-        self.grew = grew
-        self.caught_up = caught_up
-        self.finished = finished
+    changed: bool
+    caught_up: bool
 
 
 async def feed_chunk(tracker: Tracker, run: RunSpec, rows: Rows) -> Chunk:
-    """Fold the next rows of ``run`` into ``rows``; until all are read, the recent ones stand in."""
+    """Fold the next rows of ``run`` into ``rows``; until all are read, the newest stand in."""
     got = await tracker.more_rows(run)
     if got.restarted:
         rows.full, rows.complete = Trend(), False
@@ -100,16 +101,11 @@ async def feed_chunk(tracker: Tracker, run: RunSpec, rows: Rows) -> Chunk:
     if rows.complete:
         rows.trend = rows.full
     elif not rows.any:
-        await feed_recent(tracker, run, rows)
+        recent = await tracker.recent(run, RECENT)
+        rows.trend = await _folded(Trend(), recent.rows, run)
+        rows.skipped = max(0.0, 1.0 - recent.share)
     rows.any = rows.any or bool(got.rows)
-    return Chunk(bool(got.rows), got.caught_up, finished)
-
-
-async def feed_recent(tracker: Tracker, run: RunSpec, rows: Rows) -> None:
-    """Judge by the newest rows as long as the older ones are still being read."""
-    got = await tracker.recent(run, RECENT)
-    rows.trend = await _folded(Trend(), got.rows, run)
-    rows.skipped = max(0.0, 1.0 - got.share)
+    return Chunk(bool(got.rows) or finished, got.caught_up)
 
 
 async def _folded(trend: Trend, rows: tuple[Row, ...], run: RunSpec) -> Trend:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from cockpit.model.history import History
 from cockpit.model.report import FleetReport, RunReport, Verdict
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.rules.progress import progress
 from cockpit.store.store import run_key
-from cockpit.watch.historian import Remembered, Shared
-from cockpit.watch.runstate import Rows, RunState
+from cockpit.watch.historian import Historian, Shared
+from cockpit.watch.runstate import RunState
 from cockpit.watch.sweep import watched_paths
 
 
@@ -48,13 +48,10 @@ class Fleet:
         _must_have(self.file, wanted)
         return [self.states[name].spec for name in wanted or self.states]
 
-    def rows_of(self, name: str) -> Rows | None:
-        """Return what is folded of a run's rows."""
-        state = self.states.get(name)
-        return None if state is None else state.rows
-
-    def remember(self, known: Mapping[str, Remembered]) -> None:
-        """Begin from what the store knows; what was seen since then stays."""
+    async def recall(self, historian: Historian, now: float) -> None:
+        """Begin from what the store knows of each new run; what was seen since then stays."""
+        keys = [state.key for state in self.states.values() if not state.remembered]
+        known = await historian.load(keys, now) if keys else {}
         for state in self.states.values():
             found = known.get(state.key)
             if found is None or state.remembered:
@@ -84,14 +81,9 @@ def _must_have(file: CockpitFile, names: Iterable[str]) -> None:
 def share(state: RunState, news: Shared) -> None:
     """Take over what other cockpits did: alerts, acknowledgements, launches, ownership."""
     unsaved = {key: kept for key, kept in state.open.items() if not kept.number}
+    state.shared = news
     state.open = unsaved | {kept.alert.key: kept for kept in news.open}
     state.closed = list(news.closed)
-    state.launch = news.launch
-    state.watched_by = None if news.owner is None else news.owner.owner.label
-    state.ended = news.ended
-    state.failures, state.launched, state.stops = news.failures, news.launched, news.stops
-    state.rejected = news.rejected
-    state.sealed = news.sealed
 
 
 def unjudged(state: RunState, now: float) -> RunReport:

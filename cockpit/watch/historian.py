@@ -10,7 +10,6 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from cockpit.model.alert import Acknowledgement
 from cockpit.model.base import Frozen
 from cockpit.model.history import CheckpointMark, FormerFailure, Launched, PhaseMark
 from cockpit.model.records import Rejected
@@ -28,7 +27,7 @@ PENDING_LIMIT = 20_000
 CLOSED_FOR = 86400.0
 
 R = TypeVar("R")
-Change = Callable[[Store], None]
+Change = Callable[[Store], object]
 
 
 class Shared(Frozen):
@@ -42,6 +41,7 @@ class Shared(Frozen):
     failures: tuple[FormerFailure, ...] = ()
     launched: Launched | None = None
     stops: tuple[Stopped, ...] = ()
+    """Stops that our own actions have ordered, newest first."""
     rejected: tuple[Rejected, ...] = ()
     sealed: str | None = None
 
@@ -66,11 +66,6 @@ class Historian:
         self._version: tuple[int, int, float] = (-1, 0, 0.0)
         self._own: set[str] = set()
 
-    @property
-    def writes(self) -> bool:
-        """False without a store, or with one that is only read."""
-        return self._store is not None and not self._store.read_only
-
     async def load(self, keys: Iterable[str], now: float) -> dict[str, Remembered]:
         """Return what is known of each run; nothing if the store cannot be read."""
         return await self._read(functools.partial(self._remembered, list(keys), now))
@@ -81,46 +76,28 @@ class Historian:
         return await self._read(functools.partial(self._changed, list(keys), own, now))
 
     def later(self, change: Change) -> None:
-        """Write this with the next batch."""
-        if self.writes:
+        """Write this with the next batch; nothing is written to a store that is only read."""
+        if self._store is not None and not self._store.read_only:
             self._pending.append(change)
             del self._pending[:-PENDING_LIMIT]
 
     async def flush(self) -> None:
         """Write what is pending in one transaction; keep it if that fails."""
-        if not self._pending:
+        if self._store is None or not self._pending:
             return
         batch, self._pending = self._pending, []
-        if not await self.write(functools.partial(_apply, batch)):
-            self._pending = (batch + self._pending)[-PENDING_LIMIT:]
-
-    async def write(self, change: Change) -> bool:
-        """Write now; False (and a notice) if the store refuses."""
-        if self._store is None:
-            return False
         try:
-            await offload(functools.partial(change, self._store), deadline=DEADLINE)
+            await offload(functools.partial(_apply, batch, self._store), deadline=DEADLINE)
         except (StoreError, TimeoutError) as error:
             self.notice = str(error)
-            return False
-        self.notice = None
-        return True
+            self._pending = (batch + self._pending)[-PENDING_LIMIT:]
+        else:
+            self.notice = None
 
     def save_alerts(self, key: str, changed: Sequence[Kept]) -> None:
         """Store alerts with the next batch."""
         self._own.add(key)
         self.later(lambda store: Alerts(store).save(key, changed))
-
-    async def acknowledge(
-        self, key: str, alert: str, taken: Acknowledgement, reason: str | None
-    ) -> bool:
-        """Record an acknowledgement now."""
-        found: list[bool] = []
-        await self.flush()
-        written = await self.write(
-            lambda store: found.append(Alerts(store).acknowledge(key, alert, taken, reason))
-        )
-        return written and found[-1]
 
     async def _read(self, read: Callable[[Store], dict[str, R]]) -> dict[str, R]:
         if self._store is None:
@@ -161,7 +138,7 @@ def _apply(batch: Sequence[Change], store: Store) -> None:
 
 
 def _shared(store: Store, ownership: Ownership | None, key: str, now: float) -> Shared:
-    alerts = Alerts(store)
+    alerts, launch = Alerts(store), FollowupStore(store).last(key)
     return Shared(
         open=alerts.open(key),
         closed=alerts.closed(key, now - CLOSED_FOR),
@@ -169,16 +146,11 @@ def _shared(store: Store, ownership: Ownership | None, key: str, now: float) -> 
         owner=None if ownership is None else ownership.owner(key, now),
         ended=Endings(store).acknowledged(key),
         failures=Failures(store).of(key),
-        launched=_launched(store, key),
+        launched=None if launch is None else launch.launched,
         stops=Stops(store).of(key),
         rejected=Rejections(store).of(key),
         sealed=Seals(store).last(key),
     )
-
-
-def _launched(store: Store, key: str) -> Launched | None:
-    found = FollowupStore(store).last(key)
-    return None if found is None else found.launched
 
 
 def _version(store: Store) -> tuple[int, int, float]:

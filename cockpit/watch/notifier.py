@@ -24,15 +24,11 @@ from cockpit.notify.channels import Channels, Ring
 from cockpit.notify.message import Delivery, Message, NobodyReachedError
 from cockpit.notify.routes import Named
 from cockpit.sources.offload import offload
-from cockpit.store.notified import Asked, Claim, Held
+from cockpit.store.notified import Asked, Claim
 from cockpit.store.store import Store, StoreError, run_key
-from cockpit.watch.due import Due, due
-from cockpit.watch.sending import STORE_WITHIN, WHY_NOT, Sender
-from cockpit.watch.unstored import Unstored
-from cockpit.watch.wording import message_of, summary_of
+from cockpit.watch.due import Due, due, message_of, summary_of
+from cockpit.watch.sending import STORE_WITHIN, WHY_NOT, Sender, Unstored
 
-EVERY: Final = 2.0
-"""Seconds between two looks at what is due."""
 PRUNE_EVERY: Final = 86400.0
 
 
@@ -93,12 +89,6 @@ class Notifications:
         if report.checked_at >= self._began or report.checked_at != first:
             self._heard[report.name] = report
 
-    async def run(self) -> None:
-        """Tell what is due, until cancelled."""
-        while True:
-            await self.look()
-            await self._clock.sleep(EVERY)
-
     async def look(self) -> None:
         """Tell what is due now; returns when every route has had its turn."""
         if not self.channels.routes or not self._heard:
@@ -131,7 +121,8 @@ class Notifications:
         if reached:
             return f"told by {', '.join(reached)}"
         whys = "; ".join(f"{each.route}: {each.note}" for each in told)
-        raise NobodyReachedError(f"nobody was reached: {whys or _no_route(message.severity)}")
+        no_route = f"[notify] has no route for messages of severity {message.severity.value}"
+        raise NobodyReachedError(f"nobody was reached: {whys or no_route}")
 
     async def _due(self, reports: Mapping[str, RunReport]) -> list[Due]:
         """Return what is due; while the store cannot be asked, what the reports alone tell."""
@@ -165,17 +156,16 @@ class Notifications:
 
     async def _tell(self, route: Named, found: Iterable[Due]) -> None:
         """Tell all that is due by one route; the rest waits when it fails."""
-        for each in found:
-            if not self._goes(each, route):
-                continue
-            try:
-                outcome = await self._tell_one(each, route)
-            except (StoreError, TimeoutError):
-                self._unstored.failed()
-                return
-            if isinstance(outcome, Delivery) and not outcome.ok:
-                return
-        await self._summarise(route)
+        try:
+            for each in found:
+                if self._goes(each, route):
+                    outcome = await self._tell_one(each, route)
+                    if isinstance(outcome, Delivery) and not outcome.ok:
+                        return
+            prefix = run_key(self._file.path, "")
+            await self._sender.send_summary(self.channels, prefix, route, summary_of)
+        except (StoreError, TimeoutError):
+            self._unstored.failed()
 
     async def _tell_one(self, each: Due, route: Named) -> Delivery | Claim:
         message = message_of(each, self._clock.now(), self.channels.spec.second)
@@ -203,13 +193,6 @@ class Notifications:
         second = each.stage == "second"
         return route in (self.channels.for_second(dri) if second else self.channels.for_first(dri))
 
-    async def _summarise(self, route: Named) -> None:
-        prefix = run_key(self._file.path, "")
-        try:
-            await self._sender.send_summary(self.channels, prefix, route, _summary)
-        except (StoreError, TimeoutError):
-            self._unstored.failed()
-
     async def _urgent(self, key: str, message: Message, route: Named) -> Delivery:
         """Send now, whatever the rate; a lost answer is tried once more."""
         trouble = self.channels.trouble(route)
@@ -226,20 +209,10 @@ class Notifications:
             told = await self._sender.send(self.channels, asked, message, route)
         except (StoreError, TimeoutError):
             return await self._sender.send_unclaimed(self.channels, message, route)
-        return told if isinstance(told, Delivery) else await self._before(asked, told)
-
-    async def _before(self, asked: Asked, claim: Claim) -> Delivery:
-        """Return how a message fared that was sent, or is being sent, by an earlier call."""
-        former = await self._sender.former(asked) if claim is Claim.DONE else None
+        if isinstance(told, Delivery):
+            return told
+        # It was sent, or is being sent, by an earlier call: how did that fare?
+        former = await self._sender.former(asked) if told is Claim.DONE else None
         trouble = former.trouble if former is not None else None
-        good = claim is Claim.DONE and trouble is None
-        return Delivery(route=asked.route, ok=good, note=trouble or WHY_NOT[claim])
-
-
-def _summary(held: Held, event: str) -> Message:
-    names = [run.rpartition("#")[2] for run in held.runs]
-    return summary_of(names, held.events, event)
-
-
-def _no_route(severity: Severity) -> str:
-    return f"[notify] has no route for messages of severity {severity.value}"
+        good = told is Claim.DONE and trouble is None
+        return Delivery(route=asked.route, ok=good, note=trouble or WHY_NOT[told])

@@ -50,8 +50,8 @@ class OnePass:
 
     async def _chain(self, runs: Sequence[RunSpec], *, feed: bool) -> None:
         await asyncio.gather(self._facet("tracker", runs), self._facet("monitor", runs))
-        rows = self._rows(runs) if feed else _nothing()
-        await asyncio.gather(self._job_then_checkpoints(runs), rows)
+        rows = (self._rows(runs),) if feed else ()
+        await asyncio.gather(self._job_then_checkpoints(runs), *rows)
 
     async def _job_then_checkpoints(self, runs: Sequence[RunSpec]) -> None:
         await self._facet("job", runs)
@@ -81,7 +81,7 @@ class OnePass:
         """Ask about one run: in a bulk, the one that hangs would cost the others their answer."""
         answer = await self._supervisor.run(facet, seconds, self._asker.ask(facet, [run]))
         if isinstance(answer, Problem):
-            answer = self._unknown(facet, run, answer)
+            answer = {run.name: Facet(source=facet, error=answer, since=self._clock.now())}
         self._take(facet, answer)
 
     def _take(self, facet: str, answer: Answers) -> None:
@@ -89,9 +89,6 @@ class OnePass:
             state = self._fleet.states.get(name)
             if state is not None:
                 state.take(facet, found)
-
-    def _unknown(self, facet: str, run: RunSpec, problem: Problem) -> Answers:
-        return {run.name: Facet(source=facet, error=problem, since=self._clock.now())}
 
     async def _rows(self, runs: Sequence[RunSpec]) -> None:
         end = min(self._end, self._clock.monotonic() + ROWS_BUDGET)
@@ -112,7 +109,3 @@ class OnePass:
                     feed_chunk(self._sources.tracker, state.spec, state.rows),
                 )
                 caught_up = isinstance(chunk, Problem) or chunk.caught_up
-
-
-async def _nothing() -> None:
-    return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,9 @@ from cockpit.model.facet import ErrorKind, Facet, Problem
 from cockpit.model.run import RunSpec
 from cockpit.watch.cadences import DEADLINES, SLOWEST, back_off, cadence_of
 from cockpit.watch.supervise import Supervisor
-from cockpit.watch.timing import pause
 
 AnyFacet = Facet[Any]
-Ask = Callable[[Sequence[RunSpec]], Awaitable[Mapping[str, AnyFacet]]]
+Ask = Callable[[Sequence[RunSpec]], Coroutine[Any, Any, Mapping[str, AnyFacet]]]
 Deliver = Callable[[str, Mapping[str, AnyFacet]], None]
 
 SPACING = 1.0
@@ -153,16 +152,13 @@ class Poller:
             slot.asked = asked
             slot.due = float("inf")
         runs = [slot.run for slot in slots]
-        answer = await self._supervisor.run(self.facet, DEADLINES[self.facet], self._request(runs))
+        answer = await self._supervisor.run(self.facet, DEADLINES[self.facet], self._ask(runs))
         for slot in slots:
             slot.busy = False
         if isinstance(answer, Problem):
             self._failed(slots, answer, asked)
         else:
             self._answered(slots, answer, asked)
-
-    async def _request(self, runs: list[RunSpec]) -> Mapping[str, AnyFacet]:
-        return await self._ask(runs)
 
     def _failed(self, slots: list[Slot], problem: Problem, asked: float) -> None:
         if len(slots) > 1:
@@ -197,3 +193,17 @@ class Poller:
 def _hung(facet: AnyFacet) -> bool:
     """Tell whether a run kept the others of its bulk waiting until its source gave it up."""
     return facet.error is not None and facet.error.kind is ErrorKind.TIMEOUT
+
+
+async def pause(clock: Clock, seconds: float, bell: asyncio.Event) -> None:
+    """Wait for ``seconds`` or until ``bell`` rings, whichever is first; the bell is silenced."""
+    waiters = {
+        asyncio.ensure_future(bell.wait()),
+        asyncio.ensure_future(clock.sleep(max(0.0, seconds))),
+    }
+    try:
+        await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for waiter in waiters:
+            waiter.cancel()
+    bell.clear()

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cockpit.model.alert import Acknowledgement, ClosedAlert
+from cockpit.model.alert import ClosedAlert
 from cockpit.model.facet import Facet, merge
-from cockpit.model.history import (
-    CheckpointMark,
-    FormerFailure,
-    History,
-    Launched,
-    PhaseMark,
-)
+from cockpit.model.history import CheckpointMark, History, PhaseMark
 from cockpit.model.observed import CheckpointState, Phase, Row
-from cockpit.model.records import Rejected
 from cockpit.model.report import FACETS, Facets, RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.present import job_of
 from cockpit.store.alerts import Kept
-from cockpit.store.memory import Launch
-from cockpit.store.outcomes import Stopped
+from cockpit.watch.historian import Shared
 from cockpit.watch.sweep import watched_paths
 
 CORE = frozenset(("job", "log", "tracker", "checkpoints", "monitor"))
@@ -62,15 +53,8 @@ class RunState:
     marks: list[CheckpointMark] = field(default_factory=list)
     open: dict[str, Kept] = field(default_factory=dict)
     closed: list[Kept] = field(default_factory=list)
-    launch: Launch | None = None
-    watched_by: str | None = None
-    ended: frozenset[str] = frozenset()
-    failures: tuple[FormerFailure, ...] = ()
-    launched: Launched | None = None
-    stops: tuple[Stopped, ...] = ()
-    """Stops that our own actions have ordered, newest first."""
-    rejected: tuple[Rejected, ...] = ()
-    sealed: str | None = None
+    shared: Shared = field(default_factory=Shared)
+    """What the store says of it; of the alerts, ``open`` and ``closed`` are newer."""
     remembered: bool = False
     report: RunReport | None = None
     told: RunReport | None = None
@@ -116,7 +100,10 @@ class RunState:
         self.looked.add(name)
         if name == "log" and facet.value is not None:
             self.log_rows = (*self.log_rows, *facet.value.rows)
-            facet = _with_rows(old, facet)
+            if old.value is not None:  # each answer holds only the rows of new lines
+                rows = (*old.value.rows, *facet.value.rows)[-LOG_ROWS:]
+                value = facet.value.model_copy(update={"rows": rows})
+                facet = facet.model_copy(update={"value": value})
         merged = merge(None if first and not old.observed_at else old, facet)
         self.facets = self.facets.model_copy(update={name: merged})
         self.paths = watched_paths(self.spec, self.facets)
@@ -155,7 +142,7 @@ class RunState:
         job = job_of(History(now=0.0, facets=facets, job_named=self.spec.job is not None))
         if job is None or not said.known or not job.phase.terminal:
             return False
-        if (job.id or "") in self.ended:
+        if (job.id or "") in self.shared.ended:
             return True
         serious = [kept.alert for kept in self.open.values() if kept.alert.severity.rank > 0]
         return bool(serious) and all(alert.acknowledged is not None for alert in serious)
@@ -170,14 +157,8 @@ class RunState:
         if job is None or job.id is None:
             return None
         since = (job.started_at or 0.0) - STOP_SLACK
-        mine = (each for each in self.stops if job.id in each.job_ids and each.at >= since)
+        mine = (each for each in self.shared.stops if job.id in each.job_ids and each.at >= since)
         return next((each.by for each in mine), None)
-
-    def acknowledge(self, key: str, taken: Acknowledgement) -> None:
-        """Note in memory who has taken an open alert."""
-        kept = self.open[key]
-        alert = kept.alert.model_copy(update={"acknowledged": taken})
-        self.open[key] = kept.model_copy(update={"alert": alert, "seen": True})
 
     def see(self) -> list[str]:
         """Note in memory that a person has seen all alerts; return the keys that were unseen."""
@@ -193,12 +174,3 @@ class RunState:
 
 def _seen(kept: Kept) -> Kept:
     return kept if kept.seen else kept.model_copy(update={"seen": True})
-
-
-def _with_rows(old: Facet[Any], new: Facet[Any]) -> Facet[Any]:
-    """Carry the rows read from earlier lines along: each answer holds only the new ones."""
-    if new.value is None or old.value is None:
-        return new
-    rows: Sequence[Row] = (*old.value.rows, *new.value.rows)[-LOG_ROWS:]
-    value = new.value.model_copy(update={"rows": tuple(rows)})
-    return new.model_copy(update={"value": value})

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from cockpit.model.clock import Clock
+from cockpit.model.report import RunReport
 from cockpit.notify.channels import Channels
 from cockpit.notify.message import Delivery, Message
 from cockpit.notify.routes import Named
 from cockpit.sources.offload import offload
 from cockpit.store.notified import Asked, Claim, Held, Notified, Sent
 from cockpit.store.store import Store, StoreError
+from cockpit.watch.due import Due
 
 STORE_WITHIN: Final = 10.0
+PATIENCE: Final = 60.0
+"""Seconds for which a store that fails is waited for: most troubles of it pass."""
 WHY_NOT: Final = {
     Claim.DONE: "told before",
     Claim.NOT_NOW: "another cockpit is sending it, or it is tried again later",
@@ -42,8 +46,7 @@ class Sender:
         claim = await self._ask(lambda store: Notified(store).claim(asked, self._clock.now()))
         if claim is not None and claim is not Claim.MINE:
             return claim
-        delivery = await channels.deliver(message, route)
-        self._note(delivery)
+        delivery = await self.send_unclaimed(channels, message, route)
         await self._settle(asked, delivery)
         return delivery
 
@@ -56,7 +59,11 @@ class Sender:
     async def send_unclaimed(self, channels: Channels, message: Message, route: Named) -> Delivery:
         """Send when the store cannot be asked: an alert that nobody hears of would be worse."""
         delivery = await channels.deliver(message, route)
-        self._note(delivery)
+        if delivery.ok:
+            self.trouble.pop(delivery.route, None)
+        else:
+            line = f"a message did not go by {delivery.route}: {delivery.note}"
+            self.trouble[delivery.route] = line
         return delivery
 
     async def send_summary(
@@ -70,8 +77,7 @@ class Sender:
         )
         if held is None:
             return
-        delivery = await channels.deliver(make(held, event), route)
-        self._note(delivery)
+        delivery = await self.send_unclaimed(channels, make(held, event), route)
         if not delivery.ok and not delivery.lost:
             await self._ask(lambda store: Notified(store).release_summary(route.name, held))
 
@@ -81,22 +87,65 @@ class Sender:
 
     async def _settle(self, asked: Asked, delivery: Delivery) -> None:
         trouble = None if delivery.ok else delivery.note or "failed"
-        settle = functools.partial(
-            Notified.settle, asked=asked, trouble=trouble, lost=delivery.lost
-        )
+        now, lost = self._clock.now, delivery.lost
         try:
-            await self._ask(lambda store: settle(Notified(store), now=self._clock.now()))
+            await self._ask(lambda store: Notified(store).settle(asked, now(), trouble, lost=lost))
         except (StoreError, TimeoutError) as error:  # the claim stays: it is never sent again
             self.trouble["store"] = f"what was sent cannot be recorded: {error}"
-
-    def _note(self, delivery: Delivery) -> None:
-        if delivery.ok:
-            self.trouble.pop(delivery.route, None)
-        else:
-            line = f"a message did not go by {delivery.route}: {delivery.note}"
-            self.trouble[delivery.route] = line
 
     async def _ask(self, ask: Callable[[Store], T]) -> T | None:
         if self._store is None:
             return None
         return await offload(functools.partial(ask, self._store), deadline=STORE_WITHIN)
+
+
+class Unstored:
+    """What this process has told without the store; each alert once per severity and route.
+
+    An alert must be heard of even when its claim cannot be kept.
+    """
+
+    def __init__(self, clock: Clock, *, stored: bool) -> None:
+        self._clock = clock
+        self._stored = stored
+        self._failing_since: float | None = None
+        self._told: dict[tuple[str, str, str], int] = {}
+
+    @property
+    def active(self) -> bool:
+        """Whether messages go without a claim: there is no store, or it has failed too long."""
+        if not self._stored:
+            return True
+        since = self._failing_since
+        return since is not None and self._clock.monotonic() - since >= PATIENCE
+
+    def failed(self) -> None:
+        """Note that the store could not be asked."""
+        if self._failing_since is None:
+            self._failing_since = self._clock.monotonic()
+
+    def worked(self) -> None:
+        """Note that the store can be asked again."""
+        self._failing_since = None
+
+    def due(self, reports: Mapping[str, RunReport]) -> list[Due]:
+        """Return the open alerts that nobody has taken; forget those that are over."""
+        if not self.active:
+            return []
+        open_ = {(each.name, alert.key) for each in reports.values() for alert in each.alerts}
+        self._told = {at: rank for at, rank in self._told.items() if at[:2] in open_}
+        return [
+            Due(each, alert, "open", f"unstored {alert.key} {alert.severity.value}", alert.since)
+            for each in reports.values()
+            for alert in each.alerts
+            if alert.acknowledged is None
+        ]
+
+    def told(self, due: Due, route: str) -> None:
+        """Remember that an alert was told by a route."""
+        self._told[(due.report.name, due.alert.key, route)] = due.alert.severity.rank
+
+    def knows(self, due: Due, route: str) -> bool:
+        """Whether its opening was told by this route already without the store."""
+        told = self._told.get((due.report.name, due.alert.key, route), -1)
+        return due.stage == "open" and told >= due.alert.severity.rank

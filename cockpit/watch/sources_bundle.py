@@ -4,46 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet
 from cockpit.model.observed import (
-    CheckpointsValue,
     CodeValue,
     HostValue,
-    JobValue,
     LogValue,
     MonitorValue,
     RecordsValue,
-    Row,
     TrackerValue,
 )
-from cockpit.model.records import Rejected
 from cockpit.model.run import RunSpec
 
+if TYPE_CHECKING:
+    from cockpit.sources.checkpoints import Checkpoints
+    from cockpit.sources.orchestrators import Jobs
+    from cockpit.sources.wandb_offline import Rows
+
 V = TypeVar("V", bound=Frozen)
-
-
-class Rows(Protocol):
-    """Some rows of a tracker."""
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        """The rows, in order."""
-
-    @property
-    def caught_up(self) -> bool:
-        """True when no row is left to read now."""
-
-    @property
-    def restarted(self) -> bool:
-        """True when the file is another one: these rows begin anew."""
-
-    @property
-    def share(self) -> float:
-        """How much of the run is covered, 0 to 1: by these rows and, in a chunk, all before."""
 
 
 class Source(Protocol[V]):
@@ -51,15 +32,6 @@ class Source(Protocol[V]):
 
     async def observe(self, runs: Sequence[RunSpec]) -> Mapping[str, Facet[V]]:
         """Return the facet of each run by name."""
-
-
-class Jobs(Protocol):
-    """Orchestrators."""
-
-    async def observe(
-        self, runs: Sequence[RunSpec], exit_records: Mapping[str, int] | None = None
-    ) -> Mapping[str, Facet[JobValue]]:
-        """Return the jobs; ``exit_records`` are W&B's exit codes by run name (SPEC J)."""
 
 
 class Tracker(Source[TrackerValue], Protocol):
@@ -70,21 +42,6 @@ class Tracker(Source[TrackerValue], Protocol):
 
     async def recent(self, run: RunSpec, rows: int = 3000) -> Rows:
         """Return the newest rows, without reading the ones before them."""
-
-
-class Checkpoints(Protocol):
-    """Checkpoint roots."""
-
-    async def observe(
-        self,
-        runs: Sequence[RunSpec],
-        alive: Mapping[str, bool] | None = None,
-        rejected: Mapping[str, tuple[Rejected, ...]] | None = None,
-    ) -> Mapping[str, Facet[CheckpointsValue]]:
-        """Return the checkpoints; ``alive`` says of which runs the job lives or is over.
-
-        ``rejected`` is what the store knows of rejected ones.
-        """
 
 
 @dataclass(frozen=True)

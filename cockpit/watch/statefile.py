@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,11 +13,17 @@ from typing import Any, Final
 from pydantic import field_serializer
 
 from cockpit.model.base import Frozen, Seconds
+from cockpit.model.clock import Clock
+from cockpit.model.report import RunReport
 from cockpit.records.documents import sync_folder
+from cockpit.sources.offload import offload
+from cockpit.store.ownership import Owner
 from cockpit.text.scrub import scrub
 
 SUFFIX: Final = "_monitoring_state.json"
 _TRIES: Final = 100
+DEADLINE: Final = 5.0
+DEFAULT_FOLDER: Final = "scratch"
 
 
 class MonitorState(Frozen):
@@ -78,9 +85,60 @@ class StateFile:
     def _claim(self, ours: dict[str, Any]) -> Path:
         for count in range(1, _TRIES):
             path = self._folder / f"{self._stamp}{f'-{count}' if count > 1 else ''}{SUFFIX}"
-            if _create(path, ours) or _is_ours(_read(path), ours):
+            if _create(path, ours):
+                return path
+            found = _read(path)  # of the same watch, if that was started again at once
+            if found is not None and all(found.get(k) == ours.get(k) for k in ("run", "owner")):
                 return path
         raise FileExistsError(f"{self._folder}: {_TRIES} state files of {self._stamp} exist")
+
+
+class StateFiles:
+    """Writes the state of each run as ``me``: beside the files that it names, else in ``scratch``.
+
+    A failure is a line, never an end of the watch.
+    """
+
+    def __init__(self, config_path: str, me: Owner, clock: Clock) -> None:
+        self._config = Path(config_path)
+        self._me = me
+        self._clock = clock
+        self._created_at = clock.now()
+        self._files: dict[str, StateFile] = {}
+
+    async def write(self, report: RunReport) -> str | None:
+        """Write one run's state; return what went wrong, if anything did."""
+        named = report.spec.monitor.state if report.spec.monitor is not None else None
+        folder = Path(named).parent if named else self._config.parent / DEFAULT_FOLDER
+        file = self._files.setdefault(report.name, StateFile(folder, self._created_at))
+        try:
+            await offload(file.write, self._state(report), deadline=DEADLINE)
+        except (OSError, TimeoutError) as error:
+            return f"{report.name}: the state file in {folder} cannot be written: {error}"
+        return None
+
+    def _state(self, report: RunReport) -> MonitorState:
+        job, monitor = report.facets.job.value, report.facets.monitor.value
+        command = report.spec.resubmit
+        return MonitorState(
+            ts=self._clock.now(),
+            run=report.name,
+            job_id=None if job is None else job.id,
+            owner=self._me.name,
+            cadence_s=report.spec.cadence,
+            last_signal=_last_signal(report),
+            restart_count=(monitor.restart_count if monitor is not None else None) or 0,
+            config=str(self._config),
+            resubmit_command=shlex.join(command) if isinstance(command, tuple) else command,
+        )
+
+
+def _last_signal(report: RunReport) -> str:
+    """Return the newest state in one line: phase, progress, verdict, worst alert."""
+    job = report.facets.job.value
+    phase = "unknown" if job is None else job.phase.value
+    worst = f"; {report.worst.id} {report.worst.title}" if report.worst is not None else ""
+    return f"{phase}, {report.progress.text}, {report.verdict.value}{worst}"
 
 
 def restarted(path: Path, job_id: str, restart_count: int, now: float) -> None:
@@ -111,11 +169,6 @@ def _plain(payload: MonitorState) -> dict[str, Any]:
     return {
         key: scrub(value) if isinstance(value, str) else value for key, value in document.items()
     }
-
-
-def _is_ours(found: dict[str, Any] | None, ours: dict[str, Any]) -> bool:
-    """Tell whether a file of this minute is of the same watch (it was started again at once)."""
-    return found is not None and all(found.get(key) == ours.get(key) for key in ("run", "owner"))
 
 
 def _read(path: Path) -> dict[str, Any] | None:

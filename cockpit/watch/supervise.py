@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import traceback
 from collections.abc import Coroutine
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import Any, TypeVar
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Problem
 from cockpit.watch.crash import fault_line, write_details
-from cockpit.watch.timing import within
 
 T = TypeVar("T")
 
@@ -47,3 +47,27 @@ class Supervisor:
             details = write_details(error, self._crashes, self._clock.now())
             self._lines[place] = fault_line(error, details)
         return self._lines[place]
+
+
+async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """Return what ``work`` returns, or raise ``TimeoutError`` after ``seconds``.
+
+    Work that is late is cancelled and not waited for: it may be stuck in the kernel.
+    """
+    task = asyncio.ensure_future(work)
+    timer = asyncio.ensure_future(clock.sleep(seconds))
+    try:
+        await asyncio.wait({task, timer}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise TimeoutError(f"no answer within {seconds:g} s")
+    finally:
+        timer.cancel()
+        if not task.done():
+            task.add_done_callback(_swallow)
+            task.cancel()
+
+
+def _swallow(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()

@@ -15,9 +15,11 @@ from cockpit.model.facet import Problem
 from cockpit.model.run import CockpitFile
 from cockpit.notify.heartbeat import Heartbeat
 from cockpit.watch.engine import Engine
-from cockpit.watch.notifier import EVERY, Notifications
+from cockpit.watch.notifier import Notifications
 from cockpit.watch.supervise import Supervisor
 
+EVERY: Final = 2.0
+"""Seconds between two looks at what is due."""
 LOOK_WITHIN: Final = 120.0
 LAST_WITHIN: Final = 45.0
 """Seconds that the last messages of a watch that is done may take."""

@@ -6,6 +6,7 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 
+from cockpit.config import Reloader
 from cockpit.model.clock import Clock
 from cockpit.model.run import CockpitFile
 from cockpit.sources.offload import offload
@@ -13,43 +14,45 @@ from cockpit.store.memory import Memory
 from cockpit.watch.bench import Bench
 from cockpit.watch.fleet import Fleet, share
 from cockpit.watch.historian import Historian
+from cockpit.watch.listeners import Listeners
 from cockpit.watch.pollers import Pollers
-from cockpit.watch.reload import RunFile
 from cockpit.watch.sweep import Signature, changed, signatures
 
 SWEEP_EVERY = 1.0
 SWEEP_DEADLINE = 3.0
 STORE_EVERY = 2.0
 PRUNE_EVERY = 86400.0
+READ_DEADLINE = 5.0
+OLD_STAYS = "the run file read before stays in use"
 
 
 class Upkeep:
-    """Three small loops; none of them can delay a facet."""
+    """Three small loops; none of them can delay a facet.
+
+    ``notice`` says why an edit of the run file is not in use.
+    """
 
     def __init__(
         self,
+        file: CockpitFile,
         fleet: Fleet,
         bench: Bench,
         historian: Historian,
         pollers: Pollers,
+        reloads: Listeners[CockpitFile],
         clock: Clock,
-        file: CockpitFile,
-        adopt: Callable[[CockpitFile], Awaitable[None]],
     ) -> None:
+        self.notice: str | None = None
         self._fleet = fleet
         self._bench = bench
         self._historian = historian
         self._pollers = pollers
+        self._reloads = reloads
         self._clock = clock
-        self._adopt = adopt
-        self._file = RunFile(file)
+        self._reloader = Reloader(file)
+        self._used = file
         self._seen: dict[tuple[str, str], Signature] = {}
         self._pruned_at = float("-inf")
-
-    @property
-    def notice(self) -> str | None:
-        """Why an edit of the run file is not in use."""
-        return self._file.notice
 
     async def run(self) -> None:
         """Keep house until cancelled."""
@@ -77,21 +80,34 @@ class Upkeep:
         self._seen = seen
 
     async def _keep_store(self) -> None:
-        now = self._clock.now()
-        self._plan_pruning(now)
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        if monotonic - self._pruned_at >= PRUNE_EVERY:
+            self._pruned_at = monotonic
+            self._historian.later(lambda store: Memory(store).prune(now))
         await self._historian.flush()
         by_key = {state.key: state for state in self._fleet.states.values()}
         for key, news in (await self._historian.news(by_key, now)).items():
             share(by_key[key], news)
             self._bench.touch(by_key[key].spec.name)
 
-    def _plan_pruning(self, now: float) -> None:
-        monotonic = self._clock.monotonic()
-        if monotonic - self._pruned_at >= PRUNE_EVERY:
-            self._pruned_at = monotonic
-            self._historian.later(lambda store: Memory(store).prune(now))
-
     async def _read_file(self) -> None:
-        newer = await self._file.newer()
-        if newer is not None:
-            await self._adopt(newer)
+        """Take an edited run file over; a bad edit keeps the old one and says so."""
+        try:
+            await offload(self._reloader.check, deadline=READ_DEADLINE)
+        except TimeoutError as error:
+            self.notice = f"the run file does not answer: {error}; {OLD_STAYS}"
+            return
+        problems = self._reloader.problems
+        self.notice = f"{problems[0]}; {OLD_STAYS}" if problems else None
+        if not problems and self._reloader.file != self._used:
+            self._used = self._reloader.file
+            await self._adopt(self._used)
+
+    async def _adopt(self, file: CockpitFile) -> None:
+        self._fleet.adopt(file)
+        await self._fleet.recall(self._historian, self._clock.now())
+        self._bench.tell_remembered()
+        self._pollers.assign(self._fleet.file.runs)
+        for name in self._fleet.states:
+            self._bench.touch(name)
+        self._reloads.tell(file)

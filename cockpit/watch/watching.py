@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import AsyncIterator, Callable
-from typing import TypeVar
 
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
@@ -15,10 +14,9 @@ from cockpit.sources.offload import offload
 from cockpit.store.ownership import Owned, Owner, Ownership
 from cockpit.store.store import StoreError, run_key
 from cockpit.watch.engine import Engine
-from cockpit.watch.statefiles import StateFiles
+from cockpit.watch.statefile import StateFiles
 from cockpit.watch.telling import Telling
 
-T = TypeVar("T")
 STORE_DEADLINE = 10.0
 DEFAULT_CADENCE = 900.0
 LISTEN = 0.5
@@ -69,10 +67,7 @@ class Watching:
         """Take all runs, or none: return a line for each that somebody else watches."""
         busy: list[str] = []
         for name, key in self._mine.items():
-            claim = functools.partial(
-                _claim, key, self._me, self._clock.now(), self._cadence(name), takeover
-            )
-            owned = await self._ask(claim)
+            owned = await self._claim(name, key, takeover=takeover)
             if owned is not None:
                 busy.append(f"{name} is watched by {owned.owner.label}; --takeover takes it")
         if busy:
@@ -82,7 +77,7 @@ class Watching:
     async def release(self) -> None:
         """Give up every run that is still mine."""
         for key in self._mine.values():
-            await self._ask(functools.partial(_release, key, self._me))
+            await self._release(key)
 
     async def rounds(self) -> AsyncIterator[tuple[RunReport, ...]]:
         """Yield the reports of each round until the watch is done."""
@@ -159,19 +154,14 @@ class Watching:
         self._file = file
         named = {run.name: run_key(file.path, run.name) for run in file.runs}
         for name in self._mine.keys() - named.keys():
-            await self._ask(functools.partial(_release, self._mine.pop(name), self._me))
+            await self._release(self._mine.pop(name))
         for name in named.keys() - self._mine.keys() - self._others - set(self.lost):
-            await self._take(name, named[name])
-
-    async def _take(self, name: str, key: str) -> None:
-        owned = await self._ask(
-            functools.partial(_claim, key, self._me, self._clock.now(), self._cadence(name), False)
-        )
-        if owned is None:
-            self._mine[name] = key
-            return
-        self._others.add(name)
-        self._say_once(f"{name} is watched by {owned.owner.label}; it is not watched here")
+            owned = await self._claim(name, named[name], takeover=False)
+            if owned is None:
+                self._mine[name] = named[name]
+                continue
+            self._others.add(name)
+            self._say_once(f"{name} is watched by {owned.owner.label}; it is not watched here")
 
     async def _keep(self, reports: tuple[RunReport, ...]) -> None:
         """Give a sign of life for each run, write its state file, see whether it is done."""
@@ -211,6 +201,13 @@ class Watching:
         del self._mine[name]
         return False
 
+    async def _claim(self, name: str, key: str, *, takeover: bool) -> Owned | None:
+        now, cadence, me = self._clock.now(), self._cadence(name), self._me
+        return await self._ask(lambda own: own.claim(key, me, now, cadence, takeover=takeover))
+
+    async def _release(self, key: str) -> None:
+        await self._ask(lambda own: own.release(key, self._me))
+
     async def _ask(self, ask: Callable[[Ownership], Owned | None]) -> Owned | None:
         if self._ownership is None:
             return None
@@ -219,13 +216,3 @@ class Watching:
         except (StoreError, TimeoutError) as error:
             self._say_once(f"who watches cannot be recorded: {error}")
             return None
-
-
-def _claim(
-    key: str, me: Owner, now: float, cadence: float, takeover: bool, ownership: Ownership
-) -> Owned | None:
-    return ownership.claim(key, me, now, cadence, takeover=takeover)
-
-
-def _release(key: str, me: Owner, ownership: Ownership) -> None:
-    ownership.release(key, me)

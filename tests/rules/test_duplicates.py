@@ -10,8 +10,7 @@ from cockpit.model.history import History
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import Phase
 from cockpit.model.report import Facets
-from cockpit.model.run import RunSpec, WandbSpec
-from cockpit.rules.duplicates import duplicate_job, sharing
+from cockpit.rules.duplicates import duplicate_job
 from cockpit.rules.judge import judge
 from tests.rules.making import T0, job, run_spec
 
@@ -57,13 +56,3 @@ def test_it_is_one_of_the_rules() -> None:
 
 def test_the_document_of_a_job_does_not_hold_its_rivals() -> None:
     assert "rivals" not in job(rivals=(rival(9),)).to_json()
-
-
-def test_runs_of_one_file_that_would_write_to_one_place() -> None:
-    a = RunSpec(name="a", output_root="/r/x", wandb=WandbSpec(entity="e", project="p", id="1"))
-    b = RunSpec(name="b", output_root="/r/x/", wandb=WandbSpec(entity="e", project="p", id="2"))
-    c = RunSpec(name="c", output_root="/r/xy", wandb=WandbSpec(entity="e", project="p", id="1"))
-    assert sharing(a, (a, b, c)) == (
-        "b has the same output root /r/x", "c has the same W&B run",
-    )  # fmt: skip
-    assert sharing(RunSpec(name="d"), (RunSpec(name="e"), a)) == ()

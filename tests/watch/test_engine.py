@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.model.alert import Acknowledgement
 from cockpit.model.facet import ErrorKind, unknown
 from cockpit.model.observed import LogValue, Phase, Row
 from cockpit.model.report import RunReport, Verdict
 from cockpit.store.alerts import Alerts
+from cockpit.store.endings import Endings
 from cockpit.store.memory import Memory
 from cockpit.store.store import Store, run_key
 from cockpit.text.safe import safe_line
@@ -42,6 +44,11 @@ def run_of(engine: Engine, name: str = "r") -> RunReport:
 def kind_of(engine: Engine, facet: str, name: str = "r") -> ErrorKind | None:
     error = dict(run_of(engine, name).facets.items())[facet].error
     return None if error is None else error.kind
+
+
+def take_the_end(store: Store, world: World, job_id: str | None) -> None:
+    key = run_key(world.file.path, "r")
+    Endings(Store(store.path)).acknowledge(key, job_id, "ada", world.clock.now())
 
 
 def log_value(now: float, *lines: str) -> LogValue:
@@ -170,7 +177,10 @@ async def test_an_acknowledged_alert_stays_acknowledged_in_another_cockpit(store
         await until(lambda: run_of(first).alerts and run_of(second).alerts)
         key = run_of(first).alerts[0].key
         assert not first.over("r")
-        assert await first.acknowledge("r", key, by="ada", reason="known")
+        await until(lambda: Alerts(store).open(run_key(world.file.path, "r")))
+        ada = Acknowledgement(by="ada", at=world.clock.now())
+        assert Alerts(Store(store.path)).acknowledge(run_key(world.file.path, "r"), key, ada)
+        await until(lambda: first.over("r"))
         await until(lambda: run_of(second).alerts[0].acknowledged is not None)
         taken = run_of(second).alerts[0].acknowledged
         assert second.over("r")
@@ -187,13 +197,13 @@ async def test_a_finished_run_is_over_once_somebody_says_so(store: Store) -> Non
     async with watching(world, store) as engine:
         await until(lambda: run_of(engine).facets.job.known)
         assert not engine.over("r")
-        await engine.acknowledge_end("r", by="ada")
-        assert engine.over("r")
+        take_the_end(store, world, "pid:1")
+        await until(lambda: engine.over("r"))
     async with watching(world, store) as again:
         await until(lambda: again.over("r"))
 
 
-async def test_a_run_known_by_its_tracker_alone_is_over_as_well() -> None:
+async def test_a_run_known_by_its_tracker_alone_is_over_as_well(store: Store) -> None:
     world = World(cadence=4.0)
     named = world.file.runs[0]
     alone = named.model_copy(update={"job": None})
@@ -201,11 +211,11 @@ async def test_a_run_known_by_its_tracker_alone_is_over_as_well() -> None:
     world.fakes["job"].value = None
     done = {"state": "finished", "exit_code": 0}
     world.tracker.value = tracker_value(world.clock.now(), **done)
-    async with watching(world) as engine:
+    async with watching(world, store) as engine:
         await until(lambda: run_of(engine).verdict is Verdict.FINISHED)
         assert not engine.over("r")
-        await engine.acknowledge_end("r", by="ada")
-        assert engine.over("r")
+        take_the_end(store, world, None)
+        await until(lambda: engine.over("r"))
 
 
 async def test_the_first_paint_comes_from_the_store(store: Store) -> None:

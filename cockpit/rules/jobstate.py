@@ -1,7 +1,8 @@
-"""C-02, state unknown: said as such, with what the other facets show side by side."""
+"""C-02, the job's state is unknown; C-04, capacity wedge: it waits too long, or cannot start."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from cockpit.model.alert import Alert, Evidence, Severity
@@ -9,9 +10,11 @@ from cockpit.model.history import History
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules import say
-from cockpit.rules.present import StepClock, phase_of, phase_since, seen_at
+from cockpit.rules.present import StepClock, job_of, job_source, phase_of, phase_since, seen_at
 
 CADENCES = 2
+NEVER = re.compile(r"DependencyNeverSatisfied|JobHeld|PartitionNodeLimit|BadConstraints", re.I)
+"""Reasons (SPEC J) with which a job never starts, however long one waits."""
 
 
 def state_unknown(run: RunSpec, history: History) -> Iterator[Alert]:
@@ -36,21 +39,20 @@ def state_unknown(run: RunSpec, history: History) -> Iterator[Alert]:
         severity=Severity.WARNING,
         title="the job's state is unknown",
         since=since,
-        evidence=(Evidence(text=why, source=facet.source), *side_by_side(run, history)),
+        evidence=(Evidence(text=why, source=facet.source), *_side_by_side(run, history)),
         confidence="sure",
         next_action="do not assume failure: look at the other facets, then repair the query",
     )
 
 
-def side_by_side(run: RunSpec, history: History) -> tuple[Evidence, ...]:
+def _side_by_side(run: RunSpec, history: History) -> tuple[Evidence, ...]:
     """Return one line per other facet that tells whether the run lives."""
     facets = history.facets
     clock = StepClock(history)
     log = None if facets.log.value is None else facets.log.value.mtime
-    saved = None
-    if facets.checkpoints.value is not None:
-        times = [item.saved_at for item in facets.checkpoints.value.items]
-        saved = max((at for at in times if at is not None), default=None)
+    listing = facets.checkpoints.value
+    times = [item.saved_at for item in listing.items] if listing is not None else []
+    saved = max((at for at in times if at is not None), default=None)
     lines = (
         ("log", facets.log, log),
         ("training steps", facets.tracker, clock.last),
@@ -71,3 +73,28 @@ def _moving(at: float | None, seen: float, cadence: float) -> str:
     if seen - at <= CADENCES * cadence:
         return "moving"
     return f"still since {say.moment(at)}"
+
+
+def pending_too_long(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-04: pending for longer than ``pending_after``, at once if it can never start."""
+    job = job_of(history)
+    if job is None or job.phase is not Phase.WAITING:
+        return
+    since = phase_since(history)
+    never = NEVER.search(job.reason or "") is not None
+    waited = seen_at(history.facets.job, history.now) - since
+    if not never and waited <= run.thresholds.pending_after:
+        return
+    tasks = f", {job.tasks.running} of {job.tasks.total} tasks run" if job.tasks else ""
+    text = f"{job.state}{tasks}: {job.reason or 'no reason given'}"
+    advice = ": the request must change;" if never else " and keep waiting;"
+    yield Alert(
+        id="C-04",
+        key=f"C-04:{run.name}",
+        severity=Severity.WARNING,
+        title="the job can never start" if never else "the job is still waiting",
+        since=since,
+        evidence=say.evidence(job_source(history), text),
+        confidence="sure",
+        next_action=f"tell {say.person(run)}{advice} never touch the cluster",
+    )
