@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from cockpit.actions.action import Doing, RefuseError, Step, StepError
+from cockpit.actions.action import Action, Doing, RefuseError, Step, StepError
 from cockpit.actions.checks.verdicts import blocked, passed, warned
 from cockpit.actions.ground import Ground
 from cockpit.actions.recording import log_step
@@ -28,13 +28,10 @@ DEADLINE: Final = 15.0
 _PLAIN: Final = re.compile(r"[+]?[\d.]+\s*(?:ms|[smhdw]).*", re.I)
 
 
-class Acknowledge:
+class Acknowledge(Action):
     """Takes an alert through the store, where every cockpit and watch of the run sees it."""
 
     verb = "ack"
-    title = "acknowledge"
-    exclusive = False
-    launches = False
 
     async def draft(self, ground: Ground, request: Request) -> Draft:
         """Return what would be taken; a key that is not open is told with those that are."""

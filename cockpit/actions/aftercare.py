@@ -8,27 +8,37 @@ cadence. Nothing here acts on a run, and none of it can delay or end the watch.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from cockpit.actions.following import Followups
 from cockpit.actions.ground import Recorder
+from cockpit.actions.wiring import build_aftercare
 from cockpit.config import state_dir
 from cockpit.model.alert import Severity
 from cockpit.model.clock import Clock
+from cockpit.model.observed import JobValue, Phase
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
+from cockpit.model.words import number
 from cockpit.records.issue import IssueDesk
+from cockpit.records.run_log_files import run_log_of
 from cockpit.rules.records import entry_every
-from cockpit.store.store import run_key
+from cockpit.store.store import Store, run_key
+from cockpit.text.scrub import scrub
 from cockpit.watch.engine import Engine
+from cockpit.watch.notifier import Notifications
 from cockpit.watch.supervise import Supervisor
+from cockpit.watch.telling import Telling
 
 EVERY: Final = 2.0
 FLUSH_EVERY: Final = 30.0
 WITHIN: Final = 120.0
 LEAVE_WITHIN: Final = 3.0
+ENDED: Final = "C-01"
+SEND_WITHIN = 0.2
 
 
 class Aftercare:
@@ -142,7 +152,7 @@ class Aftercare:
             return
         if not job.phase.terminal:
             return
-        from cockpit.actions.run_log_watch import write_end
+        from cockpit.actions.aftercare import write_end
 
         async def write() -> None:
             if await write_end(report, self._clock) is None and known is not None:
@@ -175,3 +185,92 @@ def _compact(report: RunReport, now: float) -> EventEntry:
 
     seen = prefill(report, "check", now)
     return seen.model_copy(update={"evidence": "", "decision": ""})
+
+
+async def write_end(report: RunReport, clock: Clock) -> str | None:
+    """Append the end of the present job to ``## Status``; return what stands in the way, if so.
+
+    Success and failure are ends; a stop that was ordered has its own line already. A run log
+    that says the end of this job, in whatever words, stays as it is.
+    """
+    job = report.facets.job.value
+    if report.spec.records.run_log is None or job is None or not _ended(report, job):
+        return None
+    from cockpit.records.run_logs import with_status
+    from cockpit.records.saver import Saver
+
+    at = job.ended_at or report.checked_at
+    told, text = re.compile(rf"\({re.escape(_name(job))}\)\s*$", re.M), end_text(report, job)
+
+    def edit(data: bytes) -> bytes:
+        known = told.search(data.decode("utf-8", "replace"))
+        return data if known or not data.strip() else with_status(data, at, text)
+
+    try:
+        path = run_log_of(report.spec.records.run_log, report.name, at)
+    except OSError as error:
+        return f"{report.spec.records.run_log}: {error.strerror or error}"
+    done = await Saver(clock).save(path, edit, f"{report.name}: log the end of a job")
+    return None if done.lasting else f"{path}: {done.trouble}"
+
+
+def end_text(report: RunReport, job: JobValue) -> str:
+    """Return one line with its evidence: how it ended, at which step, with which loss."""
+    how = "completed" if job.phase is Phase.SUCCEEDED else "failed"
+    tracker = report.facets.tracker.value
+    parts = [
+        how,
+        *([f"exit code {job.exit_code}"] if job.exit_code is not None else []),
+        f"step {report.progress.text}",
+        *([f"loss {number(tracker.loss)}"] if tracker is not None and tracker.loss else []),
+    ]
+    return scrub(f"{', '.join(parts)} ({_name(job)})")
+
+
+def _ended(report: RunReport, job: JobValue) -> bool:
+    """Tell whether there is an end to write: a success, or one that opened a critical alert."""
+    if not report.facets.job.known or job.id is None:
+        return False
+    failed = any(a.id == ENDED and a.severity is Severity.CRITICAL for a in report.alerts)
+    return job.phase is Phase.SUCCEEDED or (job.phase is Phase.FAILED and failed)
+
+
+def _name(job: JobValue) -> str:
+    return f"{job.launch_id}, {job.id}" if job.launch_id else f"{job.id}"
+
+
+class Attending:
+    """Notifications and aftercare of one cockpit, begun and ended together."""
+
+    def __init__(self, telling: Telling, aftercare: Aftercare) -> None:
+        self._telling = telling
+        self._aftercare = aftercare
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a person should know about it, one line each."""
+        return (*self._telling.notices, *self._aftercare.notices)
+
+    def start(self) -> None:
+        """Begin; needs a running event loop."""
+        self._telling.start()
+        self._aftercare.start()
+
+    async def stop(self) -> None:
+        """End; a message that is being sent has a moment to go out."""
+        self._telling.stop()
+        await self._aftercare.stop()
+        await self._telling.finish(SEND_WITHIN)
+
+
+def attending(
+    engine: Engine,
+    store: Store | None,
+    clock: Clock,
+    operator: str,
+    ring: Callable[[str], None],
+) -> Attending:
+    """Return the attendance of an open cockpit; a headless watch that owns a run goes first."""
+    notifications = Notifications(engine.file, store, clock, ring=ring, operator=operator)
+    aftercare = build_aftercare(engine, store, clock, lambda report: report.watched_by is None)
+    return Attending(Telling(engine, notifications, clock), aftercare)

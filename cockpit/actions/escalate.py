@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cockpit.actions.action import Doing, SkipStep, Step, StepError
+from cockpit.actions.action import Doing, PageAction, SkipStep, Step, StepError
 from cockpit.actions.backend import CannotError
 from cockpit.actions.ground import Ground
-from cockpit.actions.paging import issue_check, logbook_check, page_holds, words_of
-from cockpit.actions.recording import comment_step, event_name, log_step
+from cockpit.actions.recording import comment_step, event_name, issue_check, log_step, logbook_check
+from cockpit.actions.saying import text_param
 from cockpit.model.plan import Basis, Check, Draft, Level, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
@@ -19,17 +19,14 @@ from cockpit.text.scrub import scrub
 EVIDENCE_SHOWN = 6
 
 
-class Escalate:
+class Escalate(PageAction):
     """Tells the DRI what is wrong, since when, on what evidence, and what is asked of them."""
 
     verb = "escalate"
-    title = "Escalate"
-    exclusive = False
-    launches = False
 
     async def draft(self, ground: Ground, request: Request) -> Draft:
         """Return the message and who gets it; a run without a DRI has nobody to escalate to."""
-        note = words_of(request, "note", lines=True)
+        note = text_param(request, "note", lines=True)
         return Draft(
             words=f"escalate {ground.spec.name}",
             checks=(_dri(ground), _routes(ground), issue_check(ground.spec),
@@ -46,10 +43,6 @@ class Escalate:
             comment_step(event_name, lambda doing: doing.plan.facts["comment"]),
             log_step(_entry, f"{plan.run}: log escalation"),
         )
-
-    def still_holds(self, shown: Plan, now: Plan) -> str | None:
-        """Return why the message may not be used any more, if so."""
-        return page_holds(shown, now)
 
 
 def _comment(ground: Ground, note: str) -> str:

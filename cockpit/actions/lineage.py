@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from cockpit.actions.action import Doing, RefuseError, Step, StepError, unchanged
+from cockpit.actions.action import Action, Doing, RefuseError, Step, StepError
 from cockpit.actions.at_rest import job_name
 from cockpit.actions.checks import code, commands, jobs, people
 from cockpit.actions.checks.material import DEADLINE, Material, gather
@@ -44,11 +44,10 @@ from cockpit.store.store import run_key
 WORD: Final = "new lineage"
 
 
-class NewLineage:
+class NewLineage(Action):
     """Launches the same recorded command under another identity."""
 
     verb = "lineage"
-    title = "New lineage"
     exclusive = True
     launches = True
 
@@ -98,10 +97,6 @@ class NewLineage:
             confirm_step(),
             trouble_step(plan.run, WORD),
         )
-
-    def still_holds(self, shown: Plan, now: Plan) -> str | None:
-        """Return what has changed since it was shown, if anything that matters has."""
-        return unchanged(shown, now)
 
 
 def subject(run: RunSpec, plan: Plan) -> RunSpec:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cockpit.actions.action import Doing, RefuseError, Step
+from cockpit.actions.action import Doing, PageAction, RefuseError, Step
 from cockpit.actions.ground import Ground
-from cockpit.actions.paging import page_holds, words_of
 from cockpit.actions.recording import NO_LOGBOOK, log_step
+from cockpit.actions.saying import text_param
 from cockpit.model.plan import Basis, Check, Draft, Level, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.sources.offload import offload
@@ -18,13 +18,10 @@ FIELDS = ("status", "evidence", "decision", "next")
 DEFAULT_EVENT = "check"
 
 
-class LogEntry:
+class LogEntry(PageAction):
     """Appends one entry, in the file's own style; what is not given is what was observed."""
 
     verb = "log"
-    title = "Log entry"
-    exclusive = False
-    launches = False
 
     async def draft(self, ground: Ground, request: Request) -> Draft:
         """Return the entry as it will stand in the file."""
@@ -40,17 +37,15 @@ class LogEntry:
         """Return the one step: the entry, committed and pushed."""
         return (log_step(_planned, f"{plan.run}: log {plan.facts['title']}"),)
 
-    def still_holds(self, shown: Plan, now: Plan) -> str | None:
-        """Return why the entry may not be used any more, if so."""
-        return page_holds(shown, now)
-
 
 def _entry_of(ground: Ground, request: Request) -> EventEntry:
     from cockpit.records.entry_text import prefill
 
-    title = words_of(request, "event") or DEFAULT_EVENT
+    title = text_param(request, "event") or DEFAULT_EVENT
     seen = prefill(ground.report, title, ground.now)
-    given = {name: words_of(request, name, lines=True) for name in FIELDS if name in request.params}
+    given = {
+        name: text_param(request, name, lines=True) for name in FIELDS if name in request.params
+    }
     return seen.model_copy(update=given)
 
 

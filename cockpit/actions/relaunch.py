@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cockpit.actions.action import Step, unchanged
+from cockpit.actions.action import Action, Step
 from cockpit.actions.at_rest import job_name
-from cockpit.actions.checks import checkpoint, code, commands, identity, jobs, recover, repeats
+from cockpit.actions.checks import checkpoint, code, commands, identity, jobs, recover
 from cockpit.actions.checks.config_file import digest
 from cockpit.actions.checks.material import Material, gather
 from cockpit.actions.checks.people import for_dri, has_dri
@@ -29,7 +29,7 @@ from cockpit.actions.relaunch_steps import (
 )
 from cockpit.actions.run_log_steps import resumed_step
 from cockpit.actions.saying import plural, yes_param
-from cockpit.actions.stop_steps import STOPS, can_save, save_first
+from cockpit.actions.stop import STOPS, can_save, save_first
 from cockpit.actions.submitting import confirm_step
 from cockpit.model.observed import Pick
 from cockpit.model.plan import Check, Draft, Plan, Request
@@ -46,11 +46,10 @@ class Looked(NamedTuple):
     compared: Compared
 
 
-class Relaunch:
+class Relaunch(Action):
     """Stops what is left of the job, submits the recorded command again, follows it."""
 
     verb = "relaunch"
-    title = "Relaunch"
     exclusive = True
     launches = True
 
@@ -98,10 +97,6 @@ class Relaunch:
             trouble_step(plan.run, self.verb),
         )
 
-    def still_holds(self, shown: Plan, now: Plan) -> str | None:
-        """Return what has changed since it was shown, if anything that matters has."""
-        return unchanged(shown, now)
-
 
 async def _look(ground: Ground) -> Looked:
     material = await gather(ground)
@@ -136,7 +131,7 @@ def _checks(ground: Ground, found: Looked, *, save: bool) -> list[Check]:
         *jobs.lineage_jobs(ground),
         *recover.recoverable(ground),
         *recover.no_numbers_lost(ground),
-        *repeats.not_again(ground, material.read.failures),
+        *recover.not_again(ground, material.read.failures),
         *recover.fixed(ground, prior, found.compared.same),
         *code.lineage(ground, material.changes, prior),
         *output_checks(ground, material, found.would),

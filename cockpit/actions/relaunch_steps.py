@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from cockpit.actions import stop_steps
 from cockpit.actions.action import Doing, SkipStep, StepError
 from cockpit.actions.checks.config_file import Config, digest, read_config
-from cockpit.actions.checks.repeats import present_failure
+from cockpit.actions.checks.recover import present_failure
 from cockpit.actions.checks.verdicts import shown
 from cockpit.actions.command import CommandError, fill, for_kind, places_in, values_of, words_of
 from cockpit.actions.launch_records import (
@@ -19,6 +18,8 @@ from cockpit.actions.launch_records import (
     STOPPED,
 )
 from cockpit.actions.snapshot import snapshot_of
+from cockpit.actions.stop import STOPS, evidence
+from cockpit.actions.stop import stop as stop_jobs
 from cockpit.actions.submitting import backend_of, note_snapshot, submit, verify
 from cockpit.model.observed import CheckpointsValue, CodeValue, Pick
 from cockpit.model.report import RunReport
@@ -46,14 +47,14 @@ async def archive(doing: Doing) -> str:
         facts[STATE_FILE] = monitor.path
         facts[RESTARTS] = str((monitor.restart_count or 0) + 1)
     await doing.note(**facts)
-    return await stop_steps.evidence(doing)
+    return await evidence(doing)
 
 
 async def stop(doing: Doing) -> str:
     """Stop what is left of the job; nothing else, and nothing when it is over."""
-    if not doing.plan.facts.get(stop_steps.STOPS):
+    if not doing.plan.facts.get(STOPS):
         raise SkipStep("the job is over")
-    said = await stop_steps.stop(doing)
+    said = await stop_jobs(doing)
     await doing.note(**{STOPPED: "yes"})
     return said
 

@@ -21,9 +21,9 @@ from typing import Final
 from pydantic import ValidationError
 
 from cockpit.actions.holder import lives, this_holder
-from cockpit.actions.launch_ids import number_of
 from cockpit.launch import launches
 from cockpit.launch.kernel import machine_id, settle_folder, write_whole
+from cockpit.launch.launches import number_of
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.lineage import local_root

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.actions.action import Doing, SkipStep, Step, StepError
-from cockpit.actions.launch_words import job_of
+from cockpit.actions.launch_records import job_of
 from cockpit.actions.submitting import snapshot_in, submitted_at
 from cockpit.model.run import RunSpec
 from cockpit.records.editing import Edit

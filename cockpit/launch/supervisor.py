@@ -37,8 +37,8 @@ if __name__ == "__main__":
 from cockpit.launch import detached, launches, locks
 from cockpit.launch.child import Child
 from cockpit.launch.detached import Launch
-from cockpit.launch.exit_file import Status
 from cockpit.launch.kernel import (
+    Status,
     boot_id,
     machine_id,
     start_ticks,

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.actions.followed import FIRST_CHECK, followed
-from cockpit.actions.following import Followups, due
+from cockpit.actions.following import FIRST_CHECK, Followups, due, followed
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Phase, Row
 from cockpit.model.plan import Plan, StepResult, StepState

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cockpit.actions.action import Doing, Step, StepError, unchanged
+from cockpit.actions.action import Action, Doing, Step, StepError
 from cockpit.actions.backend import CannotError, LostError
 from cockpit.actions.desk import Desk
 from cockpit.actions.ground import Ground, Parts
@@ -157,11 +157,10 @@ class NoNotifier:
         return "nobody"
 
 
-class Toy:
+class Toy(Action):
     """Stops what lives, submits, records: the shape of every launching action."""
 
     verb = "relaunch"
-    title = "Relaunch"
     exclusive = True
     launches = True
 
@@ -186,9 +185,6 @@ class Toy:
             Step("count", _count, records=True),
             log_step(_entry, f"{RUN}: log relaunch", after_failure=True),
         )
-
-    def still_holds(self, shown: Plan, now: Plan) -> str | None:
-        return unchanged(shown, now)
 
     async def _stop(self, doing: Doing) -> str | None:
         if self.stop_fails:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Final
 
 from cockpit.actions.checks.verdicts import blocked, passed, warned
@@ -10,11 +12,15 @@ from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
 from cockpit.rules import say
+from cockpit.sources.regular import is_folder, open_regular
 
 ID: Final = "C-17"
 NONE: Final = "checkpoint"
 _OWN_RULE: Final = ("custom", "nanogpt", "lightning")
 """Layouts whose trainers have no rule of their own that could be known."""
+ORIGIN: Final = "initialize-from"
+BIGGEST: Final = 1 << 20
+_STEP: Final = re.compile(r"(?:^|\D)(\d{1,12})$")
 
 
 def resume_from(ground: Ground, *, named: bool) -> list[Check]:
@@ -153,3 +159,51 @@ def from_scratch(ground: Ground) -> list[Check]:
         text += f" which only {run.dri or 'the DRI'} may approve"
         return [blocked(NONE, text, overridable=True)]
     return [passed(NONE, "starts from scratch: there is nothing of this lineage yet")]
+
+
+def initialize_from(run: RunSpec) -> list[Check]:
+    """Check the step in its name and its ``metadata.json``; the step inside wins. Blocking."""
+    source = run.checkpoints.initialize_from if run.checkpoints is not None else None
+    if source is None:
+        return [passed(ORIGIN, "initialize_from: none", Basis.RECORDED)]
+    named = named_step(source)
+    if "://" in source:
+        step = "no step in its name" if named is None else f"step {say.step(named)} by its name"
+        text = f"initialize_from {source}: {step}; its metadata.json is not looked at from here"
+        return [warned(ORIGIN, text, Basis.INFERRED, source)]
+    if not is_folder(source):
+        return [blocked(ORIGIN, f"initialize_from {source} is no folder", value=source)]
+    return [_inside(source, named)]
+
+
+def _inside(source: str, named: int | None) -> Check:
+    step = marked_step(source)
+    if isinstance(step, str):
+        text = f"initialize_from {source} is not complete: {step}"
+        return blocked(ORIGIN, text, value=source)
+    text = f"initialize_from step {say.step(step)}, complete: {source}"
+    if named is not None and named != step:
+        return warned(ORIGIN, f"{text}; its name says {say.step(named)}", value=source)
+    return passed(ORIGIN, text, value=source)
+
+
+def marked_step(folder: str) -> int | str:
+    """Return the step that ``metadata.json`` tells, or why there is none; blocking."""
+    try:
+        marker = f"{folder.rstrip('/')}/metadata.json"
+        with open_regular(marker) as (number, _), open(number, "rb", closefd=False) as file:
+            told = json.loads(file.read(BIGGEST))
+        step = told["step"]
+    except OSError as error:
+        return f"metadata.json: {(error.strerror or 'cannot be read').lower()}"
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return "metadata.json tells no step"
+    if isinstance(step, bool) or not isinstance(step, int):
+        return "metadata.json tells no whole step"
+    return step
+
+
+def named_step(path: str) -> int | None:
+    """Return the step in a checkpoint's name (``step-80000``, ``80000/``)."""
+    match = _STEP.search(path.rstrip("/").rpartition("/")[2])
+    return None if match is None else int(match[1])

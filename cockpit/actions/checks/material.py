@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cockpit.actions.action import RefuseError
-from cockpit.actions.checks.changes import Changes, changes_since
+from cockpit.actions.checks.code import Changes, changes_since
 from cockpit.actions.checks.config_file import Config, ConfigError, flattened, read_config
 from cockpit.actions.ground import Ground
 from cockpit.model.history import FormerFailure
