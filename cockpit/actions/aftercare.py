@@ -13,7 +13,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from cockpit.actions.following import Followups
-from cockpit.actions.ground import Recorder
 from cockpit.actions.wiring import build_aftercare
 from cockpit.config import state_dir
 from cockpit.model.alert import Severity
@@ -24,6 +23,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.words import number
 from cockpit.records.issue import IssueDesk
+from cockpit.records.recorder import RecordDesk
 from cockpit.records.run_log_files import run_log_of
 from cockpit.rules.records import entry_every
 from cockpit.store.store import Store, run_key
@@ -48,7 +48,7 @@ class Aftercare:
         self,
         engine: Engine,
         followups: Followups | None,
-        recorder: Recorder,
+        recorder: RecordDesk,
         issues: IssueDesk,
         clock: Clock,
         mine: Callable[[RunReport], bool],

@@ -37,6 +37,11 @@ class WouldRun(NamedTuple):
     template: tuple[str, ...]
     pick: Pick | None
 
+    @property
+    def shown(self) -> str | None:
+        """The command as one line; as it is recorded where it cannot be run."""
+        return shown_command(self.words or self.template) or None
+
 
 class Compared(NamedTuple):
     """C-18's checks, and everything side by side."""
@@ -84,7 +89,7 @@ def _side_by_side(ground: Ground, material: Material, would: WouldRun) -> Iterat
     yield Difference(
         what="command",
         ran=None if ran is None else shown_command(ran),
-        would_run=shown_command(would.words or would.template) or None,
+        would_run=would.shown,
     )
     base = material.changes.base
     yield Difference(what="commit", ran=base, would_run=code.sha if code is not None else None)

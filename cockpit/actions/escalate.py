@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cockpit.actions.action import Doing, PageAction, SkipStep, Step, StepError
-from cockpit.actions.backend import CannotError
 from cockpit.actions.ground import Ground
 from cockpit.actions.recording import comment_step, event_name, issue_check, log_step, logbook_check
 from cockpit.actions.saying import text_param
@@ -13,6 +12,7 @@ from cockpit.model.plan import Basis, Check, Draft, Level, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
 from cockpit.model.words import utc_minute
+from cockpit.notify.message import NobodyReachedError
 from cockpit.records.issue_text import escalated
 from cockpit.text.scrub import scrub
 
@@ -110,14 +110,14 @@ async def _notify(doing: Doing) -> str | None:
     """Reach the DRI; where an issue is there to carry the news, failing to is no end."""
     ground, facts = doing.ground, doing.plan.facts
     try:
-        return await ground.parts.notifier.send(
+        return await ground.parts.notifier().send(
             ground.spec,
             event_name(doing),
             f"{ground.spec.name}: {facts['title']}",
             doing.plan.page or "",
             facts["severity"],
         )
-    except CannotError as error:
+    except NobodyReachedError as error:
         if ground.spec.records.issue is not None:
             raise SkipStep(f"{error}; the issue carries it") from error
         raise StepError(str(error)) from error

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Final
 
 from cockpit.actions.action import asked
-from cockpit.actions.ground import Recorder
 from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.plan import StepResult, StepState
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
+from cockpit.records.recorder import RecordDesk
 from cockpit.rules import say
 from cockpit.rules.resume import first_step_wrong
 from cockpit.store.followups import Followup, FollowupStore, Progressed
@@ -46,7 +46,7 @@ class Followups:
     of them writes. What could not be written is tried again.
     """
 
-    def __init__(self, store: Store, clock: Clock, recorder: Recorder) -> None:
+    def __init__(self, store: Store, clock: Clock, recorder: RecordDesk) -> None:
         self._followups = FollowupStore(store)
         self._journal = Journal(store)
         self._clock = clock

@@ -18,20 +18,17 @@ from cockpit.actions.compared import WouldRun, output_checks
 from cockpit.actions.ground import Ground
 from cockpit.actions.launch_records import record_steps, trouble_step
 from cockpit.actions.recording import ISSUE, lasting
-from cockpit.actions.relaunch import code_fact, config_fact, store_there, template_of
+from cockpit.actions.relaunch import store_there, template_of
 from cockpit.actions.relaunch_steps import (
-    CODE,
-    CONFIG,
-    as_planned,
-    config_of,
     filled,
     looked,
     nothing_lives,
+    planned_facts,
+    prepare,
 )
 from cockpit.actions.run_log_steps import launched_step
-from cockpit.actions.snapshot import snapshot_of
 from cockpit.actions.stop import evidence
-from cockpit.actions.submitting import confirm_step, note_snapshot, submit
+from cockpit.actions.submitting import CONFIRM, submit
 from cockpit.model.observed import Pick
 from cockpit.model.plan import Basis, Check, Difference, Draft, Plan, Request
 from cockpit.model.run import RunSpec
@@ -73,17 +70,10 @@ class Launch(Action):
             ),
             command=shown_command(found.would.words) or None,
             spares=tuple(job_name(job) for job in ground.live.spared),
-            differences=(
-                Difference(
-                    what="command",
-                    ran=None,
-                    would_run=shown_command(found.would.words or found.would.template) or None,
-                ),
-            ),
+            differences=(Difference(what="command", ran=None, would_run=found.would.shown),),
             page=preview(ground.spec, found.issue) if found.issue else None,
             facts={
-                CODE: code_fact(ground),
-                CONFIG: config_fact(found.material),
+                **planned_facts(ground.report.facets.code.value, found.material.read.config),
                 **({BODY: found.issue} if found.issue else {}),
             },
         )
@@ -98,7 +88,7 @@ class Launch(Action):
             Step("verify", looked),
             *record_steps(plan.run, self.verb),
             launched_step(plan.run),
-            confirm_step(),
+            CONFIRM,
             trouble_step(plan.run, self.verb),
         )
 
@@ -112,8 +102,7 @@ async def _look(ground: Ground) -> Looked:
     checks, words = commands.ready(spec, command, values)
     origin = await offload(initialize_from, spec, deadline=DEADLINE)
     would = WouldRun(words, template_of(command), None)
-    making = to_create(spec, material.read.book)
-    issue = await body_of(spec, shown_command(words) or None) if making else ""
+    issue = await _new_issue(spec, material.read.book, shown_command(words) or None)
     return Looked(material, would, checks, origin, issue)
 
 
@@ -148,17 +137,17 @@ def _config(material: Material) -> list[Check]:
     return [passed("config", text)]
 
 
-def to_create(run: RunSpec, book: Logbook | None) -> bool:
-    """Tell whether a launch creates the issue: none is named, linked, and a place for it is."""
-    records = run.records
-    return records.issue is None and records.issue_repo is not None and linked_issue(book) is None
+async def _new_issue(run: RunSpec, book: Logbook | None, command: str | None) -> str:
+    """Return the text of the issue that a launch creates: the run contract and the logbook.
 
-
-async def body_of(run: RunSpec, command: str | None) -> str:
-    """Return the text of the new issue: the run contract, and where the logbook is."""
-    if run.records.logbook is None:
+    Empty where one is named or linked, or no place for it is (``records.issue_repo``).
+    """
+    named = run.records
+    if named.issue is not None or named.issue_repo is None or linked_issue(book) is not None:
+        return ""
+    if named.logbook is None:
         return new_issue(run, command=command)
-    path, url = await logbook_link(run.records.logbook)
+    path, url = await logbook_link(named.logbook)
     return new_issue(run, logbook=path, logbook_url=url, command=command)
 
 
@@ -206,15 +195,7 @@ async def look_again(doing: Doing) -> str:
     value = report.facets.checkpoints.value
     if value is not None and value.latest_complete is not None:
         raise StepError("not started: there is a complete checkpoint now; this is a relaunch")
-    code, config = report.facets.code.value, await config_of(run)
-    as_planned(doing, code, config)
-    origin = _origin(run)
-    words, template = filled(run, run.launch or run.resubmit, doing, origin)
-    used = snapshot_of(
-        run, code, words, template, config, origin,
-        launch_id=doing.launch_id, action=doing.plan.action, at=doing.entry.begun_at,
-    )  # fmt: skip
-    await note_snapshot(doing, used)
+    await prepare(doing, run, run.launch or run.resubmit, report, _origin(run), {})
     return "nothing of this lineage lives, and there is no complete checkpoint"
 
 

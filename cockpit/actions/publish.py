@@ -51,7 +51,7 @@ class Publish(Action):
         try:
             folder = await offload(find_folder, folders, deadline=LOOK_WITHIN)
             signed = (
-                None if folder is None else await offload(_inspect, folder, deadline=HASH_WITHIN)
+                None if folder is None else await offload(inspect, folder, deadline=HASH_WITHIN)
             )
         except TimeoutError:
             text = f"the files gave no answer within {duration(HASH_WITHIN)}"
@@ -85,10 +85,6 @@ class Publish(Action):
             Step("run-log", _section, records=True),
             log_step(_entry, f"{plan.run}: log publish"),
         )
-
-
-def _inspect(folder: str) -> Signed:
-    return inspect(folder)
 
 
 def _repo(text: str | None) -> str:

@@ -146,9 +146,8 @@ def _look(decisions: Sequence[Decision], roots: Sequence[str]) -> Doomed:
         if not each.delete:
             continue
         try:
-            identities[each.item.path] = identity_of(
-                each.item.path, _markers(each)
-            ).model_dump_json()
+            markers = () if each.item.marker is None else (each.item.marker,)
+            identities[each.item.path] = identity_of(each.item.path, markers).model_dump_json()
             targets.append(_target(each))
         except NotDeletedError as error:
             spared.append(_target(each).model_copy(update={"why": safe(error)}))
@@ -161,10 +160,6 @@ def _look(decisions: Sequence[Decision], roots: Sequence[str]) -> Doomed:
         why = "left half deleted by an earlier clean-up"
         targets.append(Target(path=safe(path), step=None, size=size_of(path), why=why))
     return Doomed(targets=tuple(targets), identities=identities, spared=tuple(spared))
-
-
-def _markers(each: Decision) -> tuple[str, ...]:
-    return () if each.item.marker is None else (each.item.marker,)
 
 
 def _target(each: Decision) -> Target:
@@ -248,20 +243,18 @@ def _deleted(doing: Doing) -> list[Target]:
 def _entry(doing: Doing) -> EventEntry:
     done = _deleted(doing)
     lines = [f"step {steps(each.step)}: {each.path} ({each.why})" for each in done]
-    trouble = f"; {doing.trouble}" if doing.trouble else ""
+    counted = f"{plural(len(doing.plan.targets), 'checkpoint')} deleted"
+    trouble = ""
+    if doing.trouble:
+        counted, trouble = f"{len(done)} of {counted}", f"; {doing.trouble}"
     return EventEntry(
         title="retention clean-up",
         at=doing.entry.begun_at,
-        status=f"{_counted(doing, done)} by {doing.entry.operator}, {_bytes(done)} freed{trouble}",
+        status=f"{counted} by {doing.entry.operator}, {_bytes(done)} freed{trouble}",
         evidence="\n".join(lines) or "nothing was deleted",
         decision=f"confirmed as: {doing.plan.words}",
         next=f"{plural(len(doing.plan.keeps), 'checkpoint')} kept",
     )
-
-
-def _counted(doing: Doing, done: Sequence[Target]) -> str:
-    listed = plural(len(doing.plan.targets), "checkpoint")
-    return f"{len(done)} of {listed} deleted" if doing.trouble else f"{listed} deleted"
 
 
 def _comment(doing: Doing) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cockpit.actions.action import Doing
 from cockpit.actions.checks.config_file import Config, digest
 from cockpit.actions.checks.verdicts import shown
 from cockpit.actions.command import masked
@@ -14,24 +15,21 @@ from cockpit.store.snapshots import Snapshot
 
 
 def snapshot_of(
+    doing: Doing,
     run: RunSpec,
     code: CodeValue | None,
     words: Sequence[str],
     template: Sequence[str],
     config: Config | None,
     pick: Pick | None,
-    *,
-    launch_id: str,
-    action: str,
-    at: float,
 ) -> Snapshot:
     """Return the record of one launch; everything in it may be shown."""
     values = None if config is None else config.values
     wandb = run.wandb
     return Snapshot(
-        launch_id=launch_id,
-        at=at,
-        action=action,
+        launch_id=doing.launch_id,
+        at=doing.entry.begun_at,
+        action=doing.plan.action,
         command=masked(words),
         template=masked(template),
         sha=code.sha if code is not None else None,

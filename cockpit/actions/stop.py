@@ -106,13 +106,11 @@ def _health(report: RunReport) -> Check:
 
 
 def _loss(lost: str | None) -> Check:
+    """Return what would be lost: a figure that moves by itself while the run lives."""
     if lost is None:
-        text = "what would be lost is not known"
-        return _moving(warned(LOSS, text, Basis.INFERRED))
-    return _moving(warned(LOSS, f"loses {lost}"))
-
-
-def _moving(check: Check) -> Check:
+        check = warned(LOSS, "what would be lost is not known", Basis.INFERRED)
+    else:
+        check = warned(LOSS, f"loses {lost}")
     return check.model_copy(update={"moves": True})
 
 
@@ -126,7 +124,8 @@ def _saving(ground: Ground, save: bool) -> Iterator[Check]:
 
 def _lost(report: RunReport) -> str | None:
     """Return what has been done since the last complete checkpoint, in steps and about in time."""
-    step, saved = report.progress.step, _saved(report.facets.checkpoints.value)
+    step, value = report.progress.step, report.facets.checkpoints.value
+    saved = None if value is None else value.latest_complete
     if step is None or not report.facets.checkpoints.known:
         return None
     since = f"since step {steps(saved)}" if saved is not None else "all: nothing is complete"
@@ -137,18 +136,15 @@ def _lost(report: RunReport) -> str | None:
     return f"{plural(count, 'step')} {since}{about}"
 
 
-def _saved(value: CheckpointsValue | None) -> int | None:
-    return None if value is None else value.latest_complete
-
-
 def _entry(doing: Doing) -> EventEntry:
-    reason = doing.facts.get("reason")
+    where = doing.facts.get("evidence")
+    archived = f"evidence: {where}" if where else ""
     return EventEntry(
         title="stop",
         at=doing.entry.begun_at,
         status=f"stopped by {doing.entry.operator}: {', '.join(doing.plan.stops)}",
-        evidence="; ".join(filter(None, (_lost_or_saved(doing), _archived(doing)))),
-        decision=reason or "stopped on purpose",
+        evidence="; ".join(filter(None, (_lost_or_saved(doing), archived))),
+        decision=doing.facts.get("reason") or "stopped on purpose",
         next="relaunch when it may go on",
     )
 
@@ -169,11 +165,6 @@ def _lost_or_saved(doing: Doing) -> str:
     if saved:
         return f"a checkpoint was saved first, at step {saved}"
     return f"loses {doing.plan.loses}" if doing.plan.loses else ""
-
-
-def _archived(doing: Doing) -> str:
-    where = doing.facts.get("evidence")
-    return f"evidence: {where}" if where else ""
 
 
 def can_save(run: RunSpec) -> bool:
@@ -248,18 +239,18 @@ def _backend(doing: Doing) -> Backend:
 async def _complete(run: RunSpec) -> dict[tuple[str, float | None], int]:
     """Return the complete checkpoints by place and time, with their steps."""
     spec = run.checkpoints
-    paths: Sequence[str] = () if spec is None else [path for path in spec.path if _there(path)]
-    if spec is None or not paths:
+    if spec is None:
         return {}
+
+    def look() -> CheckpointsValue | None:
+        local = (path for path in spec.path if "://" not in path)
+        paths = [path for path in local if Path(path).expanduser().is_dir()]
+        return list_checkpoints(paths, spec.layout, spec.custom, now=0.0) if paths else None
+
     try:
-        value = await offload(
-            lambda: list_checkpoints(paths, spec.layout, spec.custom, now=0.0), deadline=DEADLINE
-        )
+        value = await offload(look, deadline=DEADLINE)
     except (OSError, ValueError, TimeoutError):
         return {}
-    done = [item for item in value.items if item.state is CheckpointState.COMPLETE]
+    items = () if value is None else value.items
+    done = [item for item in items if item.state is CheckpointState.COMPLETE]
     return {(item.path, item.saved_at): item.step for item in done if item.step is not None}
-
-
-def _there(path: str) -> bool:
-    return "://" not in path and Path(path).expanduser().is_dir()

@@ -1,13 +1,13 @@
-"""Puts the desk together with its hands: journal, backends, guards, records, notifications."""
+"""Puts the desk together: journal, backends, guards, records, notifications."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from cockpit.actions.backend import Backend, CannotError
+from cockpit.actions.backend import Backend
 from cockpit.actions.desk import Desk
-from cockpit.actions.ground import Notifier, Parts
+from cockpit.actions.ground import Parts
 from cockpit.actions.holder import lives, this_holder
 from cockpit.actions.table import Actions
 from cockpit.model.clock import Clock
@@ -47,9 +47,10 @@ def parts_of(
     clock: Clock,
     operator: str,
 ) -> Parts:
-    """Return the hands. Imports here: what only acts need is not loaded for looking."""
+    """Return the services. Imports here: what only acts need is not loaded for looking."""
     from cockpit.actions.root_claim import RootClaim
     from cockpit.records.lease_ref import LeaseRef
+    from cockpit.watch.notifier import Notifications
 
     return Parts(
         clock=clock,
@@ -61,7 +62,7 @@ def parts_of(
             LeaseRef(clock, this_holder(), lambda: operator, lives),
         ),
         recorder=_records(file, store, clock)[0],
-        notifier=_Notifier(file, store, clock, operator),
+        notifier=lambda: Notifications(file(), store, clock, operator=operator),
         look=_look(engine),
     )
 
@@ -101,32 +102,3 @@ def _backends(clock: Clock) -> Callable[[RunSpec], Backend | None]:
 
     by_kind: dict[str, Backend] = {"local": LocalBackend(clock)}
     return lambda run: None if run.job is None else by_kind.get(run.job.kind)
-
-
-class _Notifier:
-    """The notifications of the run file in use, with their failure as an action knows it."""
-
-    def __init__(
-        self,
-        file: Callable[[], CockpitFile],
-        store: Store | None,
-        clock: Clock,
-        operator: str,
-    ) -> None:
-        self._file = file
-        self._store = store
-        self._clock = clock
-        self._operator = operator
-
-    async def send(self, run: RunSpec, event: str, title: str, body: str, severity: str) -> str:
-        """Send to every route; raises ``CannotError`` when nobody could be reached."""
-        from cockpit.notify.message import NobodyReachedError
-        from cockpit.watch.notifier import Notifications
-
-        notifications: Notifier = Notifications(
-            self._file(), self._store, self._clock, operator=self._operator
-        )
-        try:
-            return await notifications.send(run, event, title, body, severity)
-        except NobodyReachedError as error:
-            raise CannotError(str(error)) from error

@@ -22,9 +22,11 @@ from cockpit.model.plan import Approval, Basis, Check, Draft, Level, Plan, Reque
 from cockpit.model.records import Claim, EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.report import Facets, RunReport, Verdict
 from cockpit.model.run import CockpitFile, JobSpec, RecordsSpec, RunSpec
+from cockpit.records.recorder import RecordDesk
 from cockpit.rules.progress import progress
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store
+from cockpit.watch.notifier import Notifications
 
 RUN = "toy"
 WORDS = f"relaunch {RUN}"
@@ -80,7 +82,7 @@ class FileBackend:
         return [name for name in self.started if (self.folder / name).read_text() == "live"]
 
 
-class FileRecorder:
+class FileRecorder(RecordDesk):
     """A logbook that is a text file; an entry that is there already is not written again."""
 
     def __init__(self, path: Path) -> None:
@@ -152,7 +154,10 @@ class FileGuard:
         await self.release(run)
 
 
-class NoNotifier:
+class NoNotifier(Notifications):
+    def __init__(self) -> None:
+        """It has no routes and no store."""
+
     async def send(self, run: RunSpec, event: str, title: str, body: str, severity: str) -> str:
         return "nobody"
 
@@ -249,7 +254,7 @@ class World:
             backends=lambda run: self.backend,
             guards=(self.guard,) if self.guarded else (),
             recorder=self.recorder,
-            notifier=NoNotifier(),
+            notifier=NoNotifier,
             look=self._look,
         )
         self.desk = Desk(
