@@ -48,7 +48,7 @@ class Acknowledge(Action):
                 "by": by,
                 "until": "" if until is None else until,
                 "reason": safe(request.params.get("reason") or ""),
-                "job": _job_id(ground) if key == END else "",
+                "job": ground.job_id if key == END else "",
             },
         )
 
@@ -122,11 +122,6 @@ def _over(ground: Ground) -> Check:
     if not job.value.phase.terminal:
         return blocked(END, f"the job is {job.value.phase.value}: it has not ended")
     return passed(END, f"the job is over: {job.value.phase.value}; its watch may end")
-
-
-def _job_id(ground: Ground) -> str:
-    job = ground.report.facets.job.value
-    return (job.id if job is not None else None) or ""
 
 
 def _open(ground: Ground, key: str) -> Alert | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from cockpit.actions.checks.code import worst_first
@@ -58,7 +59,9 @@ class Compared(NamedTuple):
 def compared(ground: Ground, material: Material, would: WouldRun) -> Compared:
     """Compare what ran with what would run."""
     prior = material.prior
-    flags = command_drift(command_was(material), _now(material, would))
+    recorded = prior is not None and bool(prior.template)  # the form in which the record has them
+    now = masked(would.template if recorded else would.words or would.template)
+    flags = command_drift(command_was(material), now)
     whole = prior is not None and prior.config is not None
     config = config_drift(material.config_was, material.read.config, whole=whole)
     checks = settled([config, flags], material.recorded_by)
@@ -72,14 +75,6 @@ def command_was(material: Material) -> tuple[str, ...] | None:
     if prior is not None:
         return prior.template or prior.command
     return logged_command(material.instance)
-
-
-def _now(material: Material, would: WouldRun) -> tuple[str, ...]:
-    """Return the new words in the form in which the record has them."""
-    prior = material.prior
-    if prior is not None and prior.template:
-        return masked(would.template)
-    return masked(would.words or would.template)
 
 
 def _side_by_side(ground: Ground, material: Material, would: WouldRun) -> Iterator[Difference]:
@@ -101,20 +96,14 @@ def _side_by_side(ground: Ground, material: Material, would: WouldRun) -> Iterat
             ran=None if before is None else _files(before, ground.spec),
             would_run=_files(code.dirty, ground.spec),
         )
-    yield Difference(what="checkpoint", ran=_origin(material), would_run=_pick(would.pick))
+    origin = None if prior is None else _pick(prior.checkpoint)
+    yield Difference(what="checkpoint", ran=origin, would_run=_pick(would.pick))
     yield from _identity(ground, material)
 
 
 def _files(paths: Sequence[str], run: RunSpec) -> str:
     assert run.code is not None
     return shown(", ".join(path for _, path in worst_first(paths, run.code)) or "none")
-
-
-def _origin(material: Material) -> str | None:
-    prior = material.prior
-    if prior is not None:
-        return "from scratch" if prior.checkpoint is None else _pick(prior.checkpoint)
-    return None
 
 
 def _pick(pick: Pick | None) -> str:
@@ -150,16 +139,10 @@ def _said(ground: Ground, material: Material, would: WouldRun) -> Iterator[Said]
         yield from said_by_config("the config file", config.values)
     tracker = ground.report.facets.tracker.value
     if tracker is not None and tracker.config:
-        yield from said_by_config("the tracker's config", _flat(tracker.config))
+        with suppress(ConfigError):
+            yield from said_by_config("the tracker's config", flattened(tracker.config))
     if prior is not None and prior.output_root is not None:
         yield Said(f"launch {prior.launch_id}", prior.output_root)
     if book is not None:
         told = value_of(book.contract, "Output root")
         yield from said_by_record("the logbook", told, run.output_root)
-
-
-def _flat(config: dict[str, object]) -> dict[str, str]:
-    try:
-        return flattened(config)
-    except ConfigError:
-        return {}

@@ -78,16 +78,16 @@ class Desk:
 
     async def _planned(self, request: Request, approvals: Sequence[Approval] = ()) -> Plan:
         """Return the plan as it is acted on: its paths are those of the files."""
-        request, approvals = _masked(request), _masked_approvals(approvals)
+        request, approvals = _masked(request, approvals)
         ground, settled = await self._ground(request)
         plan = await self._draft(request, ground, settled)
         if self._journal is None or not self._journal.writes:
-            plan = _with_check(plan, _no_journal("nothing can be written into the store"))
+            plan = _without_journal(plan, "nothing can be written into the store")
         elif not self.read_only:
             try:
                 await asked(self._journal.keep_plan, ground.key, plan)
             except StoreError as error:
-                plan = _with_check(plan, _no_journal(error))
+                plan = _without_journal(plan, str(error))
         return plan.approved(approvals)
 
     async def act(
@@ -107,7 +107,7 @@ class Desk:
         """
         if self.read_only or self._journal is None or not self._journal.writes:
             return _refused(shown or "", READ_ONLY if self.read_only else NO_JOURNAL)
-        request, approvals = _masked(request), _masked_approvals(approvals)
+        request, approvals = _masked(request, approvals)
         try:
             await self.recover(request.run)
             plan = await self._meant(request, words, shown)
@@ -154,7 +154,13 @@ class Desk:
     async def _by_words(self, request: Request, words: str, known: Sequence[Plan]) -> Plan:
         """Return the plan as it is now; or one shown lately that differs by moving figures only."""
         now = await self._planned(request)
-        shown = [plan for plan in known if plan.words == words and not _impossible(plan)]
+        # A plan that nobody could confirm was no offer.
+        shown = [
+            plan
+            for plan in known
+            if plan.words == words
+            and not any(each.stands_in_the_way and not each.overridable for each in plan.checks)
+        ]
         if now.words != words:
             holds = self._action(request.action).still_holds
             shown = [plan for plan in shown if holds(plan, now) is None]
@@ -220,26 +226,12 @@ class Desk:
         if not await claims.still_mine(spec):
             return _refused(shown.plan_id, "another machine has taken the run meanwhile")
         self._at("planned")
-        plan = shown.approved(approvals)
-        return await self._do(action, ground, plan, entry, told)
-
-    async def _do(
-        self, action: Action, ground: Ground, plan: Plan, entry: Entry, told: Told
-    ) -> Result:
         assert self._journal is not None
+        plan = shown.approved(approvals)
         doing = Doing(ground, plan, entry, self._journal)
         await doing.note(**plan.facts)
         steps = list(enumerate(action.steps(ground, plan)))
-        ran = await run_steps(steps, doing, told, self._at)
-        return Result(
-            plan_id=plan.plan_id,
-            outcome=ran.outcome,
-            job_id=doing.job_id,
-            launch_id=entry.launch_id,
-            steps=ran.steps,
-            message=ran.message,
-            recorded=ran.recorded,
-        )
+        return await run_steps(steps, doing, told, self._at)
 
     async def _end(self, entry: Entry, result: Result, claims: Claims, spec: RunSpec) -> Result:
         """Write the end down and give everything back; an unknown outcome keeps its claim."""
@@ -282,11 +274,6 @@ class Desk:
 
     async def _ground_of(self, spec: RunSpec, operator: str) -> Ground:
         report, live = await asyncio.gather(self._parts.look(spec.name), self._live(spec))
-        entries = (
-            ()
-            if self._journal is None
-            else await asked(self._journal.entries, self._key(spec.name))
-        )
         return Ground(
             file=self._file(),
             spec=spec,
@@ -296,7 +283,7 @@ class Desk:
             operator=operator,
             parts=self._parts,
             live=live,
-            entries=entries,
+            entries=await self.history(spec.name),
         )
 
     async def _live(self, spec: RunSpec) -> Live:
@@ -321,9 +308,10 @@ class Desk:
     async def _draft(self, request: Request, ground: Ground, settled: tuple[Settled, ...]) -> Plan:
         action = self._action(request.action)
         draft = await action.draft(ground, request)
-        checks = [*(check_of(each) for each in settled)] if action.exclusive else []
+        checks: list[Check] = []
         if action.exclusive:
             here = await self._known_ids(ground) if action.launches else None
+            checks = [check_of(each) for each in settled]
             checks += claim_checks(ground.spec.name, ground.claims, here)
         facts = dict(draft.facts)
         if action.launches and ground.launch_id is not None:
@@ -350,31 +338,23 @@ class Desk:
         return run_key(self._file().path, run)
 
 
-def _masked(request: Request) -> Request:
-    """Return the request as it may be kept: what a person typed can hold a secret too."""
+def _masked(
+    request: Request, approvals: Sequence[Approval]
+) -> tuple[Request, tuple[Approval, ...]]:
+    """Return both as they may be kept: what a person typed can hold a secret too."""
     params = {name: scrub(value) for name, value in request.params.items()}
-    return request.model_copy(update={"params": params})
-
-
-def _masked_approvals(approvals: Sequence[Approval]) -> tuple[Approval, ...]:
-    return tuple(
+    given = (
         each.model_copy(update={"by": scrub(each.by), "reason": scrub(each.reason)})
         for each in approvals
     )
+    return request.model_copy(update={"params": params}), tuple(given)
 
 
-def _impossible(plan: Plan) -> bool:
-    """Tell whether nobody could confirm this plan: its words were no offer."""
-    return any(check.stands_in_the_way and not check.overridable for check in plan.checks)
-
-
-def _with_check(plan: Plan, check: Check) -> Plan:
+def _without_journal(plan: Plan, why: str) -> Plan:
+    """Return the plan with the block that says why nothing could be written down."""
+    text = f"{NO_JOURNAL}: {scrub(clean(why))}"
+    check = Check(id="journal", level=Level.BLOCK, text=text, basis=Basis.OBSERVED)
     return plan.model_copy(update={"checks": (check, *plan.checks)})
-
-
-def _no_journal(error: StoreError | str) -> Check:
-    text = f"{NO_JOURNAL}: {scrub(clean(str(error)))}"
-    return Check(id="journal", level=Level.BLOCK, text=text, basis=Basis.OBSERVED)
 
 
 def _changed(shown: Plan, what: str) -> Result:

@@ -21,6 +21,7 @@ from cockpit.store.followups import Followup, FollowupStore, Progressed
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, StoreError
 
+_LOOK: Final = "look at log, tracker and checkpoints"
 RETRY_AFTER: Final = 60.0
 PLACE: Final = 900
 """Where the outcome stands among an action's steps: behind all of them."""
@@ -137,29 +138,26 @@ class Followups:
 
 def outcome_entry(followup: Followup, at: float) -> EventEntry:
     """Return what the logbook is told of a launch's outcome."""
-    title = {
-        Progressed.PASSED: f"{followup.action} confirmed: {followup.launch_id}",
-        Progressed.NOT_PASSED: f"{followup.action} has not passed: {followup.launch_id}",
-        Progressed.DIED: f"{followup.action} died: {followup.launch_id}",
-        Progressed.WRONG_STEP: f"{followup.action} began at the wrong step: {followup.launch_id}",
-    }.get(followup.state, followup.launch_id)
+    said, advice = {
+        Progressed.PASSED: ("confirmed", "the cadence goes on"),
+        Progressed.NOT_PASSED: ("has not passed", _LOOK),
+        Progressed.DIED: (
+            "died", "triage the log; the same failure again is escalated (C-14)",
+        ),
+        Progressed.WRONG_STEP: (
+            "began at the wrong step", "stop it before it overwrites good checkpoints",
+        ),
+    }.get(followup.state, ("", _LOOK))  # fmt: skip
+    name = followup.launch_id
     good = followup.state is Progressed.PASSED
     return EventEntry(
-        title=title,
+        title=f"{followup.action} {said}: {name}" if said else name,
         at=at,
         status=followup.text,
         evidence=f"launched {say.moment(followup.at)} by {followup.operator}",
         decision="none needed" if good else "a person must decide",
-        next="the cadence goes on" if good else _advice(followup),
+        next=advice,
     )
-
-
-def _advice(followup: Followup) -> str:
-    if followup.state is Progressed.WRONG_STEP:
-        return "stop it before it overwrites good checkpoints"
-    if followup.state is Progressed.DIED:
-        return "triage the log; the same failure again is escalated (C-14)"
-    return "look at log, tracker and checkpoints"
 
 
 class Seen(Frozen):
@@ -177,12 +175,13 @@ def followed(followup: Followup, report: RunReport) -> Seen:
     if wrong is not None:
         return Seen(state=Progressed.WRONG_STEP, text=wrong, first_step=first)
     job = report.facets.job
-    if job.known and job.value is not None and _over(followup, job.value):
-        return Seen(state=Progressed.DIED, text=_death(followup, job.value, first),
-                    first_step=first)  # fmt: skip
-    if job.known and job.value is not None and _succeeded(followup, job.value):
-        text = f"{followup.launch_id} ended with success"
-        return Seen(state=Progressed.PASSED, text=text, first_step=first)
+    if job.known and job.value is not None and _own(followup, job.value):
+        if job.value.phase in (Phase.FAILED, Phase.CANCELLED):
+            text = _death(followup, job.value, first)
+            return Seen(state=Progressed.DIED, text=text, first_step=first)
+        if job.value.phase is Phase.SUCCEEDED:
+            text = f"{followup.launch_id} ended with success"
+            return Seen(state=Progressed.PASSED, text=text, first_step=first)
     beyond, missing = _beyond(followup, report)
     if beyond and not missing:
         text = f"past step {say.step(_goal(followup))} by {', '.join(beyond)}"
@@ -226,16 +225,8 @@ def _wrong(followup: Followup, report: RunReport, first: int | None) -> str | No
     return here or next(said, None)
 
 
-def _over(followup: Followup, job: JobValue) -> bool:
-    """Tell whether the launched job itself, and no former one, ended without success."""
-    return _own(followup, job) and job.phase in (Phase.FAILED, Phase.CANCELLED)
-
-
-def _succeeded(followup: Followup, job: JobValue) -> bool:
-    return _own(followup, job) and job.phase is Phase.SUCCEEDED
-
-
 def _own(followup: Followup, job: JobValue) -> bool:
+    """Tell whether this is the launched job itself, and no end of a former one."""
     own = job.launch_id == followup.launch_id if job.launch_id else job.id == followup.job_id
     return own and (job.ended_at is None or job.ended_at >= followup.at)
 
@@ -250,8 +241,10 @@ def _beyond(followup: Followup, report: RunReport) -> tuple[list[str], list[str]
     """Return which sources show the run past the failure, and what the others say."""
     goal, facets = _goal(followup), report.facets
     told: list[tuple[str, int | None]] = []
-    if facets.log.value is not None and _log_speaks(report):
-        rows = [row for row in facets.log.value.rows if (row.at or 0.0) >= followup.at]
+    log = facets.log.value
+    # A log that never shows a step is no witness.
+    if log is not None and any(row.step is not None for row in log.rows):
+        rows = [row for row in log.rows if (row.at or 0.0) >= followup.at]
         told.append(("log", max((row.step for row in rows if row.step is not None), default=None)))
     if facets.tracker.configured:
         tracker = facets.tracker.value
@@ -266,12 +259,6 @@ def _beyond(followup: Followup, report: RunReport) -> tuple[list[str], list[str]
         if step is None or step <= goal
     ]
     return beyond, missing
-
-
-def _log_speaks(report: RunReport) -> bool:
-    """Tell whether this log shows steps at all: one that never does is no witness."""
-    log = report.facets.log.value
-    return log is not None and any(row.step is not None for row in log.rows)
 
 
 def _saved(followup: Followup, report: RunReport) -> int | None:

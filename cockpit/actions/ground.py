@@ -77,3 +77,9 @@ class Ground:
     def backend(self) -> Backend | None:
         """The backend of the run's kind of job, if this version has one."""
         return self.parts.backends(self.spec)
+
+    @property
+    def job_id(self) -> str:
+        """The id of the present job; empty without one."""
+        job = self.report.facets.job.value
+        return (job.id if job is not None else None) or ""

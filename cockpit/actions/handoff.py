@@ -15,7 +15,7 @@ from cockpit.model.facet import Facet
 from cockpit.model.plan import Basis, Check, Draft, Level, Outcome, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
-from cockpit.model.run import Command, RunSpec
+from cockpit.model.run import RunSpec
 from cockpit.model.words import ago, duration, number, rate, size, steps, utc_minute
 from cockpit.records.issue_text import handed_off
 from cockpit.store.journal import Entry
@@ -189,9 +189,11 @@ def _checkpoints(report: RunReport, now: float) -> Iterator[str]:
 
 
 def _resubmit(run: RunSpec) -> Iterator[str]:
-    yield f"`{_code(_shown(run.resubmit))}`" if run.resubmit else "none in the run file"
-    if run.workdir or (run.job is not None and run.job.workdir):
-        yield f"Runs in `{_code(run.workdir or (run.job.workdir if run.job else '') or '')}`"
+    command, place = run.resubmit, run.workdir or (run.job.workdir if run.job is not None else None)
+    words = command if isinstance(command, str) else shlex.join(command or ())
+    yield f"`{_code(words)}`" if command else "none in the run file"
+    if place:
+        yield f"Runs in `{_code(place)}`"
 
 
 def _ownership(report: RunReport, now: float, to: str) -> Iterator[str]:
@@ -213,10 +215,6 @@ def _lately(entries: Sequence[Entry]) -> Iterator[str]:
         yield f"{utc_minute(entry.begun_at)} {entry.action} by {entry.operator}: {how}"
     if not entries:
         yield "nothing in this machine's journal"
-
-
-def _shown(command: Command) -> str:
-    return command if isinstance(command, str) else shlex.join(command)
 
 
 def _code(text: str) -> str:

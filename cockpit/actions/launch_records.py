@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.actions.action import Doing, SkipStep, Step, StepError
+from cockpit.actions.following import FIRST_CHECK
 from cockpit.actions.recording import (
     approvals_text,
     comment_step,
@@ -32,7 +33,7 @@ from cockpit.store.codec import unpack
 from cockpit.store.failures import Failures
 from cockpit.store.followups import Followup, FollowupStore
 from cockpit.store.memory import Launch, Memory
-from cockpit.store.snapshots import Snapshot, Snapshots
+from cockpit.store.snapshots import Snapshots
 from cockpit.store.store import Store
 from cockpit.watch.statefile import restarted
 
@@ -45,7 +46,6 @@ RESTARTS: Final = "restarts"
 DEADLINE: Final = 10.0
 RunOf = Callable[[Doing], RunSpec]
 MOST: Final = 10
-FIRST_CHECK: Final = "120 s"
 
 
 def own_key(doing: Doing) -> str:
@@ -75,13 +75,19 @@ def record_steps(
     async def remember(doing: Doing) -> str:
         used, at = snapshot_in(doing), submitted_at(doing)
         launch = Launch(at=at, job_id=job_of(doing), launch_id=doing.entry.launch_id)
-        await _stored(doing, lambda store: _remember(store, key(doing), launch, used))
+
+        def write(store: Store) -> None:
+            with store.writing():
+                Memory(store).add_launch(key(doing), launch)
+                Snapshots(store).add(key(doing), used.model_copy(update={"at": at}))
+
+        await _stored(doing, write)
         return f"{launch.launch_id} is {launch.job_id}"
 
     async def follow(doing: Doing) -> str:
         followup = _followup(doing, run(doing))
         await _stored(doing, lambda store: FollowupStore(store).add(key(doing), followup))
-        return f"first check after {FIRST_CHECK}"
+        return f"first check after {FIRST_CHECK:g} s"
 
     message = f"{name}: log {word}"
     steps = (
@@ -118,12 +124,6 @@ def trouble_step(name: str, word: str) -> Step:
         return await step.run(doing)
 
     return replace(step, name="log-trouble", run=run)
-
-
-def _remember(store: Store, key: str, launch: Launch, used: Snapshot) -> None:
-    with store.writing():
-        Memory(store).add_launch(key, launch)
-        Snapshots(store).add(key, used.model_copy(update={"at": launch.at}))
 
 
 async def _stored(doing: Doing, write: Callable[[Store], None]) -> None:
@@ -198,31 +198,25 @@ def launch_event(word: str) -> Callable[[Doing], EventEntry]:
 
     def entry(doing: Doing) -> EventEntry:
         trouble = doing.facts.get(DIED) or doing.facts.get(UNSEEN)
+        pick, reason = snapshot_in(doing).checkpoint, doing.plan.params.get("reason")
+        origin = "from scratch" if pick is None else f"from {pick.path} (step {pick.step})"
+        order = f"{word} by {doing.entry.operator}" + (f": {reason}" if reason else "")
+        failed, goal = (
+            doing.facts.get(FAILED_STEP, ""),
+            "its steps advance and a checkpoint is saved",
+        )
+        if failed.isdigit():
+            goal = f"it is past step {steps(int(failed))}, where the last one failed"
         return EventEntry(
             title=f"{word} {doing.launch_id}",
             at=doing.entry.begun_at,
-            status=trouble or f"{doing.launch_id} runs as {job_of(doing)}, {_origin(doing)}",
+            status=trouble or f"{doing.launch_id} runs as {job_of(doing)}, {origin}",
             evidence="\n".join(_evidence(doing)),
-            decision="\n".join(filter(None, (_decision(doing, word), approvals_text(doing.plan)))),
-            next=f"check after {FIRST_CHECK}, then every cadence, until {_goal(doing)}",
+            decision="\n".join(filter(None, (order, approvals_text(doing.plan)))),
+            next=f"check after {FIRST_CHECK:g} s, then every cadence, until {goal}",
         )
 
     return entry
-
-
-def _goal(doing: Doing) -> str:
-    """Return what is waited for: not every launch follows a failure."""
-    failed = doing.facts.get("failed_step", "")
-    if failed.isdigit():
-        return f"it is past step {steps(int(failed))}, where the last one failed"
-    return "its steps advance and a checkpoint is saved"
-
-
-def _origin(doing: Doing) -> str:
-    used = snapshot_in(doing)
-    if used.checkpoint is None:
-        return "from scratch"
-    return f"from {used.checkpoint.path} (step {used.checkpoint.step})"
 
 
 def _evidence(doing: Doing) -> Sequence[str]:
@@ -249,11 +243,6 @@ def _differing(plan: Plan) -> list[str]:
         for each in known
         if each.what not in checked
     ][:MOST]
-
-
-def _decision(doing: Doing, word: str) -> str:
-    reason = doing.plan.params.get("reason")
-    return f"{word} by {doing.entry.operator}" + (f": {reason}" if reason else "")
 
 
 def launch_comment(word: str) -> Callable[[Doing], str]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from cockpit.actions.action import Doing, SkipStep, Step, StepError, StepUnknownError, asked
 from cockpit.actions.backend import CannotError, LostError
-from cockpit.model.plan import Outcome, StepResult, StepState
+from cockpit.model.plan import Outcome, Result, StepResult, StepState
 from cockpit.store.store import StoreError
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -16,22 +15,12 @@ Told = Callable[[StepResult], None]
 At = Callable[[str], None]
 
 
-@dataclass
-class Ran:
-    """How the steps ended."""
-
-    outcome: Outcome
-    message: str
-    recorded: bool
-    steps: tuple[StepResult, ...]
-
-
 async def run_steps(
     steps: Sequence[tuple[int, Step]],
     doing: Doing,
     told: Told = lambda step: None,
     at: At = lambda point: None,
-) -> Ran:
+) -> Result:
     """Do the steps, given with their places. ``at`` hears of every point where a crash could fall.
 
     The first that fails is the last, but for those that record the failure; a step that only
@@ -45,7 +34,11 @@ async def run_steps(
         try:
             result = await _one(place, step, doing, told, at)
         except StoreError as error:
-            return _unwritten(step, error, results)
+            # The journal takes no more, and nothing unwritten may be done.
+            changed = any(each.state is StepState.DONE for each in results)
+            outcome = Outcome.UNKNOWN if changed or not step.records else Outcome.DONE
+            message = f"the journal could not be written at {step.name}, so nothing more was done: "
+            return _ended(doing, outcome, f"{message}{error}", results, recorded=False)
         results.append(result)
         if result.state in (StepState.DONE, StepState.SKIPPED):
             continue
@@ -57,7 +50,21 @@ async def run_steps(
             failed = result.state is StepState.FAILED
             outcome = Outcome.FAILED if failed else Outcome.UNKNOWN
             doing.trouble = said
-    return Ran(outcome, message, recorded, tuple(results))
+    return _ended(doing, outcome, message, results, recorded=recorded)
+
+
+def _ended(
+    doing: Doing, outcome: Outcome, message: str, steps: Sequence[StepResult], *, recorded: bool
+) -> Result:
+    return Result(
+        plan_id=doing.plan.plan_id,
+        outcome=outcome,
+        job_id=doing.job_id,
+        launch_id=doing.entry.launch_id,
+        steps=tuple(steps),
+        message=message,
+        recorded=recorded,
+    )
 
 
 async def _one(place: int, step: Step, doing: Doing, told: Told, at: At) -> StepResult:
@@ -74,14 +81,6 @@ async def _one(place: int, step: Step, doing: Doing, told: Told, at: At) -> Step
     told(result)
     at(f"{step.name}:done")
     return result
-
-
-def _unwritten(step: Step, error: StoreError, results: list[StepResult]) -> Ran:
-    """Stop here: the journal takes no more, and nothing unwritten may be done."""
-    text = f"the journal could not be written at {step.name}, so nothing more was done: {error}"
-    changed = any(each.state is StepState.DONE for each in results)
-    outcome = Outcome.UNKNOWN if changed or not step.records else Outcome.DONE
-    return Ran(outcome, text, False, tuple(results))
 
 
 async def _done(step: Step, doing: Doing) -> tuple[StepState, str | None]:

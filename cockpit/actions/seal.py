@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -48,6 +48,9 @@ class Seal(Action):
         code = await seal_code.look(ground, step)
         logged = await _logged(ground)
         done = _already(ground, code, logged)
+        figures = _figures(ground, final)
+        page = [f"# {ground.spec.name}: seal at step {steps(step)}", ""]
+        page += [f"- {name.replace('_', ' ')}: {value}" for name, value in figures.items()]
         return Draft(
             words=f"seal {request.run} {step}",
             checks=(
@@ -60,7 +63,7 @@ class Seal(Action):
                 *seal_checks.monitors(ground),
                 *seal_code.checks(ground, code),
             ),
-            page=_page(ground, final, step),
+            page="\n".join(page),
             facts={
                 "step": str(step),
                 "dirty": json.dumps([] if code is None else code.dirty),
@@ -68,9 +71,9 @@ class Seal(Action):
                 "tag": "" if code is None else code.facts.tag,
                 "tag_at": (None if code is None else code.facts.tag_at) or "",
                 "on_remote": "yes" if code is not None and code.facts.on_remote else "no",
-                "job": _job_id(ground),
+                "job": ground.job_id,
                 "logged": "yes" if logged else "no",
-                **_figures(ground, final),
+                **figures,
             },
         )
 
@@ -93,11 +96,6 @@ def _step(ground: Ground, final: Checkpoint | None) -> int:
         return final.step
     tracker = ground.report.facets.tracker.value
     return (tracker.step if tracker is not None else None) or 0
-
-
-def _job_id(ground: Ground) -> str:
-    job = ground.report.facets.job.value
-    return (job.id if job is not None else None) or ""
 
 
 async def _logged(ground: Ground) -> bool:
@@ -156,16 +154,6 @@ def _command(ground: Ground) -> str | None:
         return None if command is None else shown(words_of(command))
     except CommandError:
         return None
-
-
-def _page(ground: Ground, final: Checkpoint | None, step: int) -> str:
-    head = f"# {ground.spec.name}: seal at step {steps(step)}"
-    return "\n".join([head, "", *_lines(ground, final)])
-
-
-def _lines(ground: Ground, final: Checkpoint | None) -> Iterator[str]:
-    for name, value in _figures(ground, final).items():
-        yield f"- {name.replace('_', ' ')}: {value}"
 
 
 def _once(log: Step) -> Step:

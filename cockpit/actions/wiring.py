@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cockpit.actions.backend import Backend
@@ -34,25 +34,18 @@ def build_desk(
     operator: str,
     read_only: bool = False,
 ) -> Desk:
-    """Return the desk of one run file; ``operator`` names who acts in claims and messages."""
-    return Desk(
-        file, parts_of(file, engine, store, clock, operator), Actions(), read_only=read_only
-    )
+    """Return the desk of one run file; ``operator`` names who acts in claims and messages.
 
-
-def parts_of(
-    file: Callable[[], CockpitFile],
-    engine: Engine,
-    store: Store | None,
-    clock: Clock,
-    operator: str,
-) -> Parts:
-    """Return the services. Imports here: what only acts need is not loaded for looking."""
+    Imports here: what only acts need is not loaded for looking.
+    """
     from cockpit.actions.root_claim import RootClaim
     from cockpit.records.lease_ref import LeaseRef
     from cockpit.watch.notifier import Notifications
 
-    return Parts(
+    async def look(run: str) -> RunReport:
+        return (await engine.check([run], LOOK_WITHIN)).runs[0]
+
+    parts = Parts(
         clock=clock,
         store=store,
         journal=None if store is None else Journal(store),
@@ -63,8 +56,9 @@ def parts_of(
         ),
         recorder=_records(file, store, clock)[0],
         notifier=lambda: Notifications(file(), store, clock, operator=operator),
-        look=_look(engine),
+        look=look,
     )
+    return Desk(file, parts, Actions(), read_only=read_only)
 
 
 def build_aftercare(
@@ -77,13 +71,6 @@ def build_aftercare(
     recorder, issues = _records(lambda: engine.file, store, clock)
     followups = None if store is None else Followups(store, clock, recorder)
     return Aftercare(engine, followups, recorder, issues, clock, mine)
-
-
-def _look(engine: Engine) -> Callable[[str], Awaitable[RunReport]]:
-    async def look(run: str) -> RunReport:
-        return (await engine.check([run], LOOK_WITHIN)).runs[0]
-
-    return look
 
 
 def _records(

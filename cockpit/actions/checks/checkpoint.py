@@ -34,19 +34,16 @@ def resume_from(ground: Ground, *, named: bool) -> list[Check]:
         why = facet.error.message if facet.error is not None else "not listed yet"
         return [blocked(ID, f"the checkpoints are unknown: {why}")]
     if value.relaunch_from is None:
-        return [blocked(NONE, _nothing(value, run))]
+        there = ", ".join(f"{_step(item)} {item.state.value}" for item in value.items[-3:])
+        text = f"no complete checkpoint{f' ({there})' if there else ''}; from scratch is a launch"
+        text += f", with {run.dri or 'the DRI'}'s approval (cockpit launch {run.name})"
+        return [blocked(NONE, text)]
     pick = value.relaunch_from
     return [
         _picked(pick, value, run, named=named),
         *_judged_all(pick, value),
         *_of_this_run(ground, pick),
     ]
-
-
-def _nothing(value: CheckpointsValue, run: RunSpec) -> str:
-    there = ", ".join(f"{_step(item)} {item.state.value}" for item in value.items[-3:])
-    text = f"no complete checkpoint{f' ({there})' if there else ''}; from scratch is a launch"
-    return f"{text}, with {run.dri or 'the DRI'}'s approval (cockpit launch {run.name})"
 
 
 def _picked(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bool) -> Check:
@@ -80,7 +77,11 @@ def _no_rule(pick: Pick, run: RunSpec) -> Check:
 
 def _judged_all(pick: Pick, value: CheckpointsValue) -> list[Check]:
     """Say what is newer than the pick and why it is passed over; what is unclear blocks."""
-    newer = [item for item in value.items if _number(item) > pick.step]
+    newer = [
+        item
+        for item in value.items
+        if (item.step if item.step is not None else item.name_step or -1) > pick.step
+    ]
     unclear = [item for item in newer if item.state is CheckpointState.UNKNOWN]
     if unclear:
         text = f"step {_step(unclear[-1])} is newer and cannot be judged: {unclear[-1].note or '?'}"
@@ -94,22 +95,22 @@ def _judged_all(pick: Pick, value: CheckpointsValue) -> list[Check]:
 
 def _of_this_run(ground: Ground, pick: Pick) -> list[Check]:
     """Check that the pick lies in the run's own roots and that the run ever came that far."""
-    item = _item(ground, pick)
+    value = ground.report.facets.checkpoints.value
+    items = value.items if value is not None else ()
+    item = next((item for item in items if item.path == pick.path), None)
     roots = ground.spec.checkpoints.path if ground.spec.checkpoints is not None else ()
     if item is not None and not any(_within(item.root, root) for root in roots):
         text = f"{pick.path} lies in {item.root}, which is none of the run's roots"
         return [blocked(f"{ID}:root", text)]
-    reached = last_step(ground)
-    if reached is not None and pick.step > reached + _save_steps(ground):
+    reached, tracker, spec = last_step(ground), ground.report.facets.tracker.value, ground.spec
+    usual = tracker.usual_step_s if tracker is not None else None
+    every = spec.checkpoints.save_every if spec.checkpoints is not None else None
+    # About the steps between two saves: trackers are flushed late.
+    between = 100 if not usual or not every else max(100, round(every / usual))
+    if reached is not None and pick.step > reached + between:
         text = f"step {say.step(pick.step)} is beyond the last step logged, {say.step(reached)}:"
         return [warned(f"{ID}:step", f"{text} see that it is of this run")]
     return []
-
-
-def _item(ground: Ground, pick: Pick) -> Checkpoint | None:
-    value = ground.report.facets.checkpoints.value
-    items = value.items if value is not None else ()
-    return next((item for item in items if item.path == pick.path), None)
 
 
 def last_step(ground: Ground) -> int | None:
@@ -121,20 +122,8 @@ def last_step(ground: Ground) -> int | None:
     return max((step for step in told if step is not None), default=None)
 
 
-def _save_steps(ground: Ground) -> int:
-    """Return about how many steps lie between two saves: trackers are flushed late."""
-    tracker, spec = ground.report.facets.tracker.value, ground.spec.checkpoints
-    usual = tracker.usual_step_s if tracker is not None else None
-    every = spec.save_every if spec is not None else None
-    return 100 if not usual or not every else max(100, round(every / usual))
-
-
 def _within(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
-
-
-def _number(item: Checkpoint) -> int:
-    return item.step if item.step is not None else item.name_step or -1
 
 
 def _step(item: Checkpoint) -> str:

@@ -58,8 +58,7 @@ def lineage(
 
 def of_the_dri(ground: Ground, changes: Changes) -> list[str]:
     """Return the id of this check where nobody but the DRI may approve it (SPEC C-15)."""
-    touched = only_dri(ground.spec.code, changes, ground.report.facets.code.value)
-    return [ID] if touched else []
+    return [ID] if only_dri(ground.spec.code, changes, ground.report.facets.code.value) else []
 
 
 def only_dri(spec: CodeSpec | None, changes: Changes, code: CodeValue | None) -> bool:
@@ -206,10 +205,6 @@ async def _names(repo: str, *words: str) -> tuple[str, ...] | None:
 
 
 def _split(text: str) -> tuple[str, ...]:
-    return tuple(_safe(name) for name in text.split("\0") if name)
-
-
-def _safe(name: str) -> str:
-    """Return a name that may be shown; one that had to be changed matches no pattern."""
-    safe = clean(name, 1000)
-    return safe if safe == name else f"{safe} (odd name)"
+    """Return names that may be shown; one that had to be changed for it matches no pattern."""
+    names = ((name, clean(name, 1000)) for name in text.split("\0") if name)
+    return tuple(safe if safe == name else f"{safe} (odd name)" for name, safe in names)
