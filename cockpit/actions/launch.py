@@ -137,17 +137,19 @@ def _config(material: Material) -> list[Check]:
     return [passed("config", text)]
 
 
-async def _new_issue(run: RunSpec, book: Logbook | None, command: str | None) -> str:
-    """Return the text of the issue that a launch creates: the run contract and the logbook.
+def to_create(run: RunSpec, book: Logbook | None) -> bool:
+    """Tell whether a launch creates the issue: none is named, linked, and a place for it is."""
+    records = run.records
+    return records.issue is None and records.issue_repo is not None and linked_issue(book) is None
 
-    Empty where one is named or linked, or no place for it is (``records.issue_repo``).
-    """
-    named = run.records
-    if named.issue is not None or named.issue_repo is None or linked_issue(book) is not None:
+
+async def _new_issue(run: RunSpec, book: Logbook | None, command: str | None) -> str:
+    """Return the text of the issue that a launch creates, if it does: contract and logbook."""
+    if not to_create(run, book):
         return ""
-    if named.logbook is None:
+    if run.records.logbook is None:
         return new_issue(run, command=command)
-    path, url = await logbook_link(named.logbook)
+    path, url = await logbook_link(run.records.logbook)
     return new_issue(run, logbook=path, logbook_url=url, command=command)
 
 

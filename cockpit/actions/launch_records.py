@@ -34,7 +34,7 @@ from cockpit.store.failures import Failures
 from cockpit.store.followups import Followup, FollowupStore
 from cockpit.store.memory import Launch, Memory
 from cockpit.store.snapshots import Snapshots
-from cockpit.store.store import Store
+from cockpit.store.store import Store, run_key
 from cockpit.watch.statefile import restarted
 
 FAILURE: Final = "failure"
@@ -48,11 +48,6 @@ RunOf = Callable[[Doing], RunSpec]
 MOST: Final = 10
 
 
-def own_key(doing: Doing) -> str:
-    """Return the key of the run that the action is about."""
-    return doing.ground.key
-
-
 def own_run(doing: Doing) -> RunSpec:
     """Return the run that the action is about."""
     return doing.ground.spec
@@ -61,16 +56,19 @@ def own_run(doing: Doing) -> RunSpec:
 def record_steps(
     name: str,
     word: str,
-    key: Callable[[Doing], str] = own_key,
     run: RunOf = own_run,
     *,
     instance: bool = True,
 ) -> tuple[Step, ...]:
     """Return the steps that write a launch of run ``name`` down; ``word`` is what it is called.
 
-    ``key`` gives the key in the store of the run that was launched, ``run`` that run;
-    ``instance``: it is an instance of the run whose logbook is written.
+    ``run`` gives the run that was launched; ``instance``: it is an instance of the run whose
+    logbook is written.
     """
+
+    def key(doing: Doing) -> str:
+        """Return where the store is asked once the run file names that run."""
+        return run_key(doing.ground.file.path, run(doing).name)
 
     async def remember(doing: Doing) -> str:
         used, at = snapshot_in(doing), submitted_at(doing)

@@ -34,7 +34,6 @@ from cockpit.actions.submitting import CONFIRM, submit, verify
 from cockpit.model.plan import Basis, Check, Difference, Draft, Plan, Request
 from cockpit.model.run import RunSpec
 from cockpit.sources.offload import offload
-from cockpit.store.store import run_key
 
 WORD: Final = "new lineage"
 
@@ -85,8 +84,8 @@ class NewLineage(Action):
         return (
             Step("checkpoint", _look_again),
             Step("submit", _go),
-            Step("verify", _verify),
-            *record_steps(plan.run, WORD, _key, _run, instance=False),
+            Step("verify", lambda doing: verify(doing, _run(doing))),
+            *record_steps(plan.run, WORD, _run, instance=False),
             status_step(_status, f"{plan.run}: log {WORD}"),
             CONFIRM,
             trouble_step(plan.run, WORD),
@@ -151,14 +150,5 @@ async def _go(doing: Doing) -> str:
     return await submit(doing, run, words, environment(run))
 
 
-async def _verify(doing: Doing) -> str:
-    return await verify(doing, _run(doing))
-
-
 def _run(doing: Doing) -> RunSpec:
     return new_run(doing.ground.spec, doing.plan.params)
-
-
-def _key(doing: Doing) -> str:
-    """Return the new run's key: where the store is asked once the run file names it."""
-    return run_key(doing.ground.file.path, _run(doing).name)

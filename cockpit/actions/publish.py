@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +17,7 @@ from cockpit.actions.checks.verdicts import blocked, passed, warned
 from cockpit.actions.ground import Ground
 from cockpit.actions.passport import PASSPORT, SIGNOFF, Signed, find_folder, inspect
 from cockpit.actions.recording import log_step
+from cockpit.actions.rejecting import put_whole
 from cockpit.actions.saying import plural, safe
 from cockpit.model.observed import CheckpointState
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
@@ -178,24 +178,14 @@ async def _write_log(doing: Doing) -> str:
 
 def _written(target: Path, page: str, at: float) -> str:
     """Write the page in one piece; what stood there and differs is kept under another name."""
-    data = (page.rstrip("\n") + "\n").encode()
+    text = page.rstrip("\n") + "\n"
     if target.is_symlink():
         raise OSError(0, "is a link", str(target))
     if target.exists():
-        if target.read_bytes() == data:
+        if target.read_bytes() == text.encode():
             return f"{target} is there already"
         _keep(target, at)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(file.fileno(), 0o644)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(target)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
+    put_whole(target, text)
     return f"{target} written"
 
 

@@ -125,14 +125,6 @@ def _what(entry: Entry) -> str:
     return f"{entry.action} by {entry.operator}"
 
 
-def _interrupted(entry: Entry) -> str:
-    done = [step.name for step in entry.steps if step.state is StepState.DONE]
-    begun = [step.name for step in entry.steps if step.state is StepState.BEGUN]
-    text = f"{_what(entry)} was interrupted"
-    text += f" in {begun[-1]}" if begun else " before it changed anything" if not done else ""
-    return text + (f"; done before that: {', '.join(done)}" if done else "")
-
-
 class Settling:
     """Surveys interrupted actions; settles those whose process is gone."""
 
@@ -180,7 +172,8 @@ class Settling:
         for each in found:
             by = None if gone is None else gone.get(each.entry.number)
             if each.outcome is not None and (gone is None or by is not None):
-                await self._settle(spec, each if by is None else _on_the_word_of(by, each))
+                said = f"{by.by} says that it is over ({by.reason}): " if by is not None else ""
+                await self._settle(spec, each.model_copy(update={"text": said + each.text}))
         return found
 
     async def _settle(self, spec: RunSpec, settled: Settled) -> None:
@@ -235,11 +228,14 @@ class Settling:
         return (await run_steps(left, doing)).recorded
 
 
-def _on_the_word_of(by: Approval, settled: Settled) -> Settled:
-    text = f"{by.by} says that it is over ({by.reason}): {settled.text}"
-    return settled.model_copy(update={"text": text})
-
-
 def _over(entry: Entry, name: str) -> bool:
     step = entry.step(name)
     return step is not None and step.state in (StepState.DONE, StepState.SKIPPED)
+
+
+def _interrupted(entry: Entry) -> str:
+    done = [step.name for step in entry.steps if step.state is StepState.DONE]
+    begun = [step.name for step in entry.steps if step.state is StepState.BEGUN]
+    text = f"{_what(entry)} was interrupted"
+    text += f" in {begun[-1]}" if begun else " before it changed anything" if not done else ""
+    return text + (f"; done before that: {', '.join(done)}" if done else "")

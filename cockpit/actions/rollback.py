@@ -55,12 +55,18 @@ class Rollback(Action):
             return Draft(words=words, checks=(value,))
         newer = tuple(item for item in value.items if (_step(item) or -1) > to)
         chosen, about = _chosen(value, to)
-        after = await _after(ground, value, newer, move=move)
+        after = await relisted(ground, [item.path for item in newer]) if move else value
+        furthest = max((_step(item) or to for item in newer), default=to)
+        loses = f"{furthest - to:,} steps, from {steps(furthest)} back to {steps(to)}"
         checks = (
             *nothing_lives(ground, self.verb),
             about,
             *_newer(newer, to),
-            *_unplaced(value),
+            *(
+                warned("rejected", f"the step of {item.path} is unknown: it is left alone")
+                for item in value.items
+                if _step(item) is None
+            ),
             *_movable(ground, newer, move=move),
             *_would_load(ground.spec, chosen, after, len(newer), move=move),
         )
@@ -69,7 +75,7 @@ class Rollback(Action):
             checks=checks,
             checkpoint=chosen,
             trainer_would_load=None if isinstance(after, str) else after.trainer_would_load,
-            loses=_loses(newer, to),
+            loses=None if furthest == to else loses,
             targets=tuple(_target(item, move=move) for item in newer),
             facts={
                 "to": str(to),
@@ -125,12 +131,6 @@ def _newer(newer: Sequence[Checkpoint], to: int) -> Iterator[Check]:
         yield warned("rejected", text, value=str(len(newer)))
 
 
-def _unplaced(value: CheckpointsValue) -> Iterator[Check]:
-    for item in value.items:
-        if _step(item) is None:
-            yield warned("rejected", f"the step of {item.path} is unknown: it is left alone")
-
-
 def _movable(ground: Ground, newer: Sequence[Checkpoint], *, move: bool) -> Iterator[Check]:
     if not move or not newer:
         return
@@ -147,15 +147,6 @@ def _movable(ground: Ground, newer: Sequence[Checkpoint], *, move: bool) -> Iter
         yield passed("move", f"{text}; moving back undoes it", value=str(len(newer)))
 
 
-async def _after(
-    ground: Ground, value: CheckpointsValue, newer: Sequence[Checkpoint], *, move: bool
-) -> CheckpointsValue | str:
-    """Return the listing as it will be, or why that cannot be told."""
-    if not move:
-        return value
-    return await relisted(ground, [item.path for item in newer])
-
-
 def _would_load(
     run: RunSpec,
     chosen: Pick | None,
@@ -167,7 +158,8 @@ def _would_load(
     """Yield whether the trainer, by its own rule, would load what is wanted (SPEC A-4)."""
     if chosen is None:
         return
-    if names_checkpoint(run):
+    command = run.resubmit or ()
+    if any(PLACEHOLDER in word for word in ((command,) if isinstance(command, str) else command)):
         wanted = f"it will be step {steps(chosen.step)}"
         yield passed(LOADS, f"the command names the checkpoint: {wanted}")
         return
@@ -186,20 +178,6 @@ def _would_load(
     if not move:
         remedy = f"move the {plural(newer, 'rejected one')} aside (--move yes), or {remedy}"
     yield blocked(LOADS, f"{what}; {remedy}", value=None if load is None else load.path)
-
-
-def names_checkpoint(run: RunSpec) -> bool:
-    """Return whether the resubmit command tells the trainer which checkpoint to load."""
-    command = run.resubmit or ()
-    words = (command,) if isinstance(command, str) else command
-    return any(PLACEHOLDER in word for word in words)
-
-
-def _loses(newer: Sequence[Checkpoint], to: int) -> str | None:
-    furthest = max((_step(item) or to for item in newer), default=to)
-    if furthest == to:
-        return None
-    return f"{furthest - to:,} steps, from {steps(furthest)} back to {steps(to)}"
 
 
 def _target(item: Checkpoint, *, move: bool) -> Target:
@@ -289,22 +267,17 @@ async def _verify(doing: Doing) -> str:
 
 
 def _entry(doing: Doing) -> EventEntry:
-    to = int(doing.facts["to"])
-    chosen = doing.plan.checkpoint
+    to, chosen = int(doing.facts["to"]), doing.plan.checkpoint
+    count = plural(len(doing.plan.targets), "newer checkpoint")
+    where = ", moved aside in the root" if doing.facts.get("move") == "yes" else ", left in place"
     return EventEntry(
         title=f"rollback to step {steps(to)}",
         at=doing.entry.begun_at,
         status=f"rolled back by {doing.entry.operator}; {doing.plan.loses or 'no steps lost'}",
-        evidence=f"{_evidence(doing)}\n{rejection_lines(rejected_by(doing))}",
+        evidence=f"{count} rejected{where}\n{rejection_lines(rejected_by(doing))}",
         decision=doing.facts["reason"],
         next=f"relaunch from {chosen.path if chosen is not None else f'step {to}'}",
     )
-
-
-def _evidence(doing: Doing) -> str:
-    moved = doing.facts.get("move") == "yes"
-    count = plural(len(doing.plan.targets), "newer checkpoint")
-    return f"{count} rejected{', moved aside in the root' if moved else ', left in place'}"
 
 
 def _comment(doing: Doing) -> str:
