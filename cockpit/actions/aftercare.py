@@ -18,13 +18,15 @@ from cockpit.config import state_dir
 from cockpit.model.alert import Severity
 from cockpit.model.clock import Clock
 from cockpit.model.observed import JobValue, Phase
-from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
-from cockpit.model.run import RunSpec
 from cockpit.model.words import number
+from cockpit.records.entry_text import prefill
 from cockpit.records.issue import IssueDesk
+from cockpit.records.issue_text import new_critical
 from cockpit.records.recorder import RecordDesk
 from cockpit.records.run_log_files import run_log_of
+from cockpit.records.run_logs import with_status
+from cockpit.records.saver import Saver
 from cockpit.rules.records import entry_every
 from cockpit.store.store import Store, run_key
 from cockpit.text.scrub import scrub
@@ -93,7 +95,9 @@ class Aftercare:
         """Do what is due now."""
         heard, self._heard = self._heard, {}
         for report in heard.values():
-            await self._follow(report)
+            if self._followups is not None:
+                key = run_key(self._engine.file.path, report.name)
+                await self._watched("following launches", self._followups.heard(key, report))
             if self._mine(report):
                 await self._criticals_of(report)
                 await self._entry(report)
@@ -108,17 +112,10 @@ class Aftercare:
             await self._clock.sleep(EVERY)
             await self.look()
 
-    async def _follow(self, report: RunReport) -> None:
-        if self._followups is not None:
-            key = run_key(self._engine.file.path, report.name)
-            await self._watched("following launches", self._followups.heard(key, report))
-
     async def _criticals_of(self, report: RunReport) -> None:
         """Post each new critical once; its name is the same for every cockpit that sees it."""
         if report.spec.records.issue is None:
             return
-        from cockpit.records.issue_text import new_critical
-
         for alert in report.alerts:
             event = f"critical:{alert.key}:{alert.since:.0f}"
             if alert.severity is not Severity.CRITICAL or event in self._criticals:
@@ -128,9 +125,10 @@ class Aftercare:
             await self._watched("the issue", self._recorder.comment(report.spec, event, body))
 
     async def _entry(self, report: RunReport) -> None:
-        """Append the compact entry of a cadence, where the run's records ask for one."""
+        """Append the compact entry of a cadence: a hero run's, others' where they ask for it."""
         spec, now = report.spec, self._clock.now()
-        if not _keeps_entries(spec) or not report.facets.job.known:
+        asked = spec.tier == "hero" or spec.records.log_every is not None
+        if spec.records.logbook is None or not asked or not report.facets.job.known:
             return
         last = report.facets.records.value
         newest = max(
@@ -140,7 +138,8 @@ class Aftercare:
         if last is None or now - newest < entry_every(spec):
             return
         self._logged_at[spec.name] = now
-        entry = _compact(report, now)
+        entry = prefill(report, "check", now)
+        entry = entry.model_copy(update={"evidence": "", "decision": ""})
         commit = f"{spec.name}: log check"
         await self._watched("the logbook", self._recorder.event(spec, entry, commit))
 
@@ -148,11 +147,10 @@ class Aftercare:
         """Write a job's end into the run log; one look at the file per job is enough."""
         job = report.facets.job.value
         known = None if job is None else f"{report.name} {job.id} {job.phase.value}"
-        if report.spec.records.run_log is None or job is None or known in self._ends:
+        if report.spec.records.run_log is None or job is None or not job.phase.terminal:
             return
-        if not job.phase.terminal:
+        if known in self._ends:
             return
-        from cockpit.actions.aftercare import write_end
 
         async def write() -> None:
             if await write_end(report, self._clock) is None and known is not None:
@@ -174,31 +172,20 @@ class Aftercare:
         await self._supervisor.run(what, WITHIN, work)
 
 
-def _keeps_entries(run: RunSpec) -> bool:
-    """Tell whether each cadence gets its entry: a hero run's does, others where they ask for it."""
-    asked = run.tier == "hero" or run.records.log_every is not None
-    return run.records.logbook is not None and asked
-
-
-def _compact(report: RunReport, now: float) -> EventEntry:
-    from cockpit.records.entry_text import prefill
-
-    seen = prefill(report, "check", now)
-    return seen.model_copy(update={"evidence": "", "decision": ""})
-
-
 async def write_end(report: RunReport, clock: Clock) -> str | None:
     """Append the end of the present job to ``## Status``; return what stands in the way, if so.
 
-    Success and failure are ends; a stop that was ordered has its own line already. A run log
-    that says the end of this job, in whatever words, stays as it is.
+    A success is an end, and a failure that opened a critical alert; a stop that was ordered has
+    its own line already. A run log that says the end of this job, in whatever words, stays as
+    it is.
     """
-    job = report.facets.job.value
-    if report.spec.records.run_log is None or job is None or not _ended(report, job):
+    facet, run_log = report.facets.job, report.spec.records.run_log
+    job = facet.value
+    if run_log is None or job is None or not facet.known or job.id is None:
         return None
-    from cockpit.records.run_logs import with_status
-    from cockpit.records.saver import Saver
-
+    critical = any(a.id == ENDED and a.severity is Severity.CRITICAL for a in report.alerts)
+    if job.phase is not Phase.SUCCEEDED and not (job.phase is Phase.FAILED and critical):
+        return None
     at = job.ended_at or report.checked_at
     told, text = re.compile(rf"\({re.escape(_name(job))}\)\s*$", re.M), end_text(report, job)
 
@@ -207,9 +194,9 @@ async def write_end(report: RunReport, clock: Clock) -> str | None:
         return data if known or not data.strip() else with_status(data, at, text)
 
     try:
-        path = run_log_of(report.spec.records.run_log, report.name, at)
+        path = run_log_of(run_log, report.name, at)
     except OSError as error:
-        return f"{report.spec.records.run_log}: {error.strerror or error}"
+        return f"{run_log}: {error.strerror or error}"
     done = await Saver(clock).save(path, edit, f"{report.name}: log the end of a job")
     return None if done.lasting else f"{path}: {done.trouble}"
 
@@ -225,14 +212,6 @@ def end_text(report: RunReport, job: JobValue) -> str:
         *([f"loss {number(tracker.loss)}"] if tracker is not None and tracker.loss else []),
     ]
     return scrub(f"{', '.join(parts)} ({_name(job)})")
-
-
-def _ended(report: RunReport, job: JobValue) -> bool:
-    """Tell whether there is an end to write: a success, or one that opened a critical alert."""
-    if not report.facets.job.known or job.id is None:
-        return False
-    failed = any(a.id == ENDED and a.severity is Severity.CRITICAL for a in report.alerts)
-    return job.phase is Phase.SUCCEEDED or (job.phase is Phase.FAILED and failed)
 
 
 def _name(job: JobValue) -> str:
