@@ -64,7 +64,7 @@ def make(file: CockpitFile, read_only: bool) -> Making:
         )
 
     def attend(operator: str, ring: Ring) -> Attendant:
-        from cockpit.actions.attending import attending
+        from cockpit.actions.aftercare import attending
 
         return attending(engine, store, clock, operator, ring)
 

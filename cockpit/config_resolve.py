@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cockpit.model.base import Frozen
-from cockpit.model.run import CheckpointSpec, JobSpec, MonitorSpec, RunSpec
+from cockpit.model.run import JobSpec, MonitorSpec, RunSpec
 from cockpit.text.safe import clean
 
 S = TypeVar("S", bound=Frozen)

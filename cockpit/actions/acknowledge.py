@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from cockpit.actions.action import Doing, RefuseError, Step, StepError
+from cockpit.actions.action import Action, Doing, RefuseError, Step, StepError
 from cockpit.actions.checks.verdicts import blocked, passed, warned
 from cockpit.actions.ground import Ground
 from cockpit.actions.recording import log_step
@@ -28,13 +28,10 @@ DEADLINE: Final = 15.0
 _PLAIN: Final = re.compile(r"[+]?[\d.]+\s*(?:ms|[smhdw]).*", re.I)
 
 
-class Acknowledge:
+class Acknowledge(Action):
     """Takes an alert through the store, where every cockpit and watch of the run sees it."""
 
     verb = "ack"
-    title = "acknowledge"
-    exclusive = False
-    launches = False
 
     async def draft(self, ground: Ground, request: Request) -> Draft:
         """Return what would be taken; a key that is not open is told with those that are."""
@@ -51,7 +48,7 @@ class Acknowledge:
                 "by": by,
                 "until": "" if until is None else until,
                 "reason": safe(request.params.get("reason") or ""),
-                "job": _job_id(ground) if key == END else "",
+                "job": ground.job_id if key == END else "",
             },
         )
 
@@ -125,11 +122,6 @@ def _over(ground: Ground) -> Check:
     if not job.value.phase.terminal:
         return blocked(END, f"the job is {job.value.phase.value}: it has not ended")
     return passed(END, f"the job is over: {job.value.phase.value}; its watch may end")
-
-
-def _job_id(ground: Ground) -> str:
-    job = ground.report.facets.job.value
-    return (job.id if job is not None else None) or ""
 
 
 def _open(ground: Ground, key: str) -> Alert | None:

@@ -8,27 +8,38 @@ cadence. Nothing here acts on a run, and none of it can delay or end the watch.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from cockpit.actions.following import Followups
-from cockpit.actions.ground import Recorder
+from cockpit.actions.wiring import build_aftercare
 from cockpit.config import state_dir
 from cockpit.model.alert import Severity
 from cockpit.model.clock import Clock
-from cockpit.model.records import EventEntry
+from cockpit.model.observed import JobValue, Phase
 from cockpit.model.report import RunReport
-from cockpit.model.run import RunSpec
+from cockpit.model.words import number
+from cockpit.records.entry_text import prefill
 from cockpit.records.issue import IssueDesk
+from cockpit.records.issue_text import new_critical
+from cockpit.records.recorder import RecordDesk
+from cockpit.records.run_logs import run_log_of, with_status
+from cockpit.records.saver import Saver
 from cockpit.rules.records import entry_every
-from cockpit.store.store import run_key
+from cockpit.store.store import Store, run_key
+from cockpit.text.scrub import scrub
 from cockpit.watch.engine import Engine
+from cockpit.watch.notifier import Notifications
 from cockpit.watch.supervise import Supervisor
+from cockpit.watch.telling import Telling
 
 EVERY: Final = 2.0
 FLUSH_EVERY: Final = 30.0
 WITHIN: Final = 120.0
 LEAVE_WITHIN: Final = 3.0
+ENDED: Final = "C-01"
+SEND_WITHIN = 0.2
 
 
 class Aftercare:
@@ -38,7 +49,7 @@ class Aftercare:
         self,
         engine: Engine,
         followups: Followups | None,
-        recorder: Recorder,
+        recorder: RecordDesk,
         issues: IssueDesk,
         clock: Clock,
         mine: Callable[[RunReport], bool],
@@ -83,7 +94,9 @@ class Aftercare:
         """Do what is due now."""
         heard, self._heard = self._heard, {}
         for report in heard.values():
-            await self._follow(report)
+            if self._followups is not None:
+                key = run_key(self._engine.file.path, report.name)
+                await self._watched("following launches", self._followups.heard(key, report))
             if self._mine(report):
                 await self._criticals_of(report)
                 await self._entry(report)
@@ -98,17 +111,10 @@ class Aftercare:
             await self._clock.sleep(EVERY)
             await self.look()
 
-    async def _follow(self, report: RunReport) -> None:
-        if self._followups is not None:
-            key = run_key(self._engine.file.path, report.name)
-            await self._watched("following launches", self._followups.heard(key, report))
-
     async def _criticals_of(self, report: RunReport) -> None:
         """Post each new critical once; its name is the same for every cockpit that sees it."""
         if report.spec.records.issue is None:
             return
-        from cockpit.records.issue_text import new_critical
-
         for alert in report.alerts:
             event = f"critical:{alert.key}:{alert.since:.0f}"
             if alert.severity is not Severity.CRITICAL or event in self._criticals:
@@ -118,9 +124,10 @@ class Aftercare:
             await self._watched("the issue", self._recorder.comment(report.spec, event, body))
 
     async def _entry(self, report: RunReport) -> None:
-        """Append the compact entry of a cadence, where the run's records ask for one."""
+        """Append the compact entry of a cadence: a hero run's, others' where they ask for it."""
         spec, now = report.spec, self._clock.now()
-        if not _keeps_entries(spec) or not report.facets.job.known:
+        asked = spec.tier == "hero" or spec.records.log_every is not None
+        if spec.records.logbook is None or not asked or not report.facets.job.known:
             return
         last = report.facets.records.value
         newest = max(
@@ -130,7 +137,8 @@ class Aftercare:
         if last is None or now - newest < entry_every(spec):
             return
         self._logged_at[spec.name] = now
-        entry = _compact(report, now)
+        entry = prefill(report, "check", now)
+        entry = entry.model_copy(update={"evidence": "", "decision": ""})
         commit = f"{spec.name}: log check"
         await self._watched("the logbook", self._recorder.event(spec, entry, commit))
 
@@ -138,11 +146,10 @@ class Aftercare:
         """Write a job's end into the run log; one look at the file per job is enough."""
         job = report.facets.job.value
         known = None if job is None else f"{report.name} {job.id} {job.phase.value}"
-        if report.spec.records.run_log is None or job is None or known in self._ends:
+        if report.spec.records.run_log is None or job is None or not job.phase.terminal:
             return
-        if not job.phase.terminal:
+        if known in self._ends:
             return
-        from cockpit.actions.run_log_watch import write_end
 
         async def write() -> None:
             if await write_end(report, self._clock) is None and known is not None:
@@ -164,14 +171,84 @@ class Aftercare:
         await self._supervisor.run(what, WITHIN, work)
 
 
-def _keeps_entries(run: RunSpec) -> bool:
-    """Tell whether each cadence gets its entry: a hero run's does, others where they ask for it."""
-    asked = run.tier == "hero" or run.records.log_every is not None
-    return run.records.logbook is not None and asked
+async def write_end(report: RunReport, clock: Clock) -> str | None:
+    """Append the end of the present job to ``## Status``; return what stands in the way, if so.
+
+    A success is an end, and a failure that opened a critical alert; a stop that was ordered has
+    its own line already. A run log that says the end of this job, in whatever words, stays as
+    it is.
+    """
+    facet, run_log = report.facets.job, report.spec.records.run_log
+    job = facet.value
+    if run_log is None or job is None or not facet.known or job.id is None:
+        return None
+    critical = any(a.id == ENDED and a.severity is Severity.CRITICAL for a in report.alerts)
+    if job.phase is not Phase.SUCCEEDED and not (job.phase is Phase.FAILED and critical):
+        return None
+    at = job.ended_at or report.checked_at
+    told, text = re.compile(rf"\({re.escape(_name(job))}\)\s*$", re.M), end_text(report, job)
+
+    def edit(data: bytes) -> bytes:
+        known = told.search(data.decode("utf-8", "replace"))
+        return data if known or not data.strip() else with_status(data, at, text)
+
+    try:
+        path = run_log_of(run_log, report.name, at)
+    except OSError as error:
+        return f"{run_log}: {error.strerror or error}"
+    done = await Saver(clock).save(path, edit, f"{report.name}: log the end of a job")
+    return None if done.lasting else f"{path}: {done.trouble}"
 
 
-def _compact(report: RunReport, now: float) -> EventEntry:
-    from cockpit.records.entry_text import prefill
+def end_text(report: RunReport, job: JobValue) -> str:
+    """Return one line with its evidence: how it ended, at which step, with which loss."""
+    how = "completed" if job.phase is Phase.SUCCEEDED else "failed"
+    tracker = report.facets.tracker.value
+    parts = [
+        how,
+        *([f"exit code {job.exit_code}"] if job.exit_code is not None else []),
+        f"step {report.progress.text}",
+        *([f"loss {number(tracker.loss)}"] if tracker is not None and tracker.loss else []),
+    ]
+    return scrub(f"{', '.join(parts)} ({_name(job)})")
 
-    seen = prefill(report, "check", now)
-    return seen.model_copy(update={"evidence": "", "decision": ""})
+
+def _name(job: JobValue) -> str:
+    return f"{job.launch_id}, {job.id}" if job.launch_id else f"{job.id}"
+
+
+class Attending:
+    """Notifications and aftercare of one cockpit, begun and ended together."""
+
+    def __init__(self, telling: Telling, aftercare: Aftercare) -> None:
+        self._telling = telling
+        self._aftercare = aftercare
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a person should know about it, one line each."""
+        return (*self._telling.notices, *self._aftercare.notices)
+
+    def start(self) -> None:
+        """Begin; needs a running event loop."""
+        self._telling.start()
+        self._aftercare.start()
+
+    async def stop(self) -> None:
+        """End; a message that is being sent has a moment to go out."""
+        self._telling.stop()
+        await self._aftercare.stop()
+        await self._telling.finish(SEND_WITHIN)
+
+
+def attending(
+    engine: Engine,
+    store: Store | None,
+    clock: Clock,
+    operator: str,
+    ring: Callable[[str], None],
+) -> Attending:
+    """Return the attendance of an open cockpit; a headless watch that owns a run goes first."""
+    notifications = Notifications(engine.file, store, clock, ring=ring, operator=operator)
+    aftercare = build_aftercare(engine, store, clock, lambda report: report.watched_by is None)
+    return Attending(Telling(engine, notifications, clock), aftercare)

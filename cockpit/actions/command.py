@@ -20,6 +20,7 @@ from cockpit.text.scrub import scrub
 PLACEHOLDERS: Final = ("launch_id", "run", "wandb_id", "output_root", "checkpoint", "step")
 _PLACE: Final = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
 _PLAIN: Final = re.compile(r"[\w@%+=:,./${}~^-]+", re.ASCII)
+_NUMBER: Final = re.compile(r"-\d+(\.\d+)?(e-?\d+)?", re.I)
 LONGEST: Final = 8000
 
 
@@ -117,7 +118,7 @@ def flags_of(words: Sequence[str]) -> dict[str, str]:
     place, waiting = 0, ""
     for word in words:
         name, sign, value = word.partition("=")
-        if word.startswith("-") and len(word) > 1 and not _is_number(word):
+        if word.startswith("-") and len(word) > 1 and not _NUMBER.fullmatch(word):
             waiting = "" if sign else name
             _add(found, name, value if sign else "")
         elif waiting:
@@ -133,7 +134,3 @@ def flags_of(words: Sequence[str]) -> dict[str, str]:
 
 def _add(found: dict[str, str], name: str, value: str) -> None:
     found[name] = f"{found[name]} {value}".strip() if name in found else value
-
-
-def _is_number(word: str) -> bool:
-    return re.fullmatch(r"-\d+(\.\d+)?(e-?\d+)?", word, re.I) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from cockpit.actions.checks.code import worst_first
@@ -37,6 +38,11 @@ class WouldRun(NamedTuple):
     template: tuple[str, ...]
     pick: Pick | None
 
+    @property
+    def shown(self) -> str | None:
+        """The command as one line; as it is recorded where it cannot be run."""
+        return shown_command(self.words or self.template) or None
+
 
 class Compared(NamedTuple):
     """C-18's checks, and everything side by side."""
@@ -53,7 +59,9 @@ class Compared(NamedTuple):
 def compared(ground: Ground, material: Material, would: WouldRun) -> Compared:
     """Compare what ran with what would run."""
     prior = material.prior
-    flags = command_drift(command_was(material), _now(material, would))
+    recorded = prior is not None and bool(prior.template)  # the form in which the record has them
+    now = masked(would.template if recorded else would.words or would.template)
+    flags = command_drift(command_was(material), now)
     whole = prior is not None and prior.config is not None
     config = config_drift(material.config_was, material.read.config, whole=whole)
     checks = settled([config, flags], material.recorded_by)
@@ -69,14 +77,6 @@ def command_was(material: Material) -> tuple[str, ...] | None:
     return logged_command(material.instance)
 
 
-def _now(material: Material, would: WouldRun) -> tuple[str, ...]:
-    """Return the new words in the form in which the record has them."""
-    prior = material.prior
-    if prior is not None and prior.template:
-        return masked(would.template)
-    return masked(would.words or would.template)
-
-
 def _side_by_side(ground: Ground, material: Material, would: WouldRun) -> Iterator[Difference]:
     prior, code = material.prior, ground.report.facets.code.value
     was = command_was(material)
@@ -84,7 +84,7 @@ def _side_by_side(ground: Ground, material: Material, would: WouldRun) -> Iterat
     yield Difference(
         what="command",
         ran=None if ran is None else shown_command(ran),
-        would_run=shown_command(would.words or would.template) or None,
+        would_run=would.shown,
     )
     base = material.changes.base
     yield Difference(what="commit", ran=base, would_run=code.sha if code is not None else None)
@@ -96,20 +96,14 @@ def _side_by_side(ground: Ground, material: Material, would: WouldRun) -> Iterat
             ran=None if before is None else _files(before, ground.spec),
             would_run=_files(code.dirty, ground.spec),
         )
-    yield Difference(what="checkpoint", ran=_origin(material), would_run=_pick(would.pick))
+    origin = None if prior is None else _pick(prior.checkpoint)
+    yield Difference(what="checkpoint", ran=origin, would_run=_pick(would.pick))
     yield from _identity(ground, material)
 
 
 def _files(paths: Sequence[str], run: RunSpec) -> str:
     assert run.code is not None
     return shown(", ".join(path for _, path in worst_first(paths, run.code)) or "none")
-
-
-def _origin(material: Material) -> str | None:
-    prior = material.prior
-    if prior is not None:
-        return "from scratch" if prior.checkpoint is None else _pick(prior.checkpoint)
-    return None
 
 
 def _pick(pick: Pick | None) -> str:
@@ -145,16 +139,10 @@ def _said(ground: Ground, material: Material, would: WouldRun) -> Iterator[Said]
         yield from said_by_config("the config file", config.values)
     tracker = ground.report.facets.tracker.value
     if tracker is not None and tracker.config:
-        yield from said_by_config("the tracker's config", _flat(tracker.config))
+        with suppress(ConfigError):
+            yield from said_by_config("the tracker's config", flattened(tracker.config))
     if prior is not None and prior.output_root is not None:
         yield Said(f"launch {prior.launch_id}", prior.output_root)
     if book is not None:
         told = value_of(book.contract, "Output root")
         yield from said_by_record("the logbook", told, run.output_root)
-
-
-def _flat(config: dict[str, object]) -> dict[str, str]:
-    try:
-        return flattened(config)
-    except ConfigError:
-        return {}

@@ -11,16 +11,14 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from cockpit.actions.action import Action, Doing, RefuseError
+from cockpit.actions.action import Action, Doing, RefuseError, asked
 from cockpit.actions.ground import Ground, Parts
 from cockpit.actions.guards import Claims, claim_checks
 from cockpit.actions.holder import this_holder, under_way
-from cockpit.actions.keeping import Keeper
-from cockpit.actions.launch_ids import next_launch_id
-from cockpit.actions.recovery import Settled, check_of, gone_by_word
-from cockpit.actions.running import At, Runner, Told
+from cockpit.actions.recovery import Settled, Settling, check_of, gone_by_word
+from cockpit.actions.running import At, Told, run_steps
 from cockpit.actions.saying import masked_plan
-from cockpit.actions.settling import Settling
+from cockpit.launch.launches import next_launch_id
 from cockpit.model.jobs import Live
 from cockpit.model.plan import (
     Approval,
@@ -68,8 +66,8 @@ class Desk:
         self._file = file
         self._parts = parts
         self._at = at
-        self._keeper = None if parts.journal is None else Keeper(parts.journal)
-        self._settling = Settling(parts, actions, self._keeper, self._ground_of, self._key)
+        self._journal = parts.journal
+        self._settling = Settling(parts, actions, self._ground_of, self._key)
 
     async def plan(self, request: Request, approvals: Sequence[Approval] = ()) -> Plan:
         """Return what would be done, as it may be shown; changes nothing but the memory of it.
@@ -80,16 +78,16 @@ class Desk:
 
     async def _planned(self, request: Request, approvals: Sequence[Approval] = ()) -> Plan:
         """Return the plan as it is acted on: its paths are those of the files."""
-        request, approvals = _masked(request), _masked_approvals(approvals)
+        request, approvals = _masked(request, approvals)
         ground, settled = await self._ground(request)
         plan = await self._draft(request, ground, settled)
-        if self._keeper is None or not self._keeper.writes:
-            plan = _with_check(plan, _no_journal("nothing can be written into the store"))
+        if self._journal is None or not self._journal.writes:
+            plan = _without_journal(plan, "nothing can be written into the store")
         elif not self.read_only:
             try:
-                await self._keeper.keep_plan(ground.key, plan)
+                await asked(self._journal.keep_plan, ground.key, plan)
             except StoreError as error:
-                plan = _with_check(plan, _no_journal(error))
+                plan = _without_journal(plan, str(error))
         return plan.approved(approvals)
 
     async def act(
@@ -107,9 +105,9 @@ class Desk:
         of a plan that was shown lately, or of the plan as it is now. ``told`` hears of every
         step. Raises ``RefuseError`` for a request that makes no sense.
         """
-        if self.read_only or self._keeper is None or not self._keeper.writes:
+        if self.read_only or self._journal is None or not self._journal.writes:
             return _refused(shown or "", READ_ONLY if self.read_only else NO_JOURNAL)
-        request, approvals = _masked(request), _masked_approvals(approvals)
+        request, approvals = _masked(request, approvals)
         try:
             await self.recover(request.run)
             plan = await self._meant(request, words, shown)
@@ -124,7 +122,7 @@ class Desk:
 
     async def recover(self, run: str) -> tuple[Settled, ...]:
         """Settle what crashed cockpits left of a run: look up, write down, give leases back."""
-        if self.read_only or self._keeper is None or not self._keeper.writes:
+        if self.read_only or self._journal is None or not self._journal.writes:
             return ()
         return await self._settling.settle(self._spec(run))
 
@@ -134,13 +132,13 @@ class Desk:
 
     async def history(self, run: str) -> tuple[Entry, ...]:
         """Return every action on a run, oldest first; raises ``StoreError``."""
-        return () if self._keeper is None else await self._keeper.entries(self._key(run))
+        return () if self._journal is None else await asked(self._journal.entries, self._key(run))
 
     async def _meant(self, request: Request, words: str, shown: str | None) -> Plan | Result:
         """Return the plan that these words confirm, or the refusal."""
-        assert self._keeper is not None
+        assert self._journal is not None
         since = self._parts.clock.now() - WORDS_FOR
-        known = await self._keeper.plans(self._key(request.run), request.action, since)
+        known = await asked(self._journal.plans, self._key(request.run), request.action, since)
         mine = [plan for plan in known if plan.params == request.params]
         if shown is not None:
             known = tuple(plan for plan in mine if plan.plan_id == shown)
@@ -156,7 +154,13 @@ class Desk:
     async def _by_words(self, request: Request, words: str, known: Sequence[Plan]) -> Plan:
         """Return the plan as it is now; or one shown lately that differs by moving figures only."""
         now = await self._planned(request)
-        shown = [plan for plan in known if plan.words == words and not _impossible(plan)]
+        # A plan that nobody could confirm was no offer.
+        shown = [
+            plan
+            for plan in known
+            if plan.words == words
+            and not any(each.stands_in_the_way and not each.overridable for each in plan.checks)
+        ]
         if now.words != words:
             holds = self._action(request.action).still_holds
             shown = [plan for plan in shown if holds(plan, now) is None]
@@ -168,12 +172,13 @@ class Desk:
     async def _begin(
         self, request: Request, shown: Plan, approvals: tuple[Approval, ...], told: Told
     ) -> Result:
-        assert self._keeper is not None
+        assert self._journal is not None
         action = self._action(request.action)
         if shown.approved(approvals).blocked:
             return _blocked(shown.approved(approvals))
         try:
-            entry = await self._keeper.begin(
+            entry = await asked(
+                self._journal.begin,
                 self._key(request.run),
                 shown.approved(approvals),
                 request.operator,
@@ -188,7 +193,7 @@ class Desk:
             return _changed(shown, f"the launch id {used} was given out meanwhile")
         self._at("begun")
         claims = Claims(self._parts.guards if action.exclusive else ())
-        with under_way(self._keeper.place, entry.number):
+        with under_way(self._journal.place, entry.number):
             try:
                 result = await self._under_lease(request, shown, entry, claims, approvals, told)
             except RefuseError as error:
@@ -221,39 +226,19 @@ class Desk:
         if not await claims.still_mine(spec):
             return _refused(shown.plan_id, "another machine has taken the run meanwhile")
         self._at("planned")
+        assert self._journal is not None
         plan = shown.approved(approvals)
-        return await self._do(action, ground, plan, entry, told)
-
-    async def _do(
-        self, action: Action, ground: Ground, plan: Plan, entry: Entry, told: Told
-    ) -> Result:
-        assert self._keeper is not None
-        keeper = self._keeper
-        doing = Doing(ground=ground, plan=plan, entry=entry, save=_nothing)
-
-        async def save() -> None:
-            await keeper.note(entry.number, doing.facts, doing.job_id)
-
-        doing.save = save
-        doing.facts.update(plan.facts)
-        await save()
+        doing = Doing(ground, plan, entry, self._journal)
+        await doing.note(**plan.facts)
         steps = list(enumerate(action.steps(ground, plan)))
-        ran = await Runner(keeper, self._parts.clock, told, self._at).run(steps, doing)
-        return Result(
-            plan_id=plan.plan_id,
-            outcome=ran.outcome,
-            job_id=doing.job_id,
-            launch_id=entry.launch_id,
-            steps=ran.steps,
-            message=ran.message,
-            recorded=ran.recorded,
-        )
+        return await run_steps(steps, doing, told, self._at)
 
     async def _end(self, entry: Entry, result: Result, claims: Claims, spec: RunSpec) -> Result:
         """Write the end down and give everything back; an unknown outcome keeps its claim."""
-        assert self._keeper is not None
+        assert self._journal is not None
         try:
-            await self._keeper.end(
+            await asked(
+                self._journal.end,
                 entry.number,
                 result.outcome,
                 self._parts.clock.now(),
@@ -289,7 +274,6 @@ class Desk:
 
     async def _ground_of(self, spec: RunSpec, operator: str) -> Ground:
         report, live = await asyncio.gather(self._parts.look(spec.name), self._live(spec))
-        entries = () if self._keeper is None else await self._keeper.entries(self._key(spec.name))
         return Ground(
             file=self._file(),
             spec=spec,
@@ -299,7 +283,7 @@ class Desk:
             operator=operator,
             parts=self._parts,
             live=live,
-            entries=entries,
+            entries=await self.history(spec.name),
         )
 
     async def _live(self, spec: RunSpec) -> Live:
@@ -315,7 +299,7 @@ class Desk:
 
     async def _known_ids(self, ground: Ground) -> set[str]:
         """Return the launch ids that this machine knows of by itself."""
-        known = set(await self._keeper.launch_ids(ground.key)) if self._keeper else set()
+        known = set(await asked(self._journal.launch_ids, ground.key)) if self._journal else set()
         job = ground.report.facets.job.value
         if job is not None and job.launch_id:
             known.add(job.launch_id)
@@ -324,9 +308,10 @@ class Desk:
     async def _draft(self, request: Request, ground: Ground, settled: tuple[Settled, ...]) -> Plan:
         action = self._action(request.action)
         draft = await action.draft(ground, request)
-        checks = [*(check_of(each) for each in settled)] if action.exclusive else []
+        checks: list[Check] = []
         if action.exclusive:
             here = await self._known_ids(ground) if action.launches else None
+            checks = [check_of(each) for each in settled]
             checks += claim_checks(ground.spec.name, ground.claims, here)
         facts = dict(draft.facts)
         if action.launches and ground.launch_id is not None:
@@ -353,35 +338,23 @@ class Desk:
         return run_key(self._file().path, run)
 
 
-def _masked(request: Request) -> Request:
-    """Return the request as it may be kept: what a person typed can hold a secret too."""
+def _masked(
+    request: Request, approvals: Sequence[Approval]
+) -> tuple[Request, tuple[Approval, ...]]:
+    """Return both as they may be kept: what a person typed can hold a secret too."""
     params = {name: scrub(value) for name, value in request.params.items()}
-    return request.model_copy(update={"params": params})
-
-
-def _masked_approvals(approvals: Sequence[Approval]) -> tuple[Approval, ...]:
-    return tuple(
+    given = (
         each.model_copy(update={"by": scrub(each.by), "reason": scrub(each.reason)})
         for each in approvals
     )
+    return request.model_copy(update={"params": params}), tuple(given)
 
 
-def _impossible(plan: Plan) -> bool:
-    """Tell whether nobody could confirm this plan: its words were no offer."""
-    return any(check.stands_in_the_way and not check.overridable for check in plan.checks)
-
-
-async def _nothing() -> None:
-    return None
-
-
-def _with_check(plan: Plan, check: Check) -> Plan:
+def _without_journal(plan: Plan, why: str) -> Plan:
+    """Return the plan with the block that says why nothing could be written down."""
+    text = f"{NO_JOURNAL}: {scrub(clean(why))}"
+    check = Check(id="journal", level=Level.BLOCK, text=text, basis=Basis.OBSERVED)
     return plan.model_copy(update={"checks": (check, *plan.checks)})
-
-
-def _no_journal(error: StoreError | str) -> Check:
-    text = f"{NO_JOURNAL}: {scrub(clean(str(error)))}"
-    return Check(id="journal", level=Level.BLOCK, text=text, basis=Basis.OBSERVED)
 
 
 def _changed(shown: Plan, what: str) -> Result:

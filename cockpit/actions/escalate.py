@@ -4,40 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cockpit.actions.action import Doing, SkipStep, Step, StepError
-from cockpit.actions.backend import CannotError
+from cockpit.actions.action import Doing, PageAction, SkipStep, Step, StepError
+from cockpit.actions.checks.verdicts import blocked, passed, warned
 from cockpit.actions.ground import Ground
-from cockpit.actions.paging import issue_check, logbook_check, page_holds, words_of
-from cockpit.actions.recording import comment_step, event_name, log_step
-from cockpit.model.plan import Basis, Check, Draft, Level, Plan, Request
+from cockpit.actions.recording import comment_step, event_name, issue_check, log_step, logbook_check
+from cockpit.actions.saying import text_param
+from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
 from cockpit.model.words import utc_minute
+from cockpit.notify.message import NobodyReachedError
 from cockpit.records.issue_text import escalated
 from cockpit.text.scrub import scrub
 
 EVIDENCE_SHOWN = 6
 
 
-class Escalate:
+class Escalate(PageAction):
     """Tells the DRI what is wrong, since when, on what evidence, and what is asked of them."""
 
     verb = "escalate"
-    title = "Escalate"
-    exclusive = False
-    launches = False
 
     async def draft(self, ground: Ground, request: Request) -> Draft:
         """Return the message and who gets it; a run without a DRI has nobody to escalate to."""
-        note = words_of(request, "note", lines=True)
+        note = text_param(request, "note", lines=True)
+        spec, report = ground.spec, ground.report
+        evidence = tuple(
+            each for alert in report.alerts for each in alert.evidence[:EVIDENCE_SHOWN]
+        )
+        reason = "\n".join(filter(None, (_title(report), note)))
+        if spec.dri is None:
+            text = "no DRI in the run file: there is nobody to escalate to"
+            dri = blocked("dri", text, Basis.RECORDED)
+        else:
+            dri = passed("dri", f"to {spec.dri}, the DRI", Basis.RECORDED, spec.dri)
         return Draft(
-            words=f"escalate {ground.spec.name}",
-            checks=(_dri(ground), _routes(ground), issue_check(ground.spec),
-                    logbook_check(ground.spec)),
-            page=message(ground.report, ground.operator, note),
-            facts={"title": _title(ground.report), "severity": _severity(ground.report),
-                   "note": note, "comment": _comment(ground, note)},
-        )  # fmt: skip
+            words=f"escalate {spec.name}",
+            checks=(dri, _routes(ground), issue_check(spec), logbook_check(spec)),
+            page=message(report, ground.operator, note),
+            facts={
+                "title": _title(report),
+                "severity": "alert" if report.worst is None else report.worst.severity.value,
+                "note": note,
+                # The same text, with every foreign word kept from meaning anything.
+                "comment": escalated(spec, by=ground.operator, reason=reason, evidence=evidence),
+            },
+        )
 
     def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
         """Return: notify, comment, log."""
@@ -46,18 +58,6 @@ class Escalate:
             comment_step(event_name, lambda doing: doing.plan.facts["comment"]),
             log_step(_entry, f"{plan.run}: log escalation"),
         )
-
-    def still_holds(self, shown: Plan, now: Plan) -> str | None:
-        """Return why the message may not be used any more, if so."""
-        return page_holds(shown, now)
-
-
-def _comment(ground: Ground, note: str) -> str:
-    """Return what is posted: the same, with every foreign word kept from meaning anything."""
-    alerts = ground.report.alerts
-    evidence = tuple(each for alert in alerts for each in alert.evidence[:EVIDENCE_SHOWN])
-    reason = "\n".join(filter(None, (_title(ground.report), note)))
-    return escalated(ground.spec, by=ground.operator, reason=reason, evidence=evidence)
 
 
 def message(report: RunReport, operator: str, note: str) -> str:
@@ -90,41 +90,29 @@ def _title(report: RunReport) -> str:
     return report.next_action if worst is None else f"{worst.id} {worst.title}"
 
 
-def _severity(report: RunReport) -> str:
-    return "alert" if report.worst is None else report.worst.severity.value
-
-
-def _dri(ground: Ground) -> Check:
-    if ground.spec.dri is None:
-        text = "no DRI in the run file: there is nobody to escalate to"
-        return Check(id="dri", level=Level.BLOCK, text=text, basis=Basis.RECORDED)
-    text = f"to {ground.spec.dri}, the DRI"
-    return Check(id="dri", level=Level.PASS, text=text, value=ground.spec.dri, basis=Basis.RECORDED)
-
-
 def _routes(ground: Ground) -> Check:
     if ground.file.notify.routes:
         text = f"{len(ground.file.notify.routes)} routes in [notify]"
-        return Check(id="routes", level=Level.PASS, text=text, basis=Basis.RECORDED)
-    level = Level.WARN if ground.spec.records.issue is not None else Level.BLOCK
+        return passed("routes", text, Basis.RECORDED)
     text = "no route in [notify]: no notification is sent"
-    if level is Level.BLOCK:
-        text += ", and there is no issue either: nobody would hear of it"
-    return Check(id="routes", level=level, text=text, basis=Basis.RECORDED)
+    if ground.spec.records.issue is not None:
+        return warned("routes", text, Basis.RECORDED)
+    text += ", and there is no issue either: nobody would hear of it"
+    return blocked("routes", text, Basis.RECORDED)
 
 
 async def _notify(doing: Doing) -> str | None:
     """Reach the DRI; where an issue is there to carry the news, failing to is no end."""
     ground, facts = doing.ground, doing.plan.facts
     try:
-        return await ground.parts.notifier.send(
+        return await ground.parts.notifier().send(
             ground.spec,
             event_name(doing),
             f"{ground.spec.name}: {facts['title']}",
             doing.plan.page or "",
             facts["severity"],
         )
-    except CannotError as error:
+    except NobodyReachedError as error:
         if ground.spec.records.issue is not None:
             raise SkipStep(f"{error}; the issue carries it") from error
         raise StepError(str(error)) from error

@@ -75,13 +75,15 @@ async def archive(
     launch = launch_id or (job.launch_id if job is not None else None) or "no-launch"
     base = (folder or evidence_folder()) / run.name
     missing: list[str] = []
-    files = {"report.json": _report(report, live)}
+    document = {"report": report.document(), "live": live.to_json()}
+    files = {"report.json": json.dumps(document, indent=1, default=str).encode("utf-8", "replace")}
     if backend is not None:
         files |= await backend.evidence(run, live.jobs)
     log = await _log(run, missing)
     if log is not None:
         files["log-tail.txt"] = log
-    name = f"{_stamp(report.checked_at)}-{launch}"
+    stamp = datetime.fromtimestamp(report.checked_at, tz=UTC).strftime("%Y%m%dT%H%M%SZ")
+    name = f"{stamp}-{launch}"
     try:
         path, sizes = await offload(lambda: _keep(base, name, files), deadline=DEADLINE)
     except (OSError, TimeoutError) as error:
@@ -91,11 +93,6 @@ async def archive(
     return Archived(
         path=str(path), files=tuple(sizes), size=sum(sizes.values()), missing=tuple(missing)
     )
-
-
-def _report(report: RunReport, live: Live) -> bytes:
-    document = {"report": report.document(), "live": live.to_json()}
-    return json.dumps(document, indent=1, default=str).encode("utf-8", "replace")
 
 
 async def _log(run: RunSpec, missing: list[str]) -> bytes | None:
@@ -161,10 +158,6 @@ def _placed(fresh: Path, base: Path, name: str) -> Path:
             continue
         return place
     raise OSError(17, f"too many folders {name}")
-
-
-def _stamp(instant: float) -> str:
-    return datetime.fromtimestamp(instant, tz=UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
 def _not_had(files: Mapping[str, bytes]) -> list[str]:

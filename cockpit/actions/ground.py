@@ -1,41 +1,23 @@
-"""What an action stands on: the run as it was seen just now, and the hands it may use."""
+"""What an action's checks and steps read: the run as seen just now, and the services they use."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from cockpit.actions.backend import Backend
 from cockpit.model.clock import Clock
 from cockpit.model.jobs import Live
-from cockpit.model.records import Claim, EventEntry, InstanceEntry, Recorded
+from cockpit.model.records import Claim
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.store.journal import Entry, Journal
 from cockpit.store.store import Store
 
-
-class Recorder(Protocol):
-    """Writes a run's records; a call returns when the record is pushed, queued or refused.
-
-    Never raises: ``Recorded`` says how far it came. Writing the same entry again changes nothing.
-    """
-
-    async def event(self, run: RunSpec, entry: EventEntry, commit: str) -> Recorded:
-        """Append an entry to the logbook's event log, commit it as ``commit``, push."""
-
-    async def instance(self, run: RunSpec, entry: InstanceEntry, commit: str) -> Recorded:
-        """Append a launched instance."""
-
-    async def contract(self, run: RunSpec, values: dict[str, str], commit: str) -> Recorded:
-        """Set fields of the Run Contract; creates the logbook if there is none."""
-
-    async def comment(self, run: RunSpec, event: str, body: str) -> Recorded:
-        """Comment on the run's issue; one ``event`` is never posted twice. Queued while offline."""
-
-    async def create_issue(self, run: RunSpec, body: str) -> Recorded:
-        """Create the run's issue (``issue_repo``); ``url`` is where it is."""
+if TYPE_CHECKING:
+    from cockpit.records.recorder import RecordDesk
+    from cockpit.watch.notifier import Notifications
 
 
 class Guard(Protocol):
@@ -57,27 +39,21 @@ class Guard(Protocol):
         """Remove the claim if a process of this machine left it that lives no more."""
 
 
-class Notifier(Protocol):
-    """Reaches people (SPEC S-13)."""
-
-    async def send(self, run: RunSpec, event: str, title: str, body: str, severity: str) -> str:
-        """Send to every route for this severity; return one line about who was reached.
-
-        Raises ``CannotError`` when nobody could be reached.
-        """
-
-
 @dataclass(frozen=True)
 class Parts:
-    """The hands: fixed for the life of a cockpit. ``store`` is ``None`` when it cannot be used."""
+    """The services that actions use, fixed for the life of a cockpit.
+
+    ``store`` is ``None`` when it cannot be used; ``notifier`` returns the notifications of the
+    run file in use.
+    """
 
     clock: Clock
     store: Store | None
     journal: Journal | None
     backends: Callable[[RunSpec], Backend | None]
     guards: tuple[Guard, ...]
-    recorder: Recorder
-    notifier: Notifier
+    recorder: RecordDesk
+    notifier: Callable[[], Notifications]
     look: Callable[[str], Awaitable[RunReport]]
 
 
@@ -101,3 +77,9 @@ class Ground:
     def backend(self) -> Backend | None:
         """The backend of the run's kind of job, if this version has one."""
         return self.parts.backends(self.spec)
+
+    @property
+    def job_id(self) -> str:
+        """The id of the present job; empty without one."""
+        job = self.report.facets.job.value
+        return (job.id if job is not None else None) or ""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import ClassVar, Final
 
 from cockpit.actions.ground import Guard
-from cockpit.actions.launch_ids import number_of
+from cockpit.launch.launches import number_of
 from cockpit.model.plan import Basis, Check, Level
 from cockpit.model.records import Claim
 from cockpit.model.run import RunSpec

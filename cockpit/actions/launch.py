@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from cockpit.actions.action import Step, unchanged
+from cockpit.actions.action import Action, Doing, SkipStep, Step, StepError
 from cockpit.actions.at_rest import job_name
 from cockpit.actions.checks import checkpoint, code, commands, identity, jobs, people, records
+from cockpit.actions.checks.checkpoint import initialize_from, named_step
 from cockpit.actions.checks.material import DEADLINE, Material, gather
-from cockpit.actions.checks.origin import initialize_from
-from cockpit.actions.checks.verdicts import passed, warned
+from cockpit.actions.checks.records import linked_issue
+from cockpit.actions.checks.verdicts import passed, shown, warned
 from cockpit.actions.command import shown as shown_command
 from cockpit.actions.command import values_of
 from cockpit.actions.compared import WouldRun, output_checks
 from cockpit.actions.ground import Ground
-from cockpit.actions.launch_issue import BODY, body_of, create_step, preview, to_create
 from cockpit.actions.launch_records import record_steps, trouble_step
-from cockpit.actions.launch_steps import archive, go, look_again
-from cockpit.actions.relaunch import code_fact, config_fact, store_there, template_of
-from cockpit.actions.relaunch_steps import CODE, CONFIG, looked
+from cockpit.actions.recording import ISSUE, lasting
+from cockpit.actions.relaunch import store_there, template_of
+from cockpit.actions.relaunch_steps import (
+    filled,
+    looked,
+    nothing_lives,
+    planned_facts,
+    prepare,
+)
 from cockpit.actions.run_log_steps import launched_step
-from cockpit.actions.submitting import confirm_step
+from cockpit.actions.stop import evidence
+from cockpit.actions.submitting import CONFIRM, submit
+from cockpit.model.observed import Pick
 from cockpit.model.plan import Basis, Check, Difference, Draft, Plan, Request
+from cockpit.model.run import RunSpec
+from cockpit.records.issue_new import LABELS, logbook_link
+from cockpit.records.issue_text import new_issue, title
+from cockpit.records.logbook import Logbook
 from cockpit.sources.offload import offload
+
+BODY: Final = "issue_body"
 
 
 class Looked(NamedTuple):
@@ -36,11 +50,10 @@ class Looked(NamedTuple):
     issue: str = ""
 
 
-class Launch:
+class Launch(Action):
     """Starts a run that has no job yet; one that has is relaunched."""
 
     verb = "launch"
-    title = "Launch"
     exclusive = True
     launches = True
 
@@ -56,17 +69,10 @@ class Launch:
             ),
             command=shown_command(found.would.words) or None,
             spares=tuple(job_name(job) for job in ground.live.spared),
-            differences=(
-                Difference(
-                    what="command",
-                    ran=None,
-                    would_run=shown_command(found.would.words or found.would.template) or None,
-                ),
-            ),
+            differences=(Difference(what="command", ran=None, would_run=found.would.shown),),
             page=preview(ground.spec, found.issue) if found.issue else None,
             facts={
-                CODE: code_fact(ground),
-                CONFIG: config_fact(found.material),
+                **planned_facts(ground.report.facets.code.value, found.material.read.config),
                 **({BODY: found.issue} if found.issue else {}),
             },
         )
@@ -81,13 +87,9 @@ class Launch:
             Step("verify", looked),
             *record_steps(plan.run, self.verb),
             launched_step(plan.run),
-            confirm_step(),
+            CONFIRM,
             trouble_step(plan.run, self.verb),
         )
-
-    def still_holds(self, shown: Plan, now: Plan) -> str | None:
-        """Return what has changed since it was shown, if anything that matters has."""
-        return unchanged(shown, now)
 
 
 async def _look(ground: Ground) -> Looked:
@@ -99,8 +101,7 @@ async def _look(ground: Ground) -> Looked:
     checks, words = commands.ready(spec, command, values)
     origin = await offload(initialize_from, spec, deadline=DEADLINE)
     would = WouldRun(words, template_of(command), None)
-    making = to_create(spec, material.read.book)
-    issue = await body_of(spec, shown_command(words) or None) if making else ""
+    issue = await _new_issue(spec, material.read.book, shown_command(words) or None)
     return Looked(material, would, checks, origin, issue)
 
 
@@ -133,3 +134,82 @@ def _config(material: Material) -> list[Check]:
         return [warned("config", text, Basis.INFERRED)]
     text = f"{len(config.values)} settings of {config.source} are recorded with the launch"
     return [passed("config", text)]
+
+
+def to_create(run: RunSpec, book: Logbook | None) -> bool:
+    """Tell whether a launch creates the issue: none is named, linked, and a place for it is."""
+    records = run.records
+    return records.issue is None and records.issue_repo is not None and linked_issue(book) is None
+
+
+async def _new_issue(run: RunSpec, book: Logbook | None, command: str | None) -> str:
+    """Return the text of the issue that a launch creates, if it does: contract and logbook."""
+    if not to_create(run, book):
+        return ""
+    if run.records.logbook is None:
+        return new_issue(run, command=command)
+    path, url = await logbook_link(run.records.logbook)
+    return new_issue(run, logbook=path, logbook_url=url, command=command)
+
+
+def preview(run: RunSpec, body: str) -> str:
+    """Return what the plan shows of the issue that will be created."""
+    head = f"A new issue in {shown(run.records.issue_repo or '')}, labels {', '.join(LABELS)}:"
+    return f"{head}\n\n# {title(run)}\n\n{body}"
+
+
+def create_step() -> Step:
+    """Return the step that creates the issue and links it; nothing is started without it."""
+
+    async def run(doing: Doing) -> str:
+        spec, body = doing.ground.spec, doing.plan.facts.get(BODY)
+        if not body:
+            raise SkipStep(
+                "there is one" if spec.records.issue else "no issue_repo to create one in"
+            )
+        recorder = doing.ground.parts.recorder
+        made = await recorder.create_issue(spec, body)
+        if made.url is None or made.trouble is not None:
+            hint = f" ({made.url})" if made.url else ""
+            raise StepError(f"not started: the issue: {made.trouble or 'it has no address'}{hint}")
+        await doing.note(**{ISSUE: made.url})
+        if spec.records.logbook is not None:
+            commit = f"{spec.name}: link the issue"
+            lasting(await recorder.contract(spec, {"Issue": made.url}, commit))
+        return f'created {made.url}; add it to the run file: issue = "{made.url}"'
+
+    return Step("create-issue", run)
+
+
+async def archive(doing: Doing) -> str:
+    """Archive what a job before this one has left; a run that never ran has nothing."""
+    if doing.ground.report.facets.job.value is None:
+        raise SkipStep("there was no job before")
+    return await evidence(doing)
+
+
+async def look_again(doing: Doing) -> str:
+    """Look once more before anything is started; raises ``StepError``."""
+    run = doing.ground.spec
+    await nothing_lives(doing, run)
+    report = await doing.ground.parts.look(run.name)
+    value = report.facets.checkpoints.value
+    if value is not None and value.latest_complete is not None:
+        raise StepError("not started: there is a complete checkpoint now; this is a relaunch")
+    await prepare(doing, run, run.launch or run.resubmit, report, _origin(run), {})
+    return "nothing of this lineage lives, and there is no complete checkpoint"
+
+
+async def go(doing: Doing) -> str:
+    """Submit the recorded launch command."""
+    run = doing.ground.spec
+    words, _ = filled(run, run.launch or run.resubmit, doing, _origin(run))
+    return await submit(doing, run, words)
+
+
+def _origin(run: RunSpec) -> Pick | None:
+    """Return the checkpoint of another run that this one begins with, if it does."""
+    source = run.checkpoints.initialize_from if run.checkpoints is not None else None
+    if source is None:
+        return None
+    return Pick(path=source, step=named_step(source) or 0, why="initialize_from")

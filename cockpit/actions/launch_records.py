@@ -5,30 +5,35 @@ All of these steps may be done again after a crash: they rest on the journal's f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from cockpit.actions.action import Doing, SkipStep, Step, StepError
-from cockpit.actions.launch_words import FIRST_CHECK, job_of, launch_comment, launch_event
+from cockpit.actions.following import FIRST_CHECK
 from cockpit.actions.recording import (
+    approvals_text,
     comment_step,
     event_name,
     instance_step,
     log_step,
 )
 from cockpit.actions.snapshot import instance_fields
-from cockpit.actions.submitting import snapshot_in, submitted_at
+from cockpit.actions.submitting import DIED, UNSEEN, snapshot_in, submitted_at
 from cockpit.model.history import FormerFailure
+from cockpit.model.plan import Approval, Level, Plan
 from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RunSpec
+from cockpit.model.words import steps
+from cockpit.records import issue_text
+from cockpit.records.markdown import prose
 from cockpit.sources.offload import offload
 from cockpit.store.followups import Followup, FollowupStore
 from cockpit.store.memory import Launch, Memory
 from cockpit.store.outcomes import Failures
-from cockpit.store.snapshots import Snapshot, Snapshots
-from cockpit.store.store import Store, unpack
+from cockpit.store.snapshots import Snapshots
+from cockpit.store.store import Store, run_key, unpack
 from cockpit.watch.statefile import restarted
 
 FAILURE: Final = "failure"
@@ -39,11 +44,7 @@ STATE_FILE: Final = "state_file"
 RESTARTS: Final = "restarts"
 DEADLINE: Final = 10.0
 RunOf = Callable[[Doing], RunSpec]
-
-
-def own_key(doing: Doing) -> str:
-    """Return the key of the run that the action is about."""
-    return doing.ground.key
+MOST: Final = 10
 
 
 def own_run(doing: Doing) -> RunSpec:
@@ -54,27 +55,36 @@ def own_run(doing: Doing) -> RunSpec:
 def record_steps(
     name: str,
     word: str,
-    key: Callable[[Doing], str] = own_key,
     run: RunOf = own_run,
     *,
     instance: bool = True,
 ) -> tuple[Step, ...]:
     """Return the steps that write a launch of run ``name`` down; ``word`` is what it is called.
 
-    ``key`` gives the key in the store of the run that was launched, ``run`` that run;
-    ``instance``: it is an instance of the run whose logbook is written.
+    ``run`` gives the run that was launched; ``instance``: it is an instance of the run whose
+    logbook is written.
     """
+
+    def key(doing: Doing) -> str:
+        """Return where the store is asked once the run file names that run."""
+        return run_key(doing.ground.file.path, run(doing).name)
 
     async def remember(doing: Doing) -> str:
         used, at = snapshot_in(doing), submitted_at(doing)
         launch = Launch(at=at, job_id=job_of(doing), launch_id=doing.entry.launch_id)
-        await _stored(doing, lambda store: _remember(store, key(doing), launch, used))
+
+        def write(store: Store) -> None:
+            with store.writing():
+                Memory(store).add_launch(key(doing), launch)
+                Snapshots(store).add(key(doing), used.model_copy(update={"at": at}))
+
+        await _stored(doing, write)
         return f"{launch.launch_id} is {launch.job_id}"
 
     async def follow(doing: Doing) -> str:
         followup = _followup(doing, run(doing))
         await _stored(doing, lambda store: FollowupStore(store).add(key(doing), followup))
-        return f"first check after {FIRST_CHECK}"
+        return f"first check after {FIRST_CHECK:g} s"
 
     message = f"{name}: log {word}"
     steps = (
@@ -111,12 +121,6 @@ def trouble_step(name: str, word: str) -> Step:
         return await step.run(doing)
 
     return replace(step, name="log-trouble", run=run)
-
-
-def _remember(store: Store, key: str, launch: Launch, used: Snapshot) -> None:
-    with store.writing():
-        Memory(store).add_launch(key, launch)
-        Snapshots(store).add(key, used.model_copy(update={"at": launch.at}))
 
 
 async def _stored(doing: Doing, write: Callable[[Store], None]) -> None:
@@ -179,3 +183,118 @@ def _instance(doing: Doing) -> InstanceEntry:
     )  # fmt: skip
     fields = instance_fields(doing.ground.spec, used, approved)
     return InstanceEntry(launch_id=doing.launch_id, at=submitted_at(doing), fields=fields)
+
+
+def job_of(doing: Doing) -> str:
+    """Return the id of the job that was started."""
+    return doing.job_id or doing.entry.job_id or doing.launch_id
+
+
+def launch_event(word: str) -> Callable[[Doing], EventEntry]:
+    """Return what makes the logbook's entry; ``word`` is what the action is called there."""
+
+    def entry(doing: Doing) -> EventEntry:
+        trouble = doing.facts.get(DIED) or doing.facts.get(UNSEEN)
+        pick, reason = snapshot_in(doing).checkpoint, doing.plan.params.get("reason")
+        origin = "from scratch" if pick is None else f"from {pick.path} (step {pick.step})"
+        order = f"{word} by {doing.entry.operator}" + (f": {reason}" if reason else "")
+        failed, goal = (
+            doing.facts.get(FAILED_STEP, ""),
+            "its steps advance and a checkpoint is saved",
+        )
+        if failed.isdigit():
+            goal = f"it is past step {steps(int(failed))}, where the last one failed"
+        return EventEntry(
+            title=f"{word} {doing.launch_id}",
+            at=doing.entry.begun_at,
+            status=trouble or f"{doing.launch_id} runs as {job_of(doing)}, {origin}",
+            evidence="\n".join(_evidence(doing)),
+            decision="\n".join(filter(None, (order, approvals_text(doing.plan)))),
+            next=f"check after {FIRST_CHECK:g} s, then every cadence, until {goal}",
+        )
+
+    return entry
+
+
+def _evidence(doing: Doing) -> Sequence[str]:
+    """Return why it could be done: what was not simply in order, and where the evidence is."""
+    spoken = [check for check in doing.plan.checks if check.id in ("T", "job-state", "C-17")]
+    warned = [check for check in doing.plan.checks if check.level is not Level.PASS]
+    lines = [f"{check.id}: {check.text}" for check in dict.fromkeys((*spoken, *warned))]
+    where = doing.facts.get("evidence")
+    used = snapshot_in(doing)
+    return [
+        *lines,
+        *_differing(doing.plan),
+        *([f"commit {used.sha}"] if used.sha is not None else []),
+        *([f"archived in {where}"] if where else []),
+    ]
+
+
+def _differing(plan: Plan) -> list[str]:
+    """Return what is another than before, old and new; settings have their checks already."""
+    known = [each for each in plan.differences if each.ran is not None and not each.same]
+    checked = {check.id.partition(":")[2] for check in plan.checks}
+    return [
+        f"{each.what}: {each.ran} → {each.would_run or 'not set'}"
+        for each in known
+        if each.what not in checked
+    ][:MOST]
+
+
+def launch_comment(word: str) -> Callable[[Doing], str]:
+    """Return what makes the issue's comment."""
+
+    def body(doing: Doing) -> str:
+        make = {"launch": _launched, "relaunch": _relaunched}.get(word, _new_lineage)
+        trouble = doing.facts.get(DIED) or doing.facts.get(UNSEEN)
+        told = "" if trouble is None else f"\n\n**Trouble**: {prose(trouble)}"
+        return f"{make(doing)}{told}"
+
+    return body
+
+
+def _launched(doing: Doing) -> str:
+    used = snapshot_in(doing)
+    values = {
+        "Job": job_of(doing),
+        "Command": " ".join(used.command),
+        "Git SHA": used.sha or "unknown",
+        "Output root": used.output_root or "unknown",
+        "Begins with": "nothing: from scratch" if used.checkpoint is None else used.checkpoint.path,
+        "Launched by": doing.entry.operator,
+    }
+    told = issue_text.launched(doing.ground.spec, doing.launch_id, values)
+    return "\n\n".join(filter(None, (told, issue_text.approved(_approvals(doing.plan)))))
+
+
+def _relaunched(doing: Doing) -> str:
+    used, job = snapshot_in(doing), doing.ground.report.facets.job.value
+    checks = {check.id: check.text for check in doing.plan.checks}
+    at = used.checkpoint
+    return issue_text.relaunched(
+        doing.ground.spec,
+        doing.launch_id,
+        recoverable=checks.get("T") or checks.get("job-state") or "unknown",
+        checkpoint=None if at is None else f"{at.path} (step {at.step})",
+        sha=used.sha,
+        approvals=_approvals(doing.plan),
+        former=None if job is None or job.id == job_of(doing) else job.id,
+    )
+
+
+def _new_lineage(doing: Doing) -> str:
+    used, pairs = snapshot_in(doing), doing.plan.differences
+    return issue_text.new_lineage(
+        doing.ground.spec,
+        reason=doing.plan.params.get("reason", ""),
+        old={each.what: each.ran or "unknown" for each in pairs},
+        new={each.what: each.would_run or "unknown" for each in pairs},
+        source=None if used.checkpoint is None else used.checkpoint.path,
+        sha=used.sha,
+        approvals=_approvals(doing.plan),
+    )
+
+
+def _approvals(plan: Plan) -> list[Approval]:
+    return [check.approved for check in plan.checks if check.approved is not None]

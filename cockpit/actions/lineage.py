@@ -10,45 +10,38 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from cockpit.actions.action import Doing, RefuseError, Step, StepError, unchanged
+from cockpit.actions.action import Action, Doing, RefuseError, Step, StepError
 from cockpit.actions.at_rest import job_name
 from cockpit.actions.checks import code, commands, jobs, people
-from cockpit.actions.checks.material import DEADLINE, Material, gather
+from cockpit.actions.checks.material import DEADLINE, gather
 from cockpit.actions.checks.new_lineage import source_of, takes_identity, unused
 from cockpit.actions.checks.people import for_dri
 from cockpit.actions.checks.verdicts import blocked, passed, shown, warned
 from cockpit.actions.command import shown as shown_command
-from cockpit.actions.command import values_of
 from cockpit.actions.ground import Ground
 from cockpit.actions.launch_records import RESUMES_FROM, record_steps, trouble_step
 from cockpit.actions.new_run import environment, new_run, run_block
-from cockpit.actions.relaunch import code_fact, config_fact, template_of
+from cockpit.actions.relaunch import template_of
 from cockpit.actions.relaunch_steps import (
-    CODE,
-    CONFIG,
-    as_planned,
-    config_of,
     filled,
     nothing_lives,
+    planned_facts,
+    prepare,
+    values_for,
 )
 from cockpit.actions.run_log_steps import status_step
-from cockpit.actions.snapshot import snapshot_of
-from cockpit.actions.submitting import confirm_step, note_snapshot, submit, verify
-from cockpit.model.observed import Pick
+from cockpit.actions.submitting import CONFIRM, submit, verify
 from cockpit.model.plan import Basis, Check, Difference, Draft, Plan, Request
-from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
 from cockpit.sources.offload import offload
-from cockpit.store.store import run_key
 
 WORD: Final = "new lineage"
 
 
-class NewLineage:
+class NewLineage(Action):
     """Launches the same recorded command under another identity."""
 
     verb = "lineage"
-    title = "New lineage"
     exclusive = True
     launches = True
 
@@ -60,8 +53,7 @@ class NewLineage:
         material = await gather(ground)
         pick, source = source_of(ground, request.params.get("from", ""))
         template = template_of(ground.spec.resubmit)
-        values = values_of(run, ground.launch_id, pick.path if pick else None,
-                           pick.step if pick else None)  # fmt: skip
+        values = values_for(run, ground.launch_id, pick)
         command, words = commands.ready(run, ground.spec.resubmit, values)
         free = await offload(lambda: list(unused(ground, run)), deadline=DEADLINE)
         checks = [
@@ -84,7 +76,7 @@ class NewLineage:
             checkpoint=pick,
             differences=tuple(_differences(ground.spec, run)),
             page=run_block(run, pick.path if pick is not None else "?"),
-            facts=_facts(ground, material),
+            facts=planned_facts(ground.report.facets.code.value, material.read.config),
         )
 
     def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
@@ -92,25 +84,17 @@ class NewLineage:
         return (
             Step("checkpoint", _look_again),
             Step("submit", _go),
-            Step("verify", _verify),
-            *record_steps(plan.run, WORD, _key, _run, instance=False),
+            Step("verify", lambda doing: verify(doing, _run(doing))),
+            *record_steps(plan.run, WORD, _run, instance=False),
             status_step(_status, f"{plan.run}: log {WORD}"),
-            confirm_step(),
+            CONFIRM,
             trouble_step(plan.run, WORD),
         )
-
-    def still_holds(self, shown: Plan, now: Plan) -> str | None:
-        """Return what has changed since it was shown, if anything that matters has."""
-        return unchanged(shown, now)
 
 
 def subject(run: RunSpec, plan: Plan) -> RunSpec:
     """Return the run that a planned new lineage starts: what its launch id is looked up for."""
     return new_run(run, plan.params)
-
-
-def _facts(ground: Ground, material: Material) -> dict[str, str]:
-    return {CODE: code_fact(ground), CONFIG: config_fact(material)}
 
 
 def _differences(old: RunSpec, new: RunSpec) -> list[Difference]:
@@ -122,11 +106,10 @@ def _differences(old: RunSpec, new: RunSpec) -> list[Difference]:
         ("W&B id", wandb(old), wandb(new)),
         ("output root", old.output_root, new.output_root),
     )
-    return [Difference(what=what, ran=_line(ran), would_run=_line(now)) for what, ran, now in pairs]
-
-
-def _line(text: str | None) -> str | None:
-    return None if text is None else shown(text)
+    return [
+        Difference(what=what, ran=ran and shown(ran), would_run=now and shown(now))
+        for what, ran, now in pairs
+    ]
 
 
 async def _nothing_yet(ground: Ground, run: RunSpec) -> list[Check]:
@@ -148,18 +131,11 @@ async def _look_again(doing: Doing) -> str:
     run, planned = _run(doing), doing.plan.checkpoint
     await nothing_lives(doing, run)
     report = await doing.ground.parts.look(doing.ground.spec.name)
-    code_now, config = report.facets.code.value, await config_of(doing.ground.spec)
-    as_planned(doing, code_now, config)
-    now = source_of(_as_seen(doing, report), doing.plan.params.get("from", ""))[0]
+    now = source_of(replace(doing.ground, report=report), doing.plan.params.get("from", ""))[0]
     if planned is None or now is None or now.path != planned.path:
         raise StepError("not started: the source checkpoint is not there as planned; plan again")
-    words, template = filled(run, doing.ground.spec.resubmit, doing, planned)
-    used = snapshot_of(
-        run, code_now, words, template, config, planned,
-        launch_id=doing.launch_id, action=doing.plan.action, at=doing.entry.begun_at,
-    )  # fmt: skip
-    await doing.note(**{RESUMES_FROM: "", "new run": run.name})
-    await note_snapshot(doing, used)
+    noted = {RESUMES_FROM: "", "new run": run.name}
+    await prepare(doing, run, doing.ground.spec.resubmit, report, planned, noted)
     return f"begins with {planned.path}"
 
 
@@ -168,28 +144,11 @@ def _status(doing: Doing) -> str:
     return f"goes on as {run.name} in {run.output_root}, by {doing.entry.operator}: {reason}"
 
 
-def _as_seen(doing: Doing, report: RunReport) -> Ground:
-    return replace(doing.ground, report=report)
-
-
 async def _go(doing: Doing) -> str:
     run = _run(doing)
-    words, _ = filled(run, doing.ground.spec.resubmit, doing, _pick(doing))
+    words, _ = filled(run, doing.ground.spec.resubmit, doing, doing.plan.checkpoint)
     return await submit(doing, run, words, environment(run))
-
-
-def _pick(doing: Doing) -> Pick | None:
-    return doing.plan.checkpoint
-
-
-async def _verify(doing: Doing) -> str:
-    return await verify(doing, _run(doing))
 
 
 def _run(doing: Doing) -> RunSpec:
     return new_run(doing.ground.spec, doing.plan.params)
-
-
-def _key(doing: Doing) -> str:
-    """Return the new run's key: where the store is asked once the run file names it."""
-    return run_key(doing.ground.file.path, _run(doing).name)

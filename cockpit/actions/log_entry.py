@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cockpit.actions.action import Doing, RefuseError, Step
+from cockpit.actions.action import Doing, PageAction, RefuseError, Step
+from cockpit.actions.checks.verdicts import blocked, passed, warned
 from cockpit.actions.ground import Ground
-from cockpit.actions.paging import page_holds, words_of
 from cockpit.actions.recording import NO_LOGBOOK, log_step
-from cockpit.model.plan import Basis, Check, Draft, Level, Plan, Request
+from cockpit.actions.saying import text_param
+from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
+from cockpit.records.entry_text import prefill
+from cockpit.records.writing import preview
 from cockpit.sources.offload import offload
 
 DEADLINE = 10.0
@@ -18,13 +21,10 @@ FIELDS = ("status", "evidence", "decision", "next")
 DEFAULT_EVENT = "check"
 
 
-class LogEntry:
+class LogEntry(PageAction):
     """Appends one entry, in the file's own style; what is not given is what was observed."""
 
     verb = "log"
-    title = "Log entry"
-    exclusive = False
-    launches = False
 
     async def draft(self, ground: Ground, request: Request) -> Draft:
         """Return the entry as it will stand in the file."""
@@ -38,46 +38,33 @@ class LogEntry:
 
     def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
         """Return the one step: the entry, committed and pushed."""
-        return (log_step(_planned, f"{plan.run}: log {plan.facts['title']}"),)
 
-    def still_holds(self, shown: Plan, now: Plan) -> str | None:
-        """Return why the entry may not be used any more, if so."""
-        return page_holds(shown, now)
+        def entry(doing: Doing) -> EventEntry:
+            fields = {name: doing.plan.facts[name] for name in ("title", *FIELDS)}
+            return EventEntry(at=doing.entry.begun_at, **fields)
+
+        return (log_step(entry, f"{plan.run}: log {plan.facts['title']}"),)
 
 
 def _entry_of(ground: Ground, request: Request) -> EventEntry:
-    from cockpit.records.entry_text import prefill
-
-    title = words_of(request, "event") or DEFAULT_EVENT
+    title = text_param(request, "event") or DEFAULT_EVENT
     seen = prefill(ground.report, title, ground.now)
-    given = {name: words_of(request, name, lines=True) for name in FIELDS if name in request.params}
+    given = {
+        name: text_param(request, name, lines=True) for name in FIELDS if name in request.params
+    }
     return seen.model_copy(update=given)
-
-
-def _planned(doing: Doing) -> EventEntry:
-    fields = {name: doing.plan.facts[name] for name in ("title", *FIELDS)}
-    return EventEntry(at=doing.entry.begun_at, **fields)
 
 
 async def _page(ground: Ground, entry: EventEntry) -> tuple[str | None, Check]:
     """Return the entry in the file's own style, and whether there is a file."""
     path = ground.spec.records.logbook
     if path is None:
-        return None, Check(id="logbook", level=Level.BLOCK, text=NO_LOGBOOK, basis=Basis.RECORDED)
+        return None, blocked("logbook", NO_LOGBOOK, Basis.RECORDED)
     try:
-        page = await offload(_preview, Path(path), entry, deadline=DEADLINE)
+        page = await offload(lambda: preview(Path(path).read_bytes(), entry), deadline=DEADLINE)
     except FileNotFoundError:
-        text = f"{path} is not there yet: it will be begun"
-        return None, Check(id="logbook", level=Level.WARN, text=text, basis=Basis.OBSERVED)
+        return None, warned("logbook", f"{path} is not there yet: it will be begun")
     except (OSError, TimeoutError) as error:
         text = f"{path} cannot be read: {getattr(error, 'strerror', None) or 'no answer'}"
-        return None, Check(id="logbook", level=Level.BLOCK, text=text, basis=Basis.OBSERVED)
-    return page, Check(
-        id="logbook", level=Level.PASS, text=f"appended to {path}", basis=Basis.OBSERVED
-    )
-
-
-def _preview(path: Path, entry: EventEntry) -> str:
-    from cockpit.records.writing import preview
-
-    return preview(path.read_bytes(), entry)
+        return None, blocked("logbook", text)
+    return page, passed("logbook", f"appended to {path}")

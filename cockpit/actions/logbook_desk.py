@@ -6,6 +6,7 @@ What a person typed is never lost: it is kept as a draft until it stands in the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -77,12 +78,16 @@ class Logbooks:
         if path is None:
             return Recorded(stage=SaveStage.NOTHING, trouble=NO_LOGBOOK)
         await self.keep(report, text)
+        from cockpit.records.writing import with_text
+
         safe = self.masked(text)
-        edit = _edit(safe)
         message = f"{report.name}: {_heading(safe)}"
-        recorded = await self._saver.save(Path(path), edit, message, told)
+        recorded = await self._saver.save(
+            Path(path), lambda data: with_text(data, EVENTS, safe), message, told
+        )
         if recorded.stage is not SaveStage.NOTHING:
-            await self._drop(report)
+            with suppress(OSError, TimeoutError):
+                await offload(self._drafts.drop, *_place(report), deadline=DEADLINE)
         return recorded
 
     async def retry(self, report: RunReport) -> Recorded:
@@ -92,22 +97,10 @@ class Logbooks:
             return Recorded(stage=SaveStage.NOTHING, trouble=NO_LOGBOOK)
         return await self._saver.retry(Path(path))
 
-    async def _drop(self, report: RunReport) -> None:
-        try:
-            await offload(self._drafts.drop, *_place(report), deadline=DEADLINE)
-        except (OSError, TimeoutError):
-            return
-
 
 def _place(report: RunReport) -> tuple[str, str]:
     """Return under which names a run's draft is kept: two run files may name runs alike."""
     return report.name, f"{KIND} {report.spec.records.logbook or ''}"
-
-
-def _edit(markdown: str) -> Callable[[bytes], bytes]:
-    from cockpit.records.writing import with_text
-
-    return lambda data: with_text(data, EVENTS, markdown)
 
 
 def _opened(path: Path, report: RunReport, now: float) -> Opened:

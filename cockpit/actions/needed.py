@@ -19,6 +19,7 @@ from cockpit.model.plan import Outcome
 from cockpit.model.run import RunSpec
 from cockpit.sources.logbook import read_text
 from cockpit.sources.offload import offload
+from cockpit.store.snapshots import Snapshots
 from cockpit.store.store import StoreError
 from cockpit.text.logbook_scan import read_entries
 from cockpit.text.safe import clean
@@ -66,20 +67,13 @@ def _sources(ground: Ground) -> Sources:
         pick = entry.plan.checkpoint
         if pick is not None and entry.action in _BEGINS and entry.outcome is not Outcome.REFUSED:
             paths[pick.path] = f"recovery source: {entry.action} by {entry.operator}"
-    last = _last_launch(ground)
-    if last is not None:
-        paths[last] = "launch checkpoint: the last launch resumed from it"
+    store = ground.parts.store
+    last = None if store is None else Snapshots(store).last(ground.key)
+    if last is not None and last.checkpoint is not None:
+        paths[last.checkpoint.path] = "launch checkpoint: the last launch resumed from it"
     if spec is not None and spec.initialize_from:
         paths[clean(spec.initialize_from.rstrip("/"), 4096)] = "initialize_from"
     return Sources(paths=paths, lines=_logbook_lines(ground.spec))
-
-
-def _last_launch(ground: Ground) -> str | None:
-    from cockpit.store.snapshots import Snapshots
-
-    store = ground.parts.store
-    snapshot = None if store is None else Snapshots(store).last(ground.key)
-    return None if snapshot is None or snapshot.checkpoint is None else snapshot.checkpoint.path
 
 
 def _logbook_lines(run: RunSpec) -> tuple[str, ...]:

@@ -95,7 +95,9 @@ def _document(folder: str, name: str, wrong: list[str]) -> dict[str, Any] | None
         if path.is_symlink():
             raise OSError(0, "is a link")
         with open_regular(str(path)) as (fd, _):
-            raw = _all(fd)
+            raw = bytearray()
+            while len(raw) <= _SIZE and (part := os.read(fd, _CHUNK)):
+                raw += part
         document = json.loads(raw)
     except FileNotFoundError:
         wrong.append(f"there is no {name} in {folder}")
@@ -110,13 +112,6 @@ def _document(folder: str, name: str, wrong: list[str]) -> dict[str, Any] | None
         wrong.append(f"{path} holds no JSON object")
         return None
     return document
-
-
-def _all(fd: int) -> bytes:
-    kept = bytearray()
-    while len(kept) <= _SIZE and (part := os.read(fd, _CHUNK)):
-        kept += part
-    return bytes(kept)
 
 
 def pairs_in(document: object, depth: int = 0) -> Iterator[Pair]:
@@ -173,7 +168,9 @@ def _mismatch(folder: str, pair: Pair, known: dict[str, str | OSError]) -> str |
     name = clean(pair.path, 1000)
     if pair.sha256 is None:
         return f"{name} is listed without a sha256"
-    if _leads_out(pair.path):
+    path = PurePosixPath(pair.path)
+    odd = not pair.path or "\0" in pair.path or "\\" in pair.path
+    if odd or path.is_absolute() or ".." in path.parts or pair.path.startswith("~"):
         return f"{name} leads out of the folder: refused"
     if pair.path not in known:
         try:
@@ -184,12 +181,6 @@ def _mismatch(folder: str, pair: Pair, known: dict[str, str | OSError]) -> str |
     if isinstance(found, OSError):
         return f"{name} {(found.strerror or 'cannot be read').lower()}"
     return None if found == pair.sha256 else f"{name} is not the file that was signed"
-
-
-def _leads_out(path: str) -> bool:
-    parts = PurePosixPath(path).parts
-    odd = not path or "\0" in path or "\\" in path
-    return odd or PurePosixPath(path).is_absolute() or ".." in parts or path.startswith("~")
 
 
 def _sha256(folder: str, path: str) -> str:

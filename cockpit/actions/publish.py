@@ -5,35 +5,43 @@ It uploads nothing: it writes ``TRAINING_LOG.md`` beside them and tells the run 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from cockpit.actions.action import RefuseError, Step, unchanged
+from cockpit.actions.action import Action, Doing, RefuseError, SkipStep, Step, StepError
 from cockpit.actions.checks.verdicts import blocked, passed, warned
 from cockpit.actions.ground import Ground
 from cockpit.actions.passport import PASSPORT, SIGNOFF, Signed, find_folder, inspect
-from cockpit.actions.publish_steps import TRAINING_LOG, VERDICT, steps_of, training_log
+from cockpit.actions.recording import log_step
+from cockpit.actions.rejecting import put_whole
 from cockpit.actions.saying import plural, safe
 from cockpit.model.observed import CheckpointState
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
+from cockpit.model.records import EventEntry
 from cockpit.model.words import duration
+from cockpit.sources.logbook import read_text
 from cockpit.sources.offload import offload
+from cockpit.text.safe import safe_lines
+from cockpit.text.scrub import scrub
 
 HASH_WITHIN: Final = 3600.0
 LOOK_WITHIN: Final = 15.0
 REASON_LIMIT: Final = 4000
 _REPO: Final = re.compile(r"(?:https://huggingface\.co/)?([\w.-]{1,96}/[\w.-]{1,96})/?", re.ASCII)
+TRAINING_LOG: Final = "TRAINING_LOG.md"
+VERDICT: Final = "verdict"
+DEADLINE: Final = 15.0
+_TRIES: Final = 100
 
 
-class Publish:
+class Publish(Action):
     """Checks that what is to be published is what was signed; records it."""
 
     verb = "publish"
-    title = "publish gate"
-    exclusive = False
-    launches = False
 
     async def draft(self, ground: Ground, request: Request) -> Draft:
         """Return whether it may be published, and the log that will stand beside it."""
@@ -43,7 +51,7 @@ class Publish:
         try:
             folder = await offload(find_folder, folders, deadline=LOOK_WITHIN)
             signed = (
-                None if folder is None else await offload(_inspect, folder, deadline=HASH_WITHIN)
+                None if folder is None else await offload(inspect, folder, deadline=HASH_WITHIN)
             )
         except TimeoutError:
             text = f"the files gave no answer within {duration(HASH_WITHIN)}"
@@ -72,15 +80,11 @@ class Publish:
 
     def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
         """Return: the training log, the run log's section, log."""
-        return steps_of(plan)
-
-    def still_holds(self, shown: Plan, now: Plan) -> str | None:
-        """Return what changed: the files, the verdict and the page must be the very same."""
-        return unchanged(shown, now)
-
-
-def _inspect(folder: str) -> Signed:
-    return inspect(folder)
+        return (
+            Step("training-log", _write_log),
+            Step("run-log", _section, records=True),
+            log_step(_entry, f"{plan.run}: log publish"),
+        )
 
 
 def _repo(text: str | None) -> str:
@@ -143,3 +147,93 @@ def _run_log(ground: Ground, repo: str) -> Iterator[Check]:
         yield passed("run-log", f"a HuggingFace section for {repo} goes into {path}")
     elif path is not None:
         yield warned("run-log", "no --repo: the run log gets no HuggingFace section")
+
+
+async def training_log(ground: Ground) -> str:
+    """Return the sanitised log (it begins with a heading), or one line: why there is none."""
+    path = ground.spec.records.run_log or ground.spec.records.logbook
+    if path is None:
+        return "there is nothing to make it of: neither records.run_log nor records.logbook"
+    try:
+        text = await offload(read_text, Path(path), deadline=DEADLINE)
+    except (OSError, TimeoutError) as error:
+        return safe(f"{path}: {getattr(error, 'strerror', None) or 'cannot be read'}")
+    from cockpit.records.training_log import sanitized
+
+    plain = scrub("\n".join(line.plain for line in safe_lines(sanitized(text))))
+    return plain if plain.startswith("#") else f"# {ground.spec.name}: training log\n\n{plain}"
+
+
+async def _write_log(doing: Doing) -> str:
+    page = doing.plan.page
+    if page is None:
+        raise StepError("there is no training log to write")
+    target = Path(doing.facts["folder"], TRAINING_LOG)
+    try:
+        return await offload(_written, target, page, doing.entry.begun_at, deadline=DEADLINE)
+    except (OSError, TimeoutError) as error:
+        why = getattr(error, "strerror", None) or "no answer"
+        raise StepError(safe(f"{target}: {why}")) from error
+
+
+def _written(target: Path, page: str, at: float) -> str:
+    """Write the page in one piece; what stood there and differs is kept under another name."""
+    text = page.rstrip("\n") + "\n"
+    if target.is_symlink():
+        raise OSError(0, "is a link", str(target))
+    if target.exists():
+        if target.read_bytes() == text.encode():
+            return f"{target} is there already"
+        _keep(target, at)
+    put_whole(target, text)
+    return f"{target} written"
+
+
+def _keep(target: Path, at: float) -> None:
+    day = datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%d")
+    for count in range(1, _TRIES):
+        kept = target.with_name(f"{target.name}.{day}{f'-{count}' if count > 1 else ''}")
+        if not os.path.lexists(kept):
+            os.link(target, kept)
+            return
+    raise FileExistsError(0, f"{_TRIES} former versions of that day exist", str(target))
+
+
+async def _section(doing: Doing) -> str:
+    path, repo = doing.ground.spec.records.run_log, doing.facts["repo"]
+    if path is None or not repo:
+        raise SkipStep("no run log or no --repo")
+    from cockpit.records.run_logs import with_huggingface
+    from cockpit.records.saver import Saver
+
+    fields = section_of(doing.facts)
+    saver = Saver(doing.ground.parts.clock)
+    message = f"{doing.plan.run}: log publish"
+    done = await saver.save(Path(path), lambda data: with_huggingface(data, fields), message)
+    if not done.lasting:
+        raise StepError(f"{done.stage.value}, but {done.trouble}")
+    return done.stage.value
+
+
+def section_of(facts: dict[str, str]) -> dict[str, str]:
+    """Return the section's fields (HPC, "Recording in the run log"); a reason stands verbatim."""
+    verdict = f"`{facts[VERDICT]}`"
+    if facts[VERDICT] == "soft_signal":
+        verdict += f": {facts['reason']}"
+    return {
+        "repo": facts["repo"],
+        "includes": f"{TRAINING_LOG}, {PASSPORT}, {SIGNOFF}",
+        "signoff verdict": verdict,
+    }
+
+
+def _entry(doing: Doing) -> EventEntry:
+    facts = doing.facts
+    return EventEntry(
+        title="publish gate",
+        at=doing.entry.begun_at,
+        status=f"passed by {doing.entry.operator}: sign-off {facts[VERDICT]}",
+        evidence=f"{facts['matching']} signed files match in {facts['folder']}",
+        decision=facts["reason"] if facts[VERDICT] == "soft_signal" else "",
+        next=f"upload by hand to {facts['repo']}" if facts["repo"] else "upload by hand",
+    )

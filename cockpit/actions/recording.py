@@ -12,7 +12,8 @@ from typing import Final
 
 from cockpit.actions.action import Doing, SkipStep, Step, StepError
 from cockpit.actions.checks.records import linked_issue
-from cockpit.model.plan import Plan
+from cockpit.actions.checks.verdicts import passed, warned
+from cockpit.model.plan import Basis, Check, Plan
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
 from cockpit.sources.offload import offload
@@ -70,6 +71,22 @@ def approvals_text(plan: Plan) -> str:
     """Return who let which block pass and why, one line each; empty without any."""
     given = [check.approved for check in plan.checks if check.approved is not None]
     return "\n".join(f"{each.check} approved by {each.by}: {each.reason}" for each in given)
+
+
+def logbook_check(run: RunSpec) -> Check:
+    """Return whether there is a logbook to write into."""
+    if run.records.logbook is None:
+        text = "no logbook in the run file: it stands in this machine's journal only"
+        return warned("logbook", text, Basis.RECORDED)
+    return passed("logbook", f"recorded in {run.records.logbook}", Basis.RECORDED)
+
+
+def issue_check(run: RunSpec) -> Check:
+    """Return whether there is an issue to comment on."""
+    if run.records.issue is not None:
+        return passed("issue", f"posted to {run.records.issue}", Basis.RECORDED)
+    say = warned if run.tier == "hero" else passed
+    return say("issue", "no issue in the run file: nothing is posted", Basis.RECORDED)
 
 
 def _with_logbook(doing: Doing) -> RunSpec:

@@ -73,24 +73,29 @@ def mark(root: str, rejected: Iterable[Rejected]) -> None:
     folder.mkdir(exist_ok=True)
     if folder.is_symlink():
         raise OSError(0, "is a link, so nothing is written there", str(folder))
-    entries = [_entry(one) for one in sorted(mine.values(), key=lambda one: one.step)]
-    _write(folder, json.dumps({"schema": 1, "rejected": entries}, indent=1) + "\n")
+    entries = [
+        {
+            "name": one.path.rpartition("/")[2],
+            "step": one.step,
+            "at": one.at,
+            "by": one.by,
+            "reason": one.reason,
+        }
+        for one in sorted(mine.values(), key=lambda one: one.step)
+    ]
+    put_whole(folder / NAME, json.dumps({"schema": 1, "rejected": entries}, indent=1) + "\n")
 
 
-def _entry(one: Rejected) -> dict[str, object]:
-    name = one.path.rpartition("/")[2]
-    return {"name": name, "step": one.step, "at": one.at, "by": one.by, "reason": one.reason}
-
-
-def _write(folder: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(prefix=".rejected.", dir=folder)
+def put_whole(target: Path, text: str) -> None:
+    """Put a file that everybody may read in its place in one piece; raises ``OSError``."""
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             os.fchmod(file.fileno(), 0o644)
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).replace(folder / NAME)
+        Path(name).replace(target)
     except OSError:
         Path(name).unlink(missing_ok=True)
         raise

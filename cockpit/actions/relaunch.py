@@ -5,32 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cockpit.actions.action import Step, unchanged
+from cockpit.actions.action import Action, Step
 from cockpit.actions.at_rest import job_name
-from cockpit.actions.checks import checkpoint, code, commands, identity, jobs, recover, repeats
-from cockpit.actions.checks.config_file import digest
+from cockpit.actions.checks import checkpoint, code, commands, identity, jobs, recover
 from cockpit.actions.checks.material import Material, gather
 from cockpit.actions.checks.people import for_dri, has_dri
 from cockpit.actions.checks.verdicts import blocked, warned
-from cockpit.actions.command import CommandError, places_in, values_of, words_of
+from cockpit.actions.command import CommandError, places_in, words_of
 from cockpit.actions.command import shown as shown_command
 from cockpit.actions.compared import Compared, WouldRun, compared, output_checks
 from cockpit.actions.ground import Ground
 from cockpit.actions.launch_records import record_steps, trouble_step
 from cockpit.actions.relaunch_steps import (
-    CODE,
-    CONFIG,
     archive,
-    code_words,
     go,
     look_again,
     looked,
+    planned_facts,
     stop,
+    values_for,
 )
 from cockpit.actions.run_log_steps import resumed_step
 from cockpit.actions.saying import plural, yes_param
-from cockpit.actions.stop_steps import STOPS, can_save, save_first
-from cockpit.actions.submitting import confirm_step
+from cockpit.actions.stop import STOPS, can_save, save_first
+from cockpit.actions.submitting import CONFIRM
 from cockpit.model.observed import Pick
 from cockpit.model.plan import Check, Draft, Plan, Request
 from cockpit.model.run import Command
@@ -46,11 +44,10 @@ class Looked(NamedTuple):
     compared: Compared
 
 
-class Relaunch:
+class Relaunch(Action):
     """Stops what is left of the job, submits the recorded command again, follows it."""
 
     verb = "relaunch"
-    title = "Relaunch"
     exclusive = True
     launches = True
 
@@ -78,8 +75,7 @@ class Relaunch:
             facts={
                 STOPS: "\n".join(job.id for job in own),
                 "save-first": "yes" if save else "no",
-                CODE: code_fact(ground),
-                CONFIG: config_fact(found.material),
+                **planned_facts(ground.report.facets.code.value, found.material.read.config),
             },
         )
 
@@ -94,13 +90,9 @@ class Relaunch:
             Step("verify", looked),
             *record_steps(plan.run, self.verb),
             resumed_step(plan.run),
-            confirm_step(),
+            CONFIRM,
             trouble_step(plan.run, self.verb),
         )
-
-    def still_holds(self, shown: Plan, now: Plan) -> str | None:
-        """Return what has changed since it was shown, if anything that matters has."""
-        return unchanged(shown, now)
 
 
 async def _look(ground: Ground) -> Looked:
@@ -108,14 +100,11 @@ async def _look(ground: Ground) -> Looked:
     value = ground.report.facets.checkpoints.value
     pick = value.relaunch_from if value is not None else None
     command = ground.spec.resubmit
-    checks, words = commands.ready(ground.spec, command, _values(ground, pick))
+    checks, words = commands.ready(
+        ground.spec, command, values_for(ground.spec, ground.launch_id, pick)
+    )
     would = WouldRun(words, template_of(command), pick)
     return Looked(material, would, checks, compared(ground, material, would))
-
-
-def _values(ground: Ground, pick: Pick | None) -> dict[str, str | None]:
-    path, step = (pick.path, pick.step) if pick is not None else (None, None)
-    return values_of(ground.spec, ground.launch_id, path, step)
 
 
 def template_of(command: Command | None) -> tuple[str, ...]:
@@ -136,7 +125,7 @@ def _checks(ground: Ground, found: Looked, *, save: bool) -> list[Check]:
         *jobs.lineage_jobs(ground),
         *recover.recoverable(ground),
         *recover.no_numbers_lost(ground),
-        *repeats.not_again(ground, material.read.failures),
+        *recover.not_again(ground, material.read.failures),
         *recover.fixed(ground, prior, found.compared.same),
         *code.lineage(ground, material.changes, prior),
         *output_checks(ground, material, found.would),
@@ -177,17 +166,6 @@ def store_there(ground: Ground, material: Material) -> list[Check]:
     if material.read.store_trouble is None:
         return []
     return [blocked("store", f"earlier launches are unknown: {material.read.store_trouble}")]
-
-
-def code_fact(ground: Ground) -> str:
-    """Return the code's identity as a plan's fact: commit and patch."""
-    return code_words(ground.report.facets.code.value)
-
-
-def config_fact(material: Material) -> str:
-    """Return the next config's digest as a plan's fact; empty where none is known."""
-    config = material.read.config
-    return "" if config is None or config.values is None else digest(config.values)
 
 
 def _loses(ground: Ground, pick: Pick | None) -> str | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-from cockpit.actions import stop_steps
 from cockpit.actions.action import Doing, SkipStep, StepError
 from cockpit.actions.checks.config_file import Config, digest, read_config
-from cockpit.actions.checks.repeats import present_failure
+from cockpit.actions.checks.recover import present_failure
 from cockpit.actions.checks.verdicts import shown
 from cockpit.actions.command import CommandError, fill, for_kind, places_in, values_of, words_of
 from cockpit.actions.launch_records import (
@@ -19,7 +19,9 @@ from cockpit.actions.launch_records import (
     STOPPED,
 )
 from cockpit.actions.snapshot import snapshot_of
-from cockpit.actions.submitting import backend_of, note_snapshot, submit, verify
+from cockpit.actions.stop import STOPS, evidence
+from cockpit.actions.stop import stop as stop_jobs
+from cockpit.actions.submitting import SNAPSHOT, backend_of, submit, verify
 from cockpit.model.observed import CheckpointsValue, CodeValue, Pick
 from cockpit.model.report import RunReport
 from cockpit.model.run import Command, RunSpec
@@ -46,14 +48,14 @@ async def archive(doing: Doing) -> str:
         facts[STATE_FILE] = monitor.path
         facts[RESTARTS] = str((monitor.restart_count or 0) + 1)
     await doing.note(**facts)
-    return await stop_steps.evidence(doing)
+    return await evidence(doing)
 
 
 async def stop(doing: Doing) -> str:
     """Stop what is left of the job; nothing else, and nothing when it is over."""
-    if not doing.plan.facts.get(stop_steps.STOPS):
+    if not doing.plan.facts.get(STOPS):
         raise SkipStep("the job is over")
-    said = await stop_steps.stop(doing)
+    said = await stop_jobs(doing)
     await doing.note(**{STOPPED: "yes"})
     return said
 
@@ -66,15 +68,8 @@ async def look_again(doing: Doing) -> str:
     """
     await nothing_lives(doing, doing.ground.spec)
     report, pick = await _settled(doing)
-    config = await config_of(doing.ground.spec)
-    as_planned(doing, report.facets.code.value, config)
-    words, template = filled(doing.ground.spec, doing.ground.spec.resubmit, doing, pick)
-    used = snapshot_of(
-        doing.ground.spec, report.facets.code.value, words, template, config, pick,
-        launch_id=doing.launch_id, action=doing.plan.action, at=doing.entry.begun_at,
-    )  # fmt: skip
-    await doing.note(**{RESUMES_FROM: str(pick.step), "checkpoint": pick.path})
-    await note_snapshot(doing, used)
+    noted = {RESUMES_FROM: str(pick.step), "checkpoint": pick.path}
+    await prepare(doing, doing.ground.spec, doing.ground.spec.resubmit, report, pick, noted)
     return f"resumes from step {steps(pick.step)}: {pick.path}"
 
 
@@ -118,46 +113,58 @@ def _pick(doing: Doing, value: CheckpointsValue | None) -> Pick | str:
     return pick
 
 
-def code_words(code: CodeValue | None) -> str:
-    """Return what tells one state of the code from another: commit, patch, changed names."""
-    if code is None:
-        return ""
-    return f"{code.sha} {code.patch_id or 'clean'} {len(code.dirty)} {' '.join(code.dirty)[:400]}"
+def planned_facts(code: CodeValue | None, config: Config | None) -> dict[str, str]:
+    """Return what tells one state of code and config from another, as facts of a plan."""
+    told = ""
+    if code is not None:
+        dirty = " ".join(code.dirty)[:400]
+        told = f"{code.sha} {code.patch_id or 'clean'} {len(code.dirty)} {dirty}"
+    values = None if config is None else config.values
+    return {CODE: told, CONFIG: "" if values is None else digest(values)}
 
 
-def as_planned(doing: Doing, code: CodeValue | None, config: Config | None) -> None:
-    """See that code and config are those of the plan; raises ``StepError``."""
-    if code_words(code) != doing.plan.facts.get(CODE, ""):
-        raise StepError("not started: the code is another one than planned; plan again")
-    if _digest(config) != doing.plan.facts.get(CONFIG, ""):
-        raise StepError("not started: the config file is another one than planned; plan again")
+async def prepare(
+    doing: Doing,
+    run: RunSpec,
+    command: Command | None,
+    report: RunReport,
+    pick: Pick | None,
+    noted: Mapping[str, str],
+) -> None:
+    """See that code and config are those of the plan, and note what is about to be launched.
 
-
-async def config_of(run: RunSpec) -> Config | None:
-    """Return the config of the next launch as it is now."""
-    if run.config_file is None:
-        return None
+    Raises ``StepError``.
+    """
+    code, file = report.facets.code.value, doing.ground.spec.config_file
     try:
-        return await offload(read_config, run.config_file, deadline=DEADLINE)
+        config = None if file is None else await offload(read_config, file, deadline=DEADLINE)
     except TimeoutError as error:
-        raise StepError(f"not started: {run.config_file} gives no answer") from error
-
-
-def _digest(config: Config | None) -> str:
-    return "" if config is None or config.values is None else digest(config.values)
+        raise StepError(f"not started: {file} gives no answer") from error
+    now, planned = planned_facts(code, config), doing.plan.facts
+    for fact, what in ((CODE, "code"), (CONFIG, "config file")):
+        if now[fact] != planned.get(fact, ""):
+            raise StepError(f"not started: the {what} is another one than planned; plan again")
+    words, template = filled(run, command, doing, pick)
+    used = snapshot_of(doing, run, code, words, template, config, pick)
+    await doing.note(**noted, **{SNAPSHOT: pack(used)})
 
 
 def filled(
     run: RunSpec, command: Command | None, doing: Doing, pick: Pick | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the command's words as they run and as they are recorded; raises ``StepError``."""
-    path, step = (pick.path, pick.step) if pick is not None else (None, None)
     template = _words(command)
     try:
-        values = values_of(run, doing.launch_id, path, step)
+        values = values_for(run, doing.launch_id, pick)
         return for_kind(fill(template, values), run, doing.launch_id), template
     except CommandError as error:
         raise StepError(f"not started: {error}") from error
+
+
+def values_for(run: RunSpec, launch_id: str | None, pick: Pick | None) -> dict[str, str | None]:
+    """Return what the placeholders stand for where ``pick`` is what is loaded."""
+    path, step = (pick.path, pick.step) if pick is not None else (None, None)
+    return values_of(run, launch_id, path, step)
 
 
 def _words(command: Command | None) -> tuple[str, ...]:

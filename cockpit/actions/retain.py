@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pydantic import Field
 
-from cockpit.actions.action import RefuseError, Step
+from cockpit.actions.action import Action, Doing, RefuseError, Step, StepError, StepUnknownError
 from cockpit.actions.at_rest import CHECKPOINT, listing, local_roots, remote_root
 from cockpit.actions.checks.verdicts import blocked, passed, warned
-from cockpit.actions.deleting import NotDeletedError, identity_of, left_over, size_of
+from cockpit.actions.deleting import (
+    Identity,
+    NotDeletedError,
+    delete,
+    identity_of,
+    left_over,
+    size_of,
+)
 from cockpit.actions.ground import Ground
 from cockpit.actions.needed import Sources, sources_of
-from cockpit.actions.retain_steps import IDENTITIES, steps_of
+from cockpit.actions.recording import comment_step, event_name, log_step
 from cockpit.actions.saying import plural, safe
 from cockpit.model.base import Frozen
 from cockpit.model.observed import CheckpointState, CheckpointsValue
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request, Target
+from cockpit.model.records import EventEntry
 from cockpit.model.words import size, steps
+from cockpit.records.issue_text import retained
+from cockpit.records.markdown import prose
 from cockpit.rules.retention import Decision, Needed, decide, depth_of, policy_of
 from cockpit.sources.offload import offload
 
 RETENTION: Final = "retention"
 DEADLINE: Final = 30.0
+IDENTITIES: Final = "identities"
+DELETED: Final = "deleted"
+DELETE_WITHIN: Final = 3600.0
+"""Seconds for one checkpoint: a large one on a network file system takes its time."""
 
 
 class Doomed(Frozen):
@@ -35,13 +50,11 @@ class Doomed(Frozen):
     spared: tuple[Target, ...] = ()
 
 
-class Retain:
+class Retain(Action):
     """Deletes the checkpoints that the policy does not keep."""
 
     verb = "retain"
-    title = "clean up checkpoints"
     exclusive = True
-    launches = False
 
     async def draft(self, ground: Ground, request: Request) -> Draft:
         """Return what would be deleted and what stays, each with its reason."""
@@ -70,7 +83,11 @@ class Retain:
 
     def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
         """Return: delete one after another, log, comment."""
-        return steps_of(plan)
+        return (
+            Step("delete", _delete),
+            log_step(_entry, f"{plan.run}: log retention", after_failure=True),
+            comment_step(event_name, _comment, after_failure=True),
+        )
 
     def still_holds(self, shown: Plan, now: Plan) -> str | None:
         """Return what changed: each that was listed must still be a candidate, and the same one.
@@ -129,9 +146,8 @@ def _look(decisions: Sequence[Decision], roots: Sequence[str]) -> Doomed:
         if not each.delete:
             continue
         try:
-            identities[each.item.path] = identity_of(
-                each.item.path, _markers(each)
-            ).model_dump_json()
+            markers = () if each.item.marker is None else (each.item.marker,)
+            identities[each.item.path] = identity_of(each.item.path, markers).model_dump_json()
             targets.append(_target(each))
         except NotDeletedError as error:
             spared.append(_target(each).model_copy(update={"why": safe(error)}))
@@ -144,10 +160,6 @@ def _look(decisions: Sequence[Decision], roots: Sequence[str]) -> Doomed:
         why = "left half deleted by an earlier clean-up"
         targets.append(Target(path=safe(path), step=None, size=size_of(path), why=why))
     return Doomed(targets=tuple(targets), identities=identities, spared=tuple(spared))
-
-
-def _markers(each: Decision) -> tuple[str, ...]:
-    return () if each.item.marker is None else (each.item.marker,)
 
 
 def _target(each: Decision) -> Target:
@@ -190,3 +202,68 @@ def _left(ground: Ground, decisions: Sequence[Decision]) -> Check:
         return blocked("C-08", f"{text}: fewer than the rollback depth {depth_of(ground.spec)}")
     # The number left grows while the run saves: it moves by itself.
     return passed("C-08", text).model_copy(update={"moves": True})
+
+
+async def _delete(doing: Doing) -> str:
+    identities = json.loads(doing.facts[IDENTITIES])
+    roots = local_roots(doing.ground)
+    spec = doing.ground.spec.checkpoints
+    markers = () if spec is None or spec.custom is None else (spec.custom.marker,)
+    done: list[Target] = []
+    for target in doing.plan.targets:
+        was = Identity.model_validate_json(identities[target.path])
+        mine = {*markers, *(name for name, *_ in was.markers)}
+        one = functools.partial(delete, target.path, roots, was, doing.plan.plan_id, mine)
+        try:
+            await offload(one, deadline=DELETE_WITHIN)
+        except TimeoutError as error:
+            text = f"{target.path} is still being deleted; {_so_far(doing.plan.targets, done)}"
+            raise StepUnknownError(safe(text)) from error
+        except (NotDeletedError, OSError) as error:
+            raise StepError(safe(f"{error}; {_so_far(doing.plan.targets, done)}")) from error
+        done.append(target)
+        await doing.note(**{DELETED: json.dumps([each.path for each in done])})
+    return f"{plural(len(done), 'checkpoint')} deleted, {_bytes(done)} freed"
+
+
+def _so_far(all_of_them: Sequence[Target], done: Sequence[Target]) -> str:
+    left = len(all_of_them) - len(done)
+    return f"{plural(len(done), 'checkpoint')} deleted before it, {left} not deleted"
+
+
+def _bytes(targets: Sequence[Target]) -> str:
+    return size(sum(target.size or 0 for target in targets))
+
+
+def _deleted(doing: Doing) -> list[Target]:
+    paths = set(json.loads(doing.facts.get(DELETED, "[]")))
+    return [target for target in doing.plan.targets if target.path in paths]
+
+
+def _entry(doing: Doing) -> EventEntry:
+    done = _deleted(doing)
+    lines = [f"step {steps(each.step)}: {each.path} ({each.why})" for each in done]
+    counted = f"{plural(len(doing.plan.targets), 'checkpoint')} deleted"
+    trouble = ""
+    if doing.trouble:
+        counted, trouble = f"{len(done)} of {counted}", f"; {doing.trouble}"
+    return EventEntry(
+        title="retention clean-up",
+        at=doing.entry.begun_at,
+        status=f"{counted} by {doing.entry.operator}, {_bytes(done)} freed{trouble}",
+        evidence="\n".join(lines) or "nothing was deleted",
+        decision=f"confirmed as: {doing.plan.words}",
+        next=f"{plural(len(doing.plan.keeps), 'checkpoint')} kept",
+    )
+
+
+def _comment(doing: Doing) -> str:
+    done = _deleted(doing)
+    text = retained(
+        doing.ground.spec,
+        deleted=[each.step for each in done if each.step is not None],
+        kept=[each.step for each in doing.plan.keeps if each.step is not None],
+        freed=sum(each.size or 0 for each in done),
+        by=doing.entry.operator,
+    )
+    return text + (f"\n\nIt did not finish: {prose(doing.trouble)}" if doing.trouble else "")

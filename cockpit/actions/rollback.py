@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from cockpit.actions import rollback_steps
-from cockpit.actions.action import Step, unchanged
+from cockpit.actions.action import Action, Doing, SkipStep, Step, StepError
 from cockpit.actions.at_rest import CHECKPOINT, listing, nothing_lives, relisted, remote_root
 from cockpit.actions.checks.verdicts import blocked, passed, warned
 from cockpit.actions.ground import Ground
-from cockpit.actions.rejecting import Doomed, pack, why_not_movable
+from cockpit.actions.recording import comment_step, event_name, log_step
+from cockpit.actions.rejecting import (
+    Doomed,
+    mark,
+    move,
+    pack,
+    place_aside,
+    rejections,
+    unpack,
+    why_not_movable,
+)
+from cockpit.actions.run_log_steps import status_step
 from cockpit.actions.saying import plural, safe, step_param, yes_param
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
 from cockpit.model.plan import Check, Draft, Plan, Request, Target
+from cockpit.model.records import EventEntry, Rejected
 from cockpit.model.run import RunSpec
 from cockpit.model.words import steps
+from cockpit.records.issue_text import rolled_back
+from cockpit.sources.offload import offload
+from cockpit.store.outcomes import Rejections
+from cockpit.store.store import StoreError
+from cockpit.text.rejections import rejection_lines
 
 PLACEHOLDER: Final = "{checkpoint}"
 LOADS: Final = "C-17"
+DEADLINE: Final = 15.0
 
 
-class Rollback:
+class Rollback(Action):
     """Rejects every checkpoint that is newer than the one to go back to."""
 
     verb = "rollback"
-    title = "roll back"
     exclusive = True
-    launches = False
 
     async def draft(self, ground: Ground, request: Request) -> Draft:
         """Return what would be rejected, and what the trainer would load afterwards."""
@@ -39,12 +55,18 @@ class Rollback:
             return Draft(words=words, checks=(value,))
         newer = tuple(item for item in value.items if (_step(item) or -1) > to)
         chosen, about = _chosen(value, to)
-        after = await _after(ground, value, newer, move=move)
+        after = await relisted(ground, [item.path for item in newer]) if move else value
+        furthest = max((_step(item) or to for item in newer), default=to)
+        loses = f"{furthest - to:,} steps, from {steps(furthest)} back to {steps(to)}"
         checks = (
             *nothing_lives(ground, self.verb),
             about,
             *_newer(newer, to),
-            *_unplaced(value),
+            *(
+                warned("rejected", f"the step of {item.path} is unknown: it is left alone")
+                for item in value.items
+                if _step(item) is None
+            ),
             *_movable(ground, newer, move=move),
             *_would_load(ground.spec, chosen, after, len(newer), move=move),
         )
@@ -53,7 +75,7 @@ class Rollback:
             checks=checks,
             checkpoint=chosen,
             trainer_would_load=None if isinstance(after, str) else after.trainer_would_load,
-            loses=_loses(newer, to),
+            loses=None if furthest == to else loses,
             targets=tuple(_target(item, move=move) for item in newer),
             facts={
                 "to": str(to),
@@ -65,11 +87,15 @@ class Rollback:
 
     def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
         """Return: reject (store, roots, logbook), move, verify, comment."""
-        return rollback_steps.steps_of(plan)
-
-    def still_holds(self, shown: Plan, now: Plan) -> str | None:
-        """Return what changed: the lists must be the very same."""
-        return unchanged(shown, now)
+        return (
+            Step("reject", _reject),
+            Step("mark", _mark),
+            log_step(_entry, f"{plan.run}: log rollback"),
+            Step("move", _move),
+            Step("verify", _verify),
+            status_step(_status, f"{plan.run}: log rollback"),
+            comment_step(event_name, _comment),
+        )
 
 
 def _step(item: Checkpoint) -> int | None:
@@ -105,12 +131,6 @@ def _newer(newer: Sequence[Checkpoint], to: int) -> Iterator[Check]:
         yield warned("rejected", text, value=str(len(newer)))
 
 
-def _unplaced(value: CheckpointsValue) -> Iterator[Check]:
-    for item in value.items:
-        if _step(item) is None:
-            yield warned("rejected", f"the step of {item.path} is unknown: it is left alone")
-
-
 def _movable(ground: Ground, newer: Sequence[Checkpoint], *, move: bool) -> Iterator[Check]:
     if not move or not newer:
         return
@@ -127,15 +147,6 @@ def _movable(ground: Ground, newer: Sequence[Checkpoint], *, move: bool) -> Iter
         yield passed("move", f"{text}; moving back undoes it", value=str(len(newer)))
 
 
-async def _after(
-    ground: Ground, value: CheckpointsValue, newer: Sequence[Checkpoint], *, move: bool
-) -> CheckpointsValue | str:
-    """Return the listing as it will be, or why that cannot be told."""
-    if not move:
-        return value
-    return await relisted(ground, [item.path for item in newer])
-
-
 def _would_load(
     run: RunSpec,
     chosen: Pick | None,
@@ -147,7 +158,8 @@ def _would_load(
     """Yield whether the trainer, by its own rule, would load what is wanted (SPEC A-4)."""
     if chosen is None:
         return
-    if names_checkpoint(run):
+    command = run.resubmit or ()
+    if any(PLACEHOLDER in word for word in ((command,) if isinstance(command, str) else command)):
         wanted = f"it will be step {steps(chosen.step)}"
         yield passed(LOADS, f"the command names the checkpoint: {wanted}")
         return
@@ -168,20 +180,6 @@ def _would_load(
     yield blocked(LOADS, f"{what}; {remedy}", value=None if load is None else load.path)
 
 
-def names_checkpoint(run: RunSpec) -> bool:
-    """Return whether the resubmit command tells the trainer which checkpoint to load."""
-    command = run.resubmit or ()
-    words = (command,) if isinstance(command, str) else command
-    return any(PLACEHOLDER in word for word in words)
-
-
-def _loses(newer: Sequence[Checkpoint], to: int) -> str | None:
-    furthest = max((_step(item) or to for item in newer), default=to)
-    if furthest == to:
-        return None
-    return f"{furthest - to:,} steps, from {steps(furthest)} back to {steps(to)}"
-
-
 def _target(item: Checkpoint, *, move: bool) -> Target:
     what = "rejected already" if item.state is CheckpointState.REJECTED else "rejected lineage"
     why = f"{what}, {item.state.value}" if what == "rejected lineage" else what
@@ -193,3 +191,108 @@ def _target(item: Checkpoint, *, move: bool) -> Target:
 def _doomed(item: Checkpoint) -> Doomed:
     saved = item.touched_at if item.saved_at is None else max(item.saved_at, item.touched_at or 0)
     return Doomed(path=item.path, root=item.root, step=_step(item) or 0, saved_at=saved)
+
+
+def rejected_by(doing: Doing) -> tuple[Rejected, ...]:
+    """Return the rejections of this very action, the same however often it is asked."""
+    return rejections(
+        unpack(doing.facts["rejected"]),
+        doing.entry.begun_at,
+        doing.entry.operator,
+        doing.facts["reason"],
+    )
+
+
+async def _reject(doing: Doing) -> str:
+    store, key = doing.ground.parts.store, doing.ground.key
+    if store is None:
+        raise StepError("there is no store to remember the rejection in; nothing was changed")
+    rejected = rejected_by(doing)
+    try:
+        await offload(lambda: Rejections(store).add(key, rejected), deadline=DEADLINE)
+    except (StoreError, TimeoutError) as error:
+        raise StepError(f"the rejection cannot be remembered: {error}") from error
+    return f"{plural(len(rejected), 'checkpoint')} rejected"
+
+
+async def _mark(doing: Doing) -> str:
+    """Write it under each root too: that is what is read where there is no run file."""
+    by_root: dict[str, list[Rejected]] = {}
+    for each, one in zip(unpack(doing.facts["rejected"]), rejected_by(doing), strict=True):
+        by_root.setdefault(each.root, []).append(one)
+    troubles = []
+    for root, mine in by_root.items():
+        try:
+            await offload(functools.partial(mark, root, mine), deadline=DEADLINE)
+        except (OSError, ValueError, TimeoutError) as error:
+            troubles.append(f"{root}: {getattr(error, 'strerror', None) or error}")
+    if troubles:
+        raise SkipStep("not marked in " + safe("; ".join(troubles)))
+    return f"marked in {plural(len(by_root), 'root')}"
+
+
+async def _move(doing: Doing) -> str:
+    if doing.facts.get("move") != "yes":
+        raise SkipStep("nothing is moved")
+    moved: list[str] = []
+    doomed = unpack(doing.facts["rejected"])
+    for each in doomed:
+        try:
+            target = await offload(place_aside, each, doing.entry.begun_at, deadline=DEADLINE)
+            await doing.note(moved="\n".join([*moved, f"{each.path} -> {target}"]))
+            await offload(move, each.path, target, deadline=DEADLINE)
+        except (OSError, TimeoutError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            done = f"{len(moved)} of {len(doomed)} were moved"
+            raise StepError(safe(f"{each.path} cannot be moved: {why}; {done}")) from error
+        moved.append(f"{each.path} -> {target}")
+    return f"{plural(len(moved), 'checkpoint')} moved aside"
+
+
+async def _verify(doing: Doing) -> str:
+    """Look at the disk again: ours is the wanted one, and so is the trainer's."""
+    to = int(doing.facts["to"])
+    found = await relisted(doing.ground)
+    if isinstance(found, str):
+        raise StepError(f"rejected, but the listing cannot be checked: {found}")
+    ours, theirs = found.relaunch_from, found.trainer_would_load
+    if ours is None or ours.step != to:
+        took = "nothing" if ours is None else f"step {steps(ours.step)}"
+        raise StepError(f"a relaunch would take {took}, not step {steps(to)}")
+    planned = doing.plan.trainer_would_load
+    if planned is not None and planned.step == to and (theirs is None or theirs.step != to):
+        took = "nothing" if theirs is None else f"step {steps(theirs.step)}"
+        raise StepError(f"the trainer would load {took}, not step {steps(to)}")
+    return f"a relaunch takes step {steps(to)}: {ours.path}"
+
+
+def _entry(doing: Doing) -> EventEntry:
+    to, chosen = int(doing.facts["to"]), doing.plan.checkpoint
+    count = plural(len(doing.plan.targets), "newer checkpoint")
+    where = ", moved aside in the root" if doing.facts.get("move") == "yes" else ", left in place"
+    return EventEntry(
+        title=f"rollback to step {steps(to)}",
+        at=doing.entry.begun_at,
+        status=f"rolled back by {doing.entry.operator}; {doing.plan.loses or 'no steps lost'}",
+        evidence=f"{count} rejected{where}\n{rejection_lines(rejected_by(doing))}",
+        decision=doing.facts["reason"],
+        next=f"relaunch from {chosen.path if chosen is not None else f'step {to}'}",
+    )
+
+
+def _comment(doing: Doing) -> str:
+    to, chosen = int(doing.facts["to"]), doing.plan.checkpoint
+    return rolled_back(
+        doing.ground.spec,
+        to,
+        chosen.path if chosen is not None else "unknown",
+        rejected=[each.step for each in rejected_by(doing)],
+        reason=doing.facts["reason"],
+        by=doing.entry.operator,
+    )
+
+
+def _status(doing: Doing) -> str:
+    to = steps(int(doing.facts["to"]))
+    gone = plural(len(rejected_by(doing)), "newer checkpoint")
+    return f"rolled back to step {to} by {doing.entry.operator}; {gone} rejected for good"

@@ -21,9 +21,9 @@ from typing import Final
 from pydantic import ValidationError
 
 from cockpit.actions.holder import lives, this_holder
-from cockpit.actions.launch_ids import number_of
 from cockpit.launch import launches
 from cockpit.launch.kernel import machine_id, settle_folder, write_whole
+from cockpit.launch.launches import number_of
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.lineage import local_root
@@ -153,10 +153,8 @@ class RootClaim:
     def _take(
         self, run: RunSpec, root: Path, launch_id: str | None, what: str, *, over: bool
     ) -> Claim:
-        if not root.is_dir():
-            root.mkdir(
-                exist_ok=True
-            )  # never its parents: an unmounted disk would be written beside
+        if not root.is_dir():  # never its parents: an unmounted disk would be written beside
+            root.mkdir(exist_ok=True)
         written = Written(
             holder=self._holder(),
             operator=self._operator() or "unknown",
@@ -213,17 +211,15 @@ def _put(root: Path, written: Written) -> bool:
         except FileExistsError:
             return False
         except OSError:
-            if not _linked(fresh):  # a lost answer of a network file system, or no links at all
+            if (
+                fresh.stat().st_nlink != 2
+            ):  # a lost answer of a network file system, or no links at all
                 return _put_plainly(place, text)
     finally:
         with suppress(OSError):
             fresh.unlink(missing_ok=True)
     settle_folder(place.parent)
     return True
-
-
-def _linked(fresh: Path) -> bool:
-    return fresh.stat().st_nlink == 2
 
 
 def _put_plainly(place: Path, text: str) -> bool:

@@ -12,12 +12,20 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.actions.action import Doing, SkipStep, Step, StepError
-from cockpit.actions.launch_words import job_of
+from cockpit.actions.launch_records import job_of
 from cockpit.actions.submitting import snapshot_in, submitted_at
 from cockpit.model.run import RunSpec
 from cockpit.records.committing import Edit
 from cockpit.records.experiments import experiments_of
-from cockpit.records.run_logs import run_log_of
+from cockpit.records.run_logs import (
+    new_run_log,
+    run_log_of,
+    with_first_job,
+    with_results,
+    with_resumed_job,
+    with_status,
+)
+from cockpit.records.saver import Saver
 from cockpit.records.timeline import timeline_of
 from cockpit.store.snapshots import Snapshot
 from cockpit.text.scrub import scrub
@@ -33,7 +41,12 @@ def launched_step(run: str) -> Step:
     async def write(doing: Doing) -> str:
         spec, at = doing.ground.spec, submitted_at(doing)
         path = _path(spec, at)
-        await _saved(doing, path, _first(doing, path), f"{run}: log launch")
+        begun, fields = (
+            _begun(doing, path, snapshot_in(doing)),
+            _submitted(doing, "submitted/start"),
+        )
+        first = lambda data: with_first_job(begun(data), fields)  # noqa: E731
+        await _saved(doing, path, first, f"{run}: log launch")
         await _saved(doing, *timeline_of(path, at), f"{run}: list the run log")
         if (spec.records.run_type or "").startswith(EXPERIMENT):
             listed = experiments_of(path, spec.name, spec.goal or "")
@@ -47,8 +60,6 @@ def resumed_step(run: str) -> Step:
     """Return the step that appends ``## Job (resumed)`` after a relaunch (HPC, Resumptions)."""
 
     async def write(doing: Doing) -> str:
-        from cockpit.records.run_logs import with_resumed_job
-
         path = _path(doing.ground.spec, submitted_at(doing))
         used, fields = snapshot_in(doing), _submitted(doing, "submitted")
         if used.checkpoint is not None:
@@ -65,11 +76,8 @@ def status_step(make: Callable[[Doing], str], commit: str) -> Step:
     """Return the step that appends a dated line to ``## Status``; ``make`` gives its words."""
 
     async def write(doing: Doing) -> str:
-        from cockpit.records.run_logs import with_status
-
         at, text = doing.entry.begun_at, scrub(make(doing))
-        path = _path(doing.ground.spec, at)
-        begun = _begun(doing, path)
+        begun = _begun(doing, path := _path(doing.ground.spec, at))
         return await _saved(doing, path, lambda data: with_status(begun(data), at, text), commit)
 
     return Step(NAME, write, records=True)
@@ -81,11 +89,8 @@ def results_step(
     """Return the step that fills ``## Results`` and says the end in ``## Status``."""
 
     async def write(doing: Doing) -> str:
-        from cockpit.records.run_logs import with_results, with_status
-
-        at, path = doing.entry.begun_at, _path(doing.ground.spec, doing.entry.begun_at)
-        told, line = _masked(results(doing)), scrub(status(doing))
-        begun = _begun(doing, path)
+        at, told, line = doing.entry.begun_at, _masked(results(doing)), scrub(status(doing))
+        begun = _begun(doing, path := _path(doing.ground.spec, at))
         return await _saved(
             doing, path, lambda data: with_results(with_status(begun(data), at, line), told), commit
         )
@@ -103,34 +108,20 @@ def _path(run: RunSpec, at: float) -> Path:
         raise StepError(f"{run.records.run_log}: {error.strerror or error}") from error
 
 
-def _first(doing: Doing, path: Path) -> Edit:
-    """Return what names the first job: in a new run log, or in one that a person has begun."""
-    from cockpit.records.run_logs import with_first_job
-
-    begun, fields = _begun(doing, path, snapshot_in(doing)), _submitted(doing, "submitted/start")
-    return lambda data: with_first_job(begun(data), fields)
-
-
 def _begun(doing: Doing, path: Path, used: Snapshot | None = None) -> Edit:
     """Return what makes a run log of an empty file and leaves every other one alone."""
-    from cockpit.records.run_logs import new_run_log
-
     run = doing.ground.spec
     task = path.stem.partition("_")[2] or path.stem
+    config = {"config": f"`{run.config_file}`" if run.config_file else ""}
+    if used is not None:
+        command = " ".join(used.command).replace("`", "'")
+        config = {"script": f"`{command}`", **config, "code": used.sha or ""}
     values = {
         "Mode": _masked({"run_type": run.records.run_type or "", "objective": run.goal or ""}),
-        "Config": _masked(_config(run, used)),
+        "Config": _masked(config),
     }
     new = new_run_log(scrub(task), scrub(run.name), values)
     return lambda data: data if data.strip() else new
-
-
-def _config(run: RunSpec, used: Snapshot | None) -> dict[str, str]:
-    told = {"config": f"`{run.config_file}`" if run.config_file else ""}
-    if used is None:
-        return told
-    command = " ".join(used.command).replace("`", "'")
-    return {"script": f"`{command}`", **told, "code": used.sha or ""}
 
 
 def _submitted(doing: Doing, label: str) -> dict[str, str]:
@@ -147,8 +138,6 @@ def _masked(values: Mapping[str, str]) -> dict[str, str]:
 
 async def _saved(doing: Doing, path: Path, edit: Edit, message: str) -> str:
     """Save, commit that file alone, push; raises ``StepError`` for what will not last."""
-    from cockpit.records.saver import Saver
-
     done = await Saver(doing.ground.parts.clock).save(path, edit, message)
     if not done.lasting:
         raise StepError(f"{path}: {done.stage.value}, but {done.trouble}")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from cockpit.actions.action import Doing, SkipStep, Step, StepError, StepUnknownError
+from cockpit.actions.action import Doing, SkipStep, Step, StepError, StepUnknownError, asked
 from cockpit.actions.backend import CannotError, LostError
-from cockpit.actions.keeping import Keeper
-from cockpit.model.clock import Clock
-from cockpit.model.plan import Outcome, StepResult, StepState
+from cockpit.model.plan import Outcome, Result, StepResult, StepState
 from cockpit.store.store import StoreError
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -18,74 +15,72 @@ Told = Callable[[StepResult], None]
 At = Callable[[str], None]
 
 
-@dataclass
-class Ran:
-    """How the steps ended."""
+async def run_steps(
+    steps: Sequence[tuple[int, Step]],
+    doing: Doing,
+    told: Told = lambda step: None,
+    at: At = lambda point: None,
+) -> Result:
+    """Do the steps, given with their places. ``at`` hears of every point where a crash could fall.
 
-    outcome: Outcome
-    message: str
-    recorded: bool
-    steps: tuple[StepResult, ...]
+    The first that fails is the last, but for those that record the failure; a step that only
+    records never stops the others.
+    """
+    results: list[StepResult] = []
+    outcome, recorded, message = Outcome.DONE, True, ""
+    for place, step in steps:
+        if outcome is not Outcome.DONE and not step.after_failure:
+            continue
+        try:
+            result = await _one(place, step, doing, told, at)
+        except StoreError as error:
+            # The journal takes no more, and nothing unwritten may be done.
+            changed = any(each.state is StepState.DONE for each in results)
+            outcome = Outcome.UNKNOWN if changed or not step.records else Outcome.DONE
+            message = f"the journal could not be written at {step.name}, so nothing more was done: "
+            return _ended(doing, outcome, f"{message}{error}", results, recorded=False)
+        results.append(result)
+        if result.state in (StepState.DONE, StepState.SKIPPED):
+            continue
+        said = f"{step.name}: {result.note}"
+        message = "; ".join(filter(None, (message, said)))
+        if step.records:
+            recorded = False
+        else:
+            failed = result.state is StepState.FAILED
+            outcome = Outcome.FAILED if failed else Outcome.UNKNOWN
+            doing.trouble = said
+    return _ended(doing, outcome, message, results, recorded=recorded)
 
 
-class Runner:
-    """Runs steps in order. ``at`` is called at every point where a crash could fall."""
+def _ended(
+    doing: Doing, outcome: Outcome, message: str, steps: Sequence[StepResult], *, recorded: bool
+) -> Result:
+    return Result(
+        plan_id=doing.plan.plan_id,
+        outcome=outcome,
+        job_id=doing.job_id,
+        launch_id=doing.entry.launch_id,
+        steps=tuple(steps),
+        message=message,
+        recorded=recorded,
+    )
 
-    def __init__(self, keeper: Keeper, clock: Clock, told: Told, at: At) -> None:
-        self._keeper = keeper
-        self._clock = clock
-        self._told = told
-        self._at = at
 
-    async def run(self, steps: Sequence[tuple[int, Step]], doing: Doing) -> Ran:
-        """Do the steps, given with their places.
-
-        The first that fails is the last, but for those that record the failure; a step that
-        only records never stops the others.
-        """
-        results: list[StepResult] = []
-        outcome, recorded, message = Outcome.DONE, True, ""
-        for place, step in steps:
-            if outcome is not Outcome.DONE and not step.after_failure:
-                continue
-            try:
-                result = await self._one(place, step, doing)
-            except StoreError as error:
-                return self._unwritten(step, error, results)
-            results.append(result)
-            if result.state in (StepState.DONE, StepState.SKIPPED):
-                continue
-            said = f"{step.name}: {result.note}"
-            message = "; ".join(filter(None, (message, said)))
-            if step.records:
-                recorded = False
-            else:
-                failed = result.state is StepState.FAILED
-                outcome = Outcome.FAILED if failed else Outcome.UNKNOWN
-                doing.trouble = said
-        return Ran(outcome, message, recorded, tuple(results))
-
-    async def _one(self, place: int, step: Step, doing: Doing) -> StepResult:
-        number = doing.entry.number
-        begun = StepResult(name=step.name, state=StepState.BEGUN, at=self._clock.now())
-        await self._keeper.step(number, place, begun)
-        self._told(begun)
-        self._at(f"{step.name}:begun")
-        state, note = await _done(step, doing)
-        self._at(f"{step.name}:did")
-        said = None if note is None else scrub(clean(note))
-        result = StepResult(name=step.name, state=state, at=self._clock.now(), note=said)
-        await self._keeper.step(number, place, result)
-        self._told(result)
-        self._at(f"{step.name}:done")
-        return result
-
-    def _unwritten(self, step: Step, error: StoreError, results: list[StepResult]) -> Ran:
-        """Stop here: the journal takes no more, and nothing unwritten may be done."""
-        text = f"the journal could not be written at {step.name}, so nothing more was done: {error}"
-        changed = any(each.state is StepState.DONE for each in results)
-        outcome = Outcome.UNKNOWN if changed or not step.records else Outcome.DONE
-        return Ran(outcome, text, False, tuple(results))
+async def _one(place: int, step: Step, doing: Doing, told: Told, at: At) -> StepResult:
+    journal, clock, number = doing.journal, doing.ground.parts.clock, doing.entry.number
+    begun = StepResult(name=step.name, state=StepState.BEGUN, at=clock.now())
+    await asked(journal.step, number, place, begun)
+    told(begun)
+    at(f"{step.name}:begun")
+    state, note = await _done(step, doing)
+    at(f"{step.name}:did")
+    said = None if note is None else scrub(clean(note))
+    result = StepResult(name=step.name, state=state, at=clock.now(), note=said)
+    await asked(journal.step, number, place, result)
+    told(result)
+    at(f"{step.name}:done")
+    return result
 
 
 async def _done(step: Step, doing: Doing) -> tuple[StepState, str | None]:

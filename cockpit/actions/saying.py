@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from cockpit.actions.action import RefuseError
-from cockpit.model.plan import Plan
+from cockpit.model.plan import Plan, Request
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -32,6 +32,22 @@ def yes_param(text: str | None, name: str) -> bool:
     if word in ("no", "false", "n", "0", "off", ""):
         return False
     raise RefuseError(f"--{name} is {clean(text)!r}; expected yes or no")
+
+
+def text_param(request: Request, name: str, *, lines: bool = False) -> str:
+    """Return an option as safe text, its secrets masked; one line unless ``lines``."""
+    given = request.params.get(name, "")
+    if lines:
+        return scrub("\n".join(clean(line, 4000) for line in given.splitlines()))
+    return scrub(clean(given, 1000)).strip()
+
+
+def required_param(request: Request, name: str, what: str) -> str:
+    """Return an option that must be given; raises ``RefuseError`` that says what is expected."""
+    found = text_param(request, name)
+    if not found:
+        raise RefuseError(f"--{name} is missing: {what}")
+    return found
 
 
 def plural(count: int, noun: str) -> str:

@@ -3,36 +3,43 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from cockpit.actions import seal_checks, seal_code
-from cockpit.actions.action import Step, unchanged
+from cockpit.actions.action import Action, Doing, SkipStep, Step, StepError
 from cockpit.actions.checks.verdicts import blocked
 from cockpit.actions.command import CommandError, shown, words_of
 from cockpit.actions.ground import Ground
+from cockpit.actions.recording import approvals_text, comment_step, log_step
+from cockpit.actions.run_log_steps import results_step
 from cockpit.actions.saying import safe
 from cockpit.actions.seal_code import Code
-from cockpit.actions.seal_steps import steps_of
 from cockpit.model.observed import Checkpoint
 from cockpit.model.plan import Basis, Check, Draft, Outcome, Plan, Request
+from cockpit.model.records import EventEntry
 from cockpit.model.words import number, rate, steps
+from cockpit.records.issue_text import sealed
+from cockpit.records.sealing import seal
 from cockpit.sources.logbook import read_text
 from cockpit.sources.offload import offload
+from cockpit.store.outcomes import Endings
+from cockpit.store.store import StoreError
 from cockpit.text.logbook_scan import read_entries
 
 TITLE: Final = "final seal"
 DEADLINE: Final = 10.0
+STORE_WITHIN: Final = 15.0
+COMMIT: Final = "commit"
+FIGURES: Final = {"last_step": "Last step", "loss": "Loss", "throughput": "Throughput"}
 
 
-class Seal:
+class Seal(Action):
     """Refuses with the list of what is missing, or seals; twice changes nothing."""
 
     verb = "seal"
-    title = "seal"
     exclusive = True
-    launches = False
 
     async def draft(self, ground: Ground, request: Request) -> Draft:
         """Return what is missing, what would be tagged, and the final figures."""
@@ -41,6 +48,9 @@ class Seal:
         code = await seal_code.look(ground, step)
         logged = await _logged(ground)
         done = _already(ground, code, logged)
+        figures = _figures(ground, final)
+        page = [f"# {ground.spec.name}: seal at step {steps(step)}", ""]
+        page += [f"- {name.replace('_', ' ')}: {value}" for name, value in figures.items()]
         return Draft(
             words=f"seal {request.run} {step}",
             checks=(
@@ -53,7 +63,7 @@ class Seal:
                 *seal_checks.monitors(ground),
                 *seal_code.checks(ground, code),
             ),
-            page=_page(ground, final, step),
+            page="\n".join(page),
             facts={
                 "step": str(step),
                 "dirty": json.dumps([] if code is None else code.dirty),
@@ -61,19 +71,21 @@ class Seal:
                 "tag": "" if code is None else code.facts.tag,
                 "tag_at": (None if code is None else code.facts.tag_at) or "",
                 "on_remote": "yes" if code is not None and code.facts.on_remote else "no",
-                "job": _job_id(ground),
+                "job": ground.job_id,
                 "logged": "yes" if logged else "no",
-                **_figures(ground, final),
+                **figures,
             },
         )
 
     def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
         """Return: commit, tag and push; end the watch; log; comment."""
-        return steps_of(plan)
-
-    def still_holds(self, shown: Plan, now: Plan) -> str | None:
-        """Return what changed: of a finished run everything must be the very same."""
-        return unchanged(shown, now)
+        return (
+            Step("seal", _seal),
+            Step("end", _end),
+            _once(log_step(_entry, f"{plan.run}: log final seal")),
+            results_step(_results, _status, f"{plan.run}: log final seal"),
+            comment_step(lambda doing: f"seal:{doing.facts['step']}", _comment),
+        )
 
 
 def _step(ground: Ground, final: Checkpoint | None) -> int:
@@ -84,11 +96,6 @@ def _step(ground: Ground, final: Checkpoint | None) -> int:
         return final.step
     tracker = ground.report.facets.tracker.value
     return (tracker.step if tracker is not None else None) or 0
-
-
-def _job_id(ground: Ground) -> str:
-    job = ground.report.facets.job.value
-    return (job.id if job is not None else None) or ""
 
 
 async def _logged(ground: Ground) -> bool:
@@ -149,11 +156,117 @@ def _command(ground: Ground) -> str | None:
         return None
 
 
-def _page(ground: Ground, final: Checkpoint | None, step: int) -> str:
-    head = f"# {ground.spec.name}: seal at step {steps(step)}"
-    return "\n".join([head, "", *_lines(ground, final)])
+def _once(log: Step) -> Step:
+    """Return the step that logs, but never a second entry of one seal."""
+
+    async def run(doing: Doing) -> str | None:
+        if doing.facts.get("logged") == "yes":
+            raise SkipStep("the logbook holds it already")
+        return await log.run(doing)
+
+    return Step(log.name, run, records=True)
 
 
-def _lines(ground: Ground, final: Checkpoint | None) -> Iterator[str]:
-    for name, value in _figures(ground, final).items():
-        yield f"- {name.replace('_', ' ')}: {value}"
+async def _seal(doing: Doing) -> str:
+    code, facts = doing.ground.spec.code, doing.facts
+    if code is None or code.repo is None:
+        raise SkipStep("no code repository is named")
+    if facts.get("tag_at") and facts.get("on_remote") == "yes":
+        await doing.note(**{COMMIT: facts["tag_at"]})
+        raise SkipStep(f"{facts['tag']} stands at {facts['tag_at'][:10]} already")
+    done = await seal(
+        Path(code.repo),
+        doing.ground.spec.name,
+        int(facts["step"]),
+        _message(doing),
+        json.loads(facts["dirty"]),
+    )
+    if done.commit is not None:
+        await doing.note(**{COMMIT: done.commit})
+    if done.trouble is not None:
+        raise StepError(done.trouble)
+    return f"{done.tag} at {(done.commit or '')[:10]}, pushed"
+
+
+async def _end(doing: Doing) -> str:
+    """Tell the watch, here or in another process, that a person knows of the end (SPEC W)."""
+    store, key = doing.ground.parts.store, doing.ground.key
+    if store is None:
+        raise SkipStep("there is no store")
+    who, at = doing.entry.operator, doing.entry.begun_at
+    try:
+        await offload(
+            lambda: Endings(store).acknowledge(key, doing.facts["job"], who, at),
+            deadline=STORE_WITHIN,
+        )
+    except (StoreError, TimeoutError) as error:
+        raise StepError(f"the end could not be acknowledged: {error}") from error
+    watched = doing.ground.report.watched_by
+    return f"the watch of {watched} ends" if watched else "the end is acknowledged"
+
+
+def _message(doing: Doing) -> str:
+    facts = doing.facts
+    lines = [f"{doing.plan.run}: final seal at step {facts['step']}", ""]
+    named = ("loss", "wandb_id", "wandb_url", "checkpoint", "output_root")
+    lines += [f"{name}: {facts[name]}" for name in named if facts.get(name)]
+    return "\n".join([*lines, f"sealed by: {doing.entry.operator}"])
+
+
+def _entry(doing: Doing) -> EventEntry:
+    facts = doing.facts
+    return EventEntry(
+        title="final seal",
+        at=doing.entry.begun_at,
+        status=f"sealed at step {steps(int(facts['step']))} by {doing.entry.operator}",
+        evidence="\n".join(_evidence(doing)),
+        decision=approvals_text(doing.plan) or "everything that a seal needs is there",
+        next="nothing; the run is over",
+    )
+
+
+def _evidence(doing: Doing) -> list[str]:
+    facts = doing.facts
+    figures = [f"{name} {facts[name]}" for name in ("loss", "throughput") if facts.get(name)]
+    wandb = [facts[name] for name in ("wandb_id", "wandb_name", "wandb_url") if facts.get(name)]
+    lines = [
+        f"final metrics: step {facts.get('last_step', '?')}, {', '.join(figures) or 'none'}",
+        f"W&B: {' · '.join(dict.fromkeys(wandb)) or 'none'}",
+        f"final checkpoint: {facts.get('checkpoint', 'none')}",
+        f"output root: {facts.get('output_root', 'none')}",
+    ]
+    if facts.get(COMMIT):
+        lines.append(f"tag: {facts['tag']} at {facts[COMMIT]}")
+    if facts.get("command"):
+        lines.append(f"launch command: `{facts['command']}`")
+    return lines
+
+
+def _comment(doing: Doing) -> str:
+    facts, approvals = doing.facts, approvals_text(doing.plan)
+    return sealed(
+        doing.ground.spec,
+        int(facts["step"]),
+        tag=facts.get("tag") or "none: no code repository is named",
+        commit=facts.get(COMMIT),
+        checkpoint=facts.get("checkpoint"),
+        metrics={label: facts[name] for name, label in FIGURES.items() if facts.get(name)},
+        command=facts.get("command"),
+        caveats=approvals.replace("\n", "; ") or None,
+    )
+
+
+def _results(doing: Doing) -> dict[str, str]:
+    """Return what the run log's results are filled with (HPC, "Updating a run log")."""
+    facts = doing.facts
+    told = {
+        "final step": facts["step"],
+        "end_train_loss": facts.get("loss", ""),
+        "checkpoint": f"`{facts['checkpoint']}`" if facts.get("checkpoint") else "",
+    }
+    return {label: value for label, value in told.items() if value}
+
+
+def _status(doing: Doing) -> str:
+    tag = f", tag {doing.facts['tag']}" if doing.facts.get(COMMIT) else ""
+    return f"sealed at step {steps(int(doing.facts['step']))} by {doing.entry.operator}{tag}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cockpit.actions.checks.verdicts import blocked, passed, warned
+from cockpit.actions.checks.verdicts import blocked, lacking, passed, warned
 from cockpit.actions.ground import Ground
 from cockpit.model.alert import Severity
-from cockpit.model.observed import Checkpoint, CheckpointState, Phase, TrackerValue
+from cockpit.model.observed import Checkpoint, CheckpointState, Phase
 from cockpit.model.plan import Basis, Check
 from cockpit.model.words import number, steps
 
@@ -21,7 +21,11 @@ def job_done(ground: Ground) -> Iterator[Check]:
     elif live.unknown is not None:
         yield warned("C-25", f"whether a job is still alive is not known: {live.unknown}")
     if ground.spec.job is None:
-        yield from _tracked_end(ground.report.facets.tracker.value)
+        tracker = ground.report.facets.tracker.value
+        if tracker is not None and tracker.exit_code == 0:
+            yield passed("job-state", "no job is named; the tracker says exit 0", Basis.INFERRED)
+        else:
+            yield blocked("job-state", "no job is named, and the tracker says no success")
     elif not job.known or job.value is None:
         why = job.error.message if job.error is not None else "not seen yet"
         yield blocked("job-state", f"the orchestrator's word is missing: {why}")
@@ -31,19 +35,12 @@ def job_done(ground: Ground) -> Iterator[Check]:
         yield passed("job-state", "the orchestrator says success", value=job.value.state)
 
 
-def _tracked_end(tracker: TrackerValue | None) -> Iterator[Check]:
-    if tracker is not None and tracker.exit_code == 0:
-        yield passed("job-state", "no job is named; the tracker says exit 0", Basis.INFERRED)
-    else:
-        yield blocked("job-state", "no job is named, and the tracker says no success")
-
-
 def tracker_done(ground: Ground) -> Iterator[Check]:
     """Yield whether W&B has its final state, and the final metrics."""
     facet = ground.report.facets.tracker
     value = facet.value
     if not facet.configured:
-        yield _lacks(ground, "tracker", "no tracker is named: there are no final metrics")
+        yield lacking(ground.spec, "tracker", "no tracker is named: there are no final metrics")
         return
     if not facet.known or value is None:
         why = facet.error.message if facet.error is not None else "not read yet"
@@ -64,7 +61,7 @@ def final_checkpoint(ground: Ground) -> tuple[Checkpoint | None, Check]:
     """Return the final checkpoint, if it is complete, and what is said of it."""
     facet, run = ground.report.facets.checkpoints, ground.spec
     if not facet.configured:
-        return None, _lacks(ground, "checkpoint", "the run file names no checkpoints")
+        return None, lacking(ground.spec, "checkpoint", "the run file names no checkpoints")
     if not facet.known or facet.value is None:
         why = facet.error.message if facet.error is not None else "not listed yet"
         return None, blocked("checkpoint", f"the final checkpoint is not known: {why}")
@@ -73,7 +70,7 @@ def final_checkpoint(ground: Ground) -> tuple[Checkpoint | None, Check]:
     newest = max((item for item in done if item.step is not None), key=_step, default=None)
     if run.final_step is None:
         text = "the final step is unknown (final_step), so the newest is not known to be final"
-        return newest, _lacks(ground, "checkpoint", text)
+        return newest, lacking(ground.spec, "checkpoint", text)
     final = [item for item in done if item.step in (run.final_step - 1, run.final_step)]
     if not final:
         last = "none" if newest is None else steps(newest.step)
@@ -94,13 +91,13 @@ def records_done(ground: Ground) -> Iterator[Check]:
     """Yield whether there is a logbook and an issue to write into."""
     spec, facet = ground.spec.records, ground.report.facets.records
     if spec.logbook is None:
-        yield _lacks(ground, "logbook", "the run has no logbook (records.logbook)")
+        yield lacking(ground.spec, "logbook", "the run has no logbook (records.logbook)")
     elif facet.error is not None:
         yield blocked("logbook", f"the logbook cannot be read: {facet.error.message}")
     else:
         yield passed("logbook", f"the seal is written to {spec.logbook}")
     if spec.issue is None:
-        yield _lacks(ground, "issue", "the run has no issue (records.issue)")
+        yield lacking(ground.spec, "issue", "the run has no issue (records.issue)")
 
 
 def open_alerts(ground: Ground) -> Iterator[Check]:
@@ -136,9 +133,3 @@ def monitors(ground: Ground) -> Iterator[Check]:
 def _is_ours(owner: str | None, watched_by: str | None) -> bool:
     """Tell whether a fresh state file is that of the watch that this cockpit knows."""
     return owner is not None and watched_by is not None and watched_by.startswith(f"{owner} (")
-
-
-def _lacks(ground: Ground, check: str, text: str) -> Check:
-    """Block for a hero run; an ordinary one may be sealed without."""
-    make = blocked if ground.spec.tier == "hero" else warned
-    return make(check, text, Basis.RECORDED)

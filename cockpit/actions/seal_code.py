@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,13 +12,14 @@ from cockpit.actions.checks.globs import Touches, touches
 from cockpit.actions.checks.verdicts import blocked, passed, warned
 from cockpit.actions.ground import Ground
 from cockpit.actions.saying import plural
-from cockpit.actions.seal_secrets import secrets_in
 from cockpit.model.base import Frozen
 from cockpit.model.plan import Basis, Check
 from cockpit.model.words import size
 from cockpit.records.sealing import SealFacts, seal_plan
+from cockpit.sources.git import git
 from cockpit.sources.offload import offload
 from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
 
 ID: Final = "C-15"
 DEADLINE: Final = 15.0
@@ -140,3 +141,57 @@ def _dirty(ground: Ground, code: Code) -> Iterator[Check]:
     else:
         text = f"uncommitted, would be sealed: {named} (patch {patch[:10]})"
         yield blocked(ID, text, value=patch, overridable=True)
+
+
+async def secrets_in(top: Path, dirty: Sequence[str]) -> tuple[str, ...]:
+    """Return ``file:line`` of every added line that looks like a secret, and such file names.
+
+    Raises ``OSError`` or ``TimeoutError`` for files that cannot be read.
+    """
+    if not dirty:
+        return ()
+    former = await _committed(top, dirty)
+    return await offload(_found, top, tuple(dirty), former, deadline=DEADLINE)
+
+
+async def _committed(top: Path, names: Sequence[str]) -> Mapping[str, frozenset[str]]:
+    """Return the lines that each file has in HEAD; a file that is not there is left out."""
+    asked = [name for name in names if "\n" not in name]
+    wanted = b"".join(b"HEAD:" + os.fsencode(name) + b"\n" for name in asked)
+    done = await git(str(top), "cat-file", "--batch", stdin=wanted)
+    found: dict[str, frozenset[str]] = {}
+    data = done.out
+    for name in asked:
+        head, _, data = data.partition(b"\n")
+        if not head[-1:].isdigit():
+            continue
+        size = int(head.split()[-1])
+        found[name] = frozenset(_lines(data[:size]))
+        data = data[size + 1 :]
+    return found
+
+
+def _found(
+    top: Path, names: Sequence[str], former: Mapping[str, frozenset[str]]
+) -> tuple[str, ...]:
+    found = []
+    for name in names:
+        shown = scrub(clean(name))
+        if shown != clean(name):
+            found.append(f"the name {shown}")
+        lines = _lines(_content(top / name))
+        masked = scrub("\n".join(lines)).split("\n")
+        known = former.get(name, frozenset())
+        pairs = enumerate(zip(lines, masked, strict=True), 1)
+        found += [f"{shown}:{n}" for n, (a, b) in pairs if a != b and a not in known]
+    return tuple(found)
+
+
+def _content(path: Path) -> bytes:
+    if path.is_symlink():
+        return os.fsencode(path.readlink())
+    return path.read_bytes() if path.is_file() else b""
+
+
+def _lines(data: bytes) -> list[str]:
+    return data.decode("utf-8", "replace").split("\n")

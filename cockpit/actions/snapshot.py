@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cockpit.actions.action import Doing
 from cockpit.actions.checks.config_file import Config, digest
 from cockpit.actions.checks.verdicts import shown
 from cockpit.actions.command import masked
@@ -14,24 +15,21 @@ from cockpit.store.snapshots import Snapshot
 
 
 def snapshot_of(
+    doing: Doing,
     run: RunSpec,
     code: CodeValue | None,
     words: Sequence[str],
     template: Sequence[str],
     config: Config | None,
     pick: Pick | None,
-    *,
-    launch_id: str,
-    action: str,
-    at: float,
 ) -> Snapshot:
     """Return the record of one launch; everything in it may be shown."""
     values = None if config is None else config.values
     wandb = run.wandb
     return Snapshot(
-        launch_id=launch_id,
-        at=at,
-        action=action,
+        launch_id=doing.launch_id,
+        at=doing.entry.begun_at,
+        action=doing.plan.action,
         command=masked(words),
         template=masked(template),
         sha=code.sha if code is not None else None,
@@ -52,24 +50,30 @@ def snapshot_of(
 def instance_fields(run: RunSpec, used: Snapshot, approved: str) -> dict[str, str]:
     """Return SPEC L's labels of a launched instance, in their order."""
     command = " ".join(used.command).replace("`", "'")
+    # What travels with the job: a process of a box runs from its files.
+    bundled = run.job is None or run.job.kind not in ("local", "box")
+    source = run.checkpoints.initialize_from if run.checkpoints is not None else None
+    pick, resumed = used.checkpoint, {}
+    if pick is not None and pick.path != source:
+        resumed = {"Resumed from": shown(f"{pick.path} (step {pick.step})", 2000)}
+    final, config = "unknown", "unknown"
+    if run.final_step is not None:
+        final = f"{run.final_step} ({run.final_step_source or 'run file'})"
+    if used.config is not None:
+        config = f"{len(used.config)} settings, sha256 {used.config_sha256} ({used.config_source})"
     return {
         "Command": f"`{command}`",
         "Git SHA": used.sha or "unknown",
         "Dirty tree": _dirty(used, approved),
-        "Source bundle/container": _bundle(run),
+        "Source bundle/container": "unknown" if bundled else "none",
         "Hardware/topology": used.hardware or "unknown",
-        "`initialize_from`": _source(run),
-        **_resumed(run, used.checkpoint),
-        "Final step": _final(run),
+        "`initialize_from`": "none" if source is None else shown(source, 2000),
+        **resumed,
+        "Final step": final,
         "Checkpoint policy": _policy(run),
         "Babysitter/check cadence": say.span(run.cadence),
-        "Config": _config(used),
+        "Config": config,
     }
-
-
-def _bundle(run: RunSpec) -> str:
-    """Return what travels with the job: a process of a box runs from its files."""
-    return "none" if run.job is not None and run.job.kind in ("local", "box") else "unknown"
 
 
 def _dirty(used: Snapshot, approved: str) -> str:
@@ -78,25 +82,6 @@ def _dirty(used: Snapshot, approved: str) -> str:
     patch = used.patch_id or "none (untracked files only)"
     names = ", ".join(used.dirty[:10]) + (" …" if len(used.dirty) > 10 else "")
     return f"yes ({names}), {approved or 'not approved by name'}, patch identity {patch}"
-
-
-def _source(run: RunSpec) -> str:
-    source = run.checkpoints.initialize_from if run.checkpoints is not None else None
-    return "none" if source is None else shown(source, 2000)
-
-
-def _resumed(run: RunSpec, pick: Pick | None) -> dict[str, str]:
-    """Return the checkpoint of the run itself that was to be loaded."""
-    source = run.checkpoints.initialize_from if run.checkpoints is not None else None
-    if pick is None or pick.path == source:
-        return {}
-    return {"Resumed from": shown(f"{pick.path} (step {pick.step})", 2000)}
-
-
-def _final(run: RunSpec) -> str:
-    if run.final_step is None:
-        return "unknown"
-    return f"{run.final_step} ({run.final_step_source or 'run file'})"
 
 
 def _policy(run: RunSpec) -> str:
@@ -113,9 +98,3 @@ def _policy(run: RunSpec) -> str:
     if spec.rollback_depth is not None:
         parts.append(f"rollback depth {spec.rollback_depth}")
     return ", ".join(parts) or "not chosen"
-
-
-def _config(used: Snapshot) -> str:
-    if used.config is None:
-        return "unknown"
-    return f"{len(used.config)} settings, sha256 {used.config_sha256} ({used.config_source})"

@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
-from cockpit.actions.action import Doing, Step
+from cockpit.actions.action import Action, Doing, SkipStep, Step, StepError, StepUnknownError
 from cockpit.actions.at_rest import JOB, job_name
+from cockpit.actions.backend import Backend, CannotError
 from cockpit.actions.checks.verdicts import blocked, passed, warned
+from cockpit.actions.evidence import archive
 from cockpit.actions.ground import Ground
 from cockpit.actions.recording import log_step
 from cockpit.actions.run_log_steps import status_step
 from cockpit.actions.saying import plural, safe, yes_param
-from cockpit.actions.stop_steps import STOPS, can_save, evidence, save_first, stop
-from cockpit.model.observed import CheckpointsValue
+from cockpit.model.jobs import LiveJob
+from cockpit.model.observed import CheckpointState, CheckpointsValue
 from cockpit.model.plan import Basis, Check, Draft, Level, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport, Verdict
+from cockpit.model.run import RunSpec
 from cockpit.model.words import duration, steps
+from cockpit.sources.checkpoints import list_checkpoints
+from cockpit.sources.offload import offload
 
 LOSS: Final = "loses"
 HEALTH: Final = "health"
+STOPS: Final = "stops"
+SAVED_WITHIN: Final = 120.0
+LOOK_EVERY: Final = 0.5
+DEADLINE: Final = 15.0
 
 
-class Stop:
+class Stop(Action):
     """Stops the live jobs of a run; nothing that merely looks like one of them."""
 
     verb = "stop"
-    title = "stop"
     exclusive = True
-    launches = False
 
     async def draft(self, ground: Ground, request: Request) -> Draft:
         """Return what would die, what would not, and what would be lost."""
@@ -98,13 +106,11 @@ def _health(report: RunReport) -> Check:
 
 
 def _loss(lost: str | None) -> Check:
+    """Return what would be lost: a figure that moves by itself while the run lives."""
     if lost is None:
-        text = "what would be lost is not known"
-        return _moving(warned(LOSS, text, Basis.INFERRED))
-    return _moving(warned(LOSS, f"loses {lost}"))
-
-
-def _moving(check: Check) -> Check:
+        check = warned(LOSS, "what would be lost is not known", Basis.INFERRED)
+    else:
+        check = warned(LOSS, f"loses {lost}")
     return check.model_copy(update={"moves": True})
 
 
@@ -118,7 +124,8 @@ def _saving(ground: Ground, save: bool) -> Iterator[Check]:
 
 def _lost(report: RunReport) -> str | None:
     """Return what has been done since the last complete checkpoint, in steps and about in time."""
-    step, saved = report.progress.step, _saved(report.facets.checkpoints.value)
+    step, value = report.progress.step, report.facets.checkpoints.value
+    saved = None if value is None else value.latest_complete
     if step is None or not report.facets.checkpoints.known:
         return None
     since = f"since step {steps(saved)}" if saved is not None else "all: nothing is complete"
@@ -129,18 +136,15 @@ def _lost(report: RunReport) -> str | None:
     return f"{plural(count, 'step')} {since}{about}"
 
 
-def _saved(value: CheckpointsValue | None) -> int | None:
-    return None if value is None else value.latest_complete
-
-
 def _entry(doing: Doing) -> EventEntry:
-    reason = doing.facts.get("reason")
+    where = doing.facts.get("evidence")
+    archived = f"evidence: {where}" if where else ""
     return EventEntry(
         title="stop",
         at=doing.entry.begun_at,
         status=f"stopped by {doing.entry.operator}: {', '.join(doing.plan.stops)}",
-        evidence="; ".join(filter(None, (_lost_or_saved(doing), _archived(doing)))),
-        decision=reason or "stopped on purpose",
+        evidence="; ".join(filter(None, (_lost_or_saved(doing), archived))),
+        decision=doing.facts.get("reason") or "stopped on purpose",
         next="relaunch when it may go on",
     )
 
@@ -163,6 +167,90 @@ def _lost_or_saved(doing: Doing) -> str:
     return f"loses {doing.plan.loses}" if doing.plan.loses else ""
 
 
-def _archived(doing: Doing) -> str:
-    where = doing.facts.get("evidence")
-    return f"evidence: {where}" if where else ""
+def can_save(run: RunSpec) -> bool:
+    """Return whether the run file names a way to ask the trainer for a checkpoint."""
+    job = run.job
+    return job is not None and (job.save_signal is not None or job.save_command is not None)
+
+
+async def evidence(doing: Doing) -> str:
+    """Archive log, orchestrator's answer and device state before anything is stopped (SPEC A)."""
+    ground, jobs = doing.ground, await _mine(doing)
+    live = ground.live.model_copy(update={"jobs": jobs})
+    archived = await archive(ground.spec, ground.report, _backend(doing), live)
+    await doing.note(evidence=safe(archived.path or "none could be kept"))
+    return archived.text
+
+
+async def save_first(doing: Doing) -> str:
+    """Ask for a checkpoint and wait until one is complete; without it nothing is stopped."""
+    if doing.facts.get("save-first") != "yes":
+        raise SkipStep("not asked for")
+    run = doing.ground.spec
+    before = await _complete(run)
+    for job in await _mine(doing):
+        await _backend(doing).save(run, job)
+    clock = doing.ground.parts.clock
+    until = clock.monotonic() + SAVED_WITHIN
+    while clock.monotonic() < until:
+        now = await _complete(run)
+        new = [now[each] for each in now.keys() - before.keys()]
+        if new:
+            await doing.note(saved=steps(max(new)))
+            return f"a checkpoint was saved at step {steps(max(new))}"
+        await clock.sleep(LOOK_EVERY)
+    wait = duration(SAVED_WITHIN)
+    raise StepError(f"no new checkpoint was complete within {wait}; nothing was stopped")
+
+
+async def stop(doing: Doing) -> str:
+    """Stop exactly the jobs of the plan that still live, and see that they are gone."""
+    run, jobs = doing.ground.spec, await _mine(doing)
+    if not jobs:
+        raise SkipStep("they ended by themselves meanwhile")
+    await doing.note(**{STOPS: "\n".join(job.id for job in jobs)})
+    backend = _backend(doing)
+    await backend.stop(run, jobs)
+    after = await backend.live(run)
+    left = [job.name for job in after.jobs if job.id in {each.id for each in jobs}]
+    if left:
+        raise StepError(f"still alive after the stop: {', '.join(left)}")
+    if after.unknown is not None:
+        raise StepUnknownError(f"stopped, but whether it is gone is not known: {after.unknown}")
+    return f"{plural(len(jobs), 'job')} stopped: {', '.join(job.name for job in jobs)}"
+
+
+async def _mine(doing: Doing) -> tuple[LiveJob, ...]:
+    """Return the jobs of the plan that are alive now: nothing that appeared since."""
+    wanted = doing.plan.facts.get(STOPS, "").split("\n")
+    live = await _backend(doing).live(doing.ground.spec)
+    if live.unknown is not None:
+        raise StepError(f"which jobs are alive is not known: {live.unknown}")
+    return tuple(job for job in live.jobs if job.id in wanted)
+
+
+def _backend(doing: Doing) -> Backend:
+    found = doing.ground.backend
+    if found is None:
+        raise CannotError("this version has no way to act on this kind of job")
+    return found
+
+
+async def _complete(run: RunSpec) -> dict[tuple[str, float | None], int]:
+    """Return the complete checkpoints by place and time, with their steps."""
+    spec = run.checkpoints
+    if spec is None:
+        return {}
+
+    def look() -> CheckpointsValue | None:
+        local = (path for path in spec.path if "://" not in path)
+        paths = [path for path in local if Path(path).expanduser().is_dir()]
+        return list_checkpoints(paths, spec.layout, spec.custom, now=0.0) if paths else None
+
+    try:
+        value = await offload(look, deadline=DEADLINE)
+    except (OSError, ValueError, TimeoutError):
+        return {}
+    items = () if value is None else value.items
+    done = [item for item in items if item.state is CheckpointState.COMPLETE]
+    return {(item.path, item.saved_at): item.step for item in done if item.step is not None}

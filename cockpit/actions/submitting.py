@@ -15,7 +15,7 @@ from cockpit.actions.checks.verdicts import shown
 from cockpit.model.jobs import Found, LookUp, Submission
 from cockpit.model.run import RunSpec
 from cockpit.store.snapshots import Snapshot
-from cockpit.store.store import pack, unpack
+from cockpit.store.store import unpack
 
 SNAPSHOT: Final = "snapshot"
 SUBMITTED_AT: Final = "submitted_at"
@@ -35,11 +35,6 @@ def backend_of(doing: Doing) -> Backend:
     if found is None:
         raise CannotError("this version cannot act on this kind of job")
     return found
-
-
-async def note_snapshot(doing: Doing, used: Snapshot) -> None:
-    """Write into the journal what is about to be launched."""
-    await doing.note(**{SNAPSHOT: pack(used)})
 
 
 def snapshot_in(doing: Doing) -> Snapshot:
@@ -129,6 +124,5 @@ async def confirm(doing: Doing) -> str:
     return "it lives and is recorded"
 
 
-def confirm_step() -> Step:
-    """Return the last step of an action that launches."""
-    return Step("confirm", confirm)
+CONFIRM: Final = Step("confirm", confirm)
+"""The last step of an action that launches."""

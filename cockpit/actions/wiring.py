@@ -1,13 +1,13 @@
-"""Puts the desk together with its hands: journal, backends, guards, records, notifications."""
+"""Puts the desk together: journal, backends, guards, records, notifications."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cockpit.actions.backend import Backend, CannotError
+from cockpit.actions.backend import Backend
 from cockpit.actions.desk import Desk
-from cockpit.actions.ground import Notifier, Parts
+from cockpit.actions.ground import Parts
 from cockpit.actions.holder import lives, this_holder
 from cockpit.actions.table import Actions
 from cockpit.model.clock import Clock
@@ -34,24 +34,18 @@ def build_desk(
     operator: str,
     read_only: bool = False,
 ) -> Desk:
-    """Return the desk of one run file; ``operator`` names who acts in claims and messages."""
-    return Desk(
-        file, parts_of(file, engine, store, clock, operator), Actions(), read_only=read_only
-    )
+    """Return the desk of one run file; ``operator`` names who acts in claims and messages.
 
-
-def parts_of(
-    file: Callable[[], CockpitFile],
-    engine: Engine,
-    store: Store | None,
-    clock: Clock,
-    operator: str,
-) -> Parts:
-    """Return the hands. Imports here: what only acts need is not loaded for looking."""
+    Imports here: what only acts need is not loaded for looking.
+    """
     from cockpit.actions.root_claim import RootClaim
     from cockpit.records.lease_ref import LeaseRef
+    from cockpit.watch.notifier import Notifications
 
-    return Parts(
+    async def look(run: str) -> RunReport:
+        return (await engine.check([run], LOOK_WITHIN)).runs[0]
+
+    parts = Parts(
         clock=clock,
         store=store,
         journal=None if store is None else Journal(store),
@@ -61,9 +55,10 @@ def parts_of(
             LeaseRef(clock, this_holder(), lambda: operator, lives),
         ),
         recorder=_records(file, store, clock)[0],
-        notifier=_Notifier(file, store, clock, operator),
-        look=_look(engine),
+        notifier=lambda: Notifications(file(), store, clock, operator=operator),
+        look=look,
     )
+    return Desk(file, parts, Actions(), read_only=read_only)
 
 
 def build_aftercare(
@@ -76,13 +71,6 @@ def build_aftercare(
     recorder, issues = _records(lambda: engine.file, store, clock)
     followups = None if store is None else Followups(store, clock, recorder)
     return Aftercare(engine, followups, recorder, issues, clock, mine)
-
-
-def _look(engine: Engine) -> Callable[[str], Awaitable[RunReport]]:
-    async def look(run: str) -> RunReport:
-        return (await engine.check([run], LOOK_WITHIN)).runs[0]
-
-    return look
 
 
 def _records(
@@ -101,32 +89,3 @@ def _backends(clock: Clock) -> Callable[[RunSpec], Backend | None]:
 
     by_kind: dict[str, Backend] = {"local": LocalBackend(clock)}
     return lambda run: None if run.job is None else by_kind.get(run.job.kind)
-
-
-class _Notifier:
-    """The notifications of the run file in use, with their failure as an action knows it."""
-
-    def __init__(
-        self,
-        file: Callable[[], CockpitFile],
-        store: Store | None,
-        clock: Clock,
-        operator: str,
-    ) -> None:
-        self._file = file
-        self._store = store
-        self._clock = clock
-        self._operator = operator
-
-    async def send(self, run: RunSpec, event: str, title: str, body: str, severity: str) -> str:
-        """Send to every route; raises ``CannotError`` when nobody could be reached."""
-        from cockpit.notify.message import NobodyReachedError
-        from cockpit.watch.notifier import Notifications
-
-        notifications: Notifier = Notifications(
-            self._file(), self._store, self._clock, operator=self._operator
-        )
-        try:
-            return await notifications.send(run, event, title, body, severity)
-        except NobodyReachedError as error:
-            raise CannotError(str(error)) from error

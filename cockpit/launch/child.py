@@ -38,7 +38,9 @@ class Child:
         os.close(wait)
         os.close(say)
         if os.read(self._said, 1) != READY:
-            self._fail()
+            said = os.read(self._said, 20) or b"0"
+            self.abandon()
+            raise OSError(int(said), os.strerror(int(said)))
 
     def let_go(self) -> None:
         """Let it become the command; raises ``OSError`` if it could not."""
@@ -70,11 +72,6 @@ class Child:
         if not self.ended:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
-
-    def _fail(self) -> NoReturn:
-        said = os.read(self._said, 20) or b"0"
-        self.abandon()
-        raise OSError(int(said), os.strerror(int(said)))
 
 
 def _become(

@@ -27,13 +27,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cockpit.launch.kernel import exit_status, start_ticks, started_at, write_atomically
-
-__all__ = [
-    "Launch", "LaunchError", "LockedError", "Started", "UnansweredError", "UsedError",
-    "exit_status", "start", "start_ticks", "started_at", "write_atomically",
-]  # fmt: skip
-
 ANSWER_WITHIN = 60.0
 """Seconds in which a supervisor must have said how the start went."""
 BAD_USE, CANNOT_NOTE, LOCKED, USED, CANNOT_EXECUTE, NO_PROGRAM = 64, 74, 75, 76, 126, 127

@@ -96,8 +96,9 @@ def _lock(path: Path) -> int:
         handle = _open(path)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(handle, path):
-                return handle
+            with suppress(FileNotFoundError):
+                if os.path.samestat(path.stat(), os.fstat(handle)):
+                    return handle
         except BlockingIOError:
             text = held_by(path, handle)
             os.close(handle)
@@ -114,14 +115,6 @@ def _open(path: Path) -> int:
         return os.open(path, os.O_RDWR | flags, 0o644)
     except PermissionError:  # another user's: it can be locked all the same
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-
-
-def _is_at(handle: int, path: Path) -> bool:
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return False
-    return os.path.samestat(found, os.fstat(handle))
 
 
 def describe(handles: Iterable[int], text: str) -> None:

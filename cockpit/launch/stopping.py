@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cockpit.launch.detached import start_ticks, started_at
+from cockpit.launch.kernel import start_ticks, started_at
 
 SLACK = 5.0
 """Seconds by which a noted start may differ from the kernel's."""
@@ -85,20 +85,16 @@ def stop(find: Callable[[], list[Noted]], patience: float, settle: float = 0.0) 
             quiet_since = now
         time.sleep(LOOK)
         now = time.monotonic()
-    _wait_for_notes(seen.values())
+    until = time.monotonic() + WRITE_WAIT
+    for process in seen.values():
+        while not process.exit_file.exists() and time.monotonic() < until:
+            time.sleep(LOOK / 5)
 
 
 def kill(process: Noted, number: int) -> None:
     """Send a signal to a process and its group."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, number)
-
-
-def _wait_for_notes(processes: Iterable[Noted]) -> None:
-    deadline = time.monotonic() + WRITE_WAIT
-    for process in processes:
-        while not process.exit_file.exists() and time.monotonic() < deadline:
-            time.sleep(LOOK / 5)
 
 
 def _is_leader(pid: int) -> bool:

@@ -37,8 +37,8 @@ if __name__ == "__main__":
 from cockpit.launch import detached, launches, locks
 from cockpit.launch.child import Child
 from cockpit.launch.detached import Launch
-from cockpit.launch.exit_file import Status
 from cockpit.launch.kernel import (
+    Status,
     boot_id,
     machine_id,
     start_ticks,
@@ -159,20 +159,15 @@ def _ready(launch: Launch) -> Status:
     try:
         for path in (launch.log, launch.pid_file, launch.exit_file):
             path.parent.mkdir(parents=True, exist_ok=True)
-        if launch.locks:
-            _clear_leftovers(launch.exit_file)
+        if launch.locks:  # the room that killed supervisors had taken: we hold their locks now
+            for path in launch.exit_file.parent.iterdir():
+                if path.name.startswith(f"{launch.exit_file.name}.") and path.suffix == ".new":
+                    path.unlink(missing_ok=True)
         status = Status(launch.exit_file)
     except OSError as error:
         text = f"cannot write {error.filename or launch.exit_file}: {error.strerror}"
         raise Refused(detached.CANNOT_NOTE, f"{text}; nothing was started") from error
     return status
-
-
-def _clear_leftovers(exit_file: Path) -> None:
-    """Remove the room that killed supervisors had taken; we hold their locks now."""
-    for path in exit_file.parent.iterdir():
-        if path.name.startswith(f"{exit_file.name}.") and path.suffix == ".new":
-            path.unlink(missing_ok=True)
 
 
 def _find(program: str, cwd: Path, env: Mapping[str, str]) -> None:

@@ -23,7 +23,6 @@ from cockpit.model.report import FACETS, FleetReport, RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.store.alerts import Alerts
 from cockpit.store.memory import Memory
-from cockpit.store.outcomes import Endings
 from cockpit.store.ownership import Ownership
 from cockpit.store.store import Store
 from cockpit.watch.asking import Answers, Asker

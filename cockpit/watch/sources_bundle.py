@@ -22,7 +22,7 @@ from cockpit.model.run import RunSpec
 if TYPE_CHECKING:
     from cockpit.sources.checkpoints import Checkpoints
     from cockpit.sources.orchestrators import Jobs
-    from cockpit.sources.wandb_offline import Rows
+    from cockpit.sources.wandb_pass import Rows
 
 V = TypeVar("V", bound=Frozen)
 

@@ -34,6 +34,7 @@ from cockpit.model.run import (
     RunSpec,
     WandbSpec,
 )
+from cockpit.records.recorder import RecordDesk
 from cockpit.sources.checkpoints import Checkpoints
 from cockpit.sources.code import Code
 from cockpit.sources.monitor import Monitors
@@ -85,7 +86,7 @@ class Jobs(FileBackend):
         return found
 
 
-class Book:
+class Book(RecordDesk):
     """Keeps what is recorded, by kind."""
 
     def __init__(self) -> None:

@@ -16,6 +16,7 @@ from cockpit.model.plan import Approval, Plan, Request, Result
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.model.run import CheckpointSpec, CockpitFile, JobSpec, RecordsSpec, RunSpec
+from cockpit.records.recorder import RecordDesk
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store
 from cockpit.watch.engine import Engine
@@ -59,7 +60,7 @@ class Hands:
         return {"answer.txt": b"alive\n"}
 
 
-class Book:
+class Book(RecordDesk):
     """A logbook file: each entry is written once, as the real one does."""
 
     def __init__(self, path: Path) -> None:
@@ -152,7 +153,7 @@ class Rest:
             backends=lambda run: self.hands,
             guards=(),
             recorder=self.book,
-            notifier=NoNotifier(),
+            notifier=NoNotifier,
             look=self.look,
         )
         return Desk(lambda: self.file, parts, {self.action.verb: self.action}, at=at)

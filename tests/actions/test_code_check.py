@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.actions.checks.changes import Changes, changes_since
-from cockpit.actions.checks.code import lineage, only_dri
+from cockpit.actions.checks.code import Changes, changes_since, lineage, only_dri
 from cockpit.actions.checks.globs import Touches, any_match, touches
 from cockpit.model.observed import CodeValue
 from cockpit.model.run import CodeSpec

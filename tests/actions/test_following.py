@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.actions.followed import FIRST_CHECK, followed
-from cockpit.actions.following import Followups, due
+from cockpit.actions.following import FIRST_CHECK, Followups, due, followed
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Phase, Row
 from cockpit.model.plan import Plan, StepResult, StepState
 from cockpit.model.records import EventEntry, Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.model.run import RecordsSpec, RunSpec
+from cockpit.records.recorder import RecordDesk
 from cockpit.store.followups import Followup, FollowupStore, Progressed
 from cockpit.store.journal import Holder, Journal
 from cockpit.store.store import Store
@@ -116,7 +116,7 @@ class Told(SystemClock):
         return self.time
 
 
-class Book:
+class Book(RecordDesk):
     """A recorder that keeps entries; ``refuses`` while it may not write."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.actions.checks.origin import initialize_from, marked_step, named_step
+from cockpit.actions.checks.checkpoint import initialize_from, marked_step, named_step
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Level, Outcome
 from cockpit.model.run import CheckpointSpec

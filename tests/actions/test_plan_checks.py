@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.actions.checks import checkpoint, identity, jobs, people, records, recover, repeats
+from cockpit.actions.checks import checkpoint, identity, jobs, people, records, recover
 from cockpit.model.facet import ErrorKind
 from cockpit.model.history import FormerFailure
 from cockpit.model.jobs import Live
@@ -154,20 +154,20 @@ def failure(**more: object) -> FormerFailure:
 
 def test_the_same_failure_again_needs_a_name() -> None:
     stands = ground(job=dead(1), log=BUG)
-    now = repeats.present_failure(stands)
+    now = recover.present_failure(stands)
     assert now is not None and now.signature is not None
     same = failure(name=now.name, signature=now.signature)
-    assert soft(by_id(repeats.not_again(stands, [same]), "C-14"))
-    assert levels(repeats.not_again(stands, [failure()])) == {"C-14": "pass"}
+    assert soft(by_id(recover.not_again(stands, [same]), "C-14"))
+    assert levels(recover.not_again(stands, [failure()])) == {"C-14": "pass"}
     itself = same.model_copy(update={"job_id": now.job_id})
-    assert levels(repeats.not_again(stands, [itself])) == {"C-14": "pass"}
+    assert levels(recover.not_again(stands, [itself])) == {"C-14": "pass"}
 
 
 def test_flapping_needs_a_name_too() -> None:
     three = [entry("relaunch", NOW - 60 * n, number=n) for n in (1, 2, 3)]
-    assert soft(by_id(repeats.not_again(ground(entries=three), ()), "C-14"))
+    assert soft(by_id(recover.not_again(ground(entries=three), ()), "C-14"))
     refused = [each.model_copy(update={"outcome": Outcome.REFUSED}) for each in three]
-    assert levels(repeats.not_again(ground(entries=refused), ()))["C-14"] == "pass"
+    assert levels(recover.not_again(ground(entries=refused), ()))["C-14"] == "pass"
 
 
 @pytest.mark.parametrize(("name", "level"), [("20270115-0800", "block"), ("20260101-0000", "warn")])
@@ -175,7 +175,7 @@ def test_a_monitor_that_counts_restarts_is_believed_within_the_window(
     name: str, level: str
 ) -> None:
     value = monitor(T0, restart_count=4, path=f"/s/{name}_monitoring_state.json")
-    found = levels(repeats.not_again(ground(monitor=value), ()))
+    found = levels(recover.not_again(ground(monitor=value), ()))
     assert found["C-14" if level == "block" else "restarts"] == level
 
 

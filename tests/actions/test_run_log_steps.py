@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.actions.launch_issue import to_create
-from cockpit.actions.run_log_watch import write_end
+from cockpit.actions.aftercare import write_end
+from cockpit.actions.launch import to_create
 from cockpit.actions.stop import Stop
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Phase

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cockpit.actions.action import Doing, Step, StepError, unchanged
+from cockpit.actions.action import Action, Doing, Step, StepError
 from cockpit.actions.backend import CannotError, LostError
 from cockpit.actions.desk import Desk
 from cockpit.actions.ground import Ground, Parts
@@ -22,9 +22,11 @@ from cockpit.model.plan import Approval, Basis, Check, Draft, Level, Plan, Reque
 from cockpit.model.records import Claim, EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.report import Facets, RunReport, Verdict
 from cockpit.model.run import CockpitFile, JobSpec, RecordsSpec, RunSpec
+from cockpit.records.recorder import RecordDesk
 from cockpit.rules.progress import progress
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store
+from cockpit.watch.notifier import Notifications
 
 RUN = "toy"
 WORDS = f"relaunch {RUN}"
@@ -80,7 +82,7 @@ class FileBackend:
         return [name for name in self.started if (self.folder / name).read_text() == "live"]
 
 
-class FileRecorder:
+class FileRecorder(RecordDesk):
     """A logbook that is a text file; an entry that is there already is not written again."""
 
     def __init__(self, path: Path) -> None:
@@ -152,16 +154,18 @@ class FileGuard:
         await self.release(run)
 
 
-class NoNotifier:
+class NoNotifier(Notifications):
+    def __init__(self) -> None:
+        """It has no routes and no store."""
+
     async def send(self, run: RunSpec, event: str, title: str, body: str, severity: str) -> str:
         return "nobody"
 
 
-class Toy:
+class Toy(Action):
     """Stops what lives, submits, records: the shape of every launching action."""
 
     verb = "relaunch"
-    title = "Relaunch"
     exclusive = True
     launches = True
 
@@ -186,9 +190,6 @@ class Toy:
             Step("count", _count, records=True),
             log_step(_entry, f"{RUN}: log relaunch", after_failure=True),
         )
-
-    def still_holds(self, shown: Plan, now: Plan) -> str | None:
-        return unchanged(shown, now)
 
     async def _stop(self, doing: Doing) -> str | None:
         if self.stop_fails:
@@ -253,7 +254,7 @@ class World:
             backends=lambda run: self.backend,
             guards=(self.guard,) if self.guarded else (),
             recorder=self.recorder,
-            notifier=NoNotifier(),
+            notifier=NoNotifier,
             look=self._look,
         )
         self.desk = Desk(

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.launch.detached import Launch, LaunchError, Started, start, started_at
+from cockpit.launch.detached import Launch, LaunchError, Started, start
+from cockpit.launch.kernel import started_at
 from cockpit.sources.job_files import ExitNote, PidNote, read_exit, read_pid
 from cockpit.sources.process import process_facts
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.launch.detached import Launch, Started, start, write_atomically
+from cockpit.launch.detached import Launch, Started, start
+from cockpit.launch.kernel import write_atomically
 from cockpit.launch.stopping import Noted, living, noted, stop
 
 LIVE = "print('ready', flush=True)\ntime.sleep(60)"

@@ -25,9 +25,8 @@ from cockpit.launch.detached import (
     UnansweredError,
     UsedError,
     start,
-    start_ticks,
 )
-from cockpit.launch.kernel import boot_id
+from cockpit.launch.kernel import boot_id, start_ticks
 from cockpit.launch.supervisor import expand
 from cockpit.sources.job_files import PidNote, read_pid
 

@@ -12,8 +12,8 @@ from cockpit.model.facet import ErrorKind, unknown
 from cockpit.model.observed import LogValue, Phase, Row
 from cockpit.model.report import RunReport, Verdict
 from cockpit.store.alerts import Alerts
-from cockpit.store.endings import Endings
 from cockpit.store.memory import Memory
+from cockpit.store.outcomes import Endings
 from cockpit.store.store import Store, run_key
 from cockpit.text.safe import safe_line
 from cockpit.watch.engine import Engine

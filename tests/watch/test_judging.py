@@ -11,7 +11,7 @@ from cockpit.model.alert import Acknowledgement, Alert, Evidence, Severity
 from cockpit.model.history import FormerFailure, Launched
 from cockpit.model.observed import Phase
 from cockpit.store.alerts import Kept
-from cockpit.store.stops import Stopped
+from cockpit.store.outcomes import Stopped
 from cockpit.watch.historian import Shared
 from cockpit.watch.judging import Reconciled, case_of, judged, reconcile
 from cockpit.watch.runstate import RunState

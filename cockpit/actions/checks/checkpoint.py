@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Final
 
 from cockpit.actions.checks.verdicts import blocked, passed, warned
@@ -10,11 +12,15 @@ from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
 from cockpit.rules import say
+from cockpit.sources.regular import is_folder, open_regular
 
 ID: Final = "C-17"
 NONE: Final = "checkpoint"
 _OWN_RULE: Final = ("custom", "nanogpt", "lightning")
 """Layouts whose trainers have no rule of their own that could be known."""
+ORIGIN: Final = "initialize-from"
+BIGGEST: Final = 1 << 20
+_STEP: Final = re.compile(r"(?:^|\D)(\d{1,12})$")
 
 
 def resume_from(ground: Ground, *, named: bool) -> list[Check]:
@@ -28,19 +34,16 @@ def resume_from(ground: Ground, *, named: bool) -> list[Check]:
         why = facet.error.message if facet.error is not None else "not listed yet"
         return [blocked(ID, f"the checkpoints are unknown: {why}")]
     if value.relaunch_from is None:
-        return [blocked(NONE, _nothing(value, run))]
+        there = ", ".join(f"{_step(item)} {item.state.value}" for item in value.items[-3:])
+        text = f"no complete checkpoint{f' ({there})' if there else ''}; from scratch is a launch"
+        text += f", with {run.dri or 'the DRI'}'s approval (cockpit launch {run.name})"
+        return [blocked(NONE, text)]
     pick = value.relaunch_from
     return [
         _picked(pick, value, run, named=named),
         *_judged_all(pick, value),
         *_of_this_run(ground, pick),
     ]
-
-
-def _nothing(value: CheckpointsValue, run: RunSpec) -> str:
-    there = ", ".join(f"{_step(item)} {item.state.value}" for item in value.items[-3:])
-    text = f"no complete checkpoint{f' ({there})' if there else ''}; from scratch is a launch"
-    return f"{text}, with {run.dri or 'the DRI'}'s approval (cockpit launch {run.name})"
 
 
 def _picked(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bool) -> Check:
@@ -74,7 +77,11 @@ def _no_rule(pick: Pick, run: RunSpec) -> Check:
 
 def _judged_all(pick: Pick, value: CheckpointsValue) -> list[Check]:
     """Say what is newer than the pick and why it is passed over; what is unclear blocks."""
-    newer = [item for item in value.items if _number(item) > pick.step]
+    newer = [
+        item
+        for item in value.items
+        if (item.step if item.step is not None else item.name_step or -1) > pick.step
+    ]
     unclear = [item for item in newer if item.state is CheckpointState.UNKNOWN]
     if unclear:
         text = f"step {_step(unclear[-1])} is newer and cannot be judged: {unclear[-1].note or '?'}"
@@ -88,22 +95,22 @@ def _judged_all(pick: Pick, value: CheckpointsValue) -> list[Check]:
 
 def _of_this_run(ground: Ground, pick: Pick) -> list[Check]:
     """Check that the pick lies in the run's own roots and that the run ever came that far."""
-    item = _item(ground, pick)
+    value = ground.report.facets.checkpoints.value
+    items = value.items if value is not None else ()
+    item = next((item for item in items if item.path == pick.path), None)
     roots = ground.spec.checkpoints.path if ground.spec.checkpoints is not None else ()
     if item is not None and not any(_within(item.root, root) for root in roots):
         text = f"{pick.path} lies in {item.root}, which is none of the run's roots"
         return [blocked(f"{ID}:root", text)]
-    reached = last_step(ground)
-    if reached is not None and pick.step > reached + _save_steps(ground):
+    reached, tracker, spec = last_step(ground), ground.report.facets.tracker.value, ground.spec
+    usual = tracker.usual_step_s if tracker is not None else None
+    every = spec.checkpoints.save_every if spec.checkpoints is not None else None
+    # About the steps between two saves: trackers are flushed late.
+    between = 100 if not usual or not every else max(100, round(every / usual))
+    if reached is not None and pick.step > reached + between:
         text = f"step {say.step(pick.step)} is beyond the last step logged, {say.step(reached)}:"
         return [warned(f"{ID}:step", f"{text} see that it is of this run")]
     return []
-
-
-def _item(ground: Ground, pick: Pick) -> Checkpoint | None:
-    value = ground.report.facets.checkpoints.value
-    items = value.items if value is not None else ()
-    return next((item for item in items if item.path == pick.path), None)
 
 
 def last_step(ground: Ground) -> int | None:
@@ -115,20 +122,8 @@ def last_step(ground: Ground) -> int | None:
     return max((step for step in told if step is not None), default=None)
 
 
-def _save_steps(ground: Ground) -> int:
-    """Return about how many steps lie between two saves: trackers are flushed late."""
-    tracker, spec = ground.report.facets.tracker.value, ground.spec.checkpoints
-    usual = tracker.usual_step_s if tracker is not None else None
-    every = spec.save_every if spec is not None else None
-    return 100 if not usual or not every else max(100, round(every / usual))
-
-
 def _within(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
-
-
-def _number(item: Checkpoint) -> int:
-    return item.step if item.step is not None else item.name_step or -1
 
 
 def _step(item: Checkpoint) -> str:
@@ -153,3 +148,51 @@ def from_scratch(ground: Ground) -> list[Check]:
         text += f" which only {run.dri or 'the DRI'} may approve"
         return [blocked(NONE, text, overridable=True)]
     return [passed(NONE, "starts from scratch: there is nothing of this lineage yet")]
+
+
+def initialize_from(run: RunSpec) -> list[Check]:
+    """Check the step in its name and its ``metadata.json``; the step inside wins. Blocking."""
+    source = run.checkpoints.initialize_from if run.checkpoints is not None else None
+    if source is None:
+        return [passed(ORIGIN, "initialize_from: none", Basis.RECORDED)]
+    named = named_step(source)
+    if "://" in source:
+        step = "no step in its name" if named is None else f"step {say.step(named)} by its name"
+        text = f"initialize_from {source}: {step}; its metadata.json is not looked at from here"
+        return [warned(ORIGIN, text, Basis.INFERRED, source)]
+    if not is_folder(source):
+        return [blocked(ORIGIN, f"initialize_from {source} is no folder", value=source)]
+    return [_inside(source, named)]
+
+
+def _inside(source: str, named: int | None) -> Check:
+    step = marked_step(source)
+    if isinstance(step, str):
+        text = f"initialize_from {source} is not complete: {step}"
+        return blocked(ORIGIN, text, value=source)
+    text = f"initialize_from step {say.step(step)}, complete: {source}"
+    if named is not None and named != step:
+        return warned(ORIGIN, f"{text}; its name says {say.step(named)}", value=source)
+    return passed(ORIGIN, text, value=source)
+
+
+def marked_step(folder: str) -> int | str:
+    """Return the step that ``metadata.json`` tells, or why there is none; blocking."""
+    try:
+        marker = f"{folder.rstrip('/')}/metadata.json"
+        with open_regular(marker) as (number, _), open(number, "rb", closefd=False) as file:
+            told = json.loads(file.read(BIGGEST))
+        step = told["step"]
+    except OSError as error:
+        return f"metadata.json: {(error.strerror or 'cannot be read').lower()}"
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return "metadata.json tells no step"
+    if isinstance(step, bool) or not isinstance(step, int):
+        return "metadata.json tells no whole step"
+    return step
+
+
+def named_step(path: str) -> int | None:
+    """Return the step in a checkpoint's name (``step-80000``, ``80000/``)."""
+    match = _STEP.search(path.rstrip("/").rpartition("/")[2])
+    return None if match is None else int(match[1])

@@ -47,7 +47,9 @@ def _iris_blocks(run: RunSpec, own: Sequence[str], flags: set[str]) -> list[Chec
     if "--no-wait" not in flags:
         found.append(blocked("iris:no-wait", "without --no-wait the command never returns",
                              Basis.RECORDED))  # fmt: skip
-    on_tpu = "--reserve" in flags or _is_tpu(run.hardware)
+    name = (run.hardware or "").lower()
+    is_tpu = "tpu" in name or (name[:1] == "v" and name[1:2].isdigit())
+    on_tpu = "--reserve" in flags or is_tpu
     if on_tpu and "--tpu" not in flags:
         text = "a TPU run needs --tpu: --reserve holds capacity but attaches no devices"
         found.append(blocked("iris:tpu", text, Basis.RECORDED))
@@ -73,8 +75,3 @@ def _iris_job_name(own: Sequence[str], flags: set[str]) -> list[Check]:
         return [passed("iris:job-name", "each launch has a job name of its own", Basis.RECORDED)]
     text = f"the job name {name} is fixed: Iris replaces the finished job of that name"
     return [warned("iris:job-name", text, Basis.RECORDED, name)]
-
-
-def _is_tpu(hardware: str | None) -> bool:
-    name = (hardware or "").lower()
-    return "tpu" in name or (name[:1] == "v" and name[1:2].isdigit())

@@ -61,8 +61,9 @@ def config_drift(was: Config | None, now: Config | None, *, whole: bool) -> Drif
     changed = [key for key in common if old[key] != new[key]]
     changed += [key for key in new.keys() - old.keys() if like]
     changed += [key for key in old.keys() - new.keys() if whole]
+    order = sorted(changed, key=lambda key: (_MATTERS.search(key) is None, key))
     found = _drift([Difference(what=key, ran=old.get(key), would_run=new.get(key))
-                    for key in sorted(changed, key=_order)], len(common))  # fmt: skip
+                    for key in order], len(common))  # fmt: skip
     return found._replace(checks=(*found.checks, *_left_out(old, new, like, whole, was)))
 
 
@@ -140,7 +141,3 @@ def _counted(values: Mapping[str, str]) -> dict[str, str]:
 def is_noise(key: str) -> bool:
     """Return whether a setting differs by itself from launch to launch."""
     return key.rpartition(".")[2].lower() in _NOISE or _INTERNAL.search(key) is not None
-
-
-def _order(key: str) -> tuple[bool, str]:
-    return _MATTERS.search(key) is None, key

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from cockpit.actions.checks.verdicts import blocked, passed, warned
 from cockpit.actions.ground import Ground
 from cockpit.model.facet import ErrorKind
@@ -25,7 +23,10 @@ def relaunch_state(ground: Ground) -> list[Check]:
         why = facet.error.message if facet.error is not None else "it says nothing certain"
         return [blocked(STATE, f"the job's state is unknown: {why}")]
     if job.phase is Phase.SUCCEEDED:
-        return [_after_success(ground)]
+        short = next((alert for alert in ground.report.alerts if alert.id == "C-19"), None)
+        if short is not None:
+            return [warned(STATE, f"it ended with success, but: {short.title}")]
+        return [blocked(STATE, "it ended with success: there is nothing to relaunch, seal it")]
     if job.phase.terminal:
         return [passed(STATE, f"the job is over: {_words(job)}", value=_label(job))]
     stalled = next((alert for alert in ground.report.alerts if alert.id == "C-06"), None)
@@ -34,13 +35,6 @@ def relaunch_state(ground: Ground) -> list[Check]:
         return [warned(STATE, text, value=_label(job))]
     doing = "runs" if job.phase is Phase.RUNNING else "waits to start"
     return [blocked(STATE, f"it {doing}: stop it first (cockpit stop {run})", value=_label(job))]
-
-
-def _after_success(ground: Ground) -> Check:
-    short = next((alert for alert in ground.report.alerts if alert.id == "C-19"), None)
-    if short is None:
-        return blocked(STATE, "it ended with success: there is nothing to relaunch, seal it")
-    return warned(STATE, f"it ended with success, but: {short.title}")
 
 
 def launch_state(ground: Ground) -> list[Check]:
@@ -66,7 +60,8 @@ def lineage_jobs(ground: Ground) -> list[Check]:
     live = ground.live
     if live.unknown is not None:
         return [blocked("C-25", f"which jobs of this lineage live cannot be told: {live.unknown}")]
-    others = other_jobs(ground)
+    own = own_jobs(ground)
+    others = [job for job in live.jobs if job not in own]
     if others:
         names = "; ".join(f"{job.name} ({job.why})" for job in others)
         text = f"another job trains this lineage: {names}; stop it first"
@@ -74,7 +69,7 @@ def lineage_jobs(ground: Ground) -> list[Check]:
     facets = ground.report.facets
     named = ground.spec.job is not None
     went_on = trained_after_end(History(now=ground.now, facets=facets, job_named=named))
-    if went_on is not None and not own_jobs(ground):
+    if went_on is not None and not own:
         text = f"steps were logged until {say.moment(went_on)}, after the job's end"
         return [blocked("C-25", f"{text}: find what trains {ground.spec.name}")]
     return [passed("C-25", "no other job of this lineage lives")]
@@ -85,23 +80,13 @@ def own_jobs(ground: Ground) -> tuple[LiveJob, ...]:
     job = ground.report.facets.job.value
     if job is None or job.phase.terminal:
         return ()
-    return tuple(live for live in ground.live.jobs if _same(live, job))
-
-
-def other_jobs(ground: Ground) -> tuple[LiveJob, ...]:
-    """Return the live jobs of the lineage that are not the run's current one."""
-    own = own_jobs(ground)
-    return tuple(live for live in ground.live.jobs if live not in own)
-
-
-def names(jobs: Sequence[LiveJob]) -> tuple[str, ...]:
-    """Return jobs as a plan lists them."""
-    return tuple(job.name for job in jobs)
-
-
-def _same(live: LiveJob, job: JobValue) -> bool:
-    by_launch = live.launch_id is not None and live.launch_id == job.launch_id
-    return live.id == job.id or by_launch or live.id in job.children
+    return tuple(
+        live
+        for live in ground.live.jobs
+        if live.id == job.id
+        or live.id in job.children
+        or (live.launch_id is not None and live.launch_id == job.launch_id)
+    )
 
 
 def _label(job: JobValue) -> str:

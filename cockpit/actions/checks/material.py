@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cockpit.actions.action import RefuseError
-from cockpit.actions.checks.changes import Changes, changes_since
+from cockpit.actions.checks.code import Changes, changes_since
 from cockpit.actions.checks.config_file import Config, ConfigError, flattened, read_config
 from cockpit.actions.ground import Ground
 from cockpit.model.history import FormerFailure
@@ -61,7 +61,12 @@ async def gather(ground: Ground) -> Material:
         raise RefuseError(f"the run's files gave no answer within {DEADLINE:g} s") from error
     instance = newest_instance(read.book)
     prior = read.prior
-    if prior is not None and instance is not None and _newer(instance, prior):
+    if (
+        prior is not None
+        and instance is not None
+        and prior.launch_id not in instance.entry.title
+        and (instance.entry.at or 0.0) > prior.at + _SAME_TIME
+    ):
         prior = None  # another machine has launched since, and only the logbook knows
         read = read._replace(prior=None)
     code = ground.report.facets.code.value
@@ -127,11 +132,6 @@ def newest_instance(book: Logbook | None) -> Instance | None:
     """Return the newest launched instance that a logbook records."""
     dated = [each for each in (book.instances if book is not None else ()) if each.entry.at]
     return max(dated, key=lambda each: (each.entry.at or 0.0, each.entry.line), default=None)
-
-
-def _newer(instance: Instance, prior: Snapshot) -> bool:
-    same = prior.launch_id in instance.entry.title
-    return not same and (instance.entry.at or 0.0) > prior.at + _SAME_TIME
 
 
 def logged_command(instance: Instance | None) -> tuple[str, ...] | None:

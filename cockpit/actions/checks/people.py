@@ -23,7 +23,7 @@ def has_dri(ground: Ground) -> list[Check]:
 def dri_knows(ground: Ground) -> list[Check]:
     """Check, where the operator is not the DRI, that the DRI was notified and that is recorded."""
     dri, run = ground.spec.dri, ground.spec.name
-    if dri is None or same_person(dri, ground.operator):
+    if dri is None or dri.strip().casefold() == ground.operator.strip().casefold():
         return []
     since = ground.now - NOTIFIED_WITHIN
     for entry in reversed(ground.entries):
@@ -36,11 +36,6 @@ def dri_knows(ground: Ground) -> list[Check]:
     text = f"you are not the DRI; notify {dri} first: "
     text += f'cockpit escalate {run} --confirm "escalate {run}"'
     return [blocked("dri-notified", text, Basis.RECORDED)]
-
-
-def same_person(one: str, other: str) -> bool:
-    """Return whether two names are the same person's."""
-    return one.strip().casefold() == other.strip().casefold()
 
 
 def for_dri(checks: Iterable[Check], only: Collection[str], dri: str | None) -> tuple[Check, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from cockpit.actions.checks.verdicts import blocked, passed, shown, warned
+from cockpit.actions.checks.verdicts import lacking, passed, shown, warned
 from cockpit.actions.ground import Ground
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
@@ -16,12 +16,14 @@ _ADDRESS: Final = re.compile(r"https?://[^\s<>()]+/issues/\d+")
 
 def kept_records(ground: Ground, book: Logbook | None, trouble: str | None) -> list[Check]:
     """Check that logbook and issue exist and name each other; an ordinary run is only warned."""
-    return [
-        *_logbook(ground.spec, book, trouble),
-        *_issue(ground.spec, book),
-        *retention(ground.spec),
-        *_final_step(ground.spec),
-    ]
+    run = ground.spec
+    if run.final_step is not None:
+        text = f"final step {run.final_step} ({run.final_step_source or 'run file'})"
+        final = passed("final-step", text, Basis.RECORDED)
+    else:
+        why = run.final_step_source or "set final_step or final_step_from"
+        final = lacking(run, "final-step", f"the final step is not known: {why}")
+    return [_logbook(run, book, trouble), _issue(run, book), *retention(run), final]
 
 
 def linked_issue(book: Logbook | None) -> str | None:
@@ -30,34 +32,25 @@ def linked_issue(book: Logbook | None) -> str | None:
     return None if found is None else found.group()
 
 
-def _strict(run: RunSpec, check: str, text: str) -> Check:
-    if run.tier == "hero":
-        return blocked(check, text, Basis.RECORDED)
-    return warned(check, text, Basis.RECORDED)
-
-
-def _logbook(run: RunSpec, book: Logbook | None, trouble: str | None) -> list[Check]:
+def _logbook(run: RunSpec, book: Logbook | None, trouble: str | None) -> Check:
     if run.records.logbook is None:
-        return [_strict(run, "logbook", "no logbook is named (records.logbook)")]
+        return lacking(run, "logbook", "no logbook is named (records.logbook)")
     if book is None:
         text = f"the logbook cannot be read: {trouble or 'it is not there'}"
-        return [_strict(run, "logbook", f"{text} (cockpit log {run.name} begins one)")]
-    return [passed("logbook", f"logbook {run.records.logbook}", Basis.RECORDED)]
+        return lacking(run, "logbook", f"{text} (cockpit log {run.name} begins one)")
+    return passed("logbook", f"logbook {run.records.logbook}", Basis.RECORDED)
 
 
-def _issue(run: RunSpec, book: Logbook | None) -> list[Check]:
+def _issue(run: RunSpec, book: Logbook | None) -> Check:
     issue = run.records.issue
     if issue is None:
-        return [_no_issue(run, book)]
+        return _no_issue(run, book)
     if book is None:
-        return [passed("issue", f"issue {issue}", Basis.RECORDED)]
-    named = value_of(book.contract, "Issue") or ""
-    if not _same_issue(issue, named):
-        text = (
-            f"the logbook does not link the issue: write it into its Run Contract (Issue: {issue})"
-        )
-        return [_strict(run, "issue", text)]
-    return [passed("issue", f"issue {issue}, linked from the logbook", Basis.RECORDED)]
+        return passed("issue", f"issue {issue}", Basis.RECORDED)
+    if not _same_issue(issue, value_of(book.contract, "Issue") or ""):
+        text = "the logbook does not link the issue: write it into its Run Contract"
+        return lacking(run, "issue", f"{text} (Issue: {issue})")
+    return passed("issue", f"issue {issue}, linked from the logbook", Basis.RECORDED)
 
 
 def _no_issue(run: RunSpec, book: Logbook | None) -> Check:
@@ -67,7 +60,7 @@ def _no_issue(run: RunSpec, book: Logbook | None) -> Check:
         return warned("issue", text, Basis.RECORDED)
     if repo is None:
         text = "no issue is named (records.issue), and no issue_repo to create one in"
-        return _strict(run, "issue", text)
+        return lacking(run, "issue", text)
     text = f"there is none yet: one is created in {shown(repo)} and linked before anything starts"
     return warned("issue", text, Basis.RECORDED)
 
@@ -83,7 +76,7 @@ def retention(run: RunSpec) -> list[Check]:
     """Check that retention and rollback depth were chosen, and that one can hold the other."""
     spec = run.checkpoints
     if spec is None or not spec.path:
-        return [_strict(run, "retention", "no checkpoints are configured ([run.checkpoints])")]
+        return [lacking(run, "retention", "no checkpoints are configured ([run.checkpoints])")]
     chosen = {
         "permanent_every": spec.permanent_every,
         "save_every": spec.save_every,
@@ -92,17 +85,9 @@ def retention(run: RunSpec) -> list[Check]:
     }
     missing = [name for name, value in chosen.items() if value is None]
     if missing:
-        return [_strict(run, "retention", f"not chosen in checkpoints: {', '.join(missing)}")]
+        return [lacking(run, "retention", f"not chosen in checkpoints: {', '.join(missing)}")]
     if (spec.keep or 0) < (spec.rollback_depth or 0):
         text = f"keep {spec.keep} can never hold the rollback depth {spec.rollback_depth}"
-        return [_strict(run, "retention", text)]
+        return [lacking(run, "retention", text)]
     text = f"permanent every {spec.permanent_every} steps, keep {spec.keep}"
     return [passed("retention", f"{text}, rollback depth {spec.rollback_depth}", Basis.RECORDED)]
-
-
-def _final_step(run: RunSpec) -> list[Check]:
-    if run.final_step is not None:
-        text = f"final step {run.final_step} ({run.final_step_source or 'run file'})"
-        return [passed("final-step", text, Basis.RECORDED)]
-    why = run.final_step_source or "set final_step or final_step_from"
-    return [_strict(run, "final-step", f"the final step is not known: {why}")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cockpit.model.plan import Basis, Check, Level
+from cockpit.model.run import RunSpec
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -37,6 +38,12 @@ def blocked(
 ) -> Check:
     """Return a check that stops the plan; only an ``overridable`` one can be approved."""
     return _check(check, Level.BLOCK, text, basis, value, overridable)
+
+
+def lacking(run: RunSpec, check: str, text: str) -> Check:
+    """Return what a hero run may not be without, and an ordinary one is only warned of."""
+    make = blocked if run.tier == "hero" else warned
+    return make(check, text, Basis.RECORDED)
 
 
 def _check(
