@@ -24,7 +24,7 @@ from cockpit.model.words import to_ascii
 from cockpit.sources.offload import offload
 from cockpit.terminal import INTERRUPTED, run_in_terminal
 from cockpit.watch.who import login_name
-from screens.base import CockpitScreen
+from screens.base import CockpitScreen, spawn
 from screens.clipboard import copy_text, identity
 from screens.dialog import Dialog
 from screens.fleet import FleetScreen
@@ -34,7 +34,6 @@ from screens.mask import Mask
 from screens.palette import Command, PaletteScreen
 from screens.ports import LogbookDesk, WatchEngine
 from screens.run import RunScreen
-from screens.spawn import spawn
 from screens.welcome import DEMO, WelcomeScreen
 from themes.loader import load_themes
 from widgets.fleet_header import Watch

@@ -14,12 +14,12 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.sources.offload import offload
 from cockpit.terminal import TerminalApp
+from screens.base import spawn
 from screens.deeds import Deed, Deeds
 from screens.keys import Keys
 from screens.leaving import LeavingScreen
 from screens.offers import again_with, fields_of, offers
 from screens.ports import ActionDesk, LogbookDesk, Offer
-from screens.spawn import spawn
 from widgets.fleet_header import Watch
 from widgets.paint_steps import MEANS, OUTCOMES
 

@@ -19,12 +19,11 @@ from cockpit.model.plan import Outcome, Request
 from cockpit.model.report import RunReport
 from cockpit.store.store import StoreError
 from screens.arming import TOO_SOON, VISIBLE
-from screens.at_once import acted
+from screens.base import acted, spawn
 from screens.deeds import Deed
 from screens.dialog import Box, Dialog, Line
 from screens.keys import bindings
 from screens.ports import Cockpit
-from screens.spawn import spawn
 from widgets.line import DIM, STRONG, cut, text, wrapped
 from widgets.paged import Paged, Sheet
 from widgets.paint_ack import Taking, paint_taking

@@ -2,16 +2,48 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable, Coroutine
+from typing import Any, ClassVar
 
 from textual import events
+from textual.dom import DOMNode
 from textual.screen import Screen
-from textual.widgets import Input
+from textual.widgets import Input, TextArea
 from textual.worker import Worker, WorkerState
 
-from screens.at_once import acted
 from screens.ports import Cockpit
 from widgets.key_line import KeyLine
+
+Work = Callable[[], Coroutine[Any, Any, Any]]
+
+
+async def acted(node: DOMNode, event: events.Key) -> bool:
+    """Do what a key is bound to, now; return whether it was bound.
+
+    Textual lets a bound key wander up to the app before it acts, while characters are inserted
+    on the way: in a burst ``ctrl+u d`` would insert, then delete all. Where text is typed
+    (``node`` takes it) a character is a character, never a command.
+    """
+    typed = event.is_printable and isinstance(node, Input | TextArea)
+    if typed or not await node.app._check_bindings(event.key):
+        return False
+    event.stop()
+    event.prevent_default()
+    return True
+
+
+def spawn(
+    node: DOMNode, work: Work, group: str = "default", exclusive: bool = False
+) -> Worker[Any]:
+    """Begin ``work`` for a screen or the app; what it raises is told there and ends nothing.
+
+    A coroutine made beforehand would be warned about if the screen closes before it begins.
+    """
+    begun: Any = work
+    worker: Worker[Any] = node.run_worker(
+        begun, group=group, exclusive=exclusive, exit_on_error=False
+    )
+    return worker
 
 
 class CockpitScreen(Screen[str | None], inherit_bindings=False):

@@ -1,4 +1,4 @@
-"""Actions under way: tasks of the app, told live to whoever looks, bound to no screen."""
+"""Actions under way: tasks of the app, told live to whoever looks, and what follows them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from cockpit.model.plan import Approval, Outcome, Plan, Request, Result, StepResult
+from cockpit.model.plan import Approval, Outcome, Plan, Request, Result, StepResult, StepState
+from cockpit.model.report import RunReport
+from cockpit.model.words import clock_time, duration
 
 if TYPE_CHECKING:
     from screens.ports import ActionDesk
 
 BESIDE: Final = ("ack",)
 """Verbs that are done beside others."""
+FIRST_CHECK: Final = 120.0
+"""Seconds after a submit at which the run is checked first (SPEC W)."""
+_FOLLOW: Final = "follow"
 
 
 @dataclass(eq=False)
@@ -113,3 +118,16 @@ class Deeds:
         if isinstance(error, RefuseError):
             return Result(plan_id=plan_id, outcome=Outcome.REFUSED, message=str(error))
         return Result(plan_id=plan_id, outcome=Outcome.UNKNOWN, message=self._fault(error))
+
+
+def follows(deed: Deed, reports: Sequence[RunReport]) -> str:
+    """Return when the run is checked next, for an action that has started a job."""
+    result = deed.result
+    if result is None or result.outcome is not Outcome.DONE or result.job_id is None:
+        return ""
+    step = next((each for each in result.steps if each.name == _FOLLOW), None)
+    if step is None or step.state is not StepState.DONE:
+        return ""
+    cadence = next((each.spec.cadence for each in reports if each.name == deed.request.run), None)
+    then = f", then every {duration(cadence)}" if cadence else ""
+    return f"first check at {clock_time(step.at + FIRST_CHECK)}{then}"

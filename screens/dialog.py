@@ -10,7 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from cockpit.text.safe import clean
-from screens.at_once import acted
+from screens.base import acted
 
 R = TypeVar("R")
 WIDEST: Final = 112

@@ -18,11 +18,9 @@ from cockpit.model.logbook import Opened
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.records.labels import meant
-from screens.at_once import acted
-from screens.base import CockpitScreen
+from screens.base import CockpitScreen, acted, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit, LogbookDesk
-from screens.spawn import spawn
 from widgets.key_line import KeyLine
 from widgets.line import DIM, STRONG, text
 from widgets.paged import Paged, Sheet

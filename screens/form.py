@@ -1,10 +1,10 @@
-"""A small form over the screen: asks for what an action needs to know."""
+"""Forms over the screen: what an action needs to know, and who lets a block pass (SPEC A)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -12,13 +12,17 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Input
 
-from screens.at_once import acted
+from cockpit.model.plan import Approval, Check
+from screens.base import acted
 from screens.dialog import Box, Dialog, Line
 from screens.keys import bindings
 from screens.ports import Cockpit
 from widgets.line import ACCENT, DIM, STRONG, row, text
 from widgets.paged import Paged, Sheet
 from widgets.paint_form import LABEL, Field, FormState, paint_form, place_of, rows_of
+
+BY: Final = "by"
+REASON: Final = "reason"
 
 
 class FormScreen(Dialog[dict[str, str] | None]):
@@ -193,3 +197,24 @@ def _first(field: Field) -> str:
 
 def _known(field: Field) -> bool:
     return bool(field.value) and not field.choices
+
+
+class ApproveScreen(FormScreen):
+    """Asks who lets one check pass and why; ``approval`` makes one of the answer."""
+
+    def __init__(self, cockpit: Cockpit, check: Check, operator: str, left: int = 0) -> None:
+        self._check = check
+        more = f" · {left} more after this one" if left else ""
+        intro: list[Content] = [
+            text(("■ ", "bold $critical"), (check.text, STRONG)),
+            text((f"[{check.basis.value}]{more}", DIM)),
+        ]
+        fields = (
+            Field(BY, "approved by", "who answers for this, by name", True, value=operator),
+            Field(REASON, "reason", "why it may pass: goes into logbook and issue", True),
+        )
+        super().__init__(cockpit, f"approve {check.id}", fields, intro, verb="approves")
+
+    def approval(self, given: dict[str, str]) -> Approval:
+        """Return the approval that the values make."""
+        return Approval(check=self._check.id, by=given[BY], reason=given[REASON])

@@ -12,10 +12,9 @@ from textual.content import Content
 from cockpit.actions.action import RefuseError
 from cockpit.model.plan import Request
 from cockpit.store.store import StoreError
-from screens.base import CockpitScreen
+from screens.base import CockpitScreen, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
-from screens.spawn import spawn
 from widgets.key_line import KeyLine
 from widgets.line import DIM, STRONG, text
 from widgets.paged import Paged, Sheet

@@ -17,16 +17,14 @@ from textual.worker import Worker, WorkerState
 from cockpit.actions.action import RefuseError
 from cockpit.model.plan import Approval, Check, Level, Outcome, Plan, Request
 from cockpit.store.store import StoreError
-from screens.approve import ApproveScreen
-from screens.arming import VISIBLE, difference
-from screens.deeds import Deed
+from screens.arming import VISIBLE, WordsLine, difference
+from screens.base import spawn
+from screens.deeds import Deed, follows
 from screens.dialog import Box, Dialog
-from screens.follow_up import follows
-from screens.journal_words import meanwhile
+from screens.form import ApproveScreen
+from screens.journal import meanwhile
 from screens.keys import bindings
 from screens.ports import Cockpit
-from screens.spawn import spawn
-from screens.words_line import WordsLine
 from widgets.line import ACCENT, DIM, LINE, STRONG, cut, row, text, wrapped
 from widgets.paged import Paged, Sheet
 from widgets.paint_plan import changes, paint_plan

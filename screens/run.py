@@ -13,13 +13,12 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
 from cockpit.model.report import RunReport
-from screens.base import ActingScreen, Prompt
-from screens.journal_words import done_to
+from screens.base import ActingScreen, Prompt, Work, spawn
+from screens.journal import done_to
 from screens.keys import bindings
 from screens.logbook_reader import Book, read_book
 from screens.ports import Cockpit
 from screens.run_log import LogTab
-from screens.spawn import Work, spawn
 from widgets.alert_list import AlertList, Timeline
 from widgets.checkpoint_table import CheckpointTable
 from widgets.facet_table import FacetTable
@@ -27,9 +26,8 @@ from widgets.key_line import KeyLine
 from widgets.log_view import LogView
 from widgets.logbook_view import LogbookView
 from widgets.loss_chart import LossChart
-from widgets.report_view import ReportView
 from widgets.run_header import RunHeader
-from widgets.scrolled import Scrolled
+from widgets.scrolled import ReportView, Scrolled
 
 TABS: Final = ("log", "charts", "checkpoints", "facets", "timeline", "logbook")
 WIDE: Final = 150

@@ -1,24 +1,30 @@
-"""The log tab's behaviour: following, paging, searching, and jumping to evidence."""
+"""The log tab: reads the file in threads to follow, page, search, and jump to evidence."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from cockpit.model.report import RunReport
-from cockpit.sources.log_file import Hit
-from screens.log_reader import LogReader, held_lines, local_log
-from screens.spawn import Work
+from cockpit.sources.log_file import Hit, LogFile, Page
+from cockpit.sources.offload import offload
+from screens.base import Work
 from widgets.facts import reason
-from widgets.log_view import LogView
+from widgets.log_view import LogPage, LogView
 
 Start = Callable[[Work], Callable[[], None]]
 """Does some work, ending the one before it; returns how to end this one."""
 TAIL_LINES: Final = 400
 EVIDENCE_TERM: Final = 60
 _STEP: Final = re.compile(r"\bstep (\d[\d,]*)")
+DEADLINE: Final = 10.0
+PAGE: Final = 600
+"""Lines read at once; around a place, half before and half after."""
+SLICE: Final = 0.15
+"""Seconds that one step of a search takes, so that it can be stopped and can tell how far."""
 
 
 class LogTab:
@@ -175,3 +181,66 @@ def _trouble(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return "the file did not answer in time" if isinstance(error, TimeoutError) else str(error)
+
+
+@dataclass(frozen=True)
+class LogReader:
+    """The log at one path. Raises ``OSError``, ``TimeoutError`` and, searching, ``ValueError``."""
+
+    path: str
+
+    async def tail(self, count: int) -> LogPage:
+        """Return the last lines."""
+        return _page(await offload(LogFile(self.path).tail, count, deadline=DEADLINE))
+
+    async def more(self, offset: int, back: bool) -> LogPage:
+        """Return lines that end before ``offset`` (``back``) or start at it."""
+        return _page(await offload(LogFile(self.path).page, offset, PAGE, back, deadline=DEADLINE))
+
+    async def around(self, offset: int) -> LogPage:
+        """Return lines on both sides of the one that starts at ``offset``."""
+        before = await self.more(offset, back=True)
+        after = await self.more(offset, back=False)
+        return LogPage(
+            before.lines + after.lines,
+            before.offsets + after.offsets,
+            before.start,
+            after.end,
+            after.size,
+        )
+
+    async def find(
+        self, term: str, offset: int, back: bool, told: Callable[[int], None]
+    ) -> Hit | None:
+        """Return the next match; ``told`` is given the offset reached, now and then."""
+        log = LogFile(self.path)
+        while True:
+            hit = await offload(log.search, term, offset, back, SLICE, deadline=DEADLINE)
+            if hit is None or hit.found:
+                return hit
+            offset = hit.offset
+            told(offset)
+
+
+def local_log(report: RunReport) -> str | None:
+    """Return the path of the run's log if it lies on this machine and is known."""
+    log, job = report.facets.log.value, report.spec.job
+    if log is None or "://" in log.path or (job is not None and job.host):
+        return None
+    return log.path
+
+
+def held_lines(report: RunReport) -> LogPage:
+    """Return the last lines that the source has brought, as a page of their own."""
+    log = report.facets.log.value
+    lines = log.lines if log is not None else ()
+    ends = 0
+    offsets = []
+    for line in lines:
+        offsets.append(ends)
+        ends += len(line.plain) + 1
+    return LogPage(lines, tuple(offsets), 0, ends, ends)
+
+
+def _page(page: Page) -> LogPage:
+    return LogPage(page.lines, page.offsets, page.start, page.end, page.size)

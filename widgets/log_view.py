@@ -14,13 +14,13 @@ from textual.message import Message
 
 from cockpit.model.safetext import SafeText
 from cockpit.model.words import size
-from widgets.line import ACCENT, DIM, STRONG, frame, text
-from widgets.paint_log import paint_log_line, places
+from widgets.line import ACCENT, DIM, STRONG, foreign, frame, text
 from widgets.painted import Painted
 
 MOST: Final = 4000
 """Lines kept in the buffer."""
 SIDE_STEP: Final = 20
+HIT: Final = "bold on $hit"
 
 
 class LogPage(NamedTuple):
@@ -212,3 +212,32 @@ class LogView(Painted):
         if self._asked is None:
             self._asked = wanted
             self.post_message(wanted)
+
+
+def paint_log_line(line: SafeText, width: int, left: int, term: str, chosen: bool) -> Content:
+    """Return one line from column ``left`` on, cut to ``width``, matches of ``term`` marked."""
+    shown = marked(foreign(line), term)
+    if left:
+        shown = shown[min(left, len(shown.plain)) :]
+    shown = shown.truncate(width, ellipsis=True, pad=True)
+    return shown.stylize_before("on $cursor") if chosen else shown
+
+
+def marked(line: Content, term: str) -> Content:
+    """Return ``line`` with every occurrence of ``term`` marked, whatever its case."""
+    for start in places(line.plain, term):
+        line = line.stylize(HIT, start, start + len(term))
+    return line
+
+
+def places(plain: str, term: str) -> list[int]:
+    """Return where ``term`` stands in ``plain``, ASCII case ignored, as the search does."""
+    found: list[int] = []
+    hay, needle = plain.lower(), term.lower()
+    if not needle or len(hay) != len(plain):
+        return found
+    at = hay.find(needle)
+    while at >= 0:
+        found.append(at)
+        at = hay.find(needle, at + len(needle))
+    return found

@@ -9,8 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import Grid
 
 from cockpit.model.report import RunReport
-from widgets.paint_panel import LEAST_HEIGHT, MOST_HEIGHT
-from widgets.run_panel import RunPanel
+from widgets.run_panel import LEAST_HEIGHT, MOST_HEIGHT, RunPanel
 
 LEAST_WIDTH = 58
 

@@ -26,10 +26,9 @@ from tests.screens.stand_in_desk import APPROVABLE, BLOCKED, CLEAN, check, draft
 from tests.widgets import reports as made
 from tests.widgets.anything import instants, words
 from widgets.paint_ack import Taking, paint_taking
-from widgets.paint_difference import paint_differences
 from widgets.paint_form import Choice, Field, FormState, paint_form, rows_of
 from widgets.paint_journal import Done, Open, paint_done, paint_open
-from widgets.paint_plan import changes, paint_plan
+from widgets.paint_plan import changes, paint_differences, paint_plan
 from widgets.paint_steps import Progress, paint_steps
 from widgets.save_state import paint_save
 

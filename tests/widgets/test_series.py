@@ -9,7 +9,7 @@ from cockpit.model.observed import Column
 from tests.widgets import reports as made
 from tests.widgets.anything import columns
 from widgets.braille import block_line, plot
-from widgets.paint_chart import paint_chart
+from widgets.loss_chart import paint_chart
 from widgets.series import fold, loss_columns, scale_of
 
 
