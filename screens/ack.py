@@ -225,7 +225,7 @@ class AckScreen(Dialog[None]):
         """Plan and act at once: it can be undone, so nothing has to be typed."""
         self._tell("taking it …")
         try:
-            desk = await self.cockpit.desk()
+            desk = await self.cockpit.actions.desk()
             plan = await desk.plan(request)
         except (RefuseError, StoreError, TimeoutError) as error:
             self._tell(str(error) or "no answer in time")
@@ -233,14 +233,16 @@ class AckScreen(Dialog[None]):
         if plan.blocked:
             self._tell("; ".join(check.text for check in plan.checks if check.stands_in_the_way))
             return
-        deed = self.cockpit.deeds.start(desk, request, plan, plan.words, (), self.cockpit.now())
+        deed = self.cockpit.actions.deeds.start(
+            desk, request, plan, plan.words, (), self.cockpit.now()
+        )
         deed.watch(partial(self._ended, deed))
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Show a fault in one line."""
         error = event.worker.error
         if event.state is WorkerState.ERROR and isinstance(error, Exception):
-            self._tell(self.cockpit.fault(error))
+            self._tell(self.cockpit.report_fault(error))
 
     def _ended(self, deed: Deed) -> None:
         result = deed.result

@@ -92,7 +92,7 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
         """Show a fault in work of this screen in one line instead of dying of it."""
         error = event.worker.error
         if event.state is WorkerState.ERROR and isinstance(error, Exception):
-            self.failed(self.cockpit.fault(error))
+            self.failed(self.cockpit.report_fault(error))
 
     def failed(self, said: str) -> None:
         """Tell of a fault; ``said`` is one line."""
@@ -120,43 +120,43 @@ class ActingScreen(CockpitScreen):
 
     def action_relaunch(self) -> None:
         """Plan a relaunch of the selected run."""
-        self.cockpit.act("relaunch")
+        self.cockpit.actions.act("relaunch")
 
     def action_entry(self) -> None:
         """Write into the selected run's logbook."""
-        self.cockpit.act("log")
+        self.cockpit.actions.act("log")
 
     def action_handoff(self) -> None:
         """Plan to hand the selected run over."""
-        self.cockpit.act("handoff")
+        self.cockpit.actions.act("handoff")
 
     def action_stop(self) -> None:
         """Plan to stop the selected run."""
-        self.cockpit.act("stop")
+        self.cockpit.actions.act("stop")
 
     def action_rollback(self) -> None:
         """Plan to go back to an older checkpoint of the selected run."""
-        self.cockpit.act("rollback")
+        self.cockpit.actions.act("rollback")
 
     def action_ack(self) -> None:
         """Take an alert of the selected run."""
-        self.cockpit.act("ack")
+        self.cockpit.actions.act("ack")
 
     def action_escalate(self) -> None:
         """Plan to escalate the selected run."""
-        self.cockpit.act("escalate")
+        self.cockpit.actions.act("escalate")
 
     def action_seal(self) -> None:
         """Plan to seal the selected run."""
-        self.cockpit.act("seal")
+        self.cockpit.actions.act("seal")
 
     def action_page(self) -> None:
         """Show the selected run's handoff page."""
-        self.cockpit.open_page()
+        self.cockpit.actions.open_page()
 
     def action_journal(self) -> None:
         """Show the journal."""
-        self.cockpit.open_journal()
+        self.cockpit.actions.open_journal()
 
 
 class Prompt(Input):

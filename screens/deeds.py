@@ -12,7 +12,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.words import clock_time, duration
 
 if TYPE_CHECKING:
-    from screens.ports import ActionDesk
+    from cockpit.actions.desk import Desk
 
 BESIDE: Final = ("ack",)
 """Verbs that are done beside others."""
@@ -81,7 +81,7 @@ class Deeds:
 
     def start(
         self,
-        desk: ActionDesk,
+        desk: Desk,
         request: Request,
         plan: Plan,
         words: str,

@@ -126,7 +126,7 @@ class JournalScreen(ActingScreen):
         entries: list[Entry] = []
         found: list[Settled] = []
         try:
-            desk = await self.cockpit.desk()
+            desk = await self.cockpit.actions.desk()
             for run in self._names:
                 found += await desk.interrupted(run)
                 entries += await desk.history(run)
@@ -154,8 +154,8 @@ class JournalScreen(ActingScreen):
         """Look up and write down how the interrupted actions of the selected run ended."""
         run = self.selected
         mine = [each for each in self._pages.open if each.entry.plan.run == run]
-        if self.cockpit.reading_only:
-            self.cockpit.say(self.cockpit.reading_only)
+        if self.cockpit.actions.reading_only:
+            self.cockpit.say(self.cockpit.actions.reading_only)
         elif run is None or not mine:
             self.cockpit.say("nothing was interrupted here")
         elif not any(map(settles, mine)):
@@ -165,7 +165,7 @@ class JournalScreen(ActingScreen):
 
     async def _settle(self, run: str) -> None:
         try:
-            settled = await (await self.cockpit.desk()).recover(run)
+            settled = await (await self.cockpit.actions.desk()).recover(run)
         except (RefuseError, StoreError, TimeoutError) as error:
             self.cockpit.say(f"not settled: {error}")
             return
@@ -218,7 +218,7 @@ def done_of(entry: Entry) -> Done:
 async def done_to(cockpit: Cockpit, run: str) -> tuple[Done, ...]:
     """Return what was done to a run; nothing where there is no journal to ask."""
     try:
-        entries = await (await cockpit.desk()).history(run)
+        entries = await (await cockpit.actions.desk()).history(run)
     except (RefuseError, StoreError, TimeoutError):
         return ()
     return tuple(done_of(entry) for entry in entries)

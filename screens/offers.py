@@ -10,7 +10,7 @@ from cockpit.model.observed import Checkpoint, CheckpointState
 from cockpit.model.report import RunReport
 from cockpit.model.words import ago, size, steps
 from screens.keys import ACTIONS, Keys
-from screens.ports import Offer
+from screens.palette import Command
 from widgets.paint_form import Choice, Field
 
 VERB_KEYS: Final = {"log": "entry"}
@@ -22,18 +22,18 @@ STEPS: Final = {"to", "from"}
 NO_ASK: Final = {"relaunch", "launch", "seal", "teardown"}
 
 
-def offers(report: RunReport | None, keys: Keys, reading_only: str) -> list[Offer]:
+def offers(report: RunReport | None, keys: Keys, reading_only: str) -> list[Command]:
     """Return every guarded action for a run; one that cannot be begun says why."""
     return [_offer(row, report, keys, reading_only) for row in TABLE]
 
 
-def _offer(row: Entry, report: RunReport | None, keys: Keys, reading_only: str) -> Offer:
+def _offer(row: Entry, report: RunReport | None, keys: Keys, reading_only: str) -> Command:
     key = VERB_KEYS.get(row.verb, row.verb)
     known = any(each.id == key for each in ACTIONS)
     why = reading_only or why_not(row.verb, report)
     note = "" if why or report is None else warning(row.verb, report)
     shown = keys.shown(key) if known else ""
-    return Offer(verb=row.verb, title=row.title, help=row.help, key=shown, why_not=why, note=note)
+    return Command(row.title, row.help, f"act:{row.verb}", shown, why, note, row.verb)
 
 
 def why_not(verb: str, report: RunReport | None) -> str:

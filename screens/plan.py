@@ -87,7 +87,7 @@ class PlanScreen(Dialog[None]):
             self.plan is not None
             and not (self.plan.blocked or self._planning or self._trouble)
             and self._deed is None
-            and not self.cockpit.reading_only
+            and not self.cockpit.actions.reading_only
         )
 
     @property
@@ -110,7 +110,7 @@ class PlanScreen(Dialog[None]):
     async def _plan(self) -> None:
         former = self.plan
         try:
-            desk = await self.cockpit.desk()
+            desk = await self.cockpit.actions.desk()
             plan = await desk.plan(self.request, tuple(self.approvals.values()))
         except (RefuseError, StoreError, TimeoutError) as error:
             self._trouble = str(error) or "no plan could be made in time"
@@ -129,7 +129,7 @@ class PlanScreen(Dialog[None]):
         """Show a fault in the planning instead of planning for ever."""
         error = event.worker.error
         if event.state is WorkerState.ERROR and isinstance(error, Exception):
-            self._trouble = self.cockpit.fault(error)
+            self._trouble = self.cockpit.report_fault(error)
             self._planning = False
             self._show()
 
@@ -185,7 +185,7 @@ class PlanScreen(Dialog[None]):
     def _foot(self, plan: Plan) -> list[Content]:
         """Return the rows below the rule: the question, or why there is none."""
         if not self.asks:
-            why = self.cockpit.reading_only or "blocked: nothing can be confirmed here"
+            why = self.cockpit.actions.reading_only or "blocked: nothing can be confirmed here"
             more = _join(self._more(plan))
             return [*self._rows(text((why, "$attention"))), *([more] if more.plain else [])]
         question = text(("Type  ", DIM), (plan.words, f"bold {ACCENT}"))
@@ -262,10 +262,10 @@ class PlanScreen(Dialog[None]):
         spawn(self, work, group="plan", exclusive=True)
 
     async def _hand_over(self, plan: Plan) -> None:
-        desk = await self.cockpit.desk()
+        desk = await self.cockpit.actions.desk()
         self._planning = False
         self._watch(
-            self.cockpit.deeds.start(
+            self.cockpit.actions.deeds.start(
                 desk, self.request, plan, plan.words, tuple(self.approvals.values()),
                 self.cockpit.now(),
             )
@@ -312,8 +312,10 @@ class PlanScreen(Dialog[None]):
         if self.plan is None or self._deed is not None or self._planning:
             return
         blocks = _approvable(self.plan)
-        if self.cockpit.reading_only or not blocks:
-            self._dropped(WordsLine.Dropped(self.cockpit.reading_only or "nothing to approve here"))
+        if self.cockpit.actions.reading_only or not blocks:
+            self._dropped(
+                WordsLine.Dropped(self.cockpit.actions.reading_only or "nothing to approve here")
+            )
             return
         left = len(blocks) - 1
         screen = ApproveScreen(self.cockpit, blocks[0], self.request.operator, left)

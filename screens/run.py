@@ -160,7 +160,7 @@ class RunScreen(ActingScreen):
     async def _show_done(self) -> None:
         view = self._views["timeline"]
         assert isinstance(view, Timeline)
-        stands = await self.cockpit.journal_stands()
+        stands = await self.cockpit.actions.journal_stands()
         if stands is None or stands != self._done_stands:
             view.show_done(await done_to(self.cockpit, self._run))
             self._done_stands = stands

@@ -1,4 +1,4 @@
-"""The fleet as a list that scrolls by whole runs; a line a run, or more where there is something to say."""
+"""The fleet as a list that scrolls by whole runs: a line a run, more where there is more to say."""
 
 from __future__ import annotations
 
