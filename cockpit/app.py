@@ -325,7 +325,7 @@ class CockpitApp(TerminalApp):
         scopes = self._scopes()
         acts = self.actions.offers(self.report_of(None)) if "act" in scopes else []
         own = [
-            Command(each.title, each.help, each.id, self.keys.shown(each.id))
+            Command(each.title, each.help, each.run, self.keys.shown(each.id))
             for each in ACTIONS
             if each.palette and each.where in scopes
         ]
@@ -343,7 +343,7 @@ class CockpitApp(TerminalApp):
             self.open_run(name)
         elif kind == "act":
             self.actions.act(name)
-        elif any(each.id == call and each.where == "everywhere" for each in ACTIONS):
+        elif any(each.run == call and each.where == "everywhere" for each in ACTIONS):
             await self.run_action(call, self)
         else:
             await self.run_action(call, self.screen)

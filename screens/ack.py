@@ -147,24 +147,14 @@ class AckScreen(Dialog[None]):
         keys = "enter takes   ←→ quiet for   w why   u undo   esc leaves"
         return [cut(said, self.inner - 4), text((keys, DIM))]
 
-    def action_ack_down(self) -> None:
-        """Select the next alert."""
-        self._at += 1
+    def action_step(self, steps: int) -> None:
+        """Select another alert."""
+        self._at += steps
         self._show()
 
-    def action_ack_up(self) -> None:
-        """Select the alert before."""
-        self._at -= 1
-        self._show()
-
-    def action_ack_longer(self) -> None:
-        """Be quiet for longer."""
-        self._span = (self._span + 1) % len(SPANS)
-        self._show()
-
-    def action_ack_shorter(self) -> None:
-        """Be quiet for less long."""
-        self._span = (self._span - 1) % len(SPANS)
+    def action_quiet(self, steps: int) -> None:
+        """Be quiet for longer, or for less long."""
+        self._span = (self._span + steps) % len(SPANS)
         self._show()
 
     def action_ack_why(self) -> None:

@@ -118,37 +118,9 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
 class ActingScreen(CockpitScreen):
     """A screen with a selected run, on which the keys of the guarded actions work."""
 
-    def action_relaunch(self) -> None:
-        """Plan a relaunch of the selected run."""
-        self.cockpit.actions.act("relaunch")
-
-    def action_entry(self) -> None:
-        """Write into the selected run's logbook."""
-        self.cockpit.actions.act("log")
-
-    def action_handoff(self) -> None:
-        """Plan to hand the selected run over."""
-        self.cockpit.actions.act("handoff")
-
-    def action_stop(self) -> None:
-        """Plan to stop the selected run."""
-        self.cockpit.actions.act("stop")
-
-    def action_rollback(self) -> None:
-        """Plan to go back to an older checkpoint of the selected run."""
-        self.cockpit.actions.act("rollback")
-
-    def action_ack(self) -> None:
-        """Take an alert of the selected run."""
-        self.cockpit.actions.act("ack")
-
-    def action_escalate(self) -> None:
-        """Plan to escalate the selected run."""
-        self.cockpit.actions.act("escalate")
-
-    def action_seal(self) -> None:
-        """Plan to seal the selected run."""
-        self.cockpit.actions.act("seal")
+    def action_act(self, verb: str) -> None:
+        """Begin a guarded action on the selected run."""
+        self.cockpit.actions.act(verb)
 
     def action_page(self) -> None:
         """Show the selected run's handoff page."""

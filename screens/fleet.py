@@ -160,45 +160,25 @@ class FleetScreen(ActingScreen):
     def _columns(self) -> int:
         return 1 if self._shape is None else self._shape.columns
 
-    def action_down(self) -> None:
-        """Select the run below."""
-        if self._place + self._columns < len(self.shown):
-            self._move(self._columns)
+    def action_row(self, rows: int) -> None:
+        """Select the run that many rows below, if there is one."""
+        if 0 <= self._place + rows * self._columns < len(self.shown):
+            self._move(rows * self._columns)
 
-    def action_up(self) -> None:
-        """Select the run above."""
-        if self._place >= self._columns:
-            self._move(-self._columns)
+    def action_step(self, steps: int) -> None:
+        """Select the next run, or the one before."""
+        self._move(steps)
 
-    def action_right(self) -> None:
-        """Select the next run."""
-        self._move(1)
-
-    def action_left(self) -> None:
-        """Select the run before."""
-        self._move(-1)
-
-    def action_page_down(self) -> None:
-        """Select a page further down."""
-        self._move(self._page)
-
-    def action_page_up(self) -> None:
-        """Select a page further up."""
-        self._move(-self._page)
-
-    @property
-    def _page(self) -> int:
+    def action_turn(self, pages: int) -> None:
+        """Select a page further down, or up."""
+        page = self.query_one(RunList).page
         if self._shape is not None:
-            return self._columns * max(1, (self.app.size.height - AROUND) // self._shape.height)
-        return self.query_one(RunList).page
+            page = self._columns * max(1, (self.app.size.height - AROUND) // self._shape.height)
+        self._move(pages * page)
 
-    def action_first(self) -> None:
-        """Select the first run."""
-        self._move(-len(self.shown))
-
-    def action_last(self) -> None:
-        """Select the last run."""
-        self._move(len(self.shown))
+    def action_edge(self, end: bool) -> None:
+        """Select the first or the last run."""
+        self._move(len(self.shown) if end else -len(self.shown))
 
     def action_open(self) -> None:
         """Open the selected run."""

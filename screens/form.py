@@ -154,29 +154,17 @@ class FormScreen(Dialog[dict[str, str] | None]):
         self.values = self.typed()
         self.dismiss(None)
 
-    def action_form_next(self) -> None:
-        """Go to the next field."""
-        self._step(1)
-
-    def action_form_former(self) -> None:
-        """Go to the field before."""
-        self._step(-1)
-
-    def action_form_down(self) -> None:
-        """Pick the next choice of a list; else go to the next field."""
-        if not self.pick(1):
-            self._step(1)
-
-    def action_form_up(self) -> None:
-        """Pick the choice before; else go to the field before."""
-        if not self.pick(-1):
-            self._step(-1)
-
-    def _step(self, steps: int) -> None:
+    def action_step(self, steps: int) -> None:
+        """Go to another field."""
         self._at = (self._at + steps) % len(self.fields)
         self._said = ""
         self._focus()
         self._show()
+
+    def action_pick(self, steps: int) -> None:
+        """Pick another choice of a list; else go to another field."""
+        if not self.pick(steps):
+            self.action_step(steps)
 
     def pick(self, steps: int) -> bool:
         """Pick another choice of the focused list; return whether there was one."""

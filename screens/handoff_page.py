@@ -87,21 +87,13 @@ class HandoffPage(CockpitScreen):
         """Go back."""
         self.dismiss(None)
 
-    def action_sheet_down(self) -> None:
-        """Scroll a line down."""
-        self.query_one(Paged).move(1)
+    def action_step(self, steps: int) -> None:
+        """Scroll by lines."""
+        self.query_one(Paged).move(steps)
 
-    def action_sheet_up(self) -> None:
-        """Scroll a line up."""
-        self.query_one(Paged).move(-1)
-
-    def action_sheet_next(self) -> None:
-        """Scroll a page down."""
-        self.query_one(Paged).page(1)
-
-    def action_sheet_former(self) -> None:
-        """Scroll a page up."""
-        self.query_one(Paged).page(-1)
+    def action_turn(self, pages: int) -> None:
+        """Scroll by pages."""
+        self.query_one(Paged).page(pages)
 
 
 def _body(page: str, said: str, kept: Filter, width: int) -> list[Content]:

@@ -183,21 +183,13 @@ class JournalScreen(ActingScreen):
         """Go back."""
         self.dismiss(None)
 
-    def action_journal_down(self) -> None:
-        """Step down."""
-        self._pages.move(1)
+    def action_step(self, steps: int) -> None:
+        """Step by lines."""
+        self._pages.move(steps)
 
-    def action_journal_up(self) -> None:
-        """Step up."""
-        self._pages.move(-1)
-
-    def action_journal_next(self) -> None:
-        """Turn a page down."""
-        self._pages.page(1)
-
-    def action_journal_former(self) -> None:
-        """Turn a page up."""
-        self._pages.page(-1)
+    def action_turn(self, pages: int) -> None:
+        """Turn pages."""
+        self._pages.page(pages)
 
 
 def done_of(entry: Entry) -> Done:

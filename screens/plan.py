@@ -342,21 +342,13 @@ class PlanScreen(Dialog[None]):
         self.request = self.request.model_copy(update={"params": params})
         self.plan_again()
 
-    def action_plan_down(self) -> None:
-        """Scroll a line down."""
-        self.query_one(Paged).move(1)
+    def action_step(self, steps: int) -> None:
+        """Scroll by lines."""
+        self.query_one(Paged).move(steps)
 
-    def action_plan_up(self) -> None:
-        """Scroll a line up."""
-        self.query_one(Paged).move(-1)
-
-    def action_plan_page_down(self) -> None:
-        """Scroll a page down."""
-        self.query_one(Paged).page(1)
-
-    def action_plan_page_up(self) -> None:
-        """Scroll a page up."""
-        self.query_one(Paged).page(-1)
+    def action_turn(self, pages: int) -> None:
+        """Scroll by pages."""
+        self.query_one(Paged).page(pages)
 
 
 def _approvable(plan: Plan) -> list[Check]:
