@@ -5,13 +5,15 @@ It reads nothing: the screen answers ``Wanted`` messages with pages.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from textual.content import Content
 from textual.message import Message
 
+from cockpit.model.observed import LogPage
 from cockpit.model.safetext import SafeText
 from cockpit.model.words import size
 from widgets.line import ACCENT, DIM, STRONG, foreign, frame, text
@@ -21,16 +23,6 @@ MOST: Final = 4000
 """Lines kept in the buffer."""
 SIDE_STEP: Final = 20
 HIT: Final = "bold on $hit"
-
-
-class LogPage(NamedTuple):
-    """Consecutive lines, where each starts, what they cover, and the file's size (bytes)."""
-
-    lines: tuple[SafeText, ...]
-    offsets: tuple[int, ...]
-    start: int
-    end: int
-    size: int
 
 
 class LogView(Painted):
@@ -70,10 +62,18 @@ class LogView(Painted):
         )
 
     def show_tail(self, page: LogPage) -> None:
-        """Show the end of the file (while following)."""
-        self._take(page)
+        """Show the end of the file (while following); what is held before it stays."""
+        at = bisect_left(self._offsets, page.start)
+        held = self._lines_held[at:-1]
+        if self._start <= page.start and held and held == list(page.lines[: len(held)]):
+            self._lines_held[at:], self._offsets[at:] = page.lines, page.offsets
+            self._end, self._bytes = page.end, page.size
+            self._drop_first(max(0, len(self._offsets) - MOST))
+        else:
+            self._take(page)
         self._cursor = max(0, len(self._offsets) - 1)
         self._top = max(0, len(self._offsets) - self.room)
+        self._want_more()
         self.repaint()
 
     def show_at(self, page: LogPage, offset: int) -> None:
@@ -146,6 +146,7 @@ class LogView(Painted):
         if self.following:
             self._top = last
         self._top = max(0, min(max(self._top, self._cursor - self.room + 1), last))
+        self._want_more()
         super().on_resize()
 
     def paint(self, width: int, height: int) -> list[Content]:
