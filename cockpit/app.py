@@ -22,7 +22,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.model.words import to_ascii
 from cockpit.sources.offload import offload
-from cockpit.terminal import INTERRUPTED, TerminalApp, run_in_terminal
+from cockpit.terminal import TerminalApp, run_in_terminal
 from cockpit.watch.who import login_name
 from screens.acting import ASK_WITHIN, GuardedActions, MakeDesk
 from screens.base import CockpitScreen, spawn
@@ -199,14 +199,15 @@ class CockpitApp(TerminalApp):
 
     def say(self, words: str) -> None:
         """Show one line in the footer for a while."""
+
+        def unsay() -> None:
+            if self._said == words:
+                self._said = ""
+                self._repaint_footer()
+
         self._said = words
         self._repaint_footer()
-        self.set_timer(NOTICE, partial(self._unsay, words))
-
-    def _unsay(self, words: str) -> None:
-        if self._said == words:
-            self._said = ""
-            self._repaint_footer()
+        self.set_timer(NOTICE, unsay)
 
     @property
     def _front(self) -> CockpitScreen | None:
@@ -301,11 +302,12 @@ class CockpitApp(TerminalApp):
 
     def copy(self, text: str) -> None:
         """Copy text to the person's own clipboard and say which way it went."""
-        spawn(self, partial(self._copy, text))
+        write = self._driver.write if self._driver else len
 
-    async def _copy(self, text: str) -> None:
-        driver = self._driver
-        self.say(await copy_text(text, driver.write if driver else len))
+        async def copied() -> None:
+            self.say(await copy_text(text, write))
+
+        spawn(self, copied)
 
     def action_theme(self) -> None:
         """Toggle between the dark and the light twin."""
@@ -348,14 +350,9 @@ class CockpitApp(TerminalApp):
         else:
             await self.run_action(call, self.screen)
 
-    async def action_quit(self) -> None:
-        """Leave; while an action is under way, ask first."""
-        if self.actions.may_leave(self.exit):
-            self.exit()
-
-    def action_interrupt(self) -> None:
-        """Leave as an interrupt does; while an action is under way, ask first."""
-        leave = partial(self.exit, return_code=INTERRUPTED)
+    async def action_quit(self, code: int = 0) -> None:
+        """Leave with an exit status; while an action is under way, ask first."""
+        leave = partial(self.exit, return_code=code)
         if self.actions.may_leave(leave):
             leave()
 

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from io import TextIOWrapper
 from typing import IO, Any, Final, cast
 
@@ -27,12 +28,10 @@ from cockpit.config import state_dir
 from cockpit.watch.crash import fault_line, write_details
 
 CRASHED: Final = 70
-INTERRUPTED: Final = 130
 QUEUED_FRAMES: Final = 3
 """Frames that may wait for a slow terminal: 30, Textual's own number, is seconds of lag."""
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _MOUSE_PIXELS_OFF: Final = "\x1b[?1016l"
-_LATE_OPTIONS: Final = ("MAX_QUEUED_WRITES",)
 
 
 class TerminalApp(App[str]):
@@ -58,7 +57,7 @@ class TerminalApp(App[str]):
         """Run with the signals that end a program handled, and stop what was started."""
         loop = asyncio.get_running_loop()
         for number in _ENDINGS:
-            loop.add_signal_handler(number, self._end, number)
+            loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
         try:
             return await super().run_async(**options)
         finally:
@@ -66,9 +65,6 @@ class TerminalApp(App[str]):
 
     async def stop_work(self) -> None:
         """Stop what runs beside the screens; called with the terminal already given back."""
-
-    def _end(self, number: int) -> None:
-        self.exit(return_code=128 + number)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Show a failed worker's fault in one line instead of dying of it."""
@@ -96,10 +92,12 @@ class TerminalApp(App[str]):
 
 def run_in_terminal(app: TerminalApp, mouse: bool) -> int:
     """Run an app; return the exit status: 0, 70 after a crash (told in one line), 128 + signal."""
-    vars(_writer_thread)[_LATE_OPTIONS[0]] = QUEUED_FRAMES
+    vars(_writer_thread)["MAX_QUEUED_WRITES"] = QUEUED_FRAMES
     with _signals_kept():
         app.run(mouse=mouse)
-    _write(_MOUSE_PIXELS_OFF)
+    if sys.__stderr__ is not None and sys.__stderr__.isatty():
+        sys.__stderr__.write(_MOUSE_PIXELS_OFF)
+        sys.__stderr__.flush()
     if app.crash_line is not None:
         sys.stderr.write(f"cockpit: {app.crash_line}\n")
         return CRASHED
@@ -115,13 +113,6 @@ def _signals_kept() -> Iterator[None]:
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)
-
-
-def _write(codes: str) -> None:
-    terminal = sys.__stderr__
-    if terminal is not None and terminal.isatty():
-        terminal.write(codes)
-        terminal.flush()
 
 
 class UntilGone:

@@ -64,7 +64,7 @@ class AckScreen(Dialog[None]):
 
     def on_mount(self) -> None:
         """Show what is open; Enter counts once it could be read."""
-        self._show()
+        self.lay_out()
         self.call_after_refresh(self._painted)
 
     def _painted(self) -> None:
@@ -83,13 +83,9 @@ class AckScreen(Dialog[None]):
         elif self.focused is None:
             await acted(self, event)
 
-    def on_resize(self) -> None:
-        """Lay out for the new size."""
-        self._show()
-
     def show(self) -> None:
-        """Show the alerts as they are by now."""
-        self._show()
+        """Show the alerts as they are by now; called for news."""
+        self.lay_out()
 
     @property
     def report(self) -> RunReport | None:
@@ -102,7 +98,8 @@ class AckScreen(Dialog[None]):
             return []
         return [*(each.key for each in report.alerts), *([END] if _end(report) else [])]
 
-    def _show(self) -> None:
+    def lay_out(self) -> None:
+        """Show the alerts as they are by now."""
         report = self.report
         if not self.is_mounted or not self.query(Line):
             return
@@ -150,26 +147,26 @@ class AckScreen(Dialog[None]):
     def action_step(self, steps: int) -> None:
         """Select another alert."""
         self._at += steps
-        self._show()
+        self.lay_out()
 
     def action_quiet(self, steps: int) -> None:
         """Be quiet for longer, or for less long."""
         self._span = (self._span + steps) % len(SPANS)
-        self._show()
+        self.lay_out()
 
     def action_ack_why(self) -> None:
         """Ask why."""
         line = self.query_one(Line)
         line.add_class("-asked")
         line.focus(scroll_visible=False)
-        self._show()
+        self.lay_out()
 
     @on(Input.Submitted)
     def _said_why(self) -> None:
         line = self.query_one(Line)
         line.remove_class("-asked")
         line.blur()
-        self._show()
+        self.lay_out()
 
     def action_ack_leave(self) -> None:
         """Leave the reason's line, else the screen."""
@@ -223,9 +220,7 @@ class AckScreen(Dialog[None]):
         if plan.blocked:
             self._tell("; ".join(check.text for check in plan.checks if check.stands_in_the_way))
             return
-        deed = self.cockpit.actions.deeds.start(
-            desk, request, plan, plan.words, (), self.cockpit.now()
-        )
+        deed = self.cockpit.actions.deeds.start(desk, request, plan, plan.words, ())
         deed.watch(partial(self._ended, deed))
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
@@ -249,7 +244,7 @@ class AckScreen(Dialog[None]):
 
     def _tell(self, words: str) -> None:
         self._said = words
-        self._show()
+        self.lay_out()
 
 
 def _gone(said: str, width: int) -> list[Content]:

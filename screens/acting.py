@@ -14,7 +14,7 @@ from cockpit.model.report import RunReport
 from cockpit.sources.offload import offload
 from screens.base import spawn
 from screens.deeds import Deed, Deeds
-from screens.leaving import LeavingScreen
+from screens.dialog import LeavingScreen
 from screens.offers import again_with, fields_of, offers
 from screens.palette import Command
 from screens.ports import Cockpit

@@ -27,7 +27,6 @@ class Deed:
 
     request: Request
     plan: Plan
-    started_at: float
     steps: list[StepResult] = field(default_factory=list)
     result: Result | None = None
     watchers: list[Callable[[], None]] = field(default_factory=list)
@@ -86,10 +85,9 @@ class Deeds:
         plan: Plan,
         words: str,
         approvals: Sequence[Approval],
-        now: float,
     ) -> Deed:
         """Begin an action that was confirmed by ``words``."""
-        deed = Deed(request, plan, now)
+        deed = Deed(request, plan)
         work = desk.act(request, words, tuple(approvals), shown=plan.plan_id, told=deed.tell)
         task: asyncio.Task[Result] = asyncio.ensure_future(work)
         self._running[task] = deed

@@ -58,12 +58,8 @@ class FormScreen(Dialog[dict[str, str] | None]):
 
     def on_mount(self) -> None:
         """Begin with the first field that is not known."""
-        self._show()
+        self.lay_out()
         self._focus()
-
-    def on_resize(self) -> None:
-        """Lay out for the new size."""
-        self._show()
 
     @property
     def state(self) -> FormState:
@@ -80,7 +76,8 @@ class FormScreen(Dialog[dict[str, str] | None]):
         else:
             self.set_focus(line, scroll_visible=False)
 
-    def _show(self) -> None:
+    def lay_out(self) -> None:
+        """Show the form as it stands."""
         if not self.is_mounted or not self.query(Paged):
             return
         state = self.state
@@ -112,7 +109,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
         if event.input.name is not None:
             self.values[event.input.name] = event.value
             self._said = ""
-            self._show()
+            self.lay_out()
 
     def typed(self) -> dict[str, str]:
         """Return what stands in the fields, also what the last events have not told of yet."""
@@ -144,7 +141,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
             self._at = missing[0]
             self._said = f"{self.fields[self._at].label} is required"
             self._focus()
-            self._show()
+            self.lay_out()
             return
         given = {name: value.strip() for name, value in self.values.items() if value.strip()}
         self.dismiss(given)
@@ -159,7 +156,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
         self._at = (self._at + steps) % len(self.fields)
         self._said = ""
         self._focus()
-        self._show()
+        self.lay_out()
 
     def action_pick(self, steps: int) -> None:
         """Pick another choice of a list; else go to another field."""
@@ -173,7 +170,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
         if not field.choices or not 0 <= place < len(field.choices):
             return False
         self.values[field.name] = field.choices[place].value
-        self._show()
+        self.lay_out()
         return True
 
 

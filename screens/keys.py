@@ -215,7 +215,7 @@ ACTIONS: Final = (
     Action("quit", "q ctrl+q", "quit", "leave the cockpit; no run is touched", "everywhere",
            footer=True),
     Action("interrupt", "ctrl+c", "interrupt", "leave at once, with exit status 130",
-           "everywhere", palette=False),
+           "everywhere", palette=False, call="quit(130)"),
 )  # fmt: skip
 BY_ID: Final = {action.id: action for action in ACTIONS}
 _FORM: Final = re.compile(

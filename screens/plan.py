@@ -31,7 +31,6 @@ from widgets.paint_plan import changes, paint_plan
 from widgets.paint_steps import Progress, paint_steps
 
 SAVE_FIRST: Final = "save-first"
-CHANGED: Final = "changed since it was shown"
 NARROW: Final = 60
 """Columns below which the heading counts checks without words, so that the run stays in it."""
 ASKS_BELOW: Final = 2
@@ -76,10 +75,6 @@ class PlanScreen(Dialog[None]):
         if self._unwatch is not None:
             self._unwatch()
 
-    def on_resize(self) -> None:
-        """Lay out for the new size."""
-        self._show()
-
     @property
     def asks(self) -> bool:
         """True while the words can be typed."""
@@ -104,7 +99,7 @@ class PlanScreen(Dialog[None]):
         """Plan anew; ``said`` is told above the new plan, and what changed is marked."""
         self._planning, self._trouble, self._hint, self._said = True, "", "", said
         self.query_one(WordsLine).hide()
-        self._show()
+        self.lay_out()
         spawn(self, self._plan, group="plan", exclusive=True)
 
     async def _plan(self) -> None:
@@ -121,7 +116,7 @@ class PlanScreen(Dialog[None]):
                 self._said += await meanwhile(self.cockpit, former)
             self.plan = plan
         self._planning = False
-        self._show(from_top=True)
+        self.lay_out(from_top=True)
         if self.asks:
             self.query_one(WordsLine).ask()
 
@@ -131,9 +126,10 @@ class PlanScreen(Dialog[None]):
         if event.state is WorkerState.ERROR and isinstance(error, Exception):
             self._trouble = self.cockpit.report_fault(error)
             self._planning = False
-            self._show()
+            self.lay_out()
 
-    def _show(self, *, from_top: bool = False) -> None:
+    def lay_out(self, *, from_top: bool = False) -> None:
+        """Show the plan, or the steps of what is under way."""
         if not self.is_mounted or not self.query(Paged):
             return
         page = self.query_one(Paged)
@@ -266,16 +262,15 @@ class PlanScreen(Dialog[None]):
         self._planning = False
         self._watch(
             self.cockpit.actions.deeds.start(
-                desk, self.request, plan, plan.words, tuple(self.approvals.values()),
-                self.cockpit.now(),
+                desk, self.request, plan, plan.words, tuple(self.approvals.values())
             )
-        )  # fmt: skip
+        )
 
     def _watch(self, deed: Deed) -> None:
         self._deed = deed
         self.query_one(WordsLine).hide()
         self._unwatch = deed.watch(self._stepped)
-        self._show(from_top=True)
+        self.lay_out(from_top=True)
 
     def _stepped(self) -> None:
         deed = self._deed
@@ -286,7 +281,7 @@ class PlanScreen(Dialog[None]):
             self._refused(result.message)
         else:
             self._over_at = Message().time
-            self._show(from_top=result is not None)
+            self.lay_out(from_top=result is not None)
 
     def _refused(self, why: str) -> None:
         """Show the plan as it is now, with what has changed marked, and ask anew."""

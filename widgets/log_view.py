@@ -35,8 +35,8 @@ class LogView(Painted):
         offset: int
         back: bool
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id, classes=classes)
+    def __init__(self) -> None:
+        super().__init__()
         self.following = True
         self.term = ""
         self._status = ""

@@ -9,10 +9,9 @@ from textual.content import Content
 from cockpit.model.observed import Column
 from cockpit.model.report import RunReport
 from cockpit.model.words import number, steps
-from widgets.braille import plot
 from widgets.line import ACCENT, DIM, EMPTY, STRONG, cut, fit, frame, row, text
 from widgets.painted import Painted
-from widgets.series import Scale, Series, fold, loss_columns, scale_of
+from widgets.series import Scale, Series, fold, loss_columns, plot, scale_of
 
 ZOOMS = (1.0, 0.25, 0.05)
 _NAMES = {1.0: "the whole run", 0.25: "the last quarter", 0.05: "the last twentieth"}
@@ -23,8 +22,8 @@ BAND: Final = "$band"
 class LossChart(Painted):
     """A braille chart with axes; ``toggle_log`` and ``zoom`` change what it shows."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id, classes=classes)
+    def __init__(self) -> None:
+        super().__init__()
         self._report: RunReport | None = None
         self._log = False
         self._zoom = 0

@@ -43,7 +43,6 @@ class Progress(NamedTuple):
 
     steps: Sequence[StepResult]
     result: Result | None
-    command: str | None = None
     follows: str = ""
     root: str | None = None
 

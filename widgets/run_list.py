@@ -14,11 +14,10 @@ from cockpit.model.report import RunReport, Verdict
 from cockpit.model.words import glyph
 from widgets import facts
 from widgets import paint_rows as rows
-from widgets.braille import block_line
 from widgets.facts import Look, look
 from widgets.line import ACCENT, DIM, EMPTY, fit, prose, row, text, whole
 from widgets.painted import Painted
-from widgets.series import fold, loss_columns
+from widgets.series import block_line, fold, loss_columns
 
 MARGIN: Final = 4
 NARROW: Final = 100

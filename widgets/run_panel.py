@@ -13,10 +13,9 @@ from cockpit.model.report import RunReport, Verdict
 from cockpit.model.words import glyph
 from widgets import facts
 from widgets import paint_rows as rows
-from widgets.braille import block_line, plot
 from widgets.line import ACCENT, DIM, LINE, cut, fit, foreign, frame, prose, row, text, wrapped
 from widgets.painted import Painted
-from widgets.series import Series, fold, loss_columns, scale_of
+from widgets.series import Series, block_line, fold, loss_columns, plot, scale_of
 
 LABEL: Final = 6
 LEAST_HEIGHT: Final = 9

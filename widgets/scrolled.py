@@ -15,10 +15,8 @@ class Scrolled(Painted):
     A subclass gives ``body`` (all lines for a width), ``title`` and ``note``.
     """
 
-    cursor_shown = True
-
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id, classes=classes)
+    def __init__(self) -> None:
+        super().__init__()
         self.cursor = 0
         self._top = 0
         self._count = 0
@@ -48,7 +46,7 @@ class Scrolled(Painted):
         shown = lines[self._top : self._top + max(0, height - 2)]
         scrolls = len(lines) > height - 2
         at = self.cursor - self._top
-        if self.cursor_shown and scrolls and 0 <= at < len(shown):
+        if scrolls and 0 <= at < len(shown):
             shown[at] = shown[at].truncate(width - 4, pad=True).stylize_before("on $cursor")
         foot = text((f"{self.cursor + 1:,} of {len(lines):,}", DIM)) if scrolls else EMPTY
         return frame(shown, width, height, self.title(), self.note(), foot)
@@ -84,8 +82,8 @@ class ReportView(Scrolled):
 
     HEADING = ""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id, classes=classes)
+    def __init__(self) -> None:
+        super().__init__()
         self.report: RunReport | None = None
         self.now = 0.0
 
