@@ -21,7 +21,7 @@ from cockpit.store.store import StoreError
 from screens.arming import TOO_SOON, VISIBLE
 from screens.base import acted, spawn
 from screens.deeds import Deed
-from screens.dialog import Box, Dialog, Line
+from screens.dialog import Dialog, DialogBox, TextLine
 from screens.keys import bindings
 from screens.ports import Cockpit
 from widgets.line import DIM, STRONG, cut, text, wrapped
@@ -41,8 +41,8 @@ class AckScreen(Dialog[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("ack")
     DEFAULT_CSS = """
-    AckScreen Line { display: none; }
-    AckScreen Line.-asked { display: block; }
+    AckScreen TextLine { display: none; }
+    AckScreen TextLine.-asked { display: block; }
     """
 
     def __init__(self, cockpit: Cockpit, run: str) -> None:
@@ -58,9 +58,9 @@ class AckScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         """Lay out the list, and the line for the reason."""
-        with Box():
+        with DialogBox():
             yield Paged()
-            yield Line()
+            yield TextLine()
 
     def on_mount(self) -> None:
         """Show what is open; Enter counts once it could be read."""
@@ -101,13 +101,13 @@ class AckScreen(Dialog[None]):
     def lay_out(self) -> None:
         """Show the alerts as they are by now."""
         report = self.report
-        if not self.is_mounted or not self.query(Line):
+        if not self.is_mounted or not self.query(TextLine):
             return
         self._hold()
         if report is None:
             self._show_gone()
             return
-        typing = self.query_one(Line)
+        typing = self.query_one(TextLine)
         taking = Taking(
             report.alerts, _end(report), self._at, SPANS, self._span,
             " " if typing.has_class("-asked") else typing.value,
@@ -121,7 +121,7 @@ class AckScreen(Dialog[None]):
 
     def _show_gone(self) -> None:
         """Say that the run has left the run file while this stood open."""
-        self.query_one(Line).remove_class("-asked")
+        self.query_one(TextLine).remove_class("-asked")
         said = f"{self._run} is no longer in the run file: nothing can be taken here"
         page = self.query_one(Paged)
         page.show(Sheet(partial(_gone, said), text((f"acknowledge · {self._run}", STRONG)),
@@ -156,21 +156,21 @@ class AckScreen(Dialog[None]):
 
     def action_ack_why(self) -> None:
         """Ask why."""
-        line = self.query_one(Line)
+        line = self.query_one(TextLine)
         line.add_class("-asked")
         line.focus(scroll_visible=False)
         self.lay_out()
 
     @on(Input.Submitted)
     def _said_why(self) -> None:
-        line = self.query_one(Line)
+        line = self.query_one(TextLine)
         line.remove_class("-asked")
         line.blur()
         self.lay_out()
 
     def action_ack_leave(self) -> None:
         """Leave the reason's line, else the screen."""
-        if self.query_one(Line).has_class("-asked"):
+        if self.query_one(TextLine).has_class("-asked"):
             self._said_why()
         else:
             self.dismiss(None)
@@ -181,7 +181,7 @@ class AckScreen(Dialog[None]):
             self._tell(TOO_SOON)
             return
         until = "" if self._span == len(SPANS) - 1 else SPANS[self._span]
-        self._order(until, self.query_one(Line).value.strip())
+        self._order(until, self.query_one(TextLine).value.strip())
 
     def action_ack_undo(self) -> None:
         """Let the selected alert ring again: it was taken until now."""

@@ -12,7 +12,7 @@ from typing import Final
 from textual import events
 from textual.message import Message
 
-from screens.dialog import Line
+from screens.dialog import TextLine
 
 SETTLED: Final = 0.05
 """Seconds after the question was painted before a character counts."""
@@ -90,7 +90,7 @@ def _nth(number: int) -> str:
     return f"{number}{'th' if 10 < number % 100 < 14 else ends.get(number % 10, 'th')}"
 
 
-class WordsLine(Line):
+class WordsLine(TextLine):
     """Hands on only what a person typed after reading; tells of Enter and of what was dropped."""
 
     DEFAULT_CSS = """

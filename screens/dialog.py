@@ -26,21 +26,21 @@ AROUND: Final = 24
 """Columns that must be left beside a box, else it takes the whole width."""
 
 
-class Box(Container):
+class DialogBox(Container):
     """What a dialog is drawn in; its inputs lie on a layer above the painted page."""
 
     DEFAULT_CSS = """
-    Box { layers: page typed; background: $background; color: $ink; width: 80; height: 20; }
-    Box Paged { layer: page; width: 100%; height: 100%; }
-    Box Input, Box Input:focus {
+    DialogBox { layers: page typed; background: $background; color: $ink; width: 80; height: 20; }
+    DialogBox Paged { layer: page; width: 100%; height: 100%; }
+    DialogBox Input, DialogBox Input:focus {
         layer: typed; position: absolute; height: 1; border: none; padding: 0;
         background: $background; color: $ink;
     }
-    Box Input:focus { background: $cursor; }
+    DialogBox Input:focus { background: $cursor; }
     """
 
 
-class Line(Input):
+class TextLine(Input):
     """One line to type in: still, without styles of its own, and nothing foreign gets in raw."""
 
     def __init__(self, value: str = "", *, name: str | None = None) -> None:
@@ -93,7 +93,7 @@ class Dialog(ModalScreen[R], inherit_bindings=False):
     def fit_box(self, wanted: int) -> tuple[int, int]:
         """Give the box its size and return it."""
         width, height = self.box_size(wanted)
-        box = self.query_one(Box)
+        box = self.query_one(DialogBox)
         box.styles.width, box.styles.height = width, height
         return width, height
 
@@ -109,7 +109,7 @@ class LeavingScreen(Dialog[bool]):
 
     def compose(self) -> ComposeResult:
         """Lay out the page."""
-        with Box():
+        with DialogBox():
             yield Paged()
 
     def on_mount(self) -> None:

@@ -17,9 +17,9 @@ from screens.keys import bindings
 from screens.ports import Cockpit
 from widgets.fleet_header import FleetHeader
 from widgets.key_line import KeyLine
-from widgets.panel_grid import PanelGrid, Shape, shape
+from widgets.panel_grid import GridShape, PanelGrid, shape
 from widgets.run_list import RunList
-from widgets.run_panel import RunPanel
+from widgets.run_panel import RunClicked
 
 _NEED: Final = (
     Verdict.CRITICAL,
@@ -85,7 +85,7 @@ class FleetScreen(ActingScreen):
         self._touched = False
         self._filter = ""
         self._sort = SORTS[0]
-        self._shape: Shape | None = None
+        self._shape: GridShape | None = None
 
     def compose(self) -> ComposeResult:
         """Header, panels or list, footer or filter."""
@@ -214,9 +214,8 @@ class FleetScreen(ActingScreen):
         self.query_one(KeyLine).display = True
         self.show()
 
-    @on(RunPanel.Clicked)
-    @on(RunList.Clicked)
-    def _clicked(self, event: RunPanel.Clicked | RunList.Clicked) -> None:
+    @on(RunClicked)
+    def _clicked(self, event: RunClicked) -> None:
         if event.name == self._chosen:
             self.action_open()
         self._chosen = event.name

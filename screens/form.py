@@ -14,12 +14,12 @@ from textual.widgets import Input
 
 from cockpit.model.plan import Approval, Check
 from screens.base import acted
-from screens.dialog import Box, Dialog, Line
+from screens.dialog import Dialog, DialogBox, TextLine
 from screens.keys import bindings
 from screens.ports import Cockpit
 from widgets.line import ACCENT, DIM, STRONG, row, text
 from widgets.paged import Paged, Sheet
-from widgets.paint_form import LABEL, Field, FormState, paint_form, place_of, rows_of
+from widgets.paint_form import LABEL, FormField, FormState, paint_form, place_of, rows_of
 
 BY: Final = "by"
 REASON: Final = "reason"
@@ -34,7 +34,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
         self,
         cockpit: Cockpit,
         heading: str,
-        fields: Sequence[Field],
+        fields: Sequence[FormField],
         intro: Sequence[Content] = (),
         verb: str = "plans",
     ) -> None:
@@ -50,11 +50,11 @@ class FormScreen(Dialog[dict[str, str] | None]):
 
     def compose(self) -> ComposeResult:
         """Lay out the page and a line for each value that is typed."""
-        with Box():
+        with DialogBox():
             yield Paged()
             for field in self.fields:
                 if not field.choices:
-                    yield Line(field.value, name=field.name)
+                    yield TextLine(field.value, name=field.name)
 
     def on_mount(self) -> None:
         """Begin with the first field that is not known."""
@@ -66,8 +66,8 @@ class FormScreen(Dialog[dict[str, str] | None]):
         """The form as it stands."""
         return FormState(self._intro, self.fields, dict(self.values), self._at, self._said)
 
-    def _line(self, field: Field) -> Line | None:
-        return next((line for line in self.query(Line) if line.name == field.name), None)
+    def _line(self, field: FormField) -> TextLine | None:
+        return next((line for line in self.query(TextLine) if line.name == field.name), None)
 
     def _focus(self) -> None:
         line = self._line(self.fields[self._at])
@@ -113,12 +113,12 @@ class FormScreen(Dialog[dict[str, str] | None]):
 
     def typed(self) -> dict[str, str]:
         """Return what stands in the fields, also what the last events have not told of yet."""
-        return self.values | {line.name: line.value for line in self.query(Line) if line.name}
+        return self.values | {line.name: line.value for line in self.query(TextLine) if line.name}
 
     async def on_key(self, event: events.Key) -> None:
         """Take keys in their order: what comes behind a tab in one burst belongs to its line."""
         line = self.focused
-        if isinstance(line, Line) and event.is_printable and event.character is not None:
+        if isinstance(line, TextLine) and event.is_printable and event.character is not None:
             event.stop()
             event.prevent_default()
             line.insert_text_at_cursor(event.character)
@@ -174,13 +174,13 @@ class FormScreen(Dialog[dict[str, str] | None]):
         return True
 
 
-def _first(field: Field) -> str:
+def _first(field: FormField) -> str:
     if field.value or not field.choices:
         return field.value
     return field.choices[0].value
 
 
-def _known(field: Field) -> bool:
+def _known(field: FormField) -> bool:
     return bool(field.value) and not field.choices
 
 
@@ -195,8 +195,8 @@ class ApproveScreen(FormScreen):
             text((f"[{check.basis.value}]{more}", DIM)),
         ]
         fields = (
-            Field(BY, "approved by", "who answers for this, by name", True, value=operator),
-            Field(REASON, "reason", "why it may pass: goes into logbook and issue", True),
+            FormField(BY, "approved by", "who answers for this, by name", True, value=operator),
+            FormField(REASON, "reason", "why it may pass: goes into logbook and issue", True),
         )
         super().__init__(cockpit, f"approve {check.id}", fields, intro, verb="approves")
 

@@ -11,7 +11,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.words import ago, size, steps
 from screens.keys import ACTIONS, Keys
 from screens.palette import Command
-from widgets.paint_form import Choice, Field
+from widgets.paint_form import Choice, FormField
 
 VERB_KEYS: Final = {"log": "entry"}
 """The verbs whose key is named otherwise in the table of keys."""
@@ -74,7 +74,7 @@ def warning(verb: str, report: RunReport) -> str:
     return ""
 
 
-def fields_of(verb: str, report: RunReport) -> tuple[Field, ...]:
+def fields_of(verb: str, report: RunReport) -> tuple[FormField, ...]:
     """Return what is asked for before a plan can be made; nothing for a verb that needs nothing."""
     row = next(each for each in TABLE if each.verb == verb)
     asked = [each for each in row.params if each.name not in IN_THE_PLAN]
@@ -83,7 +83,7 @@ def fields_of(verb: str, report: RunReport) -> tuple[Field, ...]:
     return tuple(_field(each, report) for each in asked)
 
 
-def again_with(fields: Sequence[Field], typed: Mapping[str, str]) -> tuple[Field, ...]:
+def again_with(fields: Sequence[FormField], typed: Mapping[str, str]) -> tuple[FormField, ...]:
     """Return the fields with what was typed before; a choice that is gone is not made again."""
     return tuple(
         each._replace(value=typed[each.name])
@@ -93,18 +93,18 @@ def again_with(fields: Sequence[Field], typed: Mapping[str, str]) -> tuple[Field
     )
 
 
-def _possible(field: Field, value: str) -> bool:
+def _possible(field: FormField, value: str) -> bool:
     return not field.choices or any(choice.value == value for choice in field.choices)
 
 
-def _field(param: Param, report: RunReport) -> Field:
+def _field(param: Param, report: RunReport) -> FormField:
     choices: tuple[Choice, ...] = ()
     if param.name in STEPS and "step" in param.help:
         choices = _checkpoints(report)
     elif param.name in YES_NO:
         choices = (Choice("", "no"), Choice("yes", "yes"))
     label = param.name.replace("-", " ")
-    return Field(param.name, label, param.help, param.required, choices)
+    return FormField(param.name, label, param.help, param.required, choices)
 
 
 def _checkpoints(report: RunReport) -> tuple[Choice, ...]:

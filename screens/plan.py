@@ -20,7 +20,7 @@ from cockpit.store.store import StoreError
 from screens.arming import VISIBLE, WordsLine, difference
 from screens.base import spawn
 from screens.deeds import Deed, follows
-from screens.dialog import Box, Dialog
+from screens.dialog import Dialog, DialogBox
 from screens.form import ApproveScreen
 from screens.journal import meanwhile
 from screens.keys import bindings
@@ -28,7 +28,7 @@ from screens.ports import Cockpit
 from widgets.line import ACCENT, DIM, LINE, STRONG, cut, row, text, wrapped
 from widgets.paged import Paged, Sheet
 from widgets.paint_plan import changes, paint_plan
-from widgets.paint_steps import Progress, paint_steps
+from widgets.paint_steps import ActionProgress, paint_steps
 
 SAVE_FIRST: Final = "save-first"
 NARROW: Final = 60
@@ -59,7 +59,7 @@ class PlanScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         """Lay out the page, and above it the line for the words."""
-        with Box():
+        with DialogBox():
             yield Paged()
             yield WordsLine(self.cockpit.keys.of("plan_confirm"))
 
@@ -219,7 +219,7 @@ class PlanScreen(Dialog[None]):
         result = deed.result
         after = follows(deed, self.cockpit.reports)
         body = partial(
-            paint_steps, Progress(tuple(deed.steps), result, follows=after, root=self._root)
+            paint_steps, ActionProgress(tuple(deed.steps), result, follows=after, root=self._root)
         )
         if result is None:
             note = text(("● under way", ACCENT))

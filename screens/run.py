@@ -16,7 +16,7 @@ from cockpit.model.report import RunReport
 from screens.base import ActingScreen, Prompt, Work, spawn
 from screens.journal import done_to
 from screens.keys import bindings
-from screens.logbook_reader import Book, read_book
+from screens.logbook_reader import LogbookText, read_book
 from screens.ports import Cockpit
 from screens.run_log import LogTab
 from widgets.alert_list import AlertList, Timeline
@@ -51,7 +51,7 @@ class RunScreen(ActingScreen):
         self._run = name
         self._tab = tab
         self._reads_book = False
-        self._book: Book | None = None
+        self._book: LogbookText | None = None
         self._done_stands: object | None = None
         self._views: dict[str, LogView | LossChart | ReportView | LogbookView] = {
             "log": LogView(),

@@ -35,7 +35,7 @@ MEANS: Final = {
 STATE: Final = 11
 
 
-class Progress(NamedTuple):
+class ActionProgress(NamedTuple):
     """An action under way or over: ``follows`` is what comes next by itself.
 
     Paths below ``root`` are shortened: the plan had it in full.
@@ -47,7 +47,7 @@ class Progress(NamedTuple):
     root: str | None = None
 
 
-def paint_steps(progress: Progress, width: int) -> list[Content]:
+def paint_steps(progress: ActionProgress, width: int) -> list[Content]:
     """Return the outcome if there is one, then every step with its note."""
     result = progress.result
     steps = result.steps if result is not None and result.steps else progress.steps

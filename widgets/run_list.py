@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from textual import events
 from textual.content import Content
-from textual.message import Message
 
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.words import glyph
@@ -17,6 +15,7 @@ from widgets import paint_rows as rows
 from widgets.facts import Look, look
 from widgets.line import ACCENT, DIM, EMPTY, fit, prose, row, text, whole
 from widgets.painted import Painted
+from widgets.run_panel import RunClicked
 from widgets.series import block_line, fold, loss_columns
 
 MARGIN: Final = 4
@@ -35,12 +34,6 @@ PROSE: Final = 16
 
 class RunList(Painted):
     """Runs in the given order, the selected one always in sight."""
-
-    @dataclass
-    class Clicked(Message):
-        """A person clicked on a run."""
-
-        name: str
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,10 +90,10 @@ class RunList(Painted):
     def on_click(self, event: events.Click) -> None:
         """Tell which run was clicked."""
         if event.y < len(self._owners):
-            self.post_message(self.Clicked(self._owners[event.y]))
+            self.post_message(RunClicked(self._owners[event.y]))
 
 
-class Columns(NamedTuple):
+class ListColumns(NamedTuple):
     """The widths that all rows share, so that figures stand below each other."""
 
     gap: int
@@ -113,7 +106,7 @@ class Columns(NamedTuple):
     eta: int
 
 
-def columns(reports: Sequence[RunReport], now: float, width: int) -> Columns:
+def columns(reports: Sequence[RunReport], now: float, width: int) -> ListColumns:
     """Return column widths for these runs; what does not fit is left out."""
     narrow = width < NARROW
     name = max((Content(each.name).cell_length for each in reports), default=8)
@@ -132,7 +125,7 @@ def columns(reports: Sequence[RunReport], now: float, width: int) -> Columns:
     used += rate + gap if rate else 0
     checkpoint = CHECKPOINT if width - used >= CHECKPOINT + gap + 2 * LEAST_SPARK else 0
     used += checkpoint + gap if checkpoint else 0
-    return Columns(
+    return ListColumns(
         gap, name, phase, step, max(0, min(width - used - 1, MOST_SPARK)), rate, checkpoint, eta
     )
 
@@ -141,7 +134,7 @@ def paint_row(
     report: RunReport,
     now: float,
     width: int,
-    shared: Columns,
+    shared: ListColumns,
     selected: bool = False,
     roomy: bool = False,
     ample: bool = False,
@@ -178,7 +171,9 @@ def _chosen(line: Content, selected: bool) -> Content:
     return line.stylize_before("on $cursor") if selected else line
 
 
-def _first(report: RunReport, now: float, width: int, shared: Columns, selected: bool) -> Content:
+def _first(
+    report: RunReport, now: float, width: int, shared: ListColumns, selected: bool
+) -> Content:
     mark, style = facts.verdict_mark(report)
     pointer = (glyph("pick") if selected else " ", ACCENT)
     narrow = width < NARROW

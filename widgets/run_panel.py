@@ -29,14 +29,15 @@ _STAMP: Final = re.compile(
 )
 
 
+@dataclass
+class RunClicked(Message):
+    """A person clicked on a run of the fleet."""
+
+    name: str
+
+
 class RunPanel(Painted):
     """A slot of the grid: shows whichever run it is given."""
-
-    @dataclass
-    class Clicked(Message):
-        """A person clicked on a run."""
-
-        name: str
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +59,7 @@ class RunPanel(Painted):
     def on_click(self) -> None:
         """Tell which run was clicked."""
         if self.report is not None:
-            self.post_message(self.Clicked(self.report.name))
+            self.post_message(RunClicked(self.report.name))
 
 
 def paint_panel(
