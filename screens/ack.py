@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -14,9 +15,11 @@ from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
 from cockpit.actions.action import RefuseError
+from cockpit.model.alert import Alert
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Outcome, Request
 from cockpit.model.report import RunReport
+from cockpit.model.words import age, day_time
 from cockpit.store.store import StoreError
 from screens.arming import TOO_SOON, VISIBLE
 from screens.base import acted, spawn
@@ -24,9 +27,9 @@ from screens.deeds import Deed
 from screens.dialog import Dialog, DialogBox, TextLine
 from screens.keys import bindings
 from screens.ports import Cockpit
-from widgets.line import DIM, STRONG, cut, text, wrapped
+from widgets import facts
+from widgets.line import ACCENT, DIM, EMPTY, STRONG, Part, cut, row, text, within, wrapped
 from widgets.paged import Paged, Sheet
-from widgets.paint_ack import Taking, paint_taking
 
 SPANS: Final = ("15m", "1h", "8h", "until it closes")
 NOW: Final = "now"
@@ -257,3 +260,48 @@ def _end(report: RunReport) -> str:
     if job is None or not job.phase.terminal:
         return ""
     return "succeeded" if job.phase is Phase.SUCCEEDED else job.state
+
+
+class Taking(NamedTuple):
+    """What can be taken: alerts, and last the run's end if ``end`` says how it ended."""
+
+    alerts: Sequence[Alert]
+    end: str
+    at: int
+    spans: Sequence[str]
+    span: int
+    why: str
+
+
+def paint_taking(taking: Taking, now: float, width: int) -> list[Content]:
+    """Return the list, then for how long and why."""
+    lines: list[Content] = []
+    for place, alert in enumerate(taking.alerts):
+        lines += _alert(alert, now, width, place == taking.at)
+    if taking.end:
+        chosen = taking.at == len(taking.alerts)
+        lines.append(_chosen(text("◆ ", (f"the run's end: {taking.end}", STRONG)), width, chosen))
+    if not lines:
+        lines.append(text(("nothing is open, and the run has not ended", DIM)))
+    spans: list[Part] = []
+    for place, each in enumerate(taking.spans):
+        spans += [(f" {each} ", f"bold {ACCENT} on $cursor" if place == taking.span else DIM), " "]
+    why = text(("why         ", DIM), taking.why or ("w says why", DIM))
+    return within([*lines, EMPTY, text(("quiet for   ", DIM), *spans), why], width)
+
+
+def _alert(alert: Alert, now: float, width: int, chosen: bool) -> list[Content]:
+    mark, style = facts.alert_mark(alert)
+    left = text((f"{mark} {alert.id}", style), " ", (alert.title, STRONG))
+    lines = [_chosen(row(left, text((age(now - alert.since), DIM)), width - 2), width, chosen)]
+    taken = alert.acknowledged
+    if taken is not None:
+        until = f", quiet until {day_time(taken.until, now)}" if taken.until is not None else ""
+        said = f"taken by {taken.by} {day_time(taken.at, now)}{until}"
+        lines += [text("    ", each) for each in wrapped(text((said, DIM)), width - 4, 2)]
+    return lines
+
+
+def _chosen(line: Content, width: int, chosen: bool) -> Content:
+    shown = text(("▸ " if chosen else "  ", ACCENT), line)
+    return shown.truncate(width, pad=True).stylize_before("on $cursor") if chosen else shown

@@ -90,15 +90,11 @@ class FleetScreen(ActingScreen):
     def compose(self) -> ComposeResult:
         """Header, panels or list, footer or filter."""
         yield FleetHeader()
-        yield PanelGrid(self._slots())
+        count, size = len(self.cockpit.reports), self.app.size
+        yield PanelGrid(count if shape(count, size.width - 2, size.height - AROUND) else 0)
         yield RunList()
         yield Prompt("filter: words in name, state, alert; enter keeps it, esc drops it")
         yield KeyLine()
-
-    def _slots(self) -> int:
-        count = len(self.cockpit.reports)
-        size = self.app.size
-        return count if shape(count, size.width - 2, size.height - AROUND) else 0
 
     @property
     def shown(self) -> list[RunReport]:
@@ -124,12 +120,9 @@ class FleetScreen(ActingScreen):
             grid.show(shown, self.cockpit.now(), self._place, self._shape)
         else:
             listed.show(shown, self.cockpit.now(), self._place)
-        self._show_around(len(shown))
-
-    def _show_around(self, shown: int) -> None:
         sort = "" if self._sort == SORTS[0] else self._sort
         watch = self.cockpit.watch_state._replace(filter=self._filter, sort=sort)
-        self.query_one(FleetHeader).show(self.cockpit.reports, watch, shown)
+        self.query_one(FleetHeader).show(self.cockpit.reports, watch, len(shown))
         self.show_keys()
 
     def footer(self) -> list[tuple[str, str]]:

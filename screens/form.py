@@ -42,10 +42,15 @@ class FormScreen(Dialog[dict[str, str] | None]):
         self.cockpit = cockpit
         self._heading = heading
         self.fields = tuple(fields)
-        self.values = {field.name: _first(field) for field in fields}
+        self.values = {
+            each.name: each.value or (each.choices[0].value if each.choices else "")
+            for each in fields
+        }
         self._intro = tuple(intro)
         self._verb = verb
-        self._at = next((n for n, each in enumerate(self.fields) if not _known(each)), 0)
+        self._at = next(
+            (n for n, each in enumerate(self.fields) if each.choices or not each.value), 0
+        )
         self._said = ""
 
     def compose(self) -> ComposeResult:
@@ -172,16 +177,6 @@ class FormScreen(Dialog[dict[str, str] | None]):
         self.values[field.name] = field.choices[place].value
         self.lay_out()
         return True
-
-
-def _first(field: FormField) -> str:
-    if field.value or not field.choices:
-        return field.value
-    return field.choices[0].value
-
-
-def _known(field: FormField) -> bool:
-    return bool(field.value) and not field.choices
 
 
 class ApproveScreen(FormScreen):

@@ -289,7 +289,11 @@ def read_keys(settings: Mapping[str, object]) -> Keys:
         keys = [wanted] if isinstance(wanted, str) else wanted
         if action not in BY_ID:
             problems.append(_unknown(action))
-        elif not isinstance(keys, list | tuple) or not keys or not all(map(_is_key, keys)):
+        elif (
+            not isinstance(keys, list | tuple)
+            or not keys
+            or not all(isinstance(key, str) and _FORM.fullmatch(key) for key in keys)
+        ):
             problems.append(
                 f"keys.{action}: {wanted!r} is not a key; expected a letter or sign, "
                 '"ctrl+x", "f5", "enter", "escape", "tab" or a cursor key'
@@ -337,10 +341,6 @@ def key_table(keys: Keys | None = None) -> str:
 
 def _bound(key: str) -> str:
     return {",": "comma", "+": "plus"}.get(key, key)
-
-
-def _is_key(key: object) -> bool:
-    return isinstance(key, str) and _FORM.fullmatch(key) is not None
 
 
 def _unknown(action: str) -> str:

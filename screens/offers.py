@@ -87,14 +87,11 @@ def again_with(fields: Sequence[FormField], typed: Mapping[str, str]) -> tuple[F
     """Return the fields with what was typed before; a choice that is gone is not made again."""
     return tuple(
         each._replace(value=typed[each.name])
-        if each.name in typed and _possible(each, typed[each.name])
+        if each.name in typed
+        and (not each.choices or typed[each.name] in {choice.value for choice in each.choices})
         else each
         for each in fields
     )
-
-
-def _possible(field: FormField, value: str) -> bool:
-    return not field.choices or any(choice.value == value for choice in field.choices)
 
 
 def _field(param: Param, report: RunReport) -> FormField:

@@ -144,27 +144,24 @@ class PlanScreen(Dialog[None]):
         if self._deed is not None:
             return self._progress(self._deed, title)
         if self._trouble:
-            why = self._trouble
-            return Sheet(partial(_said, ("■ no plan: ", "bold $critical"), why), title,
-                         foot=[_leaves(asked=self._asked)], line="$critical-line")  # fmt: skip
+            why = partial(_said, ("■ no plan: ", "bold $critical"), self._trouble)
+            asked = self.unplanned and self.request.params
+            leaves = "esc goes back to what was typed" if asked else "esc leaves"
+            foot = [text((f"{leaves}, nothing done", DIM))]
+            return Sheet(why, title, foot=foot, line="$critical-line")
         if self.plan is None or self._planning:
             return Sheet(partial(_said, ("● ", ACCENT), "looking at the run again, to plan"), title)
-        body = partial(_plan_body, self.plan, self._changed, self._said, self._root)
-        return Sheet(body, title, self._note(self.plan), self._foot(self.plan), self._line())
-
-    @property
-    def _asked(self) -> bool:
-        """True if Esc leads back to a form: there is no plan of what was typed there."""
-        return self.unplanned and bool(self.request.params)
+        body = partial(
+            paint_plan, self.plan, changed=self._changed, said=self._said, root=self._root
+        )
+        line = "$critical-line" if self.plan.blocked else LINE
+        return Sheet(body, title, self._note(self.plan), self._foot(self.plan), line)
 
     @property
     def _root(self) -> str | None:
         """The folder below which paths are shortened: the run's own."""
         mine = (each for each in self.cockpit.reports if each.name == self.request.run)
         return next((each.spec.output_root for each in mine), None)
-
-    def _line(self) -> str:
-        return "$critical-line" if self.plan is not None and self.plan.blocked else LINE
 
     def _note(self, plan: Plan) -> Content:
         blocks = sum(check.stands_in_the_way for check in plan.checks)
@@ -350,19 +347,8 @@ def _approvable(plan: Plan) -> list[Check]:
     return [check for check in plan.checks if check.stands_in_the_way and check.overridable]
 
 
-def _plan_body(
-    plan: Plan, changed: frozenset[str], said: str, root: str | None, width: int
-) -> list[Content]:
-    return paint_plan(plan, width, changed, said, root)
-
-
 def _said(mark: tuple[str, str], words: str, width: int) -> list[Content]:
     return wrapped(text(mark, words), width, 20)
-
-
-def _leaves(*, asked: bool) -> Content:
-    where = "esc goes back to what was typed" if asked else "esc leaves"
-    return text((f"{where}, nothing done", DIM))
 
 
 def _join(parts: list[Content]) -> Content:

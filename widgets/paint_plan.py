@@ -12,7 +12,7 @@ from cockpit.model.observed import Pick
 from cockpit.model.plan import Basis, Check, Difference, Level, Plan, Target
 from cockpit.model.words import size, steps
 from widgets.line import ACCENT, DIM, EMPTY, STRONG, Part, cut, fit, row, text, within, wrapped
-from widgets.short_paths import Short
+from widgets.paint_steps import Short
 
 LABEL: Final = 15
 BASIS: Final = 11

@@ -106,12 +106,7 @@ def paint_tabs(names: Sequence[str], current: int, width: int) -> Content:
             each if place == current else text((f" {place + 1} ", DIM))
             for place, each in enumerate(shown)
         ]
-    return cut(text(" ", Content.assemble(*_joined(shown))), width)
-
-
-def _joined(shown: list[Content]) -> list[Content]:
-    bar = text(("│", "$line"))
-    return [piece for each in shown for piece in (bar, each)][1:]
+    return cut(text(" ", text(("│", "$line")).join(shown)), width)
 
 
 def empty_head(name: str) -> list[Content]:

@@ -22,10 +22,10 @@ from cockpit.model.plan import (
     plan_of,
 )
 from cockpit.model.records import Recorded, SaveStage
+from screens.ack import Taking, paint_taking
 from tests.screens.stand_in_desk import APPROVABLE, BLOCKED, CLEAN, check, draft
 from tests.widgets import reports as made
 from tests.widgets.anything import instants, words
-from widgets.paint_ack import Taking, paint_taking
 from widgets.paint_form import Choice, FormField, FormState, paint_form, rows_of
 from widgets.paint_journal import Done, Open, paint_done, paint_open
 from widgets.paint_plan import changes, paint_differences, paint_plan
