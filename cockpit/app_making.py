@@ -1,4 +1,4 @@
-"""What the app stands on: engine, store, desk and logbooks; imports here, for a fast start."""
+"""Makes what the app is given: engine, store, desk, logbooks; imports late, for a fast start."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Making(NamedTuple):
 
 
 def make(file: CockpitFile, read_only: bool) -> Making:
-    """Return what the app stands on; one that only reads attends to nothing."""
+    """Return what the app on a run file is given; one that only reads attends to nothing."""
     from cockpit.config import store_path
     from cockpit.store.store import Store, StoreError
     from cockpit.watch.engine import Engine
