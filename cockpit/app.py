@@ -8,23 +8,24 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from textual import events
 from textual.binding import BindingType
 from textual.content import Content
 from textual.screen import Screen
 
-from cockpit.app_actions import ASK_WITHIN, ActingApp, MakeDesk
-from cockpit.app_making import Attend, Attendant, make, make_books
+from cockpit.app_making import Attend, make, make_books
 from cockpit.config import operator
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.model.words import to_ascii
 from cockpit.sources.offload import offload
-from cockpit.terminal import INTERRUPTED, run_in_terminal
+from cockpit.terminal import TerminalApp, run_in_terminal
 from cockpit.watch.who import login_name
-from screens.base import CockpitScreen
+from screens.acting import ASK_WITHIN, GuardedActions, MakeDesk
+from screens.base import CockpitScreen, spawn
 from screens.clipboard import copy_text, identity
 from screens.dialog import Dialog
 from screens.fleet import FleetScreen
@@ -32,12 +33,15 @@ from screens.help import HelpScreen
 from screens.keys import ACTIONS, Keys, KeysError, bindings, read_keys
 from screens.mask import Mask
 from screens.palette import Command, PaletteScreen
-from screens.ports import LogbookDesk, WatchEngine
 from screens.run import RunScreen
-from screens.spawn import spawn
 from screens.welcome import DEMO, WelcomeScreen
 from themes.loader import load_themes
 from widgets.fleet_header import Watch
+
+if TYPE_CHECKING:
+    from cockpit.actions.aftercare import Attending
+    from cockpit.actions.logbook_desk import Logbooks
+    from cockpit.watch.engine import Engine
 
 AGES: Final = 5.0
 """Seconds between two looks at the ages, which step by 15 s at least."""
@@ -53,7 +57,7 @@ LEAVE_WITHIN: Final = 0.3
 CONFIG: Final = 2
 
 
-class CockpitApp(ActingApp):
+class CockpitApp(TerminalApp):
     """The cockpit on one run file; without one, a welcome."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("everywhere")
@@ -65,22 +69,20 @@ class CockpitApp(ActingApp):
     def __init__(
         self,
         file: CockpitFile | None,
-        engine: WatchEngine | None,
+        engine: Engine | None,
         read_only: bool = False,
         present: bool = False,
         ascii: bool = False,  # noqa: A002
         clock: Clock | None = None,
         run: str | None = None,
         desk: MakeDesk | None = None,
-        books: Callable[[], LogbookDesk] | None = None,
+        books: Callable[[], Logbooks] | None = None,
         attend: Attend | None = None,
         version: Callable[[], int] | None = None,
     ) -> None:
         super().__init__()
-        self.store_version = version
         self._attend = attend
-        self._attendant: Attendant | None = None
-        self.make_desk, self.make_books, self.present = desk, books, present
+        self._attendant: Attending | None = None
         self.file = file or CockpitFile(path="")
         self.keys: Keys = read_keys(self.file.keys)
         self._engine = engine
@@ -91,6 +93,7 @@ class CockpitApp(ActingApp):
         if engine is not None:
             self._reports = {each.name: each for each in engine.report().runs}
         self._at_work = Watch(operator=self.file.operator or "", read_only=read_only or present)
+        self.actions = GuardedActions(self, self, desk, books, version, present=present)
         self._said = ""
         self.trouble = ""
         self._gathering = False
@@ -130,9 +133,14 @@ class CockpitApp(ActingApp):
             spawn(self, self._ask_operator)
         if self._first is not None and self._first in self._reports:
             self.open_run(self._first)
-        self.look_for_interrupted()
+        self.actions.look_for_interrupted()
         if self._attend is not None:
-            self.set_timer(ATTEND_AFTER, self._begin_to_attend)
+            self.set_timer(ATTEND_AFTER, partial(spawn, self, self._attending))
+
+    async def on_event(self, event: events.Event) -> None:
+        """Note that a person has begun to type: from then on nothing opens by itself."""
+        self.actions.touched = self.actions.touched or isinstance(event, events.Key)
+        await super().on_event(event)
 
     async def stop_work(self) -> None:
         """Give the engine and the attendant one moment, the same, for their last words."""
@@ -144,9 +152,6 @@ class CockpitApp(ActingApp):
             last.add(asyncio.ensure_future(self._attendant.stop()))
         if last:
             await asyncio.wait(last, timeout=LEAVE_WITHIN)
-
-    def _begin_to_attend(self) -> None:
-        spawn(self, self._attending)
 
     async def _attending(self) -> None:
         """Begin to tell people and to look after launches, once the screens stand."""
@@ -171,7 +176,7 @@ class CockpitApp(ActingApp):
         """What was said last, else what the engine has to say about itself."""
         notices = self._engine.notices if self._engine is not None else ()
         notices = (*notices, *(self._attendant.notices if self._attendant is not None else ()))
-        going = [f"● {each} is under way" for each in self.under_way]
+        going = [f"● {each} is under way" for each in self.actions.under_way]
         return self._said or next(iter(going), notices[-1] if notices else self.trouble)
 
     def now(self) -> float:
@@ -186,16 +191,23 @@ class CockpitApp(ActingApp):
             line = Content(to_ascii(line.plain), list(line.spans))
         return line
 
+    def ring(self, sequence: str) -> None:
+        """Ring the terminal, if the run file asks for that: otherwise it stays quiet."""
+        asked = any(route.kind == "terminal" for route in self.file.notify.routes)
+        if asked and self._driver is not None:
+            self._driver.write(sequence)
+
     def say(self, words: str) -> None:
         """Show one line in the footer for a while."""
+
+        def unsay() -> None:
+            if self._said == words:
+                self._said = ""
+                self._repaint_footer()
+
         self._said = words
         self._repaint_footer()
-        self.set_timer(NOTICE, partial(self._unsay, words))
-
-    def _unsay(self, words: str) -> None:
-        if self._said == words:
-            self._said = ""
-            self._repaint_footer()
+        self.set_timer(NOTICE, unsay)
 
     @property
     def _front(self) -> CockpitScreen | None:
@@ -290,11 +302,12 @@ class CockpitApp(ActingApp):
 
     def copy(self, text: str) -> None:
         """Copy text to the person's own clipboard and say which way it went."""
-        spawn(self, partial(self._copy, text))
+        write = self._driver.write if self._driver else len
 
-    async def _copy(self, text: str) -> None:
-        driver = self._driver
-        self.say(await copy_text(text, driver.write if driver else len))
+        async def copied() -> None:
+            self.say(await copy_text(text, write))
+
+        spawn(self, copied)
 
     def action_theme(self) -> None:
         """Toggle between the dark and the light twin."""
@@ -312,13 +325,9 @@ class CockpitApp(ActingApp):
 
     def _commands(self) -> list[Command]:
         scopes = self._scopes()
-        acts = [
-            Command(each.title, each.help, f"act:{each.verb}", each.key, each.why_not, each.note,
-                    each.verb)
-            for each in (self.offers(self.report_of(None)) if "act" in scopes else ())
-        ]  # fmt: skip
+        acts = self.actions.offers(self.report_of(None)) if "act" in scopes else []
         own = [
-            Command(each.title, each.help, each.id, self.keys.shown(each.id))
+            Command(each.title, each.help, each.run, self.keys.shown(each.id))
             for each in ACTIONS
             if each.palette and each.where in scopes
         ]
@@ -335,27 +344,22 @@ class CockpitApp(ActingApp):
         if kind == "open_run":
             self.open_run(name)
         elif kind == "act":
-            self.act(name)
-        elif any(each.id == call and each.where == "everywhere" for each in ACTIONS):
+            self.actions.act(name)
+        elif any(each.run == call and each.where == "everywhere" for each in ACTIONS):
             await self.run_action(call, self)
         else:
             await self.run_action(call, self.screen)
 
-    async def action_quit(self) -> None:
-        """Leave; while an action is under way, ask first."""
-        if self.may_leave(self.exit):
-            self.exit()
-
-    def action_interrupt(self) -> None:
-        """Leave as an interrupt does; while an action is under way, ask first."""
-        leave = partial(self.exit, return_code=INTERRUPTED)
-        if self.may_leave(leave):
+    async def action_quit(self, code: int = 0) -> None:
+        """Leave with an exit status; while an action is under way, ask first."""
+        leave = partial(self.exit, return_code=code)
+        if self.actions.may_leave(leave):
             leave()
 
 
 def run_app(
     file: CockpitFile | None,
-    engine: WatchEngine | None = None,
+    engine: Engine | None = None,
     *,
     read_only: bool = False,
     present: bool = False,

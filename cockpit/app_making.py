@@ -1,40 +1,29 @@
-"""What the app stands on: engine, store, desk and logbooks; imports here, for a fast start."""
+"""Makes what the app is given: engine, store, desk, logbooks; imports late, for a fast start."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
-from cockpit.app_actions import MakeDesk
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import CockpitFile
-from screens.ports import ActionDesk, LogbookDesk, WatchEngine
+from screens.acting import MakeDesk
+
+if TYPE_CHECKING:
+    from cockpit.actions.aftercare import Attending
+    from cockpit.actions.desk import Desk
+    from cockpit.actions.logbook_desk import Logbooks
+    from cockpit.watch.engine import Engine
 
 Ring = Callable[[str], None]
-
-
-class Attendant(Protocol):
-    """What a cockpit does for its runs besides showing them: tells people, follows launches."""
-
-    def start(self) -> None:
-        """Begin; needs a running event loop."""
-
-    async def stop(self) -> None:
-        """End; what is being written or sent at this moment may finish for a moment."""
-
-    @property
-    def notices(self) -> Sequence[str]:
-        """What a person should know about it, one line each."""
-
-
-Attend = Callable[[str, Ring], Attendant]
+Attend = Callable[[str, Ring], "Attending"]
 """Makes the attendant for an operator; may import much, so it is called in a thread."""
 
 
 class Making(NamedTuple):
     """Everything that an app on a run file is given; ``trouble`` is why nothing is remembered."""
 
-    engine: WatchEngine
+    engine: Engine
     trouble: str
     desk: MakeDesk
     attend: Attend | None
@@ -43,7 +32,7 @@ class Making(NamedTuple):
 
 
 def make(file: CockpitFile, read_only: bool) -> Making:
-    """Return what the app stands on; one that only reads attends to nothing."""
+    """Return what the app on a run file is given; one that only reads attends to nothing."""
     from cockpit.config import store_path
     from cockpit.store.store import Store, StoreError
     from cockpit.watch.engine import Engine
@@ -56,14 +45,14 @@ def make(file: CockpitFile, read_only: bool) -> Making:
         trouble = f"nothing is remembered: {error}"
     engine = Engine(file, store=store, clock=clock)
 
-    def desk(operator: str) -> ActionDesk:
+    def desk(operator: str) -> Desk:
         from cockpit.actions.wiring import build_desk
 
         return build_desk(
             lambda: engine.file, engine, store, clock, operator=operator, read_only=read_only
         )
 
-    def attend(operator: str, ring: Ring) -> Attendant:
+    def attend(operator: str, ring: Ring) -> Attending:
         from cockpit.actions.aftercare import attending
 
         return attending(engine, store, clock, operator, ring)
@@ -72,7 +61,7 @@ def make(file: CockpitFile, read_only: bool) -> Making:
     return Making(engine, trouble, desk, None if read_only else attend, version)
 
 
-def make_books() -> LogbookDesk:
+def make_books() -> Logbooks:
     """Return what writes a person's own entries."""
     from cockpit.actions.logbook_desk import Logbooks
     from cockpit.config import state_dir

@@ -1,4 +1,7 @@
-"""An app that gives the terminal back whole, however it ends, and tells no secrets when it dies."""
+"""An app that gives the terminal back whole, however it ends, and tells no secrets when it dies.
+
+Its driver is Textual's for Linux, made to survive a terminal that goes away.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Final
+from contextlib import contextmanager, suppress
+from functools import partial
+from io import TextIOWrapper
+from typing import IO, Any, Final, cast
 
 from rich.console import RenderableType
 from textual.app import App
@@ -20,16 +25,13 @@ from textual.widgets import Label
 from textual.worker import Worker, WorkerState
 
 from cockpit.config import state_dir
-from cockpit.driver import TerminalDriver
 from cockpit.watch.crash import fault_line, write_details
 
 CRASHED: Final = 70
-INTERRUPTED: Final = 130
 QUEUED_FRAMES: Final = 3
 """Frames that may wait for a slow terminal: 30, Textual's own number, is seconds of lag."""
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _MOUSE_PIXELS_OFF: Final = "\x1b[?1016l"
-_LATE_OPTIONS: Final = ("MAX_QUEUED_WRITES",)
 
 
 class TerminalApp(App[str]):
@@ -55,7 +57,7 @@ class TerminalApp(App[str]):
         """Run with the signals that end a program handled, and stop what was started."""
         loop = asyncio.get_running_loop()
         for number in _ENDINGS:
-            loop.add_signal_handler(number, self._end, number)
+            loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
         try:
             return await super().run_async(**options)
         finally:
@@ -63,9 +65,6 @@ class TerminalApp(App[str]):
 
     async def stop_work(self) -> None:
         """Stop what runs beside the screens; called with the terminal already given back."""
-
-    def _end(self, number: int) -> None:
-        self.exit(return_code=128 + number)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Show a failed worker's fault in one line instead of dying of it."""
@@ -93,10 +92,12 @@ class TerminalApp(App[str]):
 
 def run_in_terminal(app: TerminalApp, mouse: bool) -> int:
     """Run an app; return the exit status: 0, 70 after a crash (told in one line), 128 + signal."""
-    vars(_writer_thread)[_LATE_OPTIONS[0]] = QUEUED_FRAMES
+    vars(_writer_thread)["MAX_QUEUED_WRITES"] = QUEUED_FRAMES
     with _signals_kept():
         app.run(mouse=mouse)
-    _write(_MOUSE_PIXELS_OFF)
+    if sys.__stderr__ is not None and sys.__stderr__.isatty():
+        sys.__stderr__.write(_MOUSE_PIXELS_OFF)
+        sys.__stderr__.flush()
     if app.crash_line is not None:
         sys.stderr.write(f"cockpit: {app.crash_line}\n")
         return CRASHED
@@ -114,8 +115,58 @@ def _signals_kept() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _write(codes: str) -> None:
-    terminal = sys.__stderr__
-    if terminal is not None and terminal.isatty():
-        terminal.write(codes)
-        terminal.flush()
+class UntilGone:
+    """The terminal as a file: what is written after it has gone is dropped, not an error.
+
+    Textual's writer thread would die of it, its queue would fill, and the program would wait
+    for ever for room in a queue that nobody empties.
+    """
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        """Write while there is a terminal."""
+        with suppress(OSError):
+            self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush while there is a terminal."""
+        with suppress(OSError):
+            self._file.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+class TerminalDriver(LinuxDriver):
+    """Resumes only what was suspended, and leaves when its terminal has gone."""
+
+    def __init__(
+        self,
+        app: App[Any],
+        *,
+        debug: bool = False,
+        mouse: bool = True,
+        size: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(app, debug=debug, mouse=mouse, size=size)
+        if self._file is not None:
+            self._file = cast("TextIOWrapper[Any]", UntilGone(self._file))
+
+    def _sigcont_application(self, *_: object) -> None:
+        """Take up the terminal again after ctrl+z only.
+
+        When a session dies the kernel sends SIGHUP and SIGCONT together: starting the modes
+        anew then would run a second input thread on a terminal that is no more.
+        """
+        if self._must_signal_resume:
+            super()._sigcont_application()
+
+    def _run_input_thread(self) -> None:
+        """Read keys until the terminal ends; its end is the program's, like a hang-up."""
+        try:
+            self.run_input_thread()
+        except OSError:
+            self._app.call_later(self._app.exit, None, 129)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -14,20 +15,21 @@ from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
 from cockpit.actions.action import RefuseError
+from cockpit.model.alert import Alert
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Outcome, Request
 from cockpit.model.report import RunReport
+from cockpit.model.words import age, day_time
 from cockpit.store.store import StoreError
 from screens.arming import TOO_SOON, VISIBLE
-from screens.at_once import acted
+from screens.base import acted, spawn
 from screens.deeds import Deed
-from screens.dialog import Box, Dialog, Line
+from screens.dialog import Dialog, DialogBox, TextLine
 from screens.keys import bindings
 from screens.ports import Cockpit
-from screens.spawn import spawn
-from widgets.line import DIM, STRONG, cut, text, wrapped
+from widgets import facts
+from widgets.line import ACCENT, DIM, EMPTY, STRONG, Part, cut, row, text, within, wrapped
 from widgets.paged import Paged, Sheet
-from widgets.paint_ack import Taking, paint_taking
 
 SPANS: Final = ("15m", "1h", "8h", "until it closes")
 NOW: Final = "now"
@@ -42,8 +44,8 @@ class AckScreen(Dialog[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("ack")
     DEFAULT_CSS = """
-    AckScreen Line { display: none; }
-    AckScreen Line.-asked { display: block; }
+    AckScreen TextLine { display: none; }
+    AckScreen TextLine.-asked { display: block; }
     """
 
     def __init__(self, cockpit: Cockpit, run: str) -> None:
@@ -59,13 +61,13 @@ class AckScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         """Lay out the list, and the line for the reason."""
-        with Box():
+        with DialogBox():
             yield Paged()
-            yield Line()
+            yield TextLine()
 
     def on_mount(self) -> None:
         """Show what is open; Enter counts once it could be read."""
-        self._show()
+        self.lay_out()
         self.call_after_refresh(self._painted)
 
     def _painted(self) -> None:
@@ -84,13 +86,9 @@ class AckScreen(Dialog[None]):
         elif self.focused is None:
             await acted(self, event)
 
-    def on_resize(self) -> None:
-        """Lay out for the new size."""
-        self._show()
-
     def show(self) -> None:
-        """Show the alerts as they are by now."""
-        self._show()
+        """Show the alerts as they are by now; called for news."""
+        self.lay_out()
 
     @property
     def report(self) -> RunReport | None:
@@ -103,15 +101,16 @@ class AckScreen(Dialog[None]):
             return []
         return [*(each.key for each in report.alerts), *([END] if _end(report) else [])]
 
-    def _show(self) -> None:
+    def lay_out(self) -> None:
+        """Show the alerts as they are by now."""
         report = self.report
-        if not self.is_mounted or not self.query(Line):
+        if not self.is_mounted or not self.query(TextLine):
             return
         self._hold()
         if report is None:
             self._show_gone()
             return
-        typing = self.query_one(Line)
+        typing = self.query_one(TextLine)
         taking = Taking(
             report.alerts, _end(report), self._at, SPANS, self._span,
             " " if typing.has_class("-asked") else typing.value,
@@ -125,7 +124,7 @@ class AckScreen(Dialog[None]):
 
     def _show_gone(self) -> None:
         """Say that the run has left the run file while this stood open."""
-        self.query_one(Line).remove_class("-asked")
+        self.query_one(TextLine).remove_class("-asked")
         said = f"{self._run} is no longer in the run file: nothing can be taken here"
         page = self.query_one(Paged)
         page.show(Sheet(partial(_gone, said), text((f"acknowledge · {self._run}", STRONG)),
@@ -148,43 +147,33 @@ class AckScreen(Dialog[None]):
         keys = "enter takes   ←→ quiet for   w why   u undo   esc leaves"
         return [cut(said, self.inner - 4), text((keys, DIM))]
 
-    def action_ack_down(self) -> None:
-        """Select the next alert."""
-        self._at += 1
-        self._show()
+    def action_step(self, steps: int) -> None:
+        """Select another alert."""
+        self._at += steps
+        self.lay_out()
 
-    def action_ack_up(self) -> None:
-        """Select the alert before."""
-        self._at -= 1
-        self._show()
-
-    def action_ack_longer(self) -> None:
-        """Be quiet for longer."""
-        self._span = (self._span + 1) % len(SPANS)
-        self._show()
-
-    def action_ack_shorter(self) -> None:
-        """Be quiet for less long."""
-        self._span = (self._span - 1) % len(SPANS)
-        self._show()
+    def action_quiet(self, steps: int) -> None:
+        """Be quiet for longer, or for less long."""
+        self._span = (self._span + steps) % len(SPANS)
+        self.lay_out()
 
     def action_ack_why(self) -> None:
         """Ask why."""
-        line = self.query_one(Line)
+        line = self.query_one(TextLine)
         line.add_class("-asked")
         line.focus(scroll_visible=False)
-        self._show()
+        self.lay_out()
 
     @on(Input.Submitted)
     def _said_why(self) -> None:
-        line = self.query_one(Line)
+        line = self.query_one(TextLine)
         line.remove_class("-asked")
         line.blur()
-        self._show()
+        self.lay_out()
 
     def action_ack_leave(self) -> None:
         """Leave the reason's line, else the screen."""
-        if self.query_one(Line).has_class("-asked"):
+        if self.query_one(TextLine).has_class("-asked"):
             self._said_why()
         else:
             self.dismiss(None)
@@ -195,7 +184,7 @@ class AckScreen(Dialog[None]):
             self._tell(TOO_SOON)
             return
         until = "" if self._span == len(SPANS) - 1 else SPANS[self._span]
-        self._order(until, self.query_one(Line).value.strip())
+        self._order(until, self.query_one(TextLine).value.strip())
 
     def action_ack_undo(self) -> None:
         """Let the selected alert ring again: it was taken until now."""
@@ -226,7 +215,7 @@ class AckScreen(Dialog[None]):
         """Plan and act at once: it can be undone, so nothing has to be typed."""
         self._tell("taking it …")
         try:
-            desk = await self.cockpit.desk()
+            desk = await self.cockpit.actions.desk()
             plan = await desk.plan(request)
         except (RefuseError, StoreError, TimeoutError) as error:
             self._tell(str(error) or "no answer in time")
@@ -234,14 +223,14 @@ class AckScreen(Dialog[None]):
         if plan.blocked:
             self._tell("; ".join(check.text for check in plan.checks if check.stands_in_the_way))
             return
-        deed = self.cockpit.deeds.start(desk, request, plan, plan.words, (), self.cockpit.now())
+        deed = self.cockpit.actions.deeds.start(desk, request, plan, plan.words, ())
         deed.watch(partial(self._ended, deed))
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Show a fault in one line."""
         error = event.worker.error
         if event.state is WorkerState.ERROR and isinstance(error, Exception):
-            self._tell(self.cockpit.fault(error))
+            self._tell(self.cockpit.report_fault(error))
 
     def _ended(self, deed: Deed) -> None:
         result = deed.result
@@ -258,7 +247,7 @@ class AckScreen(Dialog[None]):
 
     def _tell(self, words: str) -> None:
         self._said = words
-        self._show()
+        self.lay_out()
 
 
 def _gone(said: str, width: int) -> list[Content]:
@@ -271,3 +260,48 @@ def _end(report: RunReport) -> str:
     if job is None or not job.phase.terminal:
         return ""
     return "succeeded" if job.phase is Phase.SUCCEEDED else job.state
+
+
+class Taking(NamedTuple):
+    """What can be taken: alerts, and last the run's end if ``end`` says how it ended."""
+
+    alerts: Sequence[Alert]
+    end: str
+    at: int
+    spans: Sequence[str]
+    span: int
+    why: str
+
+
+def paint_taking(taking: Taking, now: float, width: int) -> list[Content]:
+    """Return the list, then for how long and why."""
+    lines: list[Content] = []
+    for place, alert in enumerate(taking.alerts):
+        lines += _alert(alert, now, width, place == taking.at)
+    if taking.end:
+        chosen = taking.at == len(taking.alerts)
+        lines.append(_chosen(text("◆ ", (f"the run's end: {taking.end}", STRONG)), width, chosen))
+    if not lines:
+        lines.append(text(("nothing is open, and the run has not ended", DIM)))
+    spans: list[Part] = []
+    for place, each in enumerate(taking.spans):
+        spans += [(f" {each} ", f"bold {ACCENT} on $cursor" if place == taking.span else DIM), " "]
+    why = text(("why         ", DIM), taking.why or ("w says why", DIM))
+    return within([*lines, EMPTY, text(("quiet for   ", DIM), *spans), why], width)
+
+
+def _alert(alert: Alert, now: float, width: int, chosen: bool) -> list[Content]:
+    mark, style = facts.alert_mark(alert)
+    left = text((f"{mark} {alert.id}", style), " ", (alert.title, STRONG))
+    lines = [_chosen(row(left, text((age(now - alert.since), DIM)), width - 2), width, chosen)]
+    taken = alert.acknowledged
+    if taken is not None:
+        until = f", quiet until {day_time(taken.until, now)}" if taken.until is not None else ""
+        said = f"taken by {taken.by} {day_time(taken.at, now)}{until}"
+        lines += [text("    ", each) for each in wrapped(text((said, DIM)), width - 4, 2)]
+    return lines
+
+
+def _chosen(line: Content, width: int, chosen: bool) -> Content:
+    shown = text(("▸ " if chosen else "  ", ACCENT), line)
+    return shown.truncate(width, pad=True).stylize_before("on $cursor") if chosen else shown

@@ -2,16 +2,48 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable, Coroutine
+from typing import Any, ClassVar
 
 from textual import events
+from textual.dom import DOMNode
 from textual.screen import Screen
-from textual.widgets import Input
+from textual.widgets import Input, TextArea
 from textual.worker import Worker, WorkerState
 
-from screens.at_once import acted
 from screens.ports import Cockpit
 from widgets.key_line import KeyLine
+
+Work = Callable[[], Coroutine[Any, Any, Any]]
+
+
+async def acted(node: DOMNode, event: events.Key) -> bool:
+    """Do what a key is bound to, now; return whether it was bound.
+
+    Textual lets a bound key wander up to the app before it acts, while characters are inserted
+    on the way: in a burst ``ctrl+u d`` would insert, then delete all. Where text is typed
+    (``node`` takes it) a character is a character, never a command.
+    """
+    typed = event.is_printable and isinstance(node, Input | TextArea)
+    if typed or not await node.app._check_bindings(event.key):
+        return False
+    event.stop()
+    event.prevent_default()
+    return True
+
+
+def spawn(
+    node: DOMNode, work: Work, group: str = "default", exclusive: bool = False
+) -> Worker[Any]:
+    """Begin ``work`` for a screen or the app; what it raises is told there and ends nothing.
+
+    A coroutine made beforehand would be warned about if the screen closes before it begins.
+    """
+    begun: Any = work
+    worker: Worker[Any] = node.run_worker(
+        begun, group=group, exclusive=exclusive, exit_on_error=False
+    )
+    return worker
 
 
 class CockpitScreen(Screen[str | None], inherit_bindings=False):
@@ -60,7 +92,7 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
         """Show a fault in work of this screen in one line instead of dying of it."""
         error = event.worker.error
         if event.state is WorkerState.ERROR and isinstance(error, Exception):
-            self.failed(self.cockpit.fault(error))
+            self.failed(self.cockpit.report_fault(error))
 
     def failed(self, said: str) -> None:
         """Tell of a fault; ``said`` is one line."""
@@ -86,45 +118,17 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
 class ActingScreen(CockpitScreen):
     """A screen with a selected run, on which the keys of the guarded actions work."""
 
-    def action_relaunch(self) -> None:
-        """Plan a relaunch of the selected run."""
-        self.cockpit.act("relaunch")
-
-    def action_entry(self) -> None:
-        """Write into the selected run's logbook."""
-        self.cockpit.act("log")
-
-    def action_handoff(self) -> None:
-        """Plan to hand the selected run over."""
-        self.cockpit.act("handoff")
-
-    def action_stop(self) -> None:
-        """Plan to stop the selected run."""
-        self.cockpit.act("stop")
-
-    def action_rollback(self) -> None:
-        """Plan to go back to an older checkpoint of the selected run."""
-        self.cockpit.act("rollback")
-
-    def action_ack(self) -> None:
-        """Take an alert of the selected run."""
-        self.cockpit.act("ack")
-
-    def action_escalate(self) -> None:
-        """Plan to escalate the selected run."""
-        self.cockpit.act("escalate")
-
-    def action_seal(self) -> None:
-        """Plan to seal the selected run."""
-        self.cockpit.act("seal")
+    def action_act(self, verb: str) -> None:
+        """Begin a guarded action on the selected run."""
+        self.cockpit.actions.act(verb)
 
     def action_page(self) -> None:
         """Show the selected run's handoff page."""
-        self.cockpit.open_page()
+        self.cockpit.actions.open_page()
 
     def action_journal(self) -> None:
         """Show the journal."""
-        self.cockpit.open_journal()
+        self.cockpit.actions.open_journal()
 
 
 class Prompt(Input):

@@ -1,4 +1,4 @@
-"""Actions under way: tasks of the app, told live to whoever looks, bound to no screen."""
+"""Actions under way: tasks of the app, told live to whoever looks, and what follows them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from cockpit.model.plan import Approval, Outcome, Plan, Request, Result, StepResult
+from cockpit.model.plan import Approval, Outcome, Plan, Request, Result, StepResult, StepState
+from cockpit.model.report import RunReport
+from cockpit.model.words import clock_time, duration
 
 if TYPE_CHECKING:
-    from screens.ports import ActionDesk
+    from cockpit.actions.desk import Desk
 
 BESIDE: Final = ("ack",)
 """Verbs that are done beside others."""
+FIRST_CHECK: Final = 120.0
+"""Seconds after a submit at which the run is checked first (SPEC W)."""
+_FOLLOW: Final = "follow"
 
 
 @dataclass(eq=False)
@@ -22,7 +27,6 @@ class Deed:
 
     request: Request
     plan: Plan
-    started_at: float
     steps: list[StepResult] = field(default_factory=list)
     result: Result | None = None
     watchers: list[Callable[[], None]] = field(default_factory=list)
@@ -76,15 +80,14 @@ class Deeds:
 
     def start(
         self,
-        desk: ActionDesk,
+        desk: Desk,
         request: Request,
         plan: Plan,
         words: str,
         approvals: Sequence[Approval],
-        now: float,
     ) -> Deed:
         """Begin an action that was confirmed by ``words``."""
-        deed = Deed(request, plan, now)
+        deed = Deed(request, plan)
         work = desk.act(request, words, tuple(approvals), shown=plan.plan_id, told=deed.tell)
         task: asyncio.Task[Result] = asyncio.ensure_future(work)
         self._running[task] = deed
@@ -113,3 +116,16 @@ class Deeds:
         if isinstance(error, RefuseError):
             return Result(plan_id=plan_id, outcome=Outcome.REFUSED, message=str(error))
         return Result(plan_id=plan_id, outcome=Outcome.UNKNOWN, message=self._fault(error))
+
+
+def follows(deed: Deed, reports: Sequence[RunReport]) -> str:
+    """Return when the run is checked next, for an action that has started a job."""
+    result = deed.result
+    if result is None or result.outcome is not Outcome.DONE or result.job_id is None:
+        return ""
+    step = next((each for each in result.steps if each.name == _FOLLOW), None)
+    if step is None or step.state is not StepState.DONE:
+        return ""
+    cadence = next((each.spec.cadence for each in reports if each.name == deed.request.run), None)
+    then = f", then every {duration(cadence)}" if cadence else ""
+    return f"first check at {clock_time(step.at + FIRST_CHECK)}{then}"

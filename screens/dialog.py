@@ -1,16 +1,24 @@
-"""The base of everything that opens over a screen: a box in the middle, sized by what it holds."""
+"""What opens over a screen: a box in the middle, sized by what it holds; and who may leave now."""
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar, Final, TypeVar
 
 from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Container
+from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from cockpit.text.safe import clean
-from screens.at_once import acted
+from screens.base import acted
+from screens.keys import bindings
+from widgets.line import ACCENT, DIM, STRONG, text, wrapped
+from widgets.paged import Paged, Sheet
 
 R = TypeVar("R")
 WIDEST: Final = 112
@@ -18,21 +26,21 @@ AROUND: Final = 24
 """Columns that must be left beside a box, else it takes the whole width."""
 
 
-class Box(Container):
+class DialogBox(Container):
     """What a dialog is drawn in; its inputs lie on a layer above the painted page."""
 
     DEFAULT_CSS = """
-    Box { layers: page typed; background: $background; color: $ink; width: 80; height: 20; }
-    Box Paged { layer: page; width: 100%; height: 100%; }
-    Box Input, Box Input:focus {
+    DialogBox { layers: page typed; background: $background; color: $ink; width: 80; height: 20; }
+    DialogBox Paged { layer: page; width: 100%; height: 100%; }
+    DialogBox Input, DialogBox Input:focus {
         layer: typed; position: absolute; height: 1; border: none; padding: 0;
         background: $background; color: $ink;
     }
-    Box Input:focus { background: $cursor; }
+    DialogBox Input:focus { background: $cursor; }
     """
 
 
-class Line(Input):
+class TextLine(Input):
     """One line to type in: still, without styles of its own, and nothing foreign gets in raw."""
 
     def __init__(self, value: str = "", *, name: str | None = None) -> None:
@@ -63,6 +71,14 @@ class Dialog(ModalScreen[R], inherit_bindings=False):
     def show(self) -> None:
         """Show the newest reports, where the dialog is about them; called as for any screen."""
 
+    def lay_out(self) -> None:
+        """Show the dialog as it stands, for the size that the terminal has."""
+        raise NotImplementedError
+
+    def on_resize(self) -> None:
+        """Lay out for the new size."""
+        self.lay_out()
+
     def box_size(self, wanted: int) -> tuple[int, int]:
         """Return the box's (width, height) for ``wanted`` rows on this terminal."""
         width, height = self.app.size
@@ -77,6 +93,53 @@ class Dialog(ModalScreen[R], inherit_bindings=False):
     def fit_box(self, wanted: int) -> tuple[int, int]:
         """Give the box its size and return it."""
         width, height = self.box_size(wanted)
-        box = self.query_one(Box)
+        box = self.query_one(DialogBox)
         box.styles.width, box.styles.height = width, height
         return width, height
+
+
+class LeavingScreen(Dialog[bool]):
+    """Returns whether to leave all the same."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("leaving")
+
+    def __init__(self, under_way: Sequence[str]) -> None:
+        super().__init__()
+        self._under_way = tuple(under_way)
+
+    def compose(self) -> ComposeResult:
+        """Lay out the page."""
+        with DialogBox():
+            yield Paged()
+
+    def on_mount(self) -> None:
+        """Say what is under way."""
+        self.lay_out()
+
+    def lay_out(self) -> None:
+        """Show what is under way, and the keys."""
+        if not self.is_mounted:
+            return
+        page = self.query_one(Paged)
+        foot = [text(("q", f"bold {ACCENT}"), (" leaves now   ", DIM), ("esc", f"bold {ACCENT}"),
+                     (" stays", DIM))]  # fmt: skip
+        title = text(("an action is under way", STRONG))
+        page.show(Sheet(partial(_body, self._under_way), title, foot=foot, line="$attention"))
+        self.fit_box(len(page.lines_for(self.inner)) + 4)
+
+    def action_leave_now(self) -> None:
+        """Leave."""
+        self.dismiss(True)
+
+    def action_leave_not(self) -> None:
+        """Stay."""
+        self.dismiss(False)
+
+
+def _body(under_way: Sequence[str], width: int) -> list[Content]:
+    names = [text(("● ", ACCENT), (name, STRONG)) for name in under_way]
+    said = (
+        "Leaving now stops it between or within its steps. Nothing is repeated: the journal "
+        "tells how far it came, and the next start looks up what is not known."
+    )
+    return [*names, *wrapped(Content(said), width, 6)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Sequence
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -18,16 +18,17 @@ from cockpit.model.logbook import Opened
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.records.labels import meant
-from screens.at_once import acted
-from screens.base import CockpitScreen
+from screens.base import CockpitScreen, acted, spawn
 from screens.keys import bindings
-from screens.ports import Cockpit, LogbookDesk
-from screens.spawn import spawn
+from screens.ports import Cockpit
 from widgets.key_line import KeyLine
 from widgets.line import DIM, STRONG, text
 from widgets.paged import Paged, Sheet
 from widgets.paint_plan import paint_markdown
 from widgets.save_state import SaveState
+
+if TYPE_CHECKING:
+    from cockpit.actions.logbook_desk import Logbooks
 
 QUIET: Final = 0.5
 """Seconds without a key after which the draft is kept."""
@@ -81,7 +82,7 @@ class EditorScreen(CockpitScreen):
     EditorScreen Paged { height: auto; }
     """
 
-    def __init__(self, cockpit: Cockpit, books: LogbookDesk, report: RunReport) -> None:
+    def __init__(self, cockpit: Cockpit, books: Logbooks, report: RunReport) -> None:
         super().__init__(cockpit)
         self._books = books
         self._report = report
@@ -216,7 +217,7 @@ class EditorScreen(CockpitScreen):
     def _work(self, work: Coroutine[Any, Any, None]) -> None:
         """Do it as the app's own work: it goes on when this screen is left."""
         self._saving = True
-        self.cockpit.go_on_with(work)
+        self.cockpit.actions.go_on_with(work)
 
     async def _save(self) -> None:
         self.query_one(EntryArea).read_only = True

@@ -2,26 +2,74 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import math
+from collections.abc import Sequence
+from typing import ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input
 
-from cockpit.model.report import RunReport
+from cockpit.model.report import RunReport, Verdict
 from screens.base import ActingScreen, Prompt
 from screens.keys import bindings
-from screens.order import SORTS, matching, ordered
 from screens.ports import Cockpit
 from widgets.fleet_header import FleetHeader
 from widgets.key_line import KeyLine
-from widgets.panel_grid import PanelGrid, Shape, shape
+from widgets.panel_grid import GridShape, PanelGrid, shape
 from widgets.run_list import RunList
-from widgets.run_panel import RunPanel
+from widgets.run_panel import RunClicked
 
+_NEED: Final = (
+    Verdict.CRITICAL,
+    Verdict.ATTENTION,
+    Verdict.UNKNOWN,
+    Verdict.FINISHED,
+    Verdict.HEALTHY,
+    Verdict.SEALED,
+)
 AROUND = 2
 """Lines that header and footer take."""
+
+
+def _need(report: RunReport) -> tuple[int, int]:
+    worst = max((each.severity.rank for each in report.alerts), default=-1)
+    return _NEED.index(report.verdict), -worst
+
+
+def _time_left(report: RunReport) -> float:
+    left = report.progress.eta_s
+    return math.inf if left is None or math.isnan(left) else left
+
+
+SORTS: Final = ("need", "name", "file", "time left")
+"""How runs can be sorted; equals keep the run file's order."""
+
+
+def ordered(reports: Sequence[RunReport], sort: str) -> list[RunReport]:
+    """Return the runs in this order."""
+    if sort == "name":
+        return sorted(reports, key=lambda each: each.name)
+    if sort == "time left":
+        return sorted(reports, key=_time_left)
+    return sorted(reports, key=_need) if sort == "need" else list(reports)
+
+
+def matching(reports: Sequence[RunReport], words: str) -> list[RunReport]:
+    """Return the runs that have every word of a filter in name, state, alerts or kind."""
+    wanted = words.casefold().split()
+    return [each for each in reports if all(word in _haystack(each) for word in wanted)]
+
+
+def _haystack(report: RunReport) -> str:
+    job = report.facets.job.value
+    spec = report.spec
+    parts = [report.name, report.verdict.value, spec.group or "", spec.dri or "", spec.tier]
+    parts += [job.phase.value] if job is not None else []
+    parts += [spec.job.kind] if spec.job is not None else []
+    parts += [f"{alert.id} {alert.title}" for alert in report.alerts]
+    return " ".join(parts).casefold()
 
 
 class FleetScreen(ActingScreen):
@@ -37,20 +85,16 @@ class FleetScreen(ActingScreen):
         self._touched = False
         self._filter = ""
         self._sort = SORTS[0]
-        self._shape: Shape | None = None
+        self._shape: GridShape | None = None
 
     def compose(self) -> ComposeResult:
         """Header, panels or list, footer or filter."""
         yield FleetHeader()
-        yield PanelGrid(self._slots())
+        count, size = len(self.cockpit.reports), self.app.size
+        yield PanelGrid(count if shape(count, size.width - 2, size.height - AROUND) else 0)
         yield RunList()
         yield Prompt("filter: words in name, state, alert; enter keeps it, esc drops it")
         yield KeyLine()
-
-    def _slots(self) -> int:
-        count = len(self.cockpit.reports)
-        size = self.app.size
-        return count if shape(count, size.width - 2, size.height - AROUND) else 0
 
     @property
     def shown(self) -> list[RunReport]:
@@ -76,12 +120,9 @@ class FleetScreen(ActingScreen):
             grid.show(shown, self.cockpit.now(), self._place, self._shape)
         else:
             listed.show(shown, self.cockpit.now(), self._place)
-        self._show_around(len(shown))
-
-    def _show_around(self, shown: int) -> None:
         sort = "" if self._sort == SORTS[0] else self._sort
         watch = self.cockpit.watch_state._replace(filter=self._filter, sort=sort)
-        self.query_one(FleetHeader).show(self.cockpit.reports, watch, shown)
+        self.query_one(FleetHeader).show(self.cockpit.reports, watch, len(shown))
         self.show_keys()
 
     def footer(self) -> list[tuple[str, str]]:
@@ -112,45 +153,25 @@ class FleetScreen(ActingScreen):
     def _columns(self) -> int:
         return 1 if self._shape is None else self._shape.columns
 
-    def action_down(self) -> None:
-        """Select the run below."""
-        if self._place + self._columns < len(self.shown):
-            self._move(self._columns)
+    def action_row(self, rows: int) -> None:
+        """Select the run that many rows below, if there is one."""
+        if 0 <= self._place + rows * self._columns < len(self.shown):
+            self._move(rows * self._columns)
 
-    def action_up(self) -> None:
-        """Select the run above."""
-        if self._place >= self._columns:
-            self._move(-self._columns)
+    def action_step(self, steps: int) -> None:
+        """Select the next run, or the one before."""
+        self._move(steps)
 
-    def action_right(self) -> None:
-        """Select the next run."""
-        self._move(1)
-
-    def action_left(self) -> None:
-        """Select the run before."""
-        self._move(-1)
-
-    def action_page_down(self) -> None:
-        """Select a page further down."""
-        self._move(self._page)
-
-    def action_page_up(self) -> None:
-        """Select a page further up."""
-        self._move(-self._page)
-
-    @property
-    def _page(self) -> int:
+    def action_turn(self, pages: int) -> None:
+        """Select a page further down, or up."""
+        page = self.query_one(RunList).page
         if self._shape is not None:
-            return self._columns * max(1, (self.app.size.height - AROUND) // self._shape.height)
-        return self.query_one(RunList).page
+            page = self._columns * max(1, (self.app.size.height - AROUND) // self._shape.height)
+        self._move(pages * page)
 
-    def action_first(self) -> None:
-        """Select the first run."""
-        self._move(-len(self.shown))
-
-    def action_last(self) -> None:
-        """Select the last run."""
-        self._move(len(self.shown))
+    def action_edge(self, end: bool) -> None:
+        """Select the first or the last run."""
+        self._move(len(self.shown) if end else -len(self.shown))
 
     def action_open(self) -> None:
         """Open the selected run."""
@@ -186,9 +207,8 @@ class FleetScreen(ActingScreen):
         self.query_one(KeyLine).display = True
         self.show()
 
-    @on(RunPanel.Clicked)
-    @on(RunList.Clicked)
-    def _clicked(self, event: RunPanel.Clicked | RunList.Clicked) -> None:
+    @on(RunClicked)
+    def _clicked(self, event: RunClicked) -> None:
         if event.name == self._chosen:
             self.action_open()
         self._chosen = event.name

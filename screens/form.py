@@ -1,10 +1,10 @@
-"""A small form over the screen: asks for what an action needs to know."""
+"""Forms over the screen: what an action needs to know, and who lets a block pass (SPEC A)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -12,13 +12,17 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Input
 
-from screens.at_once import acted
-from screens.dialog import Box, Dialog, Line
+from cockpit.model.plan import Approval, Check
+from screens.base import acted
+from screens.dialog import Dialog, DialogBox, TextLine
 from screens.keys import bindings
 from screens.ports import Cockpit
 from widgets.line import ACCENT, DIM, STRONG, row, text
 from widgets.paged import Paged, Sheet
-from widgets.paint_form import LABEL, Field, FormState, paint_form, place_of, rows_of
+from widgets.paint_form import LABEL, FormField, FormState, paint_form, place_of, rows_of
+
+BY: Final = "by"
+REASON: Final = "reason"
 
 
 class FormScreen(Dialog[dict[str, str] | None]):
@@ -30,7 +34,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
         self,
         cockpit: Cockpit,
         heading: str,
-        fields: Sequence[Field],
+        fields: Sequence[FormField],
         intro: Sequence[Content] = (),
         verb: str = "plans",
     ) -> None:
@@ -38,36 +42,37 @@ class FormScreen(Dialog[dict[str, str] | None]):
         self.cockpit = cockpit
         self._heading = heading
         self.fields = tuple(fields)
-        self.values = {field.name: _first(field) for field in fields}
+        self.values = {
+            each.name: each.value or (each.choices[0].value if each.choices else "")
+            for each in fields
+        }
         self._intro = tuple(intro)
         self._verb = verb
-        self._at = next((n for n, each in enumerate(self.fields) if not _known(each)), 0)
+        self._at = next(
+            (n for n, each in enumerate(self.fields) if each.choices or not each.value), 0
+        )
         self._said = ""
 
     def compose(self) -> ComposeResult:
         """Lay out the page and a line for each value that is typed."""
-        with Box():
+        with DialogBox():
             yield Paged()
             for field in self.fields:
                 if not field.choices:
-                    yield Line(field.value, name=field.name)
+                    yield TextLine(field.value, name=field.name)
 
     def on_mount(self) -> None:
         """Begin with the first field that is not known."""
-        self._show()
+        self.lay_out()
         self._focus()
-
-    def on_resize(self) -> None:
-        """Lay out for the new size."""
-        self._show()
 
     @property
     def state(self) -> FormState:
         """The form as it stands."""
         return FormState(self._intro, self.fields, dict(self.values), self._at, self._said)
 
-    def _line(self, field: Field) -> Line | None:
-        return next((line for line in self.query(Line) if line.name == field.name), None)
+    def _line(self, field: FormField) -> TextLine | None:
+        return next((line for line in self.query(TextLine) if line.name == field.name), None)
 
     def _focus(self) -> None:
         line = self._line(self.fields[self._at])
@@ -76,7 +81,8 @@ class FormScreen(Dialog[dict[str, str] | None]):
         else:
             self.set_focus(line, scroll_visible=False)
 
-    def _show(self) -> None:
+    def lay_out(self) -> None:
+        """Show the form as it stands."""
         if not self.is_mounted or not self.query(Paged):
             return
         state = self.state
@@ -108,16 +114,16 @@ class FormScreen(Dialog[dict[str, str] | None]):
         if event.input.name is not None:
             self.values[event.input.name] = event.value
             self._said = ""
-            self._show()
+            self.lay_out()
 
     def typed(self) -> dict[str, str]:
         """Return what stands in the fields, also what the last events have not told of yet."""
-        return self.values | {line.name: line.value for line in self.query(Line) if line.name}
+        return self.values | {line.name: line.value for line in self.query(TextLine) if line.name}
 
     async def on_key(self, event: events.Key) -> None:
         """Take keys in their order: what comes behind a tab in one burst belongs to its line."""
         line = self.focused
-        if isinstance(line, Line) and event.is_printable and event.character is not None:
+        if isinstance(line, TextLine) and event.is_printable and event.character is not None:
             event.stop()
             event.prevent_default()
             line.insert_text_at_cursor(event.character)
@@ -140,7 +146,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
             self._at = missing[0]
             self._said = f"{self.fields[self._at].label} is required"
             self._focus()
-            self._show()
+            self.lay_out()
             return
         given = {name: value.strip() for name, value in self.values.items() if value.strip()}
         self.dismiss(given)
@@ -150,29 +156,17 @@ class FormScreen(Dialog[dict[str, str] | None]):
         self.values = self.typed()
         self.dismiss(None)
 
-    def action_form_next(self) -> None:
-        """Go to the next field."""
-        self._step(1)
-
-    def action_form_former(self) -> None:
-        """Go to the field before."""
-        self._step(-1)
-
-    def action_form_down(self) -> None:
-        """Pick the next choice of a list; else go to the next field."""
-        if not self.pick(1):
-            self._step(1)
-
-    def action_form_up(self) -> None:
-        """Pick the choice before; else go to the field before."""
-        if not self.pick(-1):
-            self._step(-1)
-
-    def _step(self, steps: int) -> None:
+    def action_step(self, steps: int) -> None:
+        """Go to another field."""
         self._at = (self._at + steps) % len(self.fields)
         self._said = ""
         self._focus()
-        self._show()
+        self.lay_out()
+
+    def action_pick(self, steps: int) -> None:
+        """Pick another choice of a list; else go to another field."""
+        if not self.pick(steps):
+            self.action_step(steps)
 
     def pick(self, steps: int) -> bool:
         """Pick another choice of the focused list; return whether there was one."""
@@ -181,15 +175,26 @@ class FormScreen(Dialog[dict[str, str] | None]):
         if not field.choices or not 0 <= place < len(field.choices):
             return False
         self.values[field.name] = field.choices[place].value
-        self._show()
+        self.lay_out()
         return True
 
 
-def _first(field: Field) -> str:
-    if field.value or not field.choices:
-        return field.value
-    return field.choices[0].value
+class ApproveScreen(FormScreen):
+    """Asks who lets one check pass and why; ``approval`` makes one of the answer."""
 
+    def __init__(self, cockpit: Cockpit, check: Check, operator: str, left: int = 0) -> None:
+        self._check = check
+        more = f" · {left} more after this one" if left else ""
+        intro: list[Content] = [
+            text(("■ ", "bold $critical"), (check.text, STRONG)),
+            text((f"[{check.basis.value}]{more}", DIM)),
+        ]
+        fields = (
+            FormField(BY, "approved by", "who answers for this, by name", True, value=operator),
+            FormField(REASON, "reason", "why it may pass: goes into logbook and issue", True),
+        )
+        super().__init__(cockpit, f"approve {check.id}", fields, intro, verb="approves")
 
-def _known(field: Field) -> bool:
-    return bool(field.value) and not field.choices
+    def approval(self, given: dict[str, str]) -> Approval:
+        """Return the approval that the values make."""
+        return Approval(check=self._check.id, by=given[BY], reason=given[REASON])

@@ -12,10 +12,9 @@ from textual.content import Content
 from cockpit.actions.action import RefuseError
 from cockpit.model.plan import Request
 from cockpit.store.store import StoreError
-from screens.base import CockpitScreen
+from screens.base import CockpitScreen, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
-from screens.spawn import spawn
 from widgets.key_line import KeyLine
 from widgets.line import DIM, STRONG, text
 from widgets.paged import Paged, Sheet
@@ -55,7 +54,7 @@ class HandoffPage(CockpitScreen):
         params = {"to": operator}
         request = Request(action="handoff", run=self._run, operator=operator, params=params)
         try:
-            plan = await (await self.cockpit.desk()).plan(request)
+            plan = await (await self.cockpit.actions.desk()).plan(request)
         except (RefuseError, StoreError, TimeoutError) as error:
             self._said = f"no page: {error}"
         else:
@@ -88,21 +87,13 @@ class HandoffPage(CockpitScreen):
         """Go back."""
         self.dismiss(None)
 
-    def action_sheet_down(self) -> None:
-        """Scroll a line down."""
-        self.query_one(Paged).move(1)
+    def action_step(self, steps: int) -> None:
+        """Scroll by lines."""
+        self.query_one(Paged).move(steps)
 
-    def action_sheet_up(self) -> None:
-        """Scroll a line up."""
-        self.query_one(Paged).move(-1)
-
-    def action_sheet_next(self) -> None:
-        """Scroll a page down."""
-        self.query_one(Paged).page(1)
-
-    def action_sheet_former(self) -> None:
-        """Scroll a page up."""
-        self.query_one(Paged).page(-1)
+    def action_turn(self, pages: int) -> None:
+        """Scroll by pages."""
+        self.query_one(Paged).page(pages)
 
 
 def _body(page: str, said: str, kept: Filter, width: int) -> list[Content]:

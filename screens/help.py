@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -10,9 +11,11 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from screens.keys import ACTIONS, WHERES, Keys, shown
-from widgets.line import DIM, STRONG, text
-from widgets.paint_help import Section, paint_help
+from widgets.line import ACCENT, DIM, EMPTY, STRONG, cut, fit, text
 from widgets.scrolled import Scrolled
+
+Section = tuple[str, Sequence[tuple[str, str, str]]]
+"""A title, and (keys, what it is, what it does) of each line."""
 
 
 class _HelpView(Scrolled):
@@ -87,3 +90,22 @@ class HelpScreen(ModalScreen[None], inherit_bindings=False):
     def action_edge(self, end: bool) -> None:
         """Go to the start or the end."""
         self._view.edge(end)
+
+
+def paint_help(sections: Sequence[Section], width: int) -> list[Content]:
+    """Return the lines of a help screen; sections are separated by a blank line."""
+    rows = [row for _, rows in sections for row in rows]
+    keys = max((Content(key).cell_length for key, _, _ in rows), default=4) + 2
+    titles = max((Content(title).cell_length for _, title, _ in rows), default=4) + 2
+    lines: list[Content] = []
+    for title, entries in sections:
+        lines += [EMPTY] if lines else []
+        lines.append(text((title, "bold")))
+        lines += [_entry(entry, keys, titles, width) for entry in entries]
+    return lines
+
+
+def _entry(entry: tuple[str, str, str], keys: int, titles: int, width: int) -> Content:
+    key, title, does = entry
+    left = text(" ", fit(text((key, f"bold {ACCENT}")), keys), fit(Content(title), titles))
+    return cut(text(left, (does, DIM)), width)

@@ -1,30 +1,40 @@
-"""The journal: what was interrupted comes first, then what was done, newest first."""
+"""The journal: what was interrupted comes first, then what was done; and how both are said."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 
 from cockpit.actions.action import RefuseError
+from cockpit.model.jobs import Found
+from cockpit.model.plan import Outcome, Plan, StepState
+from cockpit.model.words import clock_time
 from cockpit.store.store import StoreError
-from screens.base import ActingScreen
-from screens.journal_words import done_of, open_of, settles
+from screens.base import ActingScreen, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
-from screens.spawn import spawn
 from widgets.key_line import KeyLine
 from widgets.line import DIM, EMPTY, STRONG, text
-from widgets.paint_journal import paint_done, paint_open
+from widgets.paint_journal import Done, Open, paint_done, paint_open
 from widgets.scrolled import Scrolled
 
 if TYPE_CHECKING:
     from cockpit.actions.recovery import Settled
     from cockpit.store.journal import Entry
+
+UNDER_WAY: Final = "nothing: whoever is at it will end it; its plan stays blocked until then"
+_DECIDE: Final = {
+    Outcome.DONE: "nothing: s writes it down and finishes its records",
+    Outcome.FAILED: "s writes it down; then look at the run and plan again if you still want it",
+    Outcome.UNKNOWN: "look on the system itself whether it happened; s looks it up again; until "
+    "it is known no other action on the run is possible",
+    Outcome.REFUSED: "nothing",
+}
 
 
 class Pages(Scrolled):
@@ -116,7 +126,7 @@ class JournalScreen(ActingScreen):
         entries: list[Entry] = []
         found: list[Settled] = []
         try:
-            desk = await self.cockpit.desk()
+            desk = await self.cockpit.actions.desk()
             for run in self._names:
                 found += await desk.interrupted(run)
                 entries += await desk.history(run)
@@ -144,8 +154,8 @@ class JournalScreen(ActingScreen):
         """Look up and write down how the interrupted actions of the selected run ended."""
         run = self.selected
         mine = [each for each in self._pages.open if each.entry.plan.run == run]
-        if self.cockpit.reading_only:
-            self.cockpit.say(self.cockpit.reading_only)
+        if self.cockpit.actions.reading_only:
+            self.cockpit.say(self.cockpit.actions.reading_only)
         elif run is None or not mine:
             self.cockpit.say("nothing was interrupted here")
         elif not any(map(settles, mine)):
@@ -155,7 +165,7 @@ class JournalScreen(ActingScreen):
 
     async def _settle(self, run: str) -> None:
         try:
-            settled = await (await self.cockpit.desk()).recover(run)
+            settled = await (await self.cockpit.actions.desk()).recover(run)
         except (RefuseError, StoreError, TimeoutError) as error:
             self.cockpit.say(f"not settled: {error}")
             return
@@ -173,18 +183,85 @@ class JournalScreen(ActingScreen):
         """Go back."""
         self.dismiss(None)
 
-    def action_journal_down(self) -> None:
-        """Step down."""
-        self._pages.move(1)
+    def action_step(self, steps: int) -> None:
+        """Step by lines."""
+        self._pages.move(steps)
 
-    def action_journal_up(self) -> None:
-        """Step up."""
-        self._pages.move(-1)
+    def action_turn(self, pages: int) -> None:
+        """Turn pages."""
+        self._pages.page(pages)
 
-    def action_journal_next(self) -> None:
-        """Turn a page down."""
-        self._pages.page(1)
 
-    def action_journal_former(self) -> None:
-        """Turn a page up."""
-        self._pages.page(-1)
+def done_of(entry: Entry) -> Done:
+    """Return a journal entry as it is painted."""
+    return Done(
+        run=entry.plan.run,
+        action=entry.action,
+        by=entry.operator,
+        begun_at=entry.begun_at,
+        outcome=entry.outcome,
+        ended_at=entry.ended_at,
+        message=entry.message,
+        job_id=entry.job_id,
+        recorded=entry.recorded,
+    )
+
+
+async def done_to(cockpit: Cockpit, run: str) -> tuple[Done, ...]:
+    """Return what was done to a run; nothing where there is no journal to ask."""
+    try:
+        entries = await (await cockpit.actions.desk()).history(run)
+    except (RefuseError, StoreError, TimeoutError):
+        return ()
+    return tuple(done_of(entry) for entry in entries)
+
+
+async def meanwhile(cockpit: Cockpit, plan: Plan) -> str:
+    """Return what somebody has done to the run since the plan was made, else nothing."""
+    since = [
+        done for done in await done_to(cockpit, plan.run)
+        if done.begun_at >= plan.made_at and done.outcome is not Outcome.REFUSED
+    ]  # fmt: skip
+    if not since:
+        return ""
+    last = max(since, key=lambda done: done.begun_at)
+    ended = "under way" if last.outcome is None else last.outcome.value
+    at = clock_time(last.begun_at, seconds=True)
+    return f". Meanwhile {last.by} began {last.action} at {at}: {ended}"
+
+
+def open_of(settled: Settled) -> Open:
+    """Return an interrupted action: what is known, what was looked up, what is to be decided."""
+    entry = settled.entry
+    done = done_of(entry)._replace(outcome=settled.outcome, job_id=settled.job_id or entry.job_id)
+    looked = settled.looked_up
+    clear = settled.outcome is not Outcome.UNKNOWN
+    steps = ", ".join(f"{step.name} {_state(step.state, clear)}" for step in entry.steps)
+    found = (
+        "nothing had to be looked up"
+        if looked is None
+        else f"{_FOUND[looked.found]}: {looked.text}"
+    )
+    decide = UNDER_WAY if settled.outcome is None else _DECIDE[settled.outcome]
+    what = settled.text if looked is None else f"{entry.action} by {entry.operator}"
+    return Open(done, f"{what} ({steps or 'no step was begun'})", found, decide)
+
+
+_FOUND: Final = {
+    Found.LIVE: "it runs",
+    Found.ENDED: "it ran and has ended",
+    Found.ABSENT: "it never started, and never will",
+    Found.UNKNOWN: "not known",
+}
+
+
+def _state(state: StepState, clear: bool) -> str:
+    """Return how a step stands; ``clear``: what became of it all is known."""
+    if state is not StepState.BEGUN:
+        return state.value
+    return "begun" if clear else "begun, its end unknown"
+
+
+def settles(settled: Settled) -> bool:
+    """Return whether a person can settle it here: whoever was at it is gone."""
+    return settled.outcome is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from cockpit.model.safetext import SafeText
 from cockpit.records.logbook import read_logbook
@@ -17,7 +17,7 @@ MOST: Final = 256_000
 DEADLINE: Final = 10.0
 
 
-class Book(NamedTuple):
+class LogbookText(NamedTuple):
     """A logbook's safe lines, what is to be said of it, and whether its newest entry is last.
 
     ``stamp`` changes whenever the file does.
@@ -29,15 +29,15 @@ class Book(NamedTuple):
     stamp: tuple[int, ...] = ()
 
 
-async def read_book(path: str, former: Book | None = None) -> Book:
+async def read_book(path: str, former: LogbookText | None = None) -> LogbookText:
     """Return a logbook, ``former`` if it still stands so; a note says why it cannot be read."""
     try:
         return await offload(_read, path, former, deadline=DEADLINE)
     except TimeoutError:
-        return Book((), "the file did not answer in time", False)
+        return LogbookText((), "the file did not answer in time", False)
 
 
-def _read(path: str, former: Book | None) -> Book:
+def _read(path: str, former: LogbookText | None) -> LogbookText:
     try:
         with Path(path).open("rb") as file:
             told = os.fstat(file.fileno())
@@ -47,22 +47,15 @@ def _read(path: str, former: Book | None) -> Book:
             raw = file.read(MOST)
             book = read_logbook(raw.decode("utf-8", "replace"))
             if told.st_size > MOST and book.newest_first is not True:
-                raw = _end(file, told.st_size)
+                file.seek(told.st_size - MOST)
+                raw = file.read(MOST).partition(b"\n")[2]
                 book = read_logbook(raw.decode("utf-8", "replace"))
     except OSError as error:
-        return Book((), (error.strerror or "cannot be read").lower(), False)
+        return LogbookText((), (error.strerror or "cannot be read").lower(), False)
     newest_last = book.newest_first is not True
     lines = tuple(scrub_line(line) for line in safe_lines(raw))
-    note = _note(len(book.entries), told.st_size > MOST, newest_last)
-    return Book(lines, note, newest_last, stamp)
-
-
-def _end(file: BinaryIO, size: int) -> bytes:
-    """Return the last whole lines of a file."""
-    file.seek(size - MOST)
-    return file.read(MOST).partition(b"\n")[2]
-
-
-def _note(count: int, cut: bool, newest_last: bool) -> str:
-    said = f"{count} entr{'y' if count == 1 else 'ies'}"
-    return f"{said} · only the {'end' if newest_last else 'beginning'} is shown" if cut else said
+    count = len(book.entries)
+    note = f"{count} entr{'y' if count == 1 else 'ies'}"
+    if told.st_size > MOST:
+        note += f" · only the {'end' if newest_last else 'beginning'} is shown"
+    return LogbookText(lines, note, newest_last, stamp)

@@ -10,8 +10,8 @@ from cockpit.model.observed import Checkpoint, CheckpointState
 from cockpit.model.report import RunReport
 from cockpit.model.words import ago, size, steps
 from screens.keys import ACTIONS, Keys
-from screens.ports import Offer
-from widgets.paint_form import Choice, Field
+from screens.palette import Command
+from widgets.paint_form import Choice, FormField
 
 VERB_KEYS: Final = {"log": "entry"}
 """The verbs whose key is named otherwise in the table of keys."""
@@ -22,18 +22,18 @@ STEPS: Final = {"to", "from"}
 NO_ASK: Final = {"relaunch", "launch", "seal", "teardown"}
 
 
-def offers(report: RunReport | None, keys: Keys, reading_only: str) -> list[Offer]:
+def offers(report: RunReport | None, keys: Keys, reading_only: str) -> list[Command]:
     """Return every guarded action for a run; one that cannot be begun says why."""
     return [_offer(row, report, keys, reading_only) for row in TABLE]
 
 
-def _offer(row: Entry, report: RunReport | None, keys: Keys, reading_only: str) -> Offer:
+def _offer(row: Entry, report: RunReport | None, keys: Keys, reading_only: str) -> Command:
     key = VERB_KEYS.get(row.verb, row.verb)
     known = any(each.id == key for each in ACTIONS)
     why = reading_only or why_not(row.verb, report)
     note = "" if why or report is None else warning(row.verb, report)
     shown = keys.shown(key) if known else ""
-    return Offer(verb=row.verb, title=row.title, help=row.help, key=shown, why_not=why, note=note)
+    return Command(row.title, row.help, f"act:{row.verb}", shown, why, note, row.verb)
 
 
 def why_not(verb: str, report: RunReport | None) -> str:
@@ -74,7 +74,7 @@ def warning(verb: str, report: RunReport) -> str:
     return ""
 
 
-def fields_of(verb: str, report: RunReport) -> tuple[Field, ...]:
+def fields_of(verb: str, report: RunReport) -> tuple[FormField, ...]:
     """Return what is asked for before a plan can be made; nothing for a verb that needs nothing."""
     row = next(each for each in TABLE if each.verb == verb)
     asked = [each for each in row.params if each.name not in IN_THE_PLAN]
@@ -83,28 +83,25 @@ def fields_of(verb: str, report: RunReport) -> tuple[Field, ...]:
     return tuple(_field(each, report) for each in asked)
 
 
-def again_with(fields: Sequence[Field], typed: Mapping[str, str]) -> tuple[Field, ...]:
+def again_with(fields: Sequence[FormField], typed: Mapping[str, str]) -> tuple[FormField, ...]:
     """Return the fields with what was typed before; a choice that is gone is not made again."""
     return tuple(
         each._replace(value=typed[each.name])
-        if each.name in typed and _possible(each, typed[each.name])
+        if each.name in typed
+        and (not each.choices or typed[each.name] in {choice.value for choice in each.choices})
         else each
         for each in fields
     )
 
 
-def _possible(field: Field, value: str) -> bool:
-    return not field.choices or any(choice.value == value for choice in field.choices)
-
-
-def _field(param: Param, report: RunReport) -> Field:
+def _field(param: Param, report: RunReport) -> FormField:
     choices: tuple[Choice, ...] = ()
     if param.name in STEPS and "step" in param.help:
         choices = _checkpoints(report)
     elif param.name in YES_NO:
         choices = (Choice("", "no"), Choice("yes", "yes"))
     label = param.name.replace("-", " ")
-    return Field(param.name, label, param.help, param.required, choices)
+    return FormField(param.name, label, param.help, param.required, choices)
 
 
 def _checkpoints(report: RunReport) -> tuple[Choice, ...]:

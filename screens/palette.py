@@ -15,7 +15,7 @@ from textual.fuzzy import Matcher
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from screens.at_once import acted
+from screens.base import acted
 from widgets.line import ACCENT, DIM, EMPTY, cut, fit, row, text
 from widgets.scrolled import Scrolled
 

@@ -17,23 +17,20 @@ from textual.worker import Worker, WorkerState
 from cockpit.actions.action import RefuseError
 from cockpit.model.plan import Approval, Check, Level, Outcome, Plan, Request
 from cockpit.store.store import StoreError
-from screens.approve import ApproveScreen
-from screens.arming import VISIBLE, difference
-from screens.deeds import Deed
-from screens.dialog import Box, Dialog
-from screens.follow_up import follows
-from screens.journal_words import meanwhile
+from screens.arming import VISIBLE, WordsLine, difference
+from screens.base import spawn
+from screens.deeds import Deed, follows
+from screens.dialog import Dialog, DialogBox
+from screens.form import ApproveScreen
+from screens.journal import meanwhile
 from screens.keys import bindings
 from screens.ports import Cockpit
-from screens.spawn import spawn
-from screens.words_line import WordsLine
 from widgets.line import ACCENT, DIM, LINE, STRONG, cut, row, text, wrapped
 from widgets.paged import Paged, Sheet
 from widgets.paint_plan import changes, paint_plan
-from widgets.paint_steps import Progress, paint_steps
+from widgets.paint_steps import ActionProgress, paint_steps
 
 SAVE_FIRST: Final = "save-first"
-CHANGED: Final = "changed since it was shown"
 NARROW: Final = 60
 """Columns below which the heading counts checks without words, so that the run stays in it."""
 ASKS_BELOW: Final = 2
@@ -62,7 +59,7 @@ class PlanScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         """Lay out the page, and above it the line for the words."""
-        with Box():
+        with DialogBox():
             yield Paged()
             yield WordsLine(self.cockpit.keys.of("plan_confirm"))
 
@@ -78,10 +75,6 @@ class PlanScreen(Dialog[None]):
         if self._unwatch is not None:
             self._unwatch()
 
-    def on_resize(self) -> None:
-        """Lay out for the new size."""
-        self._show()
-
     @property
     def asks(self) -> bool:
         """True while the words can be typed."""
@@ -89,7 +82,7 @@ class PlanScreen(Dialog[None]):
             self.plan is not None
             and not (self.plan.blocked or self._planning or self._trouble)
             and self._deed is None
-            and not self.cockpit.reading_only
+            and not self.cockpit.actions.reading_only
         )
 
     @property
@@ -106,13 +99,13 @@ class PlanScreen(Dialog[None]):
         """Plan anew; ``said`` is told above the new plan, and what changed is marked."""
         self._planning, self._trouble, self._hint, self._said = True, "", "", said
         self.query_one(WordsLine).hide()
-        self._show()
+        self.lay_out()
         spawn(self, self._plan, group="plan", exclusive=True)
 
     async def _plan(self) -> None:
         former = self.plan
         try:
-            desk = await self.cockpit.desk()
+            desk = await self.cockpit.actions.desk()
             plan = await desk.plan(self.request, tuple(self.approvals.values()))
         except (RefuseError, StoreError, TimeoutError) as error:
             self._trouble = str(error) or "no plan could be made in time"
@@ -123,7 +116,7 @@ class PlanScreen(Dialog[None]):
                 self._said += await meanwhile(self.cockpit, former)
             self.plan = plan
         self._planning = False
-        self._show(from_top=True)
+        self.lay_out(from_top=True)
         if self.asks:
             self.query_one(WordsLine).ask()
 
@@ -131,11 +124,12 @@ class PlanScreen(Dialog[None]):
         """Show a fault in the planning instead of planning for ever."""
         error = event.worker.error
         if event.state is WorkerState.ERROR and isinstance(error, Exception):
-            self._trouble = self.cockpit.fault(error)
+            self._trouble = self.cockpit.report_fault(error)
             self._planning = False
-            self._show()
+            self.lay_out()
 
-    def _show(self, *, from_top: bool = False) -> None:
+    def lay_out(self, *, from_top: bool = False) -> None:
+        """Show the plan, or the steps of what is under way."""
         if not self.is_mounted or not self.query(Paged):
             return
         page = self.query_one(Paged)
@@ -150,27 +144,24 @@ class PlanScreen(Dialog[None]):
         if self._deed is not None:
             return self._progress(self._deed, title)
         if self._trouble:
-            why = self._trouble
-            return Sheet(partial(_said, ("■ no plan: ", "bold $critical"), why), title,
-                         foot=[_leaves(asked=self._asked)], line="$critical-line")  # fmt: skip
+            why = partial(_said, ("■ no plan: ", "bold $critical"), self._trouble)
+            asked = self.unplanned and self.request.params
+            leaves = "esc goes back to what was typed" if asked else "esc leaves"
+            foot = [text((f"{leaves}, nothing done", DIM))]
+            return Sheet(why, title, foot=foot, line="$critical-line")
         if self.plan is None or self._planning:
             return Sheet(partial(_said, ("● ", ACCENT), "looking at the run again, to plan"), title)
-        body = partial(_plan_body, self.plan, self._changed, self._said, self._root)
-        return Sheet(body, title, self._note(self.plan), self._foot(self.plan), self._line())
-
-    @property
-    def _asked(self) -> bool:
-        """True if Esc leads back to a form: there is no plan of what was typed there."""
-        return self.unplanned and bool(self.request.params)
+        body = partial(
+            paint_plan, self.plan, changed=self._changed, said=self._said, root=self._root
+        )
+        line = "$critical-line" if self.plan.blocked else LINE
+        return Sheet(body, title, self._note(self.plan), self._foot(self.plan), line)
 
     @property
     def _root(self) -> str | None:
         """The folder below which paths are shortened: the run's own."""
         mine = (each for each in self.cockpit.reports if each.name == self.request.run)
         return next((each.spec.output_root for each in mine), None)
-
-    def _line(self) -> str:
-        return "$critical-line" if self.plan is not None and self.plan.blocked else LINE
 
     def _note(self, plan: Plan) -> Content:
         blocks = sum(check.stands_in_the_way for check in plan.checks)
@@ -187,7 +178,7 @@ class PlanScreen(Dialog[None]):
     def _foot(self, plan: Plan) -> list[Content]:
         """Return the rows below the rule: the question, or why there is none."""
         if not self.asks:
-            why = self.cockpit.reading_only or "blocked: nothing can be confirmed here"
+            why = self.cockpit.actions.reading_only or "blocked: nothing can be confirmed here"
             more = _join(self._more(plan))
             return [*self._rows(text((why, "$attention"))), *([more] if more.plain else [])]
         question = text(("Type  ", DIM), (plan.words, f"bold {ACCENT}"))
@@ -225,7 +216,7 @@ class PlanScreen(Dialog[None]):
         result = deed.result
         after = follows(deed, self.cockpit.reports)
         body = partial(
-            paint_steps, Progress(tuple(deed.steps), result, follows=after, root=self._root)
+            paint_steps, ActionProgress(tuple(deed.steps), result, follows=after, root=self._root)
         )
         if result is None:
             note = text(("● under way", ACCENT))
@@ -264,20 +255,19 @@ class PlanScreen(Dialog[None]):
         spawn(self, work, group="plan", exclusive=True)
 
     async def _hand_over(self, plan: Plan) -> None:
-        desk = await self.cockpit.desk()
+        desk = await self.cockpit.actions.desk()
         self._planning = False
         self._watch(
-            self.cockpit.deeds.start(
-                desk, self.request, plan, plan.words, tuple(self.approvals.values()),
-                self.cockpit.now(),
+            self.cockpit.actions.deeds.start(
+                desk, self.request, plan, plan.words, tuple(self.approvals.values())
             )
-        )  # fmt: skip
+        )
 
     def _watch(self, deed: Deed) -> None:
         self._deed = deed
         self.query_one(WordsLine).hide()
         self._unwatch = deed.watch(self._stepped)
-        self._show(from_top=True)
+        self.lay_out(from_top=True)
 
     def _stepped(self) -> None:
         deed = self._deed
@@ -288,7 +278,7 @@ class PlanScreen(Dialog[None]):
             self._refused(result.message)
         else:
             self._over_at = Message().time
-            self._show(from_top=result is not None)
+            self.lay_out(from_top=result is not None)
 
     def _refused(self, why: str) -> None:
         """Show the plan as it is now, with what has changed marked, and ask anew."""
@@ -314,8 +304,10 @@ class PlanScreen(Dialog[None]):
         if self.plan is None or self._deed is not None or self._planning:
             return
         blocks = _approvable(self.plan)
-        if self.cockpit.reading_only or not blocks:
-            self._dropped(WordsLine.Dropped(self.cockpit.reading_only or "nothing to approve here"))
+        if self.cockpit.actions.reading_only or not blocks:
+            self._dropped(
+                WordsLine.Dropped(self.cockpit.actions.reading_only or "nothing to approve here")
+            )
             return
         left = len(blocks) - 1
         screen = ApproveScreen(self.cockpit, blocks[0], self.request.operator, left)
@@ -342,40 +334,21 @@ class PlanScreen(Dialog[None]):
         self.request = self.request.model_copy(update={"params": params})
         self.plan_again()
 
-    def action_plan_down(self) -> None:
-        """Scroll a line down."""
-        self.query_one(Paged).move(1)
+    def action_step(self, steps: int) -> None:
+        """Scroll by lines."""
+        self.query_one(Paged).move(steps)
 
-    def action_plan_up(self) -> None:
-        """Scroll a line up."""
-        self.query_one(Paged).move(-1)
-
-    def action_plan_page_down(self) -> None:
-        """Scroll a page down."""
-        self.query_one(Paged).page(1)
-
-    def action_plan_page_up(self) -> None:
-        """Scroll a page up."""
-        self.query_one(Paged).page(-1)
+    def action_turn(self, pages: int) -> None:
+        """Scroll by pages."""
+        self.query_one(Paged).page(pages)
 
 
 def _approvable(plan: Plan) -> list[Check]:
     return [check for check in plan.checks if check.stands_in_the_way and check.overridable]
 
 
-def _plan_body(
-    plan: Plan, changed: frozenset[str], said: str, root: str | None, width: int
-) -> list[Content]:
-    return paint_plan(plan, width, changed, said, root)
-
-
 def _said(mark: tuple[str, str], words: str, width: int) -> list[Content]:
     return wrapped(text(mark, words), width, 20)
-
-
-def _leaves(*, asked: bool) -> Content:
-    where = "esc goes back to what was typed" if asked else "esc leaves"
-    return text((f"{where}, nothing done", DIM))
 
 
 def _join(parts: list[Content]) -> Content:

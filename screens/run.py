@@ -13,13 +13,12 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
 from cockpit.model.report import RunReport
-from screens.base import ActingScreen, Prompt
-from screens.journal_words import done_to
+from screens.base import ActingScreen, Prompt, Work, spawn
+from screens.journal import done_to
 from screens.keys import bindings
-from screens.logbook_reader import Book, read_book
+from screens.logbook_reader import LogbookText, read_book
 from screens.ports import Cockpit
 from screens.run_log import LogTab
-from screens.spawn import Work, spawn
 from widgets.alert_list import AlertList, Timeline
 from widgets.checkpoint_table import CheckpointTable
 from widgets.facet_table import FacetTable
@@ -27,9 +26,8 @@ from widgets.key_line import KeyLine
 from widgets.log_view import LogView
 from widgets.logbook_view import LogbookView
 from widgets.loss_chart import LossChart
-from widgets.report_view import ReportView
 from widgets.run_header import RunHeader
-from widgets.scrolled import Scrolled
+from widgets.scrolled import ReportView, Scrolled
 
 TABS: Final = ("log", "charts", "checkpoints", "facets", "timeline", "logbook")
 WIDE: Final = 150
@@ -53,7 +51,7 @@ class RunScreen(ActingScreen):
         self._run = name
         self._tab = tab
         self._reads_book = False
-        self._book: Book | None = None
+        self._book: LogbookText | None = None
         self._done_stands: object | None = None
         self._views: dict[str, LogView | LossChart | ReportView | LogbookView] = {
             "log": LogView(),
@@ -162,7 +160,7 @@ class RunScreen(ActingScreen):
     async def _show_done(self) -> None:
         view = self._views["timeline"]
         assert isinstance(view, Timeline)
-        stands = await self.cockpit.journal_stands()
+        stands = await self.cockpit.actions.journal_stands()
         if stands is None or stands != self._done_stands:
             view.show_done(await done_to(self.cockpit, self._run))
             self._done_stands = stands
@@ -171,43 +169,16 @@ class RunScreen(ActingScreen):
         self._tab = tab
         self.show()
 
-    def action_tab_log(self) -> None:
-        """Show the log."""
-        self._go("log")
-
-    def action_tab_charts(self) -> None:
-        """Show the loss."""
-        self._go("charts")
-
-    def action_tab_checkpoints(self) -> None:
-        """Show the checkpoints."""
-        self._go("checkpoints")
-
-    def action_tab_facets(self) -> None:
-        """Show every source."""
-        self._go("facets")
-
-    def action_tab_timeline(self) -> None:
-        """Show the alerts."""
-        self._go("timeline")
-
-    def action_tab_logbook(self) -> None:
-        """Show the logbook."""
-        self._go("logbook")
+    def action_tab(self, name: str) -> None:
+        """Show a tab."""
+        self._go(name)
 
     def action_next_tab(self) -> None:
         """Show the tab to the right."""
         self._go(TABS[(TABS.index(self._tab) + 1) % len(TABS)])
 
-    def action_next_run(self) -> None:
-        """Show the next run."""
-        self._other(1)
-
-    def action_former_run(self) -> None:
-        """Show the run before."""
-        self._other(-1)
-
-    def _other(self, step: int) -> None:
+    def action_other_run(self, step: int) -> None:
+        """Show the next run of the fleet, or the one before."""
         names = [each.name for each in self.cockpit.reports]
         if self._run in names and len(names) > 1:
             name = names[(names.index(self._run) + step) % len(names)]
@@ -230,48 +201,27 @@ class RunScreen(ActingScreen):
         if said is not None:
             self.cockpit.say(said)
 
-    def _move(self, steps: int) -> None:
+    def action_step(self, steps: int) -> None:
+        """Step down, or up."""
         view = self._views[self._tab]
         if isinstance(view, LogView | Scrolled):
             view.move(steps)
 
-    def _page(self, pages: int) -> None:
+    def action_turn(self, pages: int) -> None:
+        """Turn pages down, or up."""
         view = self._views[self._tab]
         if isinstance(view, LogView | Scrolled):
             view.page(pages)
 
-    def action_scroll_down(self) -> None:
-        """Step down."""
-        self._move(1)
-
-    def action_scroll_up(self) -> None:
-        """Step up."""
-        self._move(-1)
-
-    def action_scroll_page_down(self) -> None:
-        """Turn a page down."""
-        self._page(1)
-
-    def action_scroll_page_up(self) -> None:
-        """Turn a page up."""
-        self._page(-1)
-
-    def action_scroll_home(self) -> None:
-        """Go to the first line."""
+    def action_edge(self, end: bool) -> None:
+        """Go to the first line, or the last: of the log, follow it."""
         view = self._views[self._tab]
-        if isinstance(view, LogView):
+        if isinstance(view, Scrolled):
+            view.edge(end)
+        elif isinstance(view, LogView) and not end:
             self._log_tab.home()
-        elif isinstance(view, Scrolled):
-            view.edge(end=False)
-
-    def action_scroll_end(self) -> None:
-        """Go to the last line; the log follows again."""
-        view = self._views[self._tab]
-        if isinstance(view, LogView):
-            if not view.following:
-                self._log_tab.follow()
-        elif isinstance(view, Scrolled):
-            view.edge(end=True)
+        elif isinstance(view, LogView) and not view.following:
+            self._log_tab.follow()
 
     @on(LogView.Wanted)
     def _wanted(self, event: LogView.Wanted) -> None:
@@ -282,13 +232,9 @@ class RunScreen(ActingScreen):
         self._go("log")
         self._log_tab.follow()
 
-    def action_log_right(self) -> None:
-        """Show what stands further right."""
-        self.log_view.sideways(1)
-
-    def action_log_left(self) -> None:
-        """Back to the left."""
-        self.log_view.sideways(-1)
+    def action_sideways(self, direction: int) -> None:
+        """Show what stands further right, or left, of the log."""
+        self.log_view.sideways(direction)
 
     def action_search(self) -> None:
         """Ask what to search for."""
@@ -305,13 +251,9 @@ class RunScreen(ActingScreen):
         self.query_one(Prompt).close()
         self.query_one(KeyLine).display = True
 
-    def action_next_match(self) -> None:
-        """Go to the next match below."""
-        self._log_tab.step(back=False)
-
-    def action_former_match(self) -> None:
-        """Go to the next match above."""
-        self._log_tab.step(back=True)
+    def action_match(self, back: bool) -> None:
+        """Go to the next match below, or above."""
+        self._log_tab.step(back)
 
     def action_log_axis(self) -> None:
         """Change the chart's axis."""

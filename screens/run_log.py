@@ -1,16 +1,19 @@
-"""The log tab's behaviour: following, paging, searching, and jumping to evidence."""
+"""The log tab: reads the file in threads to follow, page, search, and jump to evidence."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Final
 
+from cockpit.model.observed import LogPage
 from cockpit.model.report import RunReport
-from cockpit.sources.log_file import Hit
-from screens.log_reader import LogReader, held_lines, local_log
-from screens.spawn import Work
+from cockpit.sources.log_file import Hit, LogFile
+from cockpit.sources.offload import offload
+from screens.base import Work
 from widgets.facts import reason
 from widgets.log_view import LogView
 
@@ -19,6 +22,11 @@ Start = Callable[[Work], Callable[[], None]]
 TAIL_LINES: Final = 400
 EVIDENCE_TERM: Final = 60
 _STEP: Final = re.compile(r"\bstep (\d[\d,]*)")
+DEADLINE: Final = 10.0
+PAGE: Final = 600
+"""Lines read at once; around a place, half before and half after."""
+SLICE: Final = 0.15
+"""Seconds that one step of a search takes, so that it can be stopped and can tell how far."""
 
 
 class LogTab:
@@ -59,13 +67,13 @@ class LogTab:
     def home(self) -> None:
         """Go to the first line."""
         self._view.hold()
-        if self._reader is not None:
-            self._start(partial(self._go, self._reader, 0))
+        self._go(0)
 
     def wanted(self, offset: int, back: bool) -> None:
         """Read what the view needs next."""
         if self._reader is not None:
-            self._start(partial(self._more, self._reader, offset, back))
+            more = partial(self._reader.more, offset, back)
+            self._start(partial(self._read, more, partial(self._view.extend, back=back)))
 
     def search(self, term: str) -> None:
         """Search: from the end upwards while following, else from the cursor down."""
@@ -102,10 +110,26 @@ class LogTab:
         return None
 
     def _tail(self) -> None:
+        """Show the end: as the source has read it, from the file only if that was long ago."""
+        report = self._report
+        log = None if report is None else report.facets.log.value
+        if self._reader is not None and (log is None or not log.offsets):
+            read = partial(self._reader.tail, max(TAIL_LINES, self._view.room))
+            self._start(partial(self._read, read, self._show_tail))
+        elif report is not None:
+            if self._reader is not None:
+                self._view.say("")
+            self._view.show_tail(held_lines(report))
+
+    def _show_tail(self, page: LogPage) -> None:
+        if self._view.following:
+            self._view.say("")
+            self._view.show_tail(page)
+
+    def _go(self, offset: int) -> None:
         if self._reader is not None:
-            self._start(partial(self._read_tail, self._reader))
-        elif self._report is not None:
-            self._view.show_tail(held_lines(self._report))
+            around = partial(self._reader.around, offset)
+            self._start(partial(self._read, around, partial(self._view.show_at, offset=offset)))
 
     def _find(self, term: str, offset: int, back: bool) -> None:
         if self._reader is not None:
@@ -113,25 +137,11 @@ class LogTab:
         else:
             self._view.say("only the last lines are here; no file to search")
 
-    async def _read_tail(self, reader: LogReader) -> None:
+    async def _read(
+        self, read: Callable[[], Awaitable[LogPage]], show: Callable[[LogPage], None]
+    ) -> None:
         try:
-            page = await reader.tail(max(TAIL_LINES, self._view.room))
-        except (OSError, TimeoutError) as error:
-            self._view.say(_trouble(error))
-            return
-        if self._view.following:
-            self._view.say("")
-            self._view.show_tail(page)
-
-    async def _go(self, reader: LogReader, offset: int) -> None:
-        try:
-            self._view.show_at(await reader.around(offset), offset)
-        except (OSError, TimeoutError) as error:
-            self._view.say(_trouble(error))
-
-    async def _more(self, reader: LogReader, offset: int, back: bool) -> None:
-        try:
-            self._view.extend(await reader.more(offset, back), back)
+            show(await read())
         except (OSError, TimeoutError) as error:
             self._view.say(_trouble(error))
 
@@ -150,7 +160,8 @@ class LogTab:
             self._view.say("no match above" if back else "no match below")
             return
         self._view.say("")
-        await self._go(reader, hit.offset)
+        around = partial(reader.around, hit.offset)
+        await self._read(around, partial(self._view.show_at, offset=hit.offset))
 
 
 def evidence_term(report: RunReport) -> str | None:
@@ -175,3 +186,56 @@ def _trouble(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return "the file did not answer in time" if isinstance(error, TimeoutError) else str(error)
+
+
+@dataclass(frozen=True)
+class LogReader:
+    """The log at one path. Raises ``OSError``, ``TimeoutError`` and, searching, ``ValueError``."""
+
+    path: str
+
+    async def tail(self, count: int) -> LogPage:
+        """Return the last lines."""
+        return await offload(LogFile(self.path).tail, count, deadline=DEADLINE)
+
+    async def more(self, offset: int, back: bool) -> LogPage:
+        """Return lines that end before ``offset`` (``back``) or start at it."""
+        return await offload(LogFile(self.path).page, offset, PAGE, back, deadline=DEADLINE)
+
+    async def around(self, offset: int) -> LogPage:
+        """Return lines on both sides of the one that starts at ``offset``."""
+        before = await self.more(offset, back=True)
+        after = await self.more(offset, back=False)
+        lines, offsets = before.lines + after.lines, before.offsets + after.offsets
+        return LogPage(lines, offsets, before.start, after.end, after.size)
+
+    async def find(
+        self, term: str, offset: int, back: bool, told: Callable[[int], None]
+    ) -> Hit | None:
+        """Return the next match; ``told`` is given the offset reached, now and then."""
+        log = LogFile(self.path)
+        while True:
+            hit = await offload(log.search, term, offset, back, SLICE, deadline=DEADLINE)
+            if hit is None or hit.found:
+                return hit
+            offset = hit.offset
+            told(offset)
+
+
+def local_log(report: RunReport) -> str | None:
+    """Return the path of the run's log if it lies on this machine and is known."""
+    log, job = report.facets.log.value, report.spec.job
+    if log is None or "://" in log.path or (job is not None and job.host):
+        return None
+    return log.path
+
+
+def held_lines(report: RunReport) -> LogPage:
+    """Return the last lines that the source has brought; where it is not known, placed anew."""
+    log = report.facets.log.value
+    if log is None:
+        return LogPage((), (), 0, 0, 0)
+    if log.offsets:
+        return LogPage(log.lines, log.offsets, log.offsets[0], log.size, log.size)
+    ends = [0, *accumulate(len(line.plain) + 1 for line in log.lines)]
+    return LogPage(log.lines, tuple(ends[:-1]), 0, ends[-1], ends[-1])

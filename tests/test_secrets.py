@@ -187,13 +187,13 @@ async def test_what_is_planned_and_written_on_screen(
 ) -> None:
     async with opened(planted, monkeypatch, (120, 40), present=False) as (pilot, shots):
         for verb in ("relaunch", "retain"):
-            pilot.app.act(verb)
+            pilot.app.actions.act(verb)
             await until(pilot, "esc leaves", shots)
             for _ in range(3):
                 await pilot.press("pagedown")
                 await shoot(pilot, shots, verb)
             await pilot.press("escape")
-        pilot.app.act("log")
+        pilot.app.actions.act("log")
         await until(pilot, "note", shots)
         pilot.app.screen.query_one(TextArea).insert(WORDS)
         await until(pilot, "draft kept")

@@ -6,11 +6,16 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
+from cockpit.model.alert import Alert, ClosedAlert
 from cockpit.model.report import RunReport
-from widgets.line import DIM, text
-from widgets.paint_alerts import paint_open, paint_timeline
-from widgets.paint_journal import Done
-from widgets.report_view import ReportView
+from cockpit.model.words import age, clock_time, day_time, glyph
+from widgets import facts
+from widgets import paint_rows as rows
+from widgets.line import ACCENT, DIM, EMPTY, STRONG, cut, row, text, within, wrapped
+from widgets.paint_journal import Done, paint_done
+from widgets.scrolled import ReportView
+
+SURE = "sure"
 
 
 class AlertList(ReportView):
@@ -45,3 +50,64 @@ class Timeline(ReportView):
         counts = f"{len(self.report.alerts)} open · {len(self.report.closed)} closed"
         counts += f" · {len(self.done)} done" if self.done else ""
         return text((counts, DIM))
+
+
+def paint_open(report: RunReport, now: float, width: int) -> list[Content]:
+    """Return the open alerts, worst first, each with its evidence and next action."""
+    if not report.alerts:
+        calm = text(("nothing is open", DIM))
+        return within([calm, *wrapped(rows.next_step(report), width, 2)], width)
+    lines: list[Content] = []
+    for alert in report.alerts:
+        lines += [EMPTY] if lines else []
+        lines += _alert(alert, now, width)
+    return within(lines, width)
+
+
+def _alert(alert: Alert, now: float, width: int) -> list[Content]:
+    mark, style = facts.alert_mark(alert)
+    when = text((day_time(alert.since, now), DIM), f"  {age(now - alert.since)}")
+    lines = [row(text((f"{mark} {alert.id}", style), " ", (alert.title, STRONG)), when, width)]
+    severity = f"{alert.severity.value}, {alert.confidence}"
+    lines.append(_under(text((severity, style if alert.confidence == SURE else DIM)), width))
+    for line in rows.evidence(alert):
+        lines += [_under(piece, width) for piece in wrapped(line, width - 2, 3)]
+    if alert.acknowledged is not None:
+        lines.append(_under(_acknowledged(alert, now), width))
+    act = text((f"{glyph('next')} ", ACCENT), alert.next_action)
+    return [*lines, *(_under(piece, width) for piece in wrapped(act, width - 2, 3))]
+
+
+def _acknowledged(alert: Alert, now: float) -> Content:
+    taken = alert.acknowledged
+    if taken is None:
+        return EMPTY
+    until = f", quiet until {day_time(taken.until, now)}" if taken.until is not None else ""
+    return text((f"acknowledged by {taken.by} {day_time(taken.at, now)}{until}", DIM))
+
+
+def _under(line: Content, width: int) -> Content:
+    return text("  ", cut(line, width - 2))
+
+
+def paint_timeline(
+    report: RunReport, now: float, width: int, done: Sequence[Done] = ()
+) -> list[Content]:
+    """Return the open alerts, then the closed ones and what was done, newest first."""
+    lines = [text(("open", STRONG)), *paint_open(report, now, width), EMPTY]
+    lines.append(text(("closed and done" if done else "closed", STRONG)))
+    if not report.closed and not done:
+        return within([*lines, text(("none yet", DIM))], width)
+    past = [(each.closed_at, [_closed(each, now, width)]) for each in report.closed]
+    past += [(each.ended_at or each.begun_at, paint_done(each, now, width)) for each in done]
+    past.sort(key=lambda pair: pair[0], reverse=True)
+    return within([*lines, *(line for _, block in past for line in block)], width)
+
+
+def _closed(each: ClosedAlert, now: float, width: int) -> Content:
+    alert = each.alert
+    seen = EMPTY if each.seen else text((" closed before anyone looked", "$attention"))
+    when = f"{day_time(alert.since, now)}–{clock_time(each.closed_at)}"
+    took = f"{age(each.closed_at - alert.since):>7}"
+    left = text((glyph("complete"), "$well"), f" {alert.id} ", (alert.title, DIM), seen)
+    return row(left, text((when, DIM), took), width)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from textual.content import Content
 
+from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.report import RunReport
-from cockpit.model.words import size
-from widgets.line import DIM, EMPTY, text
-from widgets.paint_checkpoints import paint_checkpoints
-from widgets.report_view import ReportView
+from cockpit.model.words import age, glyph, size, steps
+from widgets import facts
+from widgets import paint_rows as rows
+from widgets.facts import Look, look
+from widgets.line import ACCENT, DIM, EMPTY, STRONG, cut, text, whole, within, wrapped
+from widgets.scrolled import ReportView
+
+PROSE: Final = 14
+ROOM: Final = 8
+_WORDS = {CheckpointState.INCOMPLETE: "torn"}
 
 
 class CheckpointTable(ReportView):
@@ -25,6 +34,73 @@ class CheckpointTable(ReportView):
         found = self.report.facets.checkpoints.value if self.report is not None else None
         if found is None or not found.items:
             return EMPTY
-        whole = sum(item.state.value == "complete" for item in found.items)
+        complete = sum(item.state.value == "complete" for item in found.items)
         total = sum(item.size or 0 for item in found.items)
-        return text((f"{whole} of {len(found.items)} complete · {size(total)}", DIM))
+        return text((f"{complete} of {len(found.items)} complete · {size(total)}", DIM))
+
+
+def paint_checkpoints(report: RunReport, now: float, width: int) -> list[Content]:
+    """Return the table, or why there is none."""
+    facet = report.facets.checkpoints
+    found = facet.value
+    if found is None:
+        return wrapped(rows.unknown(facet), width, 4)
+    lines = [_stale(report, now), *_warnings(found, width)]
+    lines = [line for line in lines if line.plain]
+    if not found.items:
+        return within([*lines, text(("no checkpoint yet", DIM))], width)
+    widest = max(len(steps(facts.step_of(item))) for item in found.items)
+    items = [_item(each, found, widest, now, width) for each in reversed(found.items)]
+    return within([*lines, *items], width)
+
+
+def _stale(report: RunReport, now: float) -> Content:
+    facet = report.facets.checkpoints
+    if look(facet, report, now) is not Look.STALE:
+        return EMPTY
+    return text(rows.stale(age(facet.age(now))), ("  ", DIM), (facts.reason(facet), DIM))
+
+
+def _warnings(found: CheckpointsValue, width: int) -> list[Content]:
+    """Say it where the trainer itself would load another one than a relaunch should."""
+    ours, its = found.relaunch_from, found.trainer_would_load
+    if its is None or (ours is not None and ours.path == its.path):
+        return []
+    line = text(
+        (f"{glyph('warning')} the trainer itself would load {steps(its.step)}: ", "$attention"),
+        its.why,
+    )
+    return wrapped(line, width, 2)
+
+
+def _item(
+    item: Checkpoint, found: CheckpointsValue, widest: int, now: float, width: int
+) -> Content:
+    taken = found.relaunch_from is not None and found.relaunch_from.path == item.path
+    style = facts.checkpoint_style(item.state)
+    word = _WORDS.get(item.state, item.state.value)
+    kind = (
+        {True: "perm", False: "temp"}.get(item.permanent, "") if item.permanent is not None else ""
+    )
+    old = age(None if item.saved_at is None else now - item.saved_at)
+    figures = text(
+        (f"{glyph('pick')} " if taken else "  ", ACCENT),
+        (f"{steps(facts.step_of(item)):>{widest}}", STRONG if taken else ""),
+        "  ",
+        (f"{glyph(item.state.value)} {word:<10}", style),
+        (f"{kind:<5}", DIM),
+        f"{size(item.size):>9}",
+        f"{old:>8}",
+    )
+    room = width - figures.cell_length - 2
+    remarks = whole(_remarks(item, taken), room, prose=PROSE) if room >= ROOM else ""
+    return cut(text(figures, "  ", remarks), width)
+
+
+def _remarks(item: Checkpoint, taken: bool) -> list[Content]:
+    parts = [text(("relaunch", ACCENT))] if taken else []
+    parts += [text((f"kept: {why}", DIM)) for why in item.protected]
+    parts += [text((item.note, DIM))] if item.note else []
+    if item.step is not None and item.name_step is not None and item.step != item.name_step:
+        parts.append(text((f"named {steps(item.name_step)}", "$attention")))
+    return parts

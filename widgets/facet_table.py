@@ -1,12 +1,29 @@
-"""Every source of a run."""
+"""Every facet: what it says, how old it is, where it was read, and why it is unknown."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Final
+
 from textual.content import Content
 
+from cockpit.model.observed import (
+    CheckpointsValue,
+    CodeValue,
+    HostValue,
+    JobValue,
+    LogValue,
+    MonitorValue,
+    RecordsValue,
+    TrackerValue,
+)
 from cockpit.model.report import RunReport
-from widgets.paint_facets import paint_facets
-from widgets.report_view import ReportView
+from cockpit.model.words import age, day_time, duration, glyph, number, rate, size, steps
+from widgets.facts import Look, look
+from widgets.line import DIM, EMPTY, STRONG, cut, cut_start, row, text, within, wrapped
+from widgets.scrolled import ReportView
+
+NAME: Final = 13
 
 
 class FacetTable(ReportView):
@@ -17,3 +34,178 @@ class FacetTable(ReportView):
     def lines_of(self, report: RunReport, width: int) -> list[Content]:
         """Return all facets."""
         return paint_facets(report, self.now, width)
+
+
+def paint_facets(report: RunReport, now: float, width: int) -> list[Content]:
+    """Return all eight facets, those of the run file first."""
+    lines: list[Content] = []
+    absent: list[str] = []
+    for name, facet in report.facets.items():
+        if look(facet, report, now) is Look.ABSENT:
+            absent.append(name)
+            continue
+        lines += [EMPTY] if lines else []
+        lines += _facet(name, report, now, width)
+    if absent:
+        lines += [EMPTY, text((f"not in the run file: {', '.join(absent)}", DIM))]
+    return within(lines, width)
+
+
+def _facet(name: str, report: RunReport, now: float, width: int) -> list[Content]:
+    facet = getattr(report.facets, name)
+    seen = look(facet, report, now)
+    state = {
+        Look.FRESH: text((f"{glyph('complete')} {age(facet.age(now))}", "$well")),
+        Look.STALE: text((f"{glyph('stale')} STALE {age(facet.age(now))}", "$attention")),
+        Look.UNKNOWN: text(("? UNKNOWN", "$unknown")),
+    }[seen]
+    head = text((f"{name:<{NAME}}", STRONG), state)
+    source = cut_start(facet.source, width - head.cell_length - 2)
+    lines = [row(head, text((source, DIM)), width, gap=2)]
+    if facet.error is not None:
+        since = f" (since {day_time(facet.since, now)})" if facet.since is not None else ""
+        why = text((f"{facet.error.kind.value}: ", "$attention"), facet.error.message, (since, DIM))
+        lines += [_under(piece, width) for piece in wrapped(why, width - NAME, 3)]
+    if facet.value is not None:
+        said = [(label, words) for label, words in _SUMMARY[name](facet.value, now) if words]
+        lines += _pairs(said, width, dim=seen is Look.STALE)
+    return lines
+
+
+def _under(line: Content, width: int) -> Content:
+    return text(" " * NAME, cut(line, width - NAME))
+
+
+def _pairs(said: list[tuple[str, str]], width: int, dim: bool) -> list[Content]:
+    """Lay ``label value`` pairs out over as few lines as hold them whole."""
+    lines: list[Content] = []
+    current = EMPTY
+    for label, words in said:
+        pair = text((f"{label} ", DIM), (words, DIM) if dim else words)
+        joined = text(current, "   ", pair) if current.plain else pair
+        if current.plain and joined.cell_length > width - NAME:
+            lines.append(current)
+            joined = pair
+        current = joined
+    lines += [current] if current.plain else []
+    return [_under(line, width) for line in lines]
+
+
+Pairs = list[tuple[str, str]]
+
+
+def _job(value: JobValue, now: float) -> Pairs:
+    tasks = f"{value.tasks.running}/{value.tasks.total}" if value.tasks is not None else ""
+    code = "" if value.exit_code is None else str(value.exit_code)
+    return [
+        ("id", value.id or "?"),
+        ("state", value.state),
+        ("phase", value.phase.value),
+        ("tasks", tasks),
+        ("exit", code),
+        ("reason", value.reason or ""),
+        ("started", day_time(value.started_at, now) if value.started_at is not None else ""),
+        ("ended", day_time(value.ended_at, now) if value.ended_at is not None else ""),
+        ("restarts", "" if value.restarts is None else str(value.restarts)),
+        ("launch", value.launch_id or ""),
+    ]
+
+
+def _log(value: LogValue, now: float) -> Pairs:
+    stamped = value.last_line_at
+    triage = value.triage
+    return [
+        ("size", size(value.size)),
+        ("written", age(now - value.mtime)),
+        ("last stamped line", age(now - stamped) if stamped is not None else ""),
+        ("class", f"{triage.name} ({triage.confidence}) → {triage.action}" if triage else ""),
+    ]
+
+
+def _tracker(value: TrackerValue, now: float) -> Pairs:
+    place = "/".join(part for part in (value.entity, value.project, value.id) if part)
+    return [
+        ("run", place or "?"),
+        ("name", value.name or ""),
+        ("state", value.state),
+        ("step", steps(value.step)),
+        ("loss", number(value.loss)),
+        ("rate", rate(value.throughput, value.throughput_unit)),
+        ("baseline", rate(value.baseline, value.throughput_unit)),
+        ("last step", _ago(value.last_step_at, now)),
+        ("last record", _ago(value.last_record_at, now)),
+        ("file", _ago(value.file_mtime, now)),
+        ("exit", "" if value.exit_code is None else str(value.exit_code)),
+        ("commit", (value.git_commit or "")[:12]),
+        ("fragments", str(len(value.fragments)) if len(value.fragments) > 1 else ""),
+        ("damaged blocks", str(value.skipped_blocks) if value.skipped_blocks else ""),
+        ("read", f"{value.scanned:.0%}" if value.scanned < 1 else ""),
+    ]
+
+
+def _ago(instant: float | None, now: float) -> str:
+    return "" if instant is None else age(now - instant)
+
+
+def _checkpoints(value: CheckpointsValue, now: float) -> Pairs:
+    pick = value.relaunch_from
+    whole = sum(item.state.value == "complete" for item in value.items)
+    return [
+        ("newest complete", steps(value.latest_complete)),
+        ("complete", f"{whole} of {len(value.items)}"),
+        ("relaunch takes", f"{steps(pick.step)} ({pick.why})" if pick is not None else "none"),
+    ]
+
+
+def _monitor(value: MonitorValue, now: float) -> Pairs:
+    return [
+        ("last update", _ago(value.last_update, now) or "?"),
+        ("cadence", duration(value.cadence_s)),
+        ("owner", value.owner or ""),
+        ("restarts", "" if value.restart_count is None else str(value.restart_count)),
+        ("job", value.job_id or ""),
+        ("others on this job", ", ".join(each.owner or each.path for each in value.others)),
+    ]
+
+
+def _host(value: HostValue, now: float) -> Pairs:
+    disks = [f"{disk.mount} {disk.used_frac:.0%}, {size(disk.free)} free" for disk in value.disks]
+    return [
+        ("disk", "; ".join(disks)),
+        ("memory", "" if value.mem_frac is None else f"{value.mem_frac:.0%}"),
+        ("load", "" if value.load is None else f"{value.load:.2f}"),
+        ("killed for memory", str(value.oom_kills) if value.oom_kills else ""),
+        ("accelerators", str(len(value.gpus)) if value.gpus else ""),
+    ]
+
+
+def _code(value: CodeValue, now: float) -> Pairs:
+    return [
+        ("commit", (value.sha or "?")[:12]),
+        ("branch", value.branch or ""),
+        ("recorded", (value.record_sha or "")[:12]),
+        ("changed", ", ".join(value.dirty)),
+        ("unpushed", "" if value.unpushed is None else str(value.unpushed)),
+    ]
+
+
+def _records(value: RecordsValue, now: float) -> Pairs:
+    pushed = {True: "yes", False: "no", None: ""}[value.pushed]
+    return [
+        ("logbook", value.logbook or ""),
+        ("last entry", _ago(value.last_entry_at, now)),
+        ("pushed", pushed),
+        ("issue", value.issue or ""),
+    ]
+
+
+_SUMMARY: Final[dict[str, Callable[[Any, float], Pairs]]] = {
+    "job": _job,
+    "log": _log,
+    "tracker": _tracker,
+    "checkpoints": _checkpoints,
+    "monitor": _monitor,
+    "host": _host,
+    "code": _code,
+    "records": _records,
+}

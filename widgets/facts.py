@@ -14,7 +14,6 @@ from cockpit.model.words import age, change, glyph
 
 STALE_AT_LEAST: Final = 180.0
 """Seconds: nothing that was looked at since then is called stale."""
-MONITOR_RULE: Final = "C-03"
 
 VERDICT_STYLE: Final = {
     Verdict.HEALTHY: "$well",

@@ -38,7 +38,8 @@ class Watch(NamedTuple):
 def paint_header(reports: Sequence[RunReport], watch: Watch, shown: int, width: int) -> Content:
     """Return the header line."""
     name = [(" cockpit   ", f"bold {ACCENT}")] if width >= 100 else [" "]
-    mode = ("READ-ONLY" if watch.read_only else "READ-WRITE") if width >= 100 else _short(watch)
+    modes = ("READ-ONLY", "READ-WRITE") if width >= 100 else ("RO", "RW")
+    mode = modes[0] if watch.read_only else modes[1]
     right = text(
         *_watching(reports, watch, wide=width >= 100),
         "   ",
@@ -51,10 +52,6 @@ def paint_header(reports: Sequence[RunReport], watch: Watch, shown: int, width: 
     view = text(*_view(watch, shown, len(reports), width))
     left = text(begin, _fitting(reports, view, room))
     return row(left, right, width, gap=2)
-
-
-def _short(watch: Watch) -> str:
-    return "RO" if watch.read_only else "RW"
 
 
 def _fitting(reports: Sequence[RunReport], view: Content, room: int) -> Content:

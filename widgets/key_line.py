@@ -23,7 +23,7 @@ def paint_keys(keys: Sequence[Key], notice: str, width: int) -> Content:
     needed = sum(each.cell_length for each in map(_item, keys))
     gap = "   " if needed + 3 * len(keys) <= room + 3 else "  "
     shown = whole(map(_item, _fitting(keys, room, len(gap))), room, gap)
-    return row(text(" ", shown), _cut(said, width), width - 1)
+    return row(text(" ", shown), said.truncate(_most(width), ellipsis=True), width - 1)
 
 
 def _item(key: Key) -> Content:
@@ -43,10 +43,6 @@ def _fitting(keys: Sequence[Key], room: int, gap: int) -> Sequence[Key]:
             break
         chosen.append(each)
     return [each for each in keys if each in chosen]
-
-
-def _cut(said: Content, width: int) -> Content:
-    return said.truncate(_most(width), ellipsis=True)
 
 
 def _most(width: int) -> int:

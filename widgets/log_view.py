@@ -5,32 +5,24 @@ It reads nothing: the screen answers ``Wanted`` messages with pages.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from textual.content import Content
 from textual.message import Message
 
+from cockpit.model.observed import LogPage
 from cockpit.model.safetext import SafeText
 from cockpit.model.words import size
-from widgets.line import ACCENT, DIM, STRONG, frame, text
-from widgets.paint_log import paint_log_line, places
+from widgets.line import ACCENT, DIM, STRONG, foreign, frame, text
 from widgets.painted import Painted
 
 MOST: Final = 4000
 """Lines kept in the buffer."""
 SIDE_STEP: Final = 20
-
-
-class LogPage(NamedTuple):
-    """Consecutive lines, where each starts, what they cover, and the file's size (bytes)."""
-
-    lines: tuple[SafeText, ...]
-    offsets: tuple[int, ...]
-    start: int
-    end: int
-    size: int
+HIT: Final = "bold on $hit"
 
 
 class LogView(Painted):
@@ -43,8 +35,8 @@ class LogView(Painted):
         offset: int
         back: bool
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id, classes=classes)
+    def __init__(self) -> None:
+        super().__init__()
         self.following = True
         self.term = ""
         self._status = ""
@@ -70,10 +62,18 @@ class LogView(Painted):
         )
 
     def show_tail(self, page: LogPage) -> None:
-        """Show the end of the file (while following)."""
-        self._take(page)
+        """Show the end of the file (while following); what is held before it stays."""
+        at = bisect_left(self._offsets, page.start)
+        held = self._lines_held[at:-1]
+        if self._start <= page.start and held and held == list(page.lines[: len(held)]):
+            self._lines_held[at:], self._offsets[at:] = page.lines, page.offsets
+            self._end, self._bytes = page.end, page.size
+            self._drop_first(max(0, len(self._offsets) - MOST))
+        else:
+            self._take(page)
         self._cursor = max(0, len(self._offsets) - 1)
         self._top = max(0, len(self._offsets) - self.room)
+        self._want_more()
         self.repaint()
 
     def show_at(self, page: LogPage, offset: int) -> None:
@@ -146,6 +146,7 @@ class LogView(Painted):
         if self.following:
             self._top = last
         self._top = max(0, min(max(self._top, self._cursor - self.room + 1), last))
+        self._want_more()
         super().on_resize()
 
     def paint(self, width: int, height: int) -> list[Content]:
@@ -212,3 +213,32 @@ class LogView(Painted):
         if self._asked is None:
             self._asked = wanted
             self.post_message(wanted)
+
+
+def paint_log_line(line: SafeText, width: int, left: int, term: str, chosen: bool) -> Content:
+    """Return one line from column ``left`` on, cut to ``width``, matches of ``term`` marked."""
+    shown = marked(foreign(line), term)
+    if left:
+        shown = shown[min(left, len(shown.plain)) :]
+    shown = shown.truncate(width, ellipsis=True, pad=True)
+    return shown.stylize_before("on $cursor") if chosen else shown
+
+
+def marked(line: Content, term: str) -> Content:
+    """Return ``line`` with every occurrence of ``term`` marked, whatever its case."""
+    for start in places(line.plain, term):
+        line = line.stylize(HIT, start, start + len(term))
+    return line
+
+
+def places(plain: str, term: str) -> list[int]:
+    """Return where ``term`` stands in ``plain``, ASCII case ignored, as the search does."""
+    found: list[int] = []
+    hay, needle = plain.lower(), term.lower()
+    if not needle or len(hay) != len(plain):
+        return found
+    at = hay.find(needle)
+    while at >= 0:
+        found.append(at)
+        at = hay.find(needle, at + len(needle))
+    return found

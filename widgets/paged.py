@@ -26,11 +26,10 @@ class Sheet(NamedTuple):
 class Paged(Painted):
     """Scrolls by lines and pages; keeps its place while what it shows stays the same."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id, classes=classes)
+    def __init__(self) -> None:
+        super().__init__()
         self.sheet = Sheet(lambda width: [])
         self.top = 0
-        self._count = 0
         self._made: tuple[Body, int, list[Content]] | None = None
 
     def show(self, sheet: Sheet, *, from_top: bool = False) -> None:

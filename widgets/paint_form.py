@@ -22,7 +22,7 @@ class Choice(NamedTuple):
     note: str = ""
 
 
-class Field(NamedTuple):
+class FormField(NamedTuple):
     """One value that is asked for. With ``choices`` one of them is picked, else it is typed."""
 
     name: str
@@ -37,13 +37,13 @@ class FormState(NamedTuple):
     """A form as it stands: the values, the focused field and what is said below."""
 
     intro: Sequence[Content]
-    fields: Sequence[Field]
+    fields: Sequence[FormField]
     values: Mapping[str, str]
     at: int
     said: str = ""
 
 
-def height_of(field: Field) -> int:
+def height_of(field: FormField) -> int:
     """Return how many rows a field takes."""
     return min(IN_SIGHT, len(field.choices)) if field.choices else 1
 
@@ -80,7 +80,9 @@ def _intro(state: FormState, width: int) -> list[Content]:
     return [*lines, EMPTY] if lines else []
 
 
-def _choices(field: Field, values: Mapping[str, str], focused: bool, width: int) -> list[Content]:
+def _choices(
+    field: FormField, values: Mapping[str, str], focused: bool, width: int
+) -> list[Content]:
     if not field.choices:
         return []
     at = place_of(field, values)
@@ -94,7 +96,7 @@ def _choices(field: Field, values: Mapping[str, str], focused: bool, width: int)
     return lines
 
 
-def place_of(field: Field, values: Mapping[str, str]) -> int:
+def place_of(field: FormField, values: Mapping[str, str]) -> int:
     """Return the place of the picked choice."""
     wanted = values.get(field.name, "")
     return next((n for n, each in enumerate(field.choices) if each.value == wanted), 0)

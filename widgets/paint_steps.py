@@ -1,17 +1,18 @@
-"""The steps of an action as they tick off, and how it ended. Pure."""
+"""The steps of an action as they tick off, how it ended, and paths in short. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from textual.content import Content
 
-from cockpit.model.plan import Outcome, Result, StepResult, StepState
+from cockpit.model.plan import Outcome, Plan, Result, StepResult, StepState
 from cockpit.model.words import clock_time
 from widgets.line import ACCENT, DIM, EMPTY, STRONG, fit, text, within, wrapped
-from widgets.short_paths import Short
 
+LEAST: Final = 12
+"""Characters from which a folder is worth a shorter name."""
 _STATES: Final = {
     StepState.BEGUN: ("● running", ACCENT),
     StepState.DONE: ("✓ done", "$well"),
@@ -35,7 +36,32 @@ MEANS: Final = {
 STATE: Final = 11
 
 
-class Progress(NamedTuple):
+class Short:
+    """Writes ``…`` for one folder: ``…/checkpoints/step-28``; a short one is left as it is."""
+
+    def __init__(self, folder: str | None = None) -> None:
+        whole = (folder or "").rstrip("/")
+        self.folder = whole if len(whole) >= LEAST else ""
+
+    def __call__(self, words: str) -> str:
+        """Return the words with every path below the folder shortened."""
+        return words.replace(f"{self.folder}/", "…/") if self.folder else words
+
+    def shortens(self, plan: Plan) -> bool:
+        """Return whether the plan's page has more than one path to shorten."""
+        told = "\n".join(_texts(plan)) if self.folder else ""
+        return told.count(f"{self.folder}/") > 1 if self.folder else False
+
+
+def _texts(plan: Plan) -> Iterable[str]:
+    picks = [each for each in (plan.checkpoint, plan.trainer_would_load) if each is not None]
+    yield from (each.path for each in picks)
+    yield from (each.path for each in (*plan.targets, *plan.keeps))
+    yield from (check.text for check in plan.checks)
+    yield from (each.would_run or "" for each in plan.differences)
+
+
+class ActionProgress(NamedTuple):
     """An action under way or over: ``follows`` is what comes next by itself.
 
     Paths below ``root`` are shortened: the plan had it in full.
@@ -43,12 +69,11 @@ class Progress(NamedTuple):
 
     steps: Sequence[StepResult]
     result: Result | None
-    command: str | None = None
     follows: str = ""
     root: str | None = None
 
 
-def paint_steps(progress: Progress, width: int) -> list[Content]:
+def paint_steps(progress: ActionProgress, width: int) -> list[Content]:
     """Return the outcome if there is one, then every step with its note."""
     result = progress.result
     steps = result.steps if result is not None and result.steps else progress.steps

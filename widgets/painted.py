@@ -31,8 +31,8 @@ class Painted(Widget):
     Painted { width: 1fr; height: 1fr; }
     """
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id, classes=classes)
+    def __init__(self) -> None:
+        super().__init__()
         self._lines: list[Content] = []
 
     def paint(self, width: int, height: int) -> list[Content]:

@@ -9,27 +9,26 @@ from textual.app import ComposeResult
 from textual.containers import Grid
 
 from cockpit.model.report import RunReport
-from widgets.paint_panel import LEAST_HEIGHT, MOST_HEIGHT
-from widgets.run_panel import RunPanel
+from widgets.run_panel import LEAST_HEIGHT, MOST_HEIGHT, RunPanel
 
 LEAST_WIDTH = 58
 
 
-class Shape(NamedTuple):
+class GridShape(NamedTuple):
     """How many columns of panels, and how high each is."""
 
     columns: int
     height: int
 
 
-def shape(count: int, width: int, height: int) -> Shape | None:
+def shape(count: int, width: int, height: int) -> GridShape | None:
     """Return how ``count`` panels fit into a space, ``None`` if they do not."""
     across = width // LEAST_WIDTH
     if not count or not across:
         return None
     rows = -(-count // across)
     high = min(MOST_HEIGHT, height // rows)
-    return Shape(-(-count // rows), high) if high >= LEAST_HEIGHT else None
+    return GridShape(-(-count // rows), high) if high >= LEAST_HEIGHT else None
 
 
 class PanelGrid(Grid):
@@ -42,20 +41,22 @@ class PanelGrid(Grid):
     def __init__(self, slots: int = 0) -> None:
         super().__init__()
         self._slots = slots
-        self._shape: Shape | None = None
+        self._shape: GridShape | None = None
 
     def compose(self) -> ComposeResult:
         """Make the slots that are known to be needed, so that they are in the first frame."""
         yield from (RunPanel() for _ in range(self._slots))
 
-    def show(self, reports: Sequence[RunReport], now: float, selected: int, shape: Shape) -> None:
+    def show(
+        self, reports: Sequence[RunReport], now: float, selected: int, shape: GridShape
+    ) -> None:
         """Show all runs, the ``selected``-th marked."""
         self._reshape(shape, len(reports))
         for place, panel in enumerate(self.query(RunPanel)):
             report = reports[place] if place < len(reports) else None
             panel.show(report, now, place == selected)
 
-    def _reshape(self, shape: Shape, count: int) -> None:
+    def _reshape(self, shape: GridShape, count: int) -> None:
         panels = list(self.query(RunPanel))
         if len(panels) < count:
             self.mount_all(RunPanel() for _ in range(count - len(panels)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from widgets.line import DIM, EMPTY, frame, text
+from cockpit.model.report import RunReport
+from widgets.line import DIM, EMPTY, STRONG, frame, text
 from widgets.painted import Painted
 
 
@@ -14,10 +15,8 @@ class Scrolled(Painted):
     A subclass gives ``body`` (all lines for a width), ``title`` and ``note``.
     """
 
-    cursor_shown = True
-
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id, classes=classes)
+    def __init__(self) -> None:
+        super().__init__()
         self.cursor = 0
         self._top = 0
         self._count = 0
@@ -47,7 +46,7 @@ class Scrolled(Painted):
         shown = lines[self._top : self._top + max(0, height - 2)]
         scrolls = len(lines) > height - 2
         at = self.cursor - self._top
-        if self.cursor_shown and scrolls and 0 <= at < len(shown):
+        if scrolls and 0 <= at < len(shown):
             shown[at] = shown[at].truncate(width - 4, pad=True).stylize_before("on $cursor")
         foot = text((f"{self.cursor + 1:,} of {len(lines):,}", DIM)) if scrolls else EMPTY
         return frame(shown, width, height, self.title(), self.note(), foot)
@@ -76,3 +75,31 @@ class Scrolled(Painted):
     def edge(self, end: bool) -> None:
         """Go to the first or last line."""
         self.move(self._count if end else -self._count)
+
+
+class ReportView(Scrolled):
+    """Shows one report; ``HEADING`` stands in the frame."""
+
+    HEADING = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.report: RunReport | None = None
+        self.now = 0.0
+
+    def show(self, report: RunReport, now: float) -> None:
+        """Show a report at a moment."""
+        self.report, self.now = report, now
+        self.repaint()
+
+    def body(self, width: int) -> list[Content]:
+        """Return the lines of the report, none before there is one."""
+        return [] if self.report is None else self.lines_of(self.report, width)
+
+    def lines_of(self, report: RunReport, width: int) -> list[Content]:
+        """Return the lines of a report."""
+        raise NotImplementedError
+
+    def title(self) -> Content:
+        """Return the heading."""
+        return text((self.HEADING, STRONG))

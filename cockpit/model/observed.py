@@ -100,9 +100,24 @@ class LogValue(Frozen):
     last_line_at: Instant | None = None
     lines: tuple[SafeText, ...] = ()
     triage: Triage | None = None
+    offsets: tuple[int, ...] = Field(default=(), exclude=True)
+    """Where each line starts in the file; the last one ends at ``size``. Not remembered."""
     inode: int | None = Field(default=None, exclude=True)
     rows: tuple[Row, ...] = Field(default=(), exclude=True)
     """Training progress read from lines that are new since the former observation."""
+
+
+class LogPage(NamedTuple):
+    """Consecutive lines of a log and where each starts; they cover bytes ``[start, end)``.
+
+    ``size`` is the file's size at that moment; ``end == size`` means: this is the end so far.
+    """
+
+    lines: tuple[SafeText, ...]
+    offsets: tuple[int, ...]
+    start: int
+    end: int
+    size: int
 
 
 class Column(NamedTuple):

@@ -120,6 +120,7 @@ class _Followed:
             mtime=news.mtime,
             last_line_at=_last_line_at(newest_first, news.mtime, utc),
             lines=lines,
+            offsets=news.starts,
             inode=news.inode,
         )
 

@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from cockpit.model.observed import LogPage
 from cockpit.model.safetext import SafeText
 from cockpit.sources.log_lines import BLOCK, RawLine, line_start, lines_before, lines_from, read_at
 from cockpit.sources.regular import open_regular
@@ -23,19 +24,6 @@ from cockpit.text.scrub import scrub_line
 
 MOST_LINES: Final = 2000
 """Lines of a page at most (memory: a line is at most two blocks)."""
-
-
-class Page(NamedTuple):
-    """Consecutive lines and where each starts; the page covers bytes ``[start, end)``.
-
-    ``size`` is the file's size at that moment; ``end == size`` means: this is the end so far.
-    """
-
-    lines: tuple[SafeText, ...]
-    offsets: tuple[int, ...]
-    start: int
-    end: int
-    size: int
 
 
 class Hit(NamedTuple):
@@ -70,13 +58,13 @@ class LogFile:
 
     path: str | Path
 
-    def tail(self, count: int) -> Page:
+    def tail(self, count: int) -> LogPage:
         """Return the last ``count`` lines; a last line without line break is one of them."""
         with open_regular(str(self.path)) as (fd, status):
             lines = lines_before(fd, status.st_size, min(count, MOST_LINES))
             return _page(lines, status.st_size, status.st_size)
 
-    def page(self, offset: int, count: int, back: bool = False) -> Page:
+    def page(self, offset: int, count: int, back: bool = False) -> LogPage:
         """Return ``count`` lines from the one at ``offset`` on, or those that end before it.
 
         ``offset`` is a byte offset, at best one that a page has given; others are moved back
@@ -115,8 +103,8 @@ class LogFile:
         return Hit(True, stop.line.start, stop.line.end, show(stop.line.data))
 
 
-def _page(lines: list[RawLine], at: int, size: int) -> Page:
-    return Page(
+def _page(lines: list[RawLine], at: int, size: int) -> LogPage:
+    return LogPage(
         lines=tuple(show(line.data) for line in lines),
         offsets=tuple(line.start for line in lines),
         start=lines[0].start if lines else at,

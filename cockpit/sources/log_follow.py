@@ -36,6 +36,8 @@ class News(NamedTuple):
     mtime: float
     inode: int
     first: bool
+    starts: tuple[int, ...] = ()
+    """Where each line of ``tail`` starts; the last one ends at ``size``."""
 
 
 class Follower:
@@ -65,7 +67,9 @@ class Follower:
             lines = lines_before(fd, status.st_size, tail)
             self._status = key
         shown = tuple(line.data for line in lines)
-        return News(states, shown, status.st_size, status.st_mtime, status.st_ino, first)
+        starts = tuple(line.start for line in lines)
+        size, mtime, inode = status.st_size, status.st_mtime, status.st_ino
+        return News(states, shown, size, mtime, inode, first, starts)
 
     def _advance(self, fd: int, status: os.stat_result) -> tuple[bytes, ...]:
         inode = (status.st_dev, status.st_ino)

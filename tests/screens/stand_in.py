@@ -29,7 +29,7 @@ class StillClock:
 
 
 class StandIn:
-    """Implements ``screens.ports.WatchEngine``."""
+    """Stands in for ``cockpit.watch.engine.Engine``."""
 
     def __init__(self, *runs: RunReport) -> None:
         self.runs = list(runs)

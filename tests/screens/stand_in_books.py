@@ -18,7 +18,7 @@ TAIL = ("### 2026-03-10 21:00 UTC - [/] [bold]", "- Status: RUNNING", "- Next: s
 
 
 class StandInBooks:
-    """Implements ``screens.ports.LogbookDesk``."""
+    """Stands in for ``cockpit.actions.logbook_desk.Logbooks``."""
 
     def __init__(self) -> None:
         self.drafts: dict[str, str] = {}

@@ -90,7 +90,7 @@ def entry(run: str, number: int = 1, outcome: Outcome | None = None, **changes: 
 
 
 class StandInDesk:
-    """Implements ``screens.ports.ActionDesk``."""
+    """Stands in for ``cockpit.actions.desk.Desk``."""
 
     def __init__(self, make: Callable[[Request], Draft] | None = None) -> None:
         self.make = make or (lambda request: draft(request.run, request.action))

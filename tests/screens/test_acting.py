@@ -226,7 +226,7 @@ async def test_whoever_types_already_is_told_and_not_interrupted() -> None:
     async with opened(desk) as pilot:
         await pilot.press("/", *"run")
         desk.left_gate.set()
-        await until(pilot, lambda: bool(pilot.app.interrupted))
+        await until(pilot, lambda: bool(pilot.app.actions.interrupted))
         await pilot.pause(0.1)
         assert isinstance(pilot.app.screen, FleetScreen)
         await pilot.press("enter")
@@ -239,7 +239,7 @@ async def test_what_somebody_is_at_is_no_crash() -> None:
     desk = StandInDesk()
     desk.left = {"run-failed": (settled(None),)}
     async with opened(desk) as pilot:
-        await until(pilot, lambda: bool(pilot.app.interrupted))
+        await until(pilot, lambda: bool(pilot.app.actions.interrupted))
         assert isinstance(pilot.app.screen, FleetScreen)
         await pilot.press("J")
         await until(pilot, lambda: "whoever is at it will end it" in text_of(pilot.app))

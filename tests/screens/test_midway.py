@@ -34,7 +34,7 @@ async def test_a_form_that_is_left_is_found_as_it_was_until_it_has_begun() -> No
     desk = StandInDesk()
     async with opened(desk) as pilot:
         await pilot.press("H", *"bob", "escape", "H")
-        assert pilot.app.screen.query("Line").first().value == "bob"
+        assert pilot.app.screen.query("TextLine").first().value == "bob"
         await pilot.press("enter")
         await until(pilot, lambda: "Type  handoff run-failed" in text_of(pilot.app))
         await pilot.pause(0.4)
@@ -43,7 +43,7 @@ async def test_a_form_that_is_left_is_found_as_it_was_until_it_has_begun() -> No
         await pilot.press("enter")
         await until(pilot, lambda: bool(desk.acted) and "DONE" in text_of(pilot.app))
         await pilot.press("escape", "H")
-        assert pilot.app.screen.query("Line").first().value == ""
+        assert pilot.app.screen.query("TextLine").first().value == ""
 
 
 async def test_an_alert_that_is_taken_says_so_as_soon_as_the_watch_knows() -> None:

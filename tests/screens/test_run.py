@@ -12,9 +12,11 @@ from textual.pilot import Pilot
 
 from cockpit.app import CockpitApp
 from cockpit.model.report import RunReport, Verdict
+from cockpit.sources.log import Logs
+from cockpit.sources.log_file import LogFile
 from screens.logbook_reader import read_book
 from screens.run_log import evidence_term
-from tests.screens.stand_in import SIZES, StandIn, cockpit, text_of
+from tests.screens.stand_in import SIZES, StandIn, StillClock, cockpit, text_of
 from tests.screens.stand_in_desk import StandInDesk
 from tests.widgets import reports as made
 from widgets.log_view import LogView
@@ -105,6 +107,36 @@ async def test_the_log_follows_pauses_and_pages(tmp_path: Path) -> None:
         await pilot.press("G")
         await until(pilot, lambda: "line last" in text_of(app))
         assert view_of(app).following
+
+
+async def test_what_the_source_has_read_of_the_log_is_not_read_again(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "run.log", 5000)
+    report, source = with_log(path), Logs(StillClock())
+    job = report.spec.job.model_copy(update={"log": str(path)})
+    spec = report.spec.model_copy(update={"job": job})
+
+    async def looked() -> RunReport:
+        facet = (await source.observe([spec]))["run-a"]
+        page = LogFile(path).tail(50)
+        assert (facet.value.offsets, facet.value.size) == (page.offsets, page.end)
+        seen = report.facets.model_copy(update={"log": facet})
+        return report.model_copy(update={"spec": spec, "facets": seen})
+
+    engine = StandIn(await looked())
+    app = cockpit(engine=engine, run="run-a")
+    async with app.run_test(size=(100, 50)) as pilot:
+        await until(pilot, lambda: "line 004999" in text_of(app))
+        await until(pilot, lambda: len(view_of(app)._offsets) == 650)
+        with path.open("a") as file:
+            file.write("line last\n")
+        engine.tell(await looked())
+        await until(pilot, lambda: "line last" in text_of(app))
+        held = view_of(app)._offsets
+        assert held == list(LogFile(path).tail(651).offsets)
+        path.write_text("a new beginning\n")
+        engine.tell(await looked())
+        await until(pilot, lambda: "a new beginning" in text_of(app))
+        assert len(held) == 651 and view_of(app)._offsets == [0]
 
 
 async def test_a_step_moves_the_cursor_and_not_the_page(tmp_path: Path) -> None:

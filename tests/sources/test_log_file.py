@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cockpit.model.observed import LogPage
 from cockpit.sources import log_lines
-from cockpit.sources.log_file import LogFile, Page
+from cockpit.sources.log_file import LogFile
 from cockpit.sources.log_lines import BLOCK, iter_lines, line_start, lines_before
 
 MIB = 1024 * 1024
 
 
-def texts(page: Page) -> list[str]:
+def texts(page: LogPage) -> list[str]:
     return [line.plain for line in page.lines]
 
 
@@ -38,8 +39,8 @@ def test_tail_takes_the_last(tmp_path: Path) -> None:
 
 def test_an_empty_file(tmp_path: Path) -> None:
     log = numbered(tmp_path / "log", 0)
-    assert log.tail(5) == Page((), (), 0, 0, 0)
-    assert log.page(0, 5) == log.page(7, 5, back=True) == Page((), (), 0, 0, 0)
+    assert log.tail(5) == LogPage((), (), 0, 0, 0)
+    assert log.page(0, 5) == log.page(7, 5, back=True) == LogPage((), (), 0, 0, 0)
 
 
 def test_a_last_line_without_line_break_is_a_line(tmp_path: Path) -> None:
@@ -53,7 +54,7 @@ def test_pages_forwards_and_backwards_meet(tmp_path: Path) -> None:
     second = log.page(first.end, 100)
     assert texts(second)[0] == "line 100"
     assert log.page(second.start, 100, back=True) == first
-    assert log.page(log.tail(1).end, 5) == Page((), (), second.size, second.size, second.size)
+    assert log.page(log.tail(1).end, 5) == LogPage((), (), second.size, second.size, second.size)
     assert texts(log.page(first.start, 10, back=True)) == []
 
 

@@ -22,15 +22,14 @@ from cockpit.model.plan import (
     plan_of,
 )
 from cockpit.model.records import Recorded, SaveStage
+from screens.ack import Taking, paint_taking
 from tests.screens.stand_in_desk import APPROVABLE, BLOCKED, CLEAN, check, draft
 from tests.widgets import reports as made
 from tests.widgets.anything import instants, words
-from widgets.paint_ack import Taking, paint_taking
-from widgets.paint_difference import paint_differences
-from widgets.paint_form import Choice, Field, FormState, paint_form, rows_of
+from widgets.paint_form import Choice, FormField, FormState, paint_form, rows_of
 from widgets.paint_journal import Done, Open, paint_done, paint_open
-from widgets.paint_plan import changes, paint_plan
-from widgets.paint_steps import Progress, paint_steps
+from widgets.paint_plan import changes, paint_differences, paint_plan
+from widgets.paint_steps import ActionProgress, paint_steps
 from widgets.save_state import paint_save
 
 REQUEST = Request(action="relaunch", run="run-a", operator="ada")
@@ -85,7 +84,7 @@ def test_property_no_line_of_the_steps_is_too_wide(
     steps: Any, outcome: Outcome, said: str, over: bool, width: int
 ) -> None:
     result = Result(plan_id="x", outcome=outcome, job_id=said, message=said, recorded=False)
-    progress = Progress(steps, result if over else None, follows=said)
+    progress = ActionProgress(steps, result if over else None, follows=said)
     assert all(line.cell_length <= width for line in paint_steps(progress, width))
 
 
@@ -93,8 +92,8 @@ def test_property_no_line_of_the_steps_is_too_wide(
 def test_property_nothing_else_is_too_wide(said: str, width: int, stage: SaveStage) -> None:
     done = Done(said, said, said, made.NOW, None, None, said, said, False)
     fields = (
-        Field("a", said, said, True),
-        Field("b", said, said, False, (Choice("x", said, said),)),
+        FormField("a", said, said, True),
+        FormField("b", said, said, False, (Choice("x", said, said),)),
     )
     form = FormState([made_line(said)], fields, {"a": said}, 1, said)
     taking = Taking(made.hostile().alerts, said, 0, ("1h", said), 1, said)

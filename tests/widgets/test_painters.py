@@ -14,17 +14,17 @@ from cockpit.model.observed import LogValue, Row
 from cockpit.model.report import Facets, RunReport, Verdict
 from tests.widgets import reports as made
 from tests.widgets.anything import any_report
+from widgets.alert_list import paint_open, paint_timeline
+from widgets.checkpoint_table import paint_checkpoints
+from widgets.facet_table import paint_facets
 from widgets.fleet_header import Watch, paint_header
 from widgets.key_line import paint_keys
 from widgets.line import cut_start, fit, prose, row, whole, wrapped
-from widgets.paint_alerts import paint_open, paint_timeline
-from widgets.paint_chart import paint_chart
-from widgets.paint_checkpoints import paint_checkpoints
-from widgets.paint_facets import paint_facets
-from widgets.paint_list import columns, height_of, paint_row
-from widgets.paint_panel import paint_panel
+from widgets.loss_chart import paint_chart
 from widgets.paint_rows import loss
-from widgets.paint_run import paint_head
+from widgets.run_header import paint_head
+from widgets.run_list import columns, height_of, paint_row
+from widgets.run_panel import paint_panel
 from widgets.series import loss_columns
 
 NOW = made.NOW

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from cockpit.model.observed import Column
 from tests.widgets import reports as made
 from tests.widgets.anything import columns
-from widgets.braille import block_line, plot
-from widgets.paint_chart import paint_chart
-from widgets.series import fold, loss_columns, scale_of
+from widgets.loss_chart import paint_chart
+from widgets.series import block_line, fold, loss_columns, plot, scale_of
 
 
 def point(step: int, value: float) -> Column:

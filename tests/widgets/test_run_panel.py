@@ -5,12 +5,13 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.content import Content, Span
 
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.words import to_ascii
 from tests.widgets import reports as made
 from tests.widgets.anything import any_report
-from widgets.paint_panel import paint_panel
+from widgets.run_panel import brief, paint_panel
 
 NOW = made.NOW
 
@@ -101,3 +102,25 @@ def test_property_any_report_fits_its_panel(report: RunReport, width: int, heigh
 def test_property_ascii_twins_keep_the_layout(report: RunReport) -> None:
     for line in paint_panel(report, NOW, 70, 12):
         assert len(to_ascii(line.plain)) == len(line.plain)
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("I20261121 11:41:15 25695 train step 3/9", "11:41:15 train step 3/9"),
+        ("E1121 11:41:15.123456 7 x.cc:9] no room", "11:41:15 E x.cc:9] no room"),
+        ("2026-11-21 11:41:15,120 - INFO - step 3", "11:41:15 INFO - step 3"),
+        ("[2026-11-21T11:41:15.120Z] step 3", "11:41:15 step 3"),
+        ("step 3 at 2026-11-21 11:41:15", "step 3 at 2026-11-21 11:41:15"),
+        ("2026-11-21 11:41:15", "2026-11-21 11:41:15"),
+        ("", ""),
+    ],
+)
+def test_a_stamp_gives_way_to_the_words(line: str, shown: str) -> None:
+    assert brief(Content(line)).plain == shown
+
+
+def test_colours_stay_on_their_words() -> None:
+    line = Content("I20261121 11:41:15 1 ab red", [Span(24, 27, "red")])
+    cut = brief(line)
+    assert [cut.plain[span.start : span.end] for span in cut.spans] == ["red"]

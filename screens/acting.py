@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from textual import events
+from textual.app import App
 
 from cockpit.model.plan import Outcome, Request
 from cockpit.model.report import RunReport
-from cockpit.model.run import CockpitFile
 from cockpit.sources.offload import offload
-from cockpit.terminal import TerminalApp
+from screens.base import spawn
 from screens.deeds import Deed, Deeds
-from screens.keys import Keys
-from screens.leaving import LeavingScreen
+from screens.dialog import LeavingScreen
 from screens.offers import again_with, fields_of, offers
-from screens.ports import ActionDesk, LogbookDesk, Offer
-from screens.spawn import spawn
-from widgets.fleet_header import Watch
+from screens.palette import Command
+from screens.ports import Cockpit
 from widgets.paint_steps import MEANS, OUTCOMES
 
 if TYPE_CHECKING:
+    from cockpit.actions.desk import Desk
+    from cockpit.actions.logbook_desk import Logbooks
     from cockpit.actions.recovery import Settled
     from screens.form import FormScreen
     from screens.plan import PlanScreen
@@ -35,119 +34,90 @@ LOOK_FOR_INTERRUPTED: Final = 0.5
 FRONT_WITHIN: Final = 5.0
 """Seconds from the start in which an interrupted action may come to the front by itself."""
 NO_DESK: Final = "guarded actions are not available here"
-MakeDesk = Callable[[str], ActionDesk]
+MakeDesk = Callable[[str], "Desk"]
 """Makes the desk for an operator; may import much, so it is called in a thread."""
 
 
-class NoDeskError(TimeoutError):
-    """There is no desk of guarded actions; the text says why."""
+class GuardedActions:
+    """What a person may do to a run from the app that owns this, and what is under way.
 
+    ``app`` shows the screens and is the ``cockpit`` that they ask; ``desk`` and ``books`` make
+    what plans actions and what writes logbooks when they are first needed.
+    """
 
-class ActingApp(TerminalApp):
-    """What ``CockpitApp`` offers of guarded actions; everything else is its own."""
-
-    file: CockpitFile
-    keys: Keys
-    now: Callable[[], float]
-    say: Callable[[str], None]
-    look_again: Callable[[str], None]
-    seen: Callable[[str], None]
-    open_run: Callable[[str], None]
-    copy: Callable[[str], None]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.deeds = Deeds(self._deed_ended, self.fault)
-        self.make_desk: MakeDesk | None = None
-        self.make_books: Callable[[], LogbookDesk] | None = None
-        self.store_version: Callable[[], int] | None = None
-        self.present = False
-        self._desk: ActionDesk | None = None
+    def __init__(
+        self,
+        app: App[str],
+        cockpit: Cockpit,
+        desk: MakeDesk | None = None,
+        books: Callable[[], Logbooks] | None = None,
+        version: Callable[[], int] | None = None,
+        *,
+        present: bool = False,
+    ) -> None:
+        self._app = app
+        self._cockpit = cockpit
+        self._make_desk = desk
+        self._make_books = books
+        self._store_version = version
+        self._present = present
+        self._desk: Desk | None = None
         self._making = asyncio.Lock()
-        self._books: LogbookDesk | None = None
+        self._books: Logbooks | None = None
         self._typed: dict[tuple[str, str], dict[str, str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked_to_leave = False
+        self.deeds = Deeds(self._deed_ended, cockpit.report_fault)
         self.interrupted: tuple[Settled, ...] = ()
         self.touched = False
-
-    async def on_event(self, event: events.Event) -> None:
-        """Note that a person has begun to type: from then on nothing opens by itself."""
-        self.touched = self.touched or isinstance(event, events.Key)
-        await super().on_event(event)
-
-    @property
-    def watch_state(self) -> Watch:
-        """Who sits here."""
-        raise NotImplementedError
-
-    @property
-    def reports(self) -> Sequence[RunReport]:
-        """Every run's newest report."""
-        raise NotImplementedError
-
-    @property
-    def notice(self) -> str:
-        """What is to be told."""
-        raise NotImplementedError
-
-    def report_of(self, name: str | None) -> RunReport | None:
-        """Return the newest report of a run (``None``: of the selected one)."""
-        raise NotImplementedError
+        """Whether a person has begun to type: from then on nothing opens by itself."""
 
     @property
     def reading_only(self) -> str:
         """Why nothing may be changed here, or nothing."""
-        if self.present:
+        if self._present:
             return "presenting, read-only: it offers no actions"
-        if self.watch_state.read_only:
+        if self._cockpit.watch_state.read_only:
             return "read-only: it offers no actions"
-        return "" if self.make_desk is not None else NO_DESK
+        return "" if self._make_desk is not None else NO_DESK
 
-    @property
-    def books(self) -> LogbookDesk | None:
-        """What writes a person's own entries."""
-        if self._books is None and self.make_books is not None:
-            self._books = self.make_books()
-        return self._books
-
-    async def desk(self) -> ActionDesk:
-        """Return the desk, made when it is first asked for; raises ``NoDeskError``."""
-        if self.make_desk is None:
-            raise NoDeskError(NO_DESK)
+    async def desk(self) -> Desk:
+        """Return the desk, made when it is first asked for; raises ``TimeoutError``."""
+        if self._make_desk is None:
+            raise TimeoutError(NO_DESK)
         async with self._making:
             if self._desk is None:
-                operator = self.watch_state.operator
-                self._desk = await offload(self.make_desk, operator, deadline=MAKE_WITHIN)
+                operator = self._cockpit.watch_state.operator
+                self._desk = await offload(self._make_desk, operator, deadline=MAKE_WITHIN)
             return self._desk
 
     async def journal_stands(self) -> object | None:
         """Return what changes whenever the journal may have; ``None`` if that is not known."""
         from cockpit.store.store import StoreError
 
-        if self.store_version is None:
+        if self._store_version is None:
             return None
         try:
-            return await offload(self.store_version, deadline=ASK_WITHIN), self.deeds.told
+            return await offload(self._store_version, deadline=ASK_WITHIN), self.deeds.told
         except (StoreError, TimeoutError):
             return None
 
-    def offers(self, report: RunReport | None) -> list[Offer]:
+    def offers(self, report: RunReport | None) -> list[Command]:
         """Return every guarded action for a run, those that cannot be begun too."""
-        return offers(report, self.keys, self.reading_only)
+        return offers(report, self._cockpit.keys, self.reading_only)
 
     def act(self, verb: str, run: str | None = None) -> None:
         """Begin an action on a run, show the one that is under way, or say why not."""
-        report = self.report_of(run)
+        report = self._cockpit.report_of(run)
         offer = next(each for each in self.offers(report) if each.verb == verb)
         if offer.why_not or report is None:
-            self.say(f"{offer.title}: {offer.why_not}")
-        elif not self.watch_state.operator:
-            self.say("who are you? the operator's name is still being looked up")
+            self._cockpit.say(f"{offer.title}: {offer.why_not}")
+        elif not self._cockpit.watch_state.operator:
+            self._cockpit.say("who are you? the operator's name is still being looked up")
         elif verb == "ack":
             from screens.ack import AckScreen
 
-            self.push_screen(AckScreen(self, report.name))
+            self._app.push_screen(AckScreen(self._cockpit, report.name))
         elif verb == "log":
             self._write(report)
         else:
@@ -156,28 +126,30 @@ class ActingApp(TerminalApp):
     def _write(self, report: RunReport) -> None:
         from screens.editor import EditorScreen
 
-        if self.books is None:
-            self.say("log entry: logbooks cannot be written here")
-        elif not isinstance(self.screen, EditorScreen):
-            self.push_screen(EditorScreen(self, self.books, report))
+        if self._books is None and self._make_books is not None:
+            self._books = self._make_books()
+        if self._books is None:
+            self._cockpit.say("log entry: logbooks cannot be written here")
+        elif not isinstance(self._app.screen, EditorScreen):
+            self._app.push_screen(EditorScreen(self._cockpit, self._books, report))
 
     def _plan(self, verb: str, report: RunReport) -> None:
         from screens.form import FormScreen
         from screens.plan import PlanScreen
 
-        operator = self.watch_state.operator
+        operator = self._cockpit.watch_state.operator
         request = Request(action=verb, run=report.name, operator=operator)
         deed = self.deeds.of(report.name)
         if deed is not None:
-            self.push_screen(PlanScreen(self, deed.request, deed))
+            self._app.push_screen(PlanScreen(self._cockpit, deed.request, deed))
             return
         fields = fields_of(verb, report)
         if not fields:
-            self.push_screen(PlanScreen(self, request))
+            self._app.push_screen(PlanScreen(self._cockpit, request))
             return
         again = again_with(fields, self._typed.get((verb, report.name), {}))
-        form = FormScreen(self, f"{verb} {report.name}", again)
-        self.push_screen(form, partial(self._filled, form, request))
+        form = FormScreen(self._cockpit, f"{verb} {report.name}", again)
+        self._app.push_screen(form, partial(self._filled, form, request))
 
     def _filled(self, form: FormScreen, request: Request, given: dict[str, str] | None) -> None:
         """Plan what was filled in; until it has begun, the form keeps what was typed."""
@@ -185,13 +157,13 @@ class ActingApp(TerminalApp):
 
         self._typed[request.action, request.run] = form.values
         if given is not None:
-            page = PlanScreen(self, request.model_copy(update={"params": given}))
-            self.push_screen(page, partial(self._left, page))
+            page = PlanScreen(self._cockpit, request.model_copy(update={"params": given}))
+            self._app.push_screen(page, partial(self._left, page))
 
     def _left(self, page: PlanScreen, _: None) -> None:
         """Forget what was typed if it has begun; go back to it if no plan could be made of it."""
         verb, run = page.request.action, page.request.run
-        report = self.report_of(run)
+        report = self._cockpit.report_of(run)
         if page.begun:
             self._typed.pop((verb, run), None)
         elif page.unplanned and report is not None:
@@ -201,40 +173,37 @@ class ActingApp(TerminalApp):
         """Show the handoff page of the selected run."""
         from screens.handoff_page import HandoffPage
 
-        report = self.report_of(None)
+        report = self._cockpit.report_of(None)
         if report is None:
-            self.say("no run is selected")
-        elif self.make_desk is None:
-            self.say(NO_DESK)
+            self._cockpit.say("no run is selected")
+        elif self._make_desk is None:
+            self._cockpit.say(NO_DESK)
         else:
-            self.push_screen(HandoffPage(self, report.name))
+            self._app.push_screen(HandoffPage(self._cockpit, report.name))
 
     def open_journal(self) -> None:
         """Show the journal: of what was interrupted, else of the selected run."""
-        report = self.report_of(None)
+        report = self._cockpit.report_of(None)
         runs = list(dict.fromkeys(each.entry.plan.run for each in self.interrupted))
         if report is not None and report.name not in runs:
             runs.append(report.name)
-        if self.make_desk is None:
-            self.say(NO_DESK)
+        if self._make_desk is None:
+            self._cockpit.say(NO_DESK)
         elif not runs:
-            self.say("no run is selected")
+            self._cockpit.say("no run is selected")
         else:
             self._show_journal(runs)
 
     def _show_journal(self, runs: list[str]) -> None:
         from screens.journal import JournalScreen
 
-        if not isinstance(self.screen, JournalScreen):
-            self.push_screen(JournalScreen(self, runs, self.interrupted))
+        if not isinstance(self._app.screen, JournalScreen):
+            self._app.push_screen(JournalScreen(self._cockpit, runs, self.interrupted))
 
     def look_for_interrupted(self) -> None:
         """Ask the journal, beside everything else, what crashed cockpits have left."""
-        if self.make_desk is not None:
-            self.set_timer(LOOK_FOR_INTERRUPTED, self._ask_journal)
-
-    def _ask_journal(self) -> None:
-        spawn(self, self._interrupted)
+        if self._make_desk is not None:
+            self._app.set_timer(LOOK_FOR_INTERRUPTED, partial(spawn, self._app, self._interrupted))
 
     async def _interrupted(self) -> None:
         from cockpit.actions.action import RefuseError
@@ -244,17 +213,18 @@ class ActingApp(TerminalApp):
         found: list[Settled] = []
         try:
             desk = await self.desk()
-            for run in self.file.runs:
+            for run in self._cockpit.reports:
                 found += await desk.interrupted(run.name)
         except (RefuseError, StoreError, TimeoutError) as error:
-            self.say(f"the journal gives no answer: {error}")
+            self._cockpit.say(f"the journal gives no answer: {error}")
         self.interrupted = tuple(found)
         left = [each for each in found if each.outcome is not None]
         if not left:
             return
-        self.say(f"■ {len(left)} interrupted: {self.keys.shown('journal')} shows the journal")
+        key = self._cockpit.keys.shown("journal")
+        self._cockpit.say(f"■ {len(left)} interrupted: {key} shows the journal")
         soon = asyncio.get_running_loop().time() - begun < FRONT_WITHIN
-        if soon and not self.touched and len(self.screen_stack) <= 2:
+        if soon and not self.touched and len(self._app.screen_stack) <= 2:
             self._show_journal(list(dict.fromkeys(each.entry.plan.run for each in left)))
 
     def go_on_with(self, work: Coroutine[Any, Any, None]) -> None:
@@ -267,22 +237,18 @@ class ActingApp(TerminalApp):
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self.report_fault(error)
+            self._cockpit.report_fault(error)
 
     def _deed_ended(self, deed: Deed) -> None:
         """Tell how an action ended, whoever looks."""
         result = deed.result
-        if result is None or not self.is_running:
+        if result is None or not self._app.is_running:
             return
         word = OUTCOMES[result.outcome][0]
         more = MEANS[result.outcome] or ("" if result.recorded else "NOT recorded")
-        self.say(": ".join(filter(None, (f"{deed.title} {word}", more))))
+        self._cockpit.say(": ".join(filter(None, (f"{deed.title} {word}", more))))
         if result.outcome is not Outcome.REFUSED:
-            self.look_again(deed.request.run)
-
-    def fault(self, error: BaseException) -> str:
-        """Keep the details of a fault of the cockpit's own; return the one line about it."""
-        return self.report_fault(error)
+            self._cockpit.look_again(deed.request.run)
 
     @property
     def under_way(self) -> list[str]:
@@ -296,17 +262,10 @@ class ActingApp(TerminalApp):
         if not self.under_way or self._asked_to_leave:
             return True
         self._asked_to_leave = True
-        self.push_screen(LeavingScreen(self.under_way), partial(self._answered, leave))
+        self._app.push_screen(LeavingScreen(self.under_way), partial(self._answered, leave))
         return False
 
     def _answered(self, leave: Callable[[], None], yes: bool | None) -> None:
         self._asked_to_leave = False
         if yes:
             leave()
-
-    def ring(self, sequence: str) -> None:
-        """Ring the terminal, if the run file asks for that: otherwise it stays quiet."""
-        asked = any(route.kind == "terminal" for route in self.file.notify.routes)
-        driver = self._driver
-        if asked and driver is not None:
-            driver.write(sequence)
