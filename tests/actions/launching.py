@@ -216,7 +216,7 @@ class Place:
         if self.phase is None:
             return blind(kind=ErrorKind.NOT_FOUND)
         code = None if self.phase is Phase.RUNNING else self.exit_code
-        name = (self.backend.started or [None])[-1]
+        name = self.backend.started[-1] if self.backend.started else None
         return JobValue(
             id=name or "old:1", launch_id=name, state=self.phase.value, phase=self.phase,
             exit_code=code, started_at=1.0, ended_at=2.0,

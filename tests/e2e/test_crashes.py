@@ -46,6 +46,7 @@ def shot(chance: random.Random, process: subprocess.Popen[str], span: float) -> 
     """
     number = chance.choice(KILLS)
     if chance.random() < 0.75:
+        assert process.stderr is not None
         select.select([process.stderr], [], [], 60)
     time.sleep(chance.uniform(0.0, span))
     kill(process.pid, number)

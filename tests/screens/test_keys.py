@@ -10,7 +10,7 @@ from screens.form import FormScreen
 from screens.handoff_page import HandoffPage
 from screens.help import sections
 from screens.journal import JournalScreen
-from screens.keys import ACTIONS, TOGETHER, WHERES, Keys, KeysError, key_table, read_keys
+from screens.keys import ACTIONS, TOGETHER, WHERES, Action, Keys, KeysError, key_table, read_keys
 from screens.leaving import LeavingScreen
 from screens.plan import PlanScreen
 from screens.run import RunScreen
@@ -35,7 +35,7 @@ HOLDERS = {
 
 
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.id)
-def test_no_key_is_dead(action) -> None:
+def test_no_key_is_dead(action: Action) -> None:
     assert callable(getattr(HOLDERS[action.where], f"action_{action.id}"))
 
 

@@ -13,8 +13,9 @@ from textual.pilot import Pilot
 from cockpit.app import CockpitApp
 from cockpit.model.report import RunReport, Verdict
 from screens.logbook_reader import read_book
+from screens.run import RunScreen
 from screens.run_log import evidence_term
-from tests.screens.stand_in import SIZES, StandIn, cockpit, text_of
+from tests.screens.stand_in import SIZES, StandIn, app_of, cockpit, screen_of, text_of
 from tests.screens.stand_in_desk import StandInDesk
 from tests.widgets import reports as made
 from widgets.log_view import LogView
@@ -37,7 +38,7 @@ def write_log(path: Path, count: int) -> Path:
     return path
 
 
-async def until(pilot: Pilot[str | None], true: Callable[[], bool]) -> None:
+async def until(pilot: Pilot[Any], true: Callable[[], bool]) -> None:
     for _ in range(200):
         if true():
             return
@@ -46,7 +47,7 @@ async def until(pilot: Pilot[str | None], true: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def opened(*runs: RunReport, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Pilot]:
+async def opened(*runs: RunReport, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Pilot[Any]]:
     app = cockpit(*runs, run=runs[0].name)
     async with app.run_test(size=size) as pilot:
         await pilot.pause(0.1)
@@ -200,7 +201,7 @@ async def test_a_huge_logbook_shows_its_newest_entries_at_once(
         begun = time.monotonic()
         await pilot.press("6")
         for _ in range(5):
-            pilot.app._news(report)
+            app_of(pilot)._news(report)
             await pilot.pause(0.02)
         await until(pilot, lambda: "Status: RUNNING" in text_of(pilot.app))
         assert time.monotonic() - begun < 5
@@ -222,11 +223,11 @@ async def test_brackets_go_round_the_fleet() -> None:
     async with opened(made.report("run-a"), made.report("run-b")) as pilot:
         await pilot.press("2", "]")
         await pilot.pause()
-        assert pilot.app.screen.selected == "run-b"
+        assert screen_of(pilot.app, RunScreen).selected == "run-b"
         assert "╭ loss" in text_of(pilot.app)
         await pilot.press("[")
         await pilot.pause()
-        assert pilot.app.screen.selected == "run-a"
+        assert screen_of(pilot.app, RunScreen).selected == "run-a"
 
 
 async def test_a_run_that_leaves_the_run_file_is_told() -> None:

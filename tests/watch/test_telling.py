@@ -106,7 +106,10 @@ def test_who_takes_it_has_quiet_also_after_a_restart(
     tiny: TinyRun, hook: Webhook, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny.die()
-    pings = lambda: len(hook.paths) - len(hook.posted)  # noqa: E731
+
+    def pings() -> int:
+        return len(hook.paths) - len(hook.posted)
+
     watch = started(tiny, hook, err=subprocess.DEVNULL)
     try:
         until(lambda: any("C-01" in title for title in hook.titles))
