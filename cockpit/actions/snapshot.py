@@ -13,7 +13,7 @@ from cockpit.rules import say
 from cockpit.store.snapshots import Snapshot
 
 
-def snapshot_of(
+def snapshot_of(  # noqa: PLR0913 - each is a part of the record
     run: RunSpec,
     code: CodeValue | None,
     words: Sequence[str],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from typing import Any
 
 from cockpit.actions.action import RefuseError
 from cockpit.actions.desk import Desk
@@ -42,7 +41,7 @@ UNKNOWN = 5
 UNRECORDED = 6
 
 
-def add_parser(verbs: Any, verb: str) -> None:
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: str) -> None:
     """Add one guarded verb to the table of verbs."""
     act_arguments.add_parser(verbs, _row(verb))
 

@@ -159,10 +159,11 @@ class Place:
         self.book = Book()
         self.store = Store(self.folder / "store.sqlite")
         self.others: tuple[RunSpec, ...] = ()
+        unused: Any = None
         parts = Parts(
             clock=self.clock, store=self.store, journal=Journal(self.store),
             backends=lambda run: self.backend, guards=(), recorder=self.book,
-            notifier=None, look=self._look,  # type: ignore[arg-type]
+            notifier=unused, look=self._look,
         )  # fmt: skip
         self.desk = Desk(lambda: self.file, parts, Actions(), at=lambda point: self.at(point))
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,9 +39,9 @@ def test_by_default_they_lie_in_the_state_folder(_own_home: Path) -> None:
 
 @given(st.text(max_size=30), st.text(max_size=30), st.text())
 def test_any_name_and_any_text_come_back(
-    tmp_path_factory: object, run: str, kind: str, text: str
+    tmp_path_factory: pytest.TempPathFactory, run: str, kind: str, text: str
 ) -> None:
-    folder = tmp_path_factory.mktemp("drafts")  # type: ignore[attr-defined]
+    folder = tmp_path_factory.mktemp("drafts")
     drafts = Drafts(folder)
     drafts.put(run, kind, text)
     assert drafts.get(run, kind) == text
