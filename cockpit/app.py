@@ -66,10 +66,11 @@ class CockpitApp(TerminalApp):
     PaletteScreen, Dialog { background: transparent; }
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the verb that opens it hands over
         self,
         file: CockpitFile | None,
         engine: Engine | None,
+        *,
         read_only: bool = False,
         present: bool = False,
         ascii: bool = False,  # noqa: A002
@@ -378,7 +379,9 @@ def run_app(
         more = {"desk": made.desk, "books": make_books, "attend": made.attend,
                 "version": made.version}  # fmt: skip
     try:
-        app = CockpitApp(file, engine, read_only, present, ascii, run=run, **more)
+        app = CockpitApp(
+            file, engine, read_only=read_only, present=present, ascii=ascii, run=run, **more
+        )
     except KeysError as error:
         path = file.path if file is not None else "cockpit.toml"
         sys.stderr.writelines(f"{path}: {problem}\n" for problem in error.problems)

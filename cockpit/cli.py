@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _reader_left()
         say(str(error))
         return USAGE
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - any fault is told in one line, with its details
         details = write_details(error, state_dir() / "crashes", SystemClock().now())
         say(fault_line(error, details))
         return FAULT

@@ -53,7 +53,7 @@ class TerminalApp(App[str]):
         """Return something that stands still."""
         return Label("…", markup=False)
 
-    async def run_async(self, **options: Any) -> str | None:
+    async def run_async(self, **options: Any) -> str | None:  # noqa: ANN401 - as they are in Textual
         """Run with the signals that end a program handled, and stop what was started."""
         loop = asyncio.get_running_loop()
         for number in _ENDINGS:
@@ -136,7 +136,7 @@ class UntilGone:
         with suppress(OSError):
             self._file.flush()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._file, name)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import cast
 
 import cockpit.app as program
 from cockpit.__main__ import leave
 from cockpit.model.report import FleetReport
 from cockpit.model.run import CockpitFile
 from cockpit.sources.offload import offload
+from cockpit.watch.engine import Engine
 from tests.screens.stand_in import StandIn
 from tests.widgets import reports as made
 
@@ -50,7 +52,7 @@ def main() -> int:
         runs=tuple(each.spec for each in engine.runs),
         keys=keys,
     )
-    return program.run_app(file, engine)
+    return program.run_app(file, cast(Engine, engine))
 
 
 if __name__ == "__main__":

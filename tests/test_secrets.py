@@ -24,7 +24,7 @@ from screens.clipboard import copy_text, identity
 from tests.notify.receivers import mail_server, webhook
 from tests.planted import LOG_LINES, SECRETS, Planted, leaks
 from tests.records.fake_github import FakeGitHub
-from tests.screens.stand_in import text_of
+from tests.screens.stand_in import app_of, text_of
 
 PATIENCE = 60.0
 PATH = "remote's path"
@@ -172,7 +172,7 @@ async def test_screens(
         await until(pilot, "Handoff", shots)
         await pilot.press("escape", "J")
         await shoot(pilot, shots, "the journal")
-        for report in pilot.app.reports:
+        for report in app_of(pilot).reports:
             told: list[str] = []
             await copy_text(identity(report), told.append)
             coded = told[0].rpartition(";")[2].strip("\x07")
@@ -187,13 +187,13 @@ async def test_what_is_planned_and_written_on_screen(
 ) -> None:
     async with opened(planted, monkeypatch, (120, 40), present=False) as (pilot, shots):
         for verb in ("relaunch", "retain"):
-            pilot.app.actions.act(verb)
+            app_of(pilot).actions.act(verb)
             await until(pilot, "esc leaves", shots)
             for _ in range(3):
                 await pilot.press("pagedown")
                 await shoot(pilot, shots, verb)
             await pilot.press("escape")
-        pilot.app.actions.act("log")
+        app_of(pilot).actions.act("log")
         await until(pilot, "note", shots)
         pilot.app.screen.query_one(TextArea).insert(WORDS)
         await until(pilot, "draft kept")
@@ -240,8 +240,8 @@ async def shoot(pilot: Pilot[Any], shots: Shots, name: str) -> None:
 async def until(pilot: Pilot[Any], words: str, shots: Shots | None = None) -> None:
     """Wait for words on the screen, and keep what is seen then."""
     end = asyncio.get_running_loop().time() + PATIENCE
-    while words not in text_of(pilot.app):  # type: ignore[arg-type]
-        assert asyncio.get_running_loop().time() < end, text_of(pilot.app)  # type: ignore[arg-type]
+    while words not in text_of(pilot.app):
+        assert asyncio.get_running_loop().time() < end, text_of(pilot.app)
         await pilot.pause(0.05)
     if shots is not None:
         await shoot(pilot, shots, words)

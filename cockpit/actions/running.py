@@ -94,6 +94,6 @@ async def _done(step: Step, doing: Doing) -> tuple[StepState, str | None]:
         return StepState.UNKNOWN, str(error) or "no answer in time"
     except StoreError:
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - any fault of a step is shown as its outcome
         kind = StepState.FAILED if step.records else StepState.UNKNOWN
         return kind, f"a fault of the cockpit: {type(error).__name__}: {error}"

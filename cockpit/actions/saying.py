@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from cockpit.actions.action import RefuseError
 from cockpit.model.plan import Plan, Request
@@ -61,7 +61,7 @@ def masked_plan(plan: Plan) -> Plan:
     return masked
 
 
-def _masked(value: Any) -> Any:
+def _masked(value: object) -> object:
     if isinstance(value, dict):
         return {key: _masked(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

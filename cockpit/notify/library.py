@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
 from cockpit.model.alert import Severity
 from cockpit.notify.message import Delivery, Message, cut
@@ -92,7 +92,7 @@ def _fitted(service: NotifyBase, message: Message) -> tuple[str, str]:
     return title, cut(body, max(1, room))
 
 
-def _parts(address: str) -> Any:
+def _parts(address: str) -> SplitResult:
     try:
         return urlsplit(address)
     except ValueError:

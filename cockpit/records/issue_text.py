@@ -137,7 +137,7 @@ def retained(
     return _paragraphs(_headline(run, f"{len(deleted):,} checkpoints deleted"), told)
 
 
-def sealed(
+def sealed(  # noqa: PLR0913 - each is a line of the comment
     run: RunSpec,
     step: int,
     *,

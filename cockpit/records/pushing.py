@@ -107,7 +107,7 @@ async def _arrived(
     repository: Repository, branch: str, head: str, made: Replayed, own: str, clock: Clock
 ) -> Pushed:
     """Bring the local branch level with what is on the remote, unless it has moved on."""
-    if made.tip != head and made.base != head:
+    if head not in (made.tip, made.base):
         # It is on the remote whatever happens here, and the next save levels again.
         with suppress(BusyError, GitError, OSError):
             async with held(repository.common / SAVE_LOCK, clock, repository.limits.turn):

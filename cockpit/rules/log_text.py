@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from statistics import median
@@ -121,7 +122,7 @@ def losses_leave_trend(lines: Sequence[str]) -> list[int]:
     Or of those whose loss is not a number. Empty when the loss behaves.
     """
     seen = [(index, loss) for index, line in enumerate(lines) if (loss := _loss(line)) is not None]
-    broken = [index for index, loss in seen if loss != loss or abs(loss) == float("inf")]
+    broken = [index for index, loss in seen if not math.isfinite(loss)]
     if broken:
         return broken
     seen = seen[-KEPT:]

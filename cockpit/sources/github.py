@@ -215,14 +215,14 @@ def _comments(answer: Answer) -> list[Comment]:
     return [_comment(answer, item) for item in _list(answer)]
 
 
-def _comment(answer: Answer, item: Any) -> Comment:
+def _comment(answer: Answer, item: dict[str, Any]) -> Comment:
     try:
         return Comment(id=item["id"], url=item["html_url"], body=item.get("body") or "")
     except (ValidationError, LookupError, TypeError, AttributeError):
         raise _odd(answer, "comment") from None
 
 
-def _issue(answer: Answer, item: Any) -> Issue:
+def _issue(answer: Answer, item: dict[str, Any]) -> Issue:
     try:
         return Issue(
             number=item["number"],
@@ -239,7 +239,7 @@ def _issue(answer: Answer, item: Any) -> Issue:
         raise _odd(answer, "issue") from None
 
 
-def _label(item: Any) -> str:
+def _label(item: str | dict[str, Any]) -> str:
     return item if isinstance(item, str) else str(item.get("name") or "")
 
 

@@ -26,6 +26,8 @@ from cockpit.sources.offload import offload
 from cockpit.text.safe import clean
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 __all__ = ["Answer", "Http", "HttpError", "LostAnswerError"]
@@ -57,7 +59,7 @@ class Answer(NamedTuple):
     body: bytes
     host: str
 
-    def json(self) -> Any:
+    def json(self) -> Any:  # noqa: ANN401 - whatever the service sent; its reader checks it
         """Return the document in the body; raises ``HttpError`` for anything else."""
         try:
             return json.loads(self.body)
@@ -109,7 +111,7 @@ class Http:
         self._client: httpx.AsyncClient | None = None
         self._users = 0
         self._opening = asyncio.Lock()
-        self._trust: Any = None
+        self._trust: ssl.SSLContext | None = None
         self._silent_until: dict[tuple[str, str], float] = {}
         self._resolved: dict[str, float] = {}
 
@@ -297,7 +299,7 @@ def _redirected(request: _Request, answer: Answer) -> _Request:
     return moved
 
 
-def _trust() -> Any:
+def _trust() -> ssl.SSLContext:
     import httpx  # a while too
 
     return httpx.create_ssl_context()

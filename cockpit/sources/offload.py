@@ -47,7 +47,7 @@ class _Call:
         """Run the function and return its result or its exception."""
         try:
             return self.work(), None
-        except BaseException as failure:  # moved to the task that awaits it, whatever it is
+        except BaseException as failure:  # noqa: BLE001 - raised again in the task that awaits it
             return None, failure
 
     def hand_over(self, outcome: _Outcome) -> None:

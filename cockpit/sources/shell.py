@@ -14,10 +14,10 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from cockpit.sources.offload import offload
 from cockpit.sources.regular import is_folder
@@ -181,7 +181,7 @@ class _Run:
             selector.register(process.stdin, selectors.EVENT_WRITE, writer)
 
 
-def _reader(pipe: IO[bytes], kept: _Capped) -> Any:
+def _reader(pipe: IO[bytes], kept: _Capped) -> Callable[[selectors.BaseSelector], None]:
     def read(selector: selectors.BaseSelector) -> None:
         data = os.read(pipe.fileno(), CHUNK)
         if data:
@@ -192,7 +192,7 @@ def _reader(pipe: IO[bytes], kept: _Capped) -> Any:
     return read
 
 
-def _writer(pipe: IO[bytes], data: bytes) -> Any:
+def _writer(pipe: IO[bytes], data: bytes) -> Callable[[selectors.BaseSelector], None]:
     rest = memoryview(data)
 
     def write(selector: selectors.BaseSelector) -> None:

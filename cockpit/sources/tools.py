@@ -33,7 +33,7 @@ def is_tool(argv: Sequence[str]) -> bool:
     name = program(words)
     if name in SHELLS or name.lstrip("-") in SHELLS:
         return words[0].startswith("-") or not _runs_something(words[1:])
-    if name == "wandb" or (name == "tensorboard"):
+    if name in ("wandb", "tensorboard"):
         return True
     return name in TOOLS or name.rstrip(":") in TOOLS
 
@@ -44,7 +44,7 @@ def is_cockpit(argv: Sequence[str]) -> bool:
     if "-m" in words:
         module = words[words.index("-m") + 1 :][:1]
         return _PYTHON.fullmatch(posixpath.basename(words[0])) is not None and (
-            module == ["cockpit"] or module == ["cockpit.demo.guard"]
+            module in (["cockpit"], ["cockpit.demo.guard"])
         )
     return bool(words) and program(words) == "cockpit"
 

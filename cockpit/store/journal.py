@@ -131,7 +131,7 @@ class Journal:
         with self._store.reading() as connection:
             return _lease(connection, run)
 
-    def begin(
+    def begin(  # noqa: PLR0913 - each is a column of the row
         self,
         run: str,
         plan: Plan,

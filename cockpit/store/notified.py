@@ -147,10 +147,8 @@ class Notified:
 
 
 def _claim(connection: sqlite3.Connection, asked: Asked, now: float) -> Claim:
-    if _covered(connection, asked):
-        return Claim.DONE
     at, tries, done, trouble = _row(connection, asked)
-    if done:
+    if done or _covered(connection, asked):
         return Claim.DONE
     if trouble == HELD and not asked.at_once:
         return Claim.HELD

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -236,7 +236,7 @@ def unpack(kind: type[V], text: str) -> V | None:
         return None
 
 
-def _with_lines(document: Any) -> Any:
+def _with_lines(document: object) -> object:
     """Make log lines displayable again: the file may have been edited since."""
     log = document.get("facets", {}).get("log", {}) if isinstance(document, dict) else {}
     value = log.get("value")

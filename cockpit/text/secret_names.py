@@ -169,9 +169,17 @@ def _is_secret(named: _Named) -> bool:
         return is_dense(value) if len(named.words) == 1 else not named.prose
     if last.endswith("key"):
         return _is_key(named)
-    if last == "url":
-        return bool(_HOOKS & set(named.words)) and value.startswith("http")
-    return last in _DENSE_ONLY and (is_dense(value) or (named.shouted and len(value) >= 8))
+    return _is_hook(named) or _is_dense_name(named)
+
+
+def _is_hook(named: _Named) -> bool:
+    hooked = named.words[-1] == "url" and bool(_HOOKS & set(named.words))
+    return hooked and named.value.startswith("http")
+
+
+def _is_dense_name(named: _Named) -> bool:
+    dense = is_dense(named.value) or (named.shouted and len(named.value) >= 8)
+    return named.words[-1] in _DENSE_ONLY and dense
 
 
 def _is_password(named: _Named) -> bool:

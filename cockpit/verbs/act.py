@@ -6,7 +6,6 @@ import argparse
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from cockpit.actions.action import RefuseError
 from cockpit.actions.desk import Desk
@@ -61,7 +60,7 @@ WORDS = {
 }
 
 
-def add_parser(verbs: Any, verb: str) -> None:
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: str) -> None:
     """Add one guarded verb to the table of verbs."""
     act_arguments.add_parser(verbs, _row(verb))
 

@@ -16,7 +16,7 @@ APPROVALS: Final = "approvals"
 PARAMS: Final = "given"
 
 
-def add_parser(verbs: Any, row: Entry) -> None:
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser], row: Entry) -> None:
     """Add one guarded verb with its options."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         row.verb,

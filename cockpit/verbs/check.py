@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 from datetime import UTC, datetime
-from typing import Any
 
 from cockpit.model.clock import Clock, FixedClock, SystemClock
 from cockpit.model.report import FleetReport
@@ -29,7 +28,7 @@ DEADLINE = 20.0
 EXAMPLE = "example: cockpit check demo-slow --config cockpit.toml --json"
 
 
-def add_parser(verbs: Any) -> None:
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``check`` to the table of verbs."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "check",

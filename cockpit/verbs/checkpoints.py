@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
@@ -19,7 +19,7 @@ EXAMPLE: Final = "example: cockpit checkpoints runs/a/checkpoints /tmp/runs/a/ch
 _HEAD: Final = ("", "step", "state", "kind", "size", "age", "path", "")
 
 
-def add_parser(verbs: Any) -> None:
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``checkpoints`` to the table of verbs."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "checkpoints",

@@ -139,7 +139,7 @@ def exit_code(report: FleetReport) -> int:
     return ATTENTION if any(_needs_a_look(run) for run in report.runs) else OK
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     """Return ``value`` as JSON may hold it: odd floats as INTERFACE's string, secrets masked."""
     if isinstance(value, dict):
         return {key: _finite(each) for key, each in value.items()}

@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cockpit.config import load, state_dir
 from cockpit.model.clock import Clock, SystemClock
@@ -41,7 +41,7 @@ NOT_MADE = 70
 EXAMPLE = "example: cockpit demo --headless --json --dir /tmp/demo"
 
 
-def add_parser(verbs: Any) -> None:
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``demo`` to the table of verbs."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "demo",

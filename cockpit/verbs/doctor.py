@@ -74,7 +74,7 @@ ROUTE_REMEDIES: Final = {
 }
 
 
-def add_parser(verbs: Any) -> None:
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``doctor`` to the table of verbs."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "doctor",

@@ -40,7 +40,7 @@ class Past(Frozen):
     observation: Observation | None
 
 
-def add_parser(verbs: Any) -> None:
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``history`` to the table of verbs."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "history",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 from cockpit.config import find
 from cockpit.model.run import CockpitFile
@@ -19,7 +18,7 @@ NO_TERMINAL = (
 )
 
 
-def add_parser(verbs: Any) -> None:
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``open`` to the table of verbs."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "open",

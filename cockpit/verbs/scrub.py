@@ -6,7 +6,7 @@ import argparse
 import re
 import sys
 from io import BufferedReader
-from typing import IO, Any, Final, cast
+from typing import IO, Final, cast
 
 from cockpit.text.scrub import Scrubber, secrets_in
 from cockpit.verbs.common import OK, OutputError, UsageError
@@ -21,7 +21,7 @@ NEAR: Final = 512
 _BLANK = re.compile(r"[\s]")
 
 
-def add_parser(verbs: Any) -> None:
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``scrub`` to the table of verbs."""
     verbs.add_parser(
         "scrub",

@@ -43,7 +43,7 @@ from cockpit.watch.who import operator_name, this_process
 EXAMPLE = "example: cockpit watch hero-7b --until step=20000"
 
 
-def add_parser(verbs: Any) -> None:
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``watch`` to the table of verbs."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "watch",

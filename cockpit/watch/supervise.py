@@ -38,7 +38,7 @@ class Supervisor:
         except TimeoutError:
             message = f"{what}: no answer within {seconds:g} s"
             return Problem(kind=ErrorKind.TIMEOUT, message=message)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - any fault of a source is shown, none ends the watch
             return Problem(kind=ErrorKind.BAD_ANSWER, message=f"{what}: {self._record(error)}")
 
     def _record(self, error: Exception) -> str:

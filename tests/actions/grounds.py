@@ -44,13 +44,14 @@ def ground(
     entries: Sequence[Entry] = (),
     operator: str = "ada",
     runs: Sequence[RunSpec] = (),
-    backend: object | None = NoBackend,
+    backend: Any = NoBackend,
     **facets: Any,
 ) -> Ground:
     spec = run or run_spec()
-    parts: Any = Parts(
-        clock=FixedClock(NOW), store=None, journal=None, backends=lambda run: backend,  # type: ignore[arg-type,return-value]
-        guards=(), recorder=None, notifier=None, look=None,  # type: ignore[arg-type]
+    unused: Any = None
+    parts = Parts(
+        clock=FixedClock(NOW), store=None, journal=None, backends=lambda run: backend,
+        guards=(), recorder=unused, notifier=unused, look=unused,
     )  # fmt: skip
     facets.setdefault("job", job(Phase.FAILED, exit_code=1, ended_at=T0 + 500))
     return Ground(

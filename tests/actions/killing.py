@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tests.actions.toys import RUN, WORDS, World, request
@@ -68,7 +69,7 @@ def _forked(work: Callable[[], object]) -> str:
         os.close(reading)
         try:
             answer = json.dumps(work())
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - told to the test that forked it
             answer = json.dumps({"error": repr(error)})
         os.write(writing, answer.encode())
         os._exit(0)
@@ -89,8 +90,8 @@ def main(folder: Path) -> None:
     every = json.loads(_forked(lambda: points(folder / "undisturbed")))
     for number, point in enumerate(every):
         place = _made(folder / str(number))
-        _forked(lambda point=point, place=place: killed_at(point, place))  # type: ignore[misc]
-        seen = json.loads(_forked(lambda place=place: survivor(place)))  # type: ignore[misc]
+        _forked(partial(killed_at, point, place))
+        seen = json.loads(_forked(partial(survivor, place)))
         print(json.dumps({"point": point, **seen}), flush=True)
 
 

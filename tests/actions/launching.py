@@ -160,10 +160,11 @@ class Place:
         self.book = Book()
         self.store = Store(self.folder / "store.sqlite")
         self.others: tuple[RunSpec, ...] = ()
+        unused: Any = None
         parts = Parts(
             clock=self.clock, store=self.store, journal=Journal(self.store),
             backends=lambda run: self.backend, guards=(), recorder=self.book,
-            notifier=None, look=self._look,  # type: ignore[arg-type]
+            notifier=unused, look=self._look,
         )  # fmt: skip
         self.desk = Desk(lambda: self.file, parts, Actions(), at=lambda point: self.at(point))
 
@@ -217,7 +218,7 @@ class Place:
         if self.phase is None:
             return blind(kind=ErrorKind.NOT_FOUND)
         code = None if self.phase is Phase.RUNNING else self.exit_code
-        name = (self.backend.started or [None])[-1]
+        name = self.backend.started[-1] if self.backend.started else None
         return JobValue(
             id=name or "old:1", launch_id=name, state=self.phase.value, phase=self.phase,
             exit_code=code, started_at=1.0, ended_at=2.0,

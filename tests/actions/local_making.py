@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,11 @@ def slay(*runs: RunSpec) -> None:
         for pid in [*supervisors(run), *(one.pid for one in carrying(run))]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        until(lambda run=run: not carrying(run) and not supervisors(run))  # type: ignore[misc]
+        until(partial(_gone, run))
+
+
+def _gone(run: RunSpec) -> bool:
+    return not carrying(run) and not supervisors(run)
 
 
 def until(true: Callable[[], object], patience: float = 20.0) -> None:

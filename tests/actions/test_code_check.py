@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -71,8 +72,8 @@ def test_the_three_classes(path: str, kind: Touches) -> None:
     assert touches(path, SPEC) is kind
 
 
-def code(**more: object) -> CodeValue:
-    return CodeValue(**{"sha": SHA, "branch": "main", "unpushed": 0, **more})  # type: ignore[arg-type]
+def code(**more: Any) -> CodeValue:
+    return CodeValue(**{"sha": SHA, "branch": "main", "unpushed": 0, **more})
 
 
 def checked(value: CodeValue, changes: Changes, prior: Snapshot | None = None) -> dict[str, str]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,32 +22,32 @@ from tests.rules.making import T0, blind, job, log, run_spec, tracker
 
 KEY = "/x#toy"
 RUN = run_spec(records=RecordsSpec(logbook="/l.md"))
-OWN = {"launch_id": "toy-i002", "started_at": T0 + 1}
+OWN: dict[str, Any] = {"launch_id": "toy-i002", "started_at": T0 + 1}
 
 
-def followup(**more: object) -> Followup:
-    plain = {
+def followup(**more: Any) -> Followup:
+    plain: dict[str, Any] = {
         "run": "toy", "launch_id": "toy-i002", "job_id": "host:2", "action": "relaunch",
         "operator": "ada", "at": T0, "entry": 1, "resumes_from": 50, "failed_step": 90,
     }  # fmt: skip
-    return Followup(**{**plain, **more})  # type: ignore[arg-type]
+    return Followup(**{**plain, **more})
 
 
-def seen(*steps: int, at: float = T0 + 300, **facets: object) -> RunReport:
+def seen(*steps: int, at: float = T0 + 300, **facets: Any) -> RunReport:
     rows = tuple(Row(step, T0 + 5 + n, 2.0) for n, step in enumerate(steps))
     return report(RUN, now=at, **{
         "job": job(**OWN), "log": log("x", rows=(Row(90, T0 - 50, 2.0), *rows)), **facets,
     })  # fmt: skip
 
 
-def far(step: int) -> dict[str, object]:
+def far(step: int) -> dict[str, Any]:
     return {
         "tracker": tracker(step=step, last_step_at=T0 + 200),
         "checkpoints": listing(item(50, saved_at=T0 - 90), item(step, saved_at=T0 + 200)),
     }
 
 
-def state(found: RunReport, **more: object) -> Progressed:
+def state(found: RunReport, **more: Any) -> Progressed:
     return followed(followup(**more), found).state
 
 
@@ -116,7 +117,7 @@ class Told(SystemClock):
         return self.time
 
 
-class Book(RecordDesk):
+class Entries(RecordDesk):
     """A recorder that keeps entries; ``refuses`` while it may not write."""
 
     def __init__(self) -> None:
@@ -138,7 +139,7 @@ class Book(RecordDesk):
 class Desk:
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder / "s.sqlite")
-        self.clock, self.book = Told(), Book()
+        self.clock, self.book = Told(), Entries()
         plan = Plan(words="w", plan_id="p", action="relaunch", run="toy", made_at=T0)
         holder = Holder(host="h", pid=1)
         begun = Journal(self.store).begin(KEY, plan, "ada", holder, T0, exclusive=False)
@@ -149,7 +150,7 @@ class Desk:
         FollowupStore(self.store).add(KEY, one)
 
     def cockpit(self) -> Followups:
-        return Followups(self.store, self.clock, self.book)  # type: ignore[arg-type]
+        return Followups(self.store, self.clock, self.book)
 
     async def heard(self, found: RunReport) -> Progressed:
         self.clock.time = found.checked_at

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ STEPS = ("stop", "submit", "count", "log")
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
+def seen(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("killed")
     done = subprocess.run(
         [sys.executable, "-m", "tests.actions.killing", str(folder)],
@@ -24,7 +25,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_it_was_killed_at_every_point(seen: list[dict[str, object]]) -> None:
+def test_it_was_killed_at_every_point(seen: list[dict[str, Any]]) -> None:
     steps = [f"{step}:{when}" for step in STEPS for when in ("begun", "did", "done")]
     assert [one["point"] for one in seen] == [
         "begun", "claimed", "planned", *steps, "ended", "released",
@@ -33,32 +34,32 @@ def test_it_was_killed_at_every_point(seen: list[dict[str, object]]) -> None:
 
 
 def test_there_is_one_live_job_in_the_end_whatever_was_killed(
-    seen: list[dict[str, object]],
+    seen: list[dict[str, Any]],
 ) -> None:
     for one in seen:
         assert one["result"] == "done", one
-        assert len(one["living"]) == 1, one  # type: ignore[arg-type]
+        assert len(one["living"]) == 1, one
 
 
-def test_no_submit_is_forgotten(seen: list[dict[str, object]]) -> None:
+def test_no_submit_is_forgotten(seen: list[dict[str, Any]]) -> None:
     """What the killed cockpit had started is known, recorded and logged once by the next one."""
     for one in seen:
         before = one["before"]
-        assert set(before) <= set(one["known"]), one  # type: ignore[call-overload]
+        assert set(before) <= set(one["known"]), one
         assert before == one["recorded"], one
-        for name in one["started"]:  # type: ignore[attr-defined]
-            assert sum(name in line for line in one["log"]) == 1, one  # type: ignore[attr-defined]
+        for name in one["started"]:
+            assert sum(name in line for line in one["log"]) == 1, one
 
 
 def test_nothing_is_left_open_and_no_claim_is_left_behind(
-    seen: list[dict[str, object]],
+    seen: list[dict[str, Any]],
 ) -> None:
     for one in seen:
         assert one["open"] == [], one
         assert one["claim"] is False, one
 
 
-def test_what_was_interrupted_is_said(seen: list[dict[str, object]]) -> None:
+def test_what_was_interrupted_is_said(seen: list[dict[str, Any]]) -> None:
     told = {one["point"]: one["settled"] for one in seen}
     assert told["submit:did"] == [["done", "relaunch by ada: looked up toy-i001: it lives"]], told[
         "submit:did"

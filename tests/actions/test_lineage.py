@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ def old(tmp_path: Path) -> Place:
     return found
 
 
-def params(old: Place, **changes: str) -> dict[str, str]:
+def params(old: Place, **changes: str) -> dict[str, Any]:
     return {
         "run_id": "toy-b", "wandb_id": "toy-b1", "output_root": str(old.folder / "new"),
         "from": "80", "reason": "the optimizer was wrong", **changes,

@@ -55,7 +55,9 @@ async def test_a_live_job_is_described_whole_and_private(tmp_path: Path, run: Ru
         "time.sleep(60)"
     )
     await hands.submit(run, submission(run, code=code))
-    until(lambda: text(run.job and run.job.log))
+    assert run.job is not None
+    log = run.job.log
+    until(lambda: text(log))
     live = await hands.live(run)
     kept = await archive(run, report(run), hands, live, tmp_path / "evidence")
     assert kept.path is not None

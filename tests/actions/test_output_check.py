@@ -10,14 +10,14 @@ from cockpit.actions.checks.output import (
     said_by_config,
     said_by_record,
 )
-from cockpit.model.run import CheckpointSpec
+from cockpit.model.run import CheckpointSpec, RunSpec
 from tests.actions.grounds import hard, levels
 from tests.rules.making import run_spec
 
 ROOT = "gs://bucket/toy"
 
 
-def run(root: str | None = ROOT, *paths: str):  # type: ignore[no-untyped-def]
+def run(root: str | None = ROOT, *paths: str) -> RunSpec:
     return run_spec(output_root=root, checkpoints=CheckpointSpec(path=paths))
 
 

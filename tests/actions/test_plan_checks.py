@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cockpit.actions.checks import checkpoint, identity, jobs, people, records, recover
@@ -148,8 +150,8 @@ def test_the_recipe_for_a_bad_node_is_shown_and_never_run() -> None:
     assert soft(by_id(checks, "T"))
 
 
-def failure(**more: object) -> FormerFailure:
-    return FormerFailure(**{"at": T0, "job_id": "toy-i001", "name": "killed", **more})  # type: ignore[arg-type]
+def failure(**more: Any) -> FormerFailure:
+    return FormerFailure(**{"at": T0, "job_id": "toy-i001", "name": "killed", **more})
 
 
 def test_the_same_failure_again_needs_a_name() -> None:
@@ -208,8 +210,8 @@ def test_only_the_dri_approves_what_only_the_dri_may() -> None:
     assert not plan.approved((Approval(check="C-15", by="ADA", reason="fine"),)).blocked
 
 
-def picks(value: object, *, named: bool = False, **more: object) -> dict[str, str]:
-    return levels(checkpoint.resume_from(ground(checkpoints=value, **more), named=named))  # type: ignore[arg-type]
+def picks(value: object, *, named: bool = False, **more: Any) -> dict[str, str]:
+    return levels(checkpoint.resume_from(ground(checkpoints=value, **more), named=named))
 
 
 def test_the_newest_complete_one_that_the_trainer_takes_too() -> None:
@@ -274,8 +276,8 @@ def test_from_scratch_is_free_only_for_a_run_that_never_was() -> None:
     ],
 )
 def test_the_resume_policy(policy: str, value: object, level: str) -> None:
-    run = run_spec(wandb=WandbSpec(id="w", resume=policy))  # type: ignore[arg-type]
-    more = {} if value is None else {"tracker": value}
+    run = run_spec(wandb=WandbSpec(id="w", resume=policy))
+    more: dict[str, Any] = {} if value is None else {"tracker": value}
     assert levels(identity.may_resume(ground(run, **more))) == {"resume-policy": level}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ LOGBOOK = """# Toy: Hero Run Logbook
 """
 
 
-def world(folder: Path, keep: int = 2, **more: object) -> Rest:
+def world(folder: Path, keep: int = 2, **more: Any) -> Rest:
     roots = (str(folder / "out" / "checkpoints"), str(folder / "out" / "checkpoints-temp"))
     spec = CheckpointSpec(path=roots, keep=keep, save_every=900.0)
     made = Rest(folder, Retain(), checkpoints=spec, final_step=None, **more)

@@ -13,6 +13,7 @@ import select
 import signal
 import subprocess
 import time
+from functools import partial
 
 import pytest
 
@@ -46,6 +47,7 @@ def shot(chance: random.Random, process: subprocess.Popen[str], span: float) -> 
     """
     number = chance.choice(KILLS)
     if chance.random() < 0.75:
+        assert process.stderr is not None
         select.select([process.stderr], [], [], 60)
     time.sleep(chance.uniform(0.0, span))
     kill(process.pid, number)
@@ -80,11 +82,15 @@ def test_a_relaunch(lab: Lab, machine: Machine, chance: random.Random) -> None:
         lab.die()
 
 
+def _begun(lab: Lab, process: subprocess.Popen[str]) -> bool:
+    return bool(lab.supervisors) or process.poll() is not None
+
+
 def test_a_relaunch_and_its_supervisor(lab: Lab, machine: Machine, chance: random.Random) -> None:
     """Either dies first; a trainer that has neither is found and recorded all the same."""
     for _ in range(ROUNDS):
         process = machine.begin(*RELAUNCH)
-        until(lambda process=process: lab.supervisors or process.poll() is not None, "no start")  # type: ignore[misc]
+        until(partial(_begun, lab, process), "no start")
         victims = [process.pid, *(one.pid for one in lab.supervisors)]
         chance.shuffle(victims)
         for pid in victims:

@@ -80,6 +80,8 @@ def webhook() -> Iterator[Webhook]:
 
 
 class _Mail(socketserver.StreamRequestHandler):
+    server: MailServer
+
     def handle(self) -> None:
         self._say("220 here")
         while line := self.rfile.readline():
@@ -91,7 +93,7 @@ class _Mail(socketserver.StreamRequestHandler):
                 self._say("221 bye")
                 return
             elif word == b"RCPT":
-                self.server.to.append(line.decode().strip())  # type: ignore[attr-defined]
+                self.server.to.append(line.decode().strip())
                 self._say("250 ok")
             else:
                 self._say("250 here")
@@ -100,7 +102,7 @@ class _Mail(socketserver.StreamRequestHandler):
         lines = []
         while (line := self.rfile.readline()) not in (b".\r\n", b""):
             lines.append(line)
-        self.server.mails.append(b"".join(lines))  # type: ignore[attr-defined]
+        self.server.mails.append(b"".join(lines))
         self._say("250 taken")
 
     def _say(self, text: str) -> None:

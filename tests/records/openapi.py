@@ -38,7 +38,8 @@ class Description:
 
     def example(self, name: str) -> dict[str, Any]:
         value = self.document["components"]["examples"][name]["value"]
-        return json.loads(json.dumps(value))
+        copied: dict[str, Any] = json.loads(json.dumps(value))
+        return copied
 
     def operation(self, method: str, path: str) -> Operation | None:
         for template, pattern in self._patterns.items():
@@ -111,7 +112,7 @@ class Description:
         return self._resolved(part["$ref"]) if part and "$ref" in part else part
 
     def _resolved(self, place: str) -> dict[str, Any]:
-        part: Any = self.document
+        part: dict[str, Any] = self.document
         for name in place.removeprefix("#/").split("/"):
             part = part[unquote(name).replace("~1", "/").replace("~0", "~")]
         return part

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 LOGBOOK = ".agents/logbooks/run.md"
@@ -74,7 +75,7 @@ def entry(title: str, *lines: str) -> bytes:
     return f"\n### 2026-03-11 08:55 UTC - {title}\n{body}".encode()
 
 
-def adding(block: bytes):  # type: ignore[no-untyped-def]
+def adding(block: bytes) -> Callable[[bytes], bytes]:
     """An edit that appends ``block`` unless it is there."""
     return lambda data: data if block in data else data + block
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,9 +33,9 @@ def test_drafts_are_private(tmp_path: Path) -> None:
 
 @given(st.text(max_size=30), st.text(max_size=30), st.text())
 def test_any_name_and_any_text_come_back(
-    tmp_path_factory: object, run: str, kind: str, text: str
+    tmp_path_factory: pytest.TempPathFactory, run: str, kind: str, text: str
 ) -> None:
-    folder = tmp_path_factory.mktemp("drafts")  # type: ignore[attr-defined]
+    folder = tmp_path_factory.mktemp("drafts")
     drafts = Drafts(folder)
     drafts.put(run, kind, text)
     assert drafts.get(run, kind) == text

@@ -14,7 +14,7 @@ from cockpit.records.outbox import SETTLE
 from cockpit.records.posting import marker_of
 from cockpit.store.store import Store
 from tests.records.desks import TOKEN, SkipClock, desk, github, run_spec
-from tests.records.fake_github import FakeGitHub, Reply, Trouble, running
+from tests.records.fake_github import FakeGitHub, Reply, Request, Trouble, running
 from tests.watch.fakes import until
 
 RUN = run_spec()
@@ -181,7 +181,12 @@ async def test_a_duplicate_that_cannot_be_deleted_now_is_deleted_later(
 async def test_a_duplicate_that_may_not_be_deleted_stays(hub: FakeGitHub, tmp_path: Path) -> None:
     mine = desk(hub, tmp_path / "mine")
     rival = desk(hub, tmp_path / "rival").preview(RUN, "comment", "x", event="e")
-    hub.before = lambda r: hub.add_comment(1, rival) if r.method == "POST" else None
+
+    def rival_is_faster(request: Request) -> None:
+        if request.method == "POST":
+            hub.add_comment(1, rival)
+
+    hub.before = rival_is_faster
     hub.troubles.append(Trouble("DELETE", "", reply=Reply(403, {"message": "no"})))
     assert (await mine.comment(RUN, "e", "x")).url and len(hub.bodies()) == 2
 

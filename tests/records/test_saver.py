@@ -44,7 +44,8 @@ async def save(folder: Path, block: bytes, told: list[Recorded] | None = None) -
 async def test_an_entry_is_saved_committed_and_pushed_and_each_stage_is_told(
     tmp_path: Path,
 ) -> None:
-    ada, told = shared(tmp_path), []
+    ada = shared(tmp_path)
+    told: list[Recorded] = []
     done = await save(ada, entry("launch"), told)
     assert (done.stage, done.trouble) == (SaveStage.PUSHED, None)
     assert done.commit == git(ada, "rev-parse", "HEAD").strip()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from cockpit.model.alert import Alert
 from cockpit.model.observed import Phase, RecordsValue, Row
 from cockpit.model.run import RecordsSpec, RunSpec
@@ -24,7 +26,7 @@ FINAL = checkpoints(checkpoint(999, T0 + 999))
 W_AND_B = tracker(state="finished", exit_code=0, step=999)
 
 
-def missing(run: RunSpec | None = None, now: float = T0 + 1001, **facets: object) -> list[Alert]:
+def missing(run: RunSpec | None = None, now: float = T0 + 1001, **facets: Any) -> list[Alert]:
     whole = {"job": DONE, "checkpoints": FINAL, "tracker": W_AND_B, **facets}
     return list(success_without_artifacts(run or run_spec(), history(now, **whole)))
 

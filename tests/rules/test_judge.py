@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,7 +65,7 @@ def test_an_alert_does_not_change_while_nothing_but_time_passes() -> None:
 
 
 def test_a_run_of_which_nothing_is_known_has_no_unhealthy_alert() -> None:
-    nothing = {
+    nothing: dict[str, Any] = {
         name: blind(T0) for name in ("job", "log", "tracker", "checkpoints", "monitor", "host")
     }
     found = judge(run_spec(), history(T0 + 1e6, **nothing))
@@ -112,7 +114,7 @@ marks = st.builds(PhaseMark, at=st.floats(T0 - 1e5, T0), phase=st.sampled_from(l
 
 def facets(values: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
     """Known, unknown, stale, or not configured."""
-    stale = st.builds(
+    stale: st.SearchStrategy[object] = st.builds(
         lambda value, at: Facet(value=value, source="s", observed_at=at, error=blind().error),
         values,
         instants,

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cockpit.model.alert import Severity
@@ -64,7 +66,9 @@ def test_two_monitors_on_one_job_are_said_by_name() -> None:
 
 
 def test_blindness_does_not_make_it_stale() -> None:
-    seen = Facet(value=monitor(T0), source="m.json", observed_at=T0 + 5, error=blind().error)
+    seen: Facet[Any] = Facet(
+        value=monitor(T0), source="m.json", observed_at=T0 + 5, error=blind().error
+    )
     assert list(monitor_stale(run_spec(), history(NOW, job=job(), monitor=seen))) == []
     assert list(monitor_stale(run_spec(), history(NOW, job=job(), monitor=blind()))) == []
 

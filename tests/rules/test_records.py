@@ -170,7 +170,7 @@ def test_ordinary_runs_and_unknown_records_have_no_reminder() -> None:
     assert overdue(past(value), hero(tier="ordinary")) == []
     assert overdue(past(value), hero(records=RecordsSpec())) == []
     assert overdue(past(blind())) == []
-    stale = Facet(
+    stale: Facet[Any] = Facet(
         value=records(NOW - 100, pushed=True), source="s", observed_at=NOW - 90,
         error=blind().error,
     )  # fmt: skip

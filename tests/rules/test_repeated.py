@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,14 +26,14 @@ BOOM = (
 )
 
 
-def failed(*lines: str, launch: str = "toy-i002", **more: object) -> History:
+def failed(*lines: str, launch: str = "toy-i002", **more: Any) -> History:
     value = job(Phase.FAILED, exit_code=1, ended_at=T0 + 77, launch_id=launch)
     return history(T0 + 90, **{"job": value, "log": log(*(lines or BOOM)), **more})
 
 
-def former(**more: object) -> FormerFailure:
-    plain = {"at": T0, "job_id": "toy-i001", "name": "complex_code_bug"}
-    return FormerFailure(**{**plain, **more})  # type: ignore[arg-type]
+def former(**more: Any) -> FormerFailure:
+    plain: dict[str, Any] = {"at": T0, "job_id": "toy-i001", "name": "complex_code_bug"}
+    return FormerFailure(**{**plain, **more})
 
 
 def triage_of(text: str) -> Triage:

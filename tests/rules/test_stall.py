@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.facet import Facet
 from cockpit.model.history import History
@@ -78,7 +80,7 @@ def test_only_a_job_that_is_said_to_run_can_stall() -> None:
 
 
 def test_what_cannot_be_seen_does_not_stall() -> None:
-    old = Facet(
+    old: Facet[Any] = Facet(
         value=tracker(last_step_at=T0 + 99),
         source="w&b",
         observed_at=T0 + 100,
@@ -90,7 +92,9 @@ def test_what_cannot_be_seen_does_not_stall() -> None:
 
 def test_a_sleeping_laptop_is_no_stall() -> None:
     now = T0 + 99 + 36_000
-    seen = Facet(value=tracker(last_step_at=T0 + 99), source="w&b", observed_at=T0 + 101)
+    seen: Facet[Any] = Facet(
+        value=tracker(last_step_at=T0 + 99), source="w&b", observed_at=T0 + 101
+    )
     assert stalled(history(now, folded(losses([2.0] * 100)), job=job(), tracker=seen)) == []
 
 

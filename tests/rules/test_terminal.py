@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cockpit.model.alert import Alert, Severity
@@ -37,7 +39,7 @@ def alert_of(past: History) -> Alert:
     return alert
 
 
-def failed(*lines: str, code: int | None = 1, **more: object) -> History:
+def failed(*lines: str, code: int | None = 1, **more: Any) -> History:
     value = job(Phase.FAILED, exit_code=code, ended_at=T0 + 77)
     saved = checkpoints(checkpoint(100, T0))
     return history(T0 + 90, **{"job": value, "log": log(*lines), "checkpoints": saved, **more})
@@ -105,7 +107,7 @@ def test_two_jobs_have_two_identities() -> None:
 
 
 def test_a_log_read_before_the_end_decides_nothing() -> None:
-    old = Facet(value=log(*STOPS), source="log", observed_at=T0 + 76)
+    old: Facet[Any] = Facet(value=log(*STOPS), source="log", observed_at=T0 + 76)
     alert = alert_of(failed(code=137, log=old))
     assert alert.next_action == "read the log, then escalate to ada; relaunch is not advised yet"
 

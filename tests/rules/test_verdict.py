@@ -48,7 +48,7 @@ def test_the_monitor_never_counts_and_an_acknowledged_alert_does() -> None:
 
 
 def test_unknown_only_if_job_log_and_tracker_all_are() -> None:
-    blank = {"job": blind(), "log": blind(), "tracker": blind()}
+    blank: dict[str, Any] = {"job": blind(), "log": blind(), "tracker": blind()}
     assert verdict(run_spec(), history(T0, **blank), ()) is Verdict.UNKNOWN
     assert verdict(run_spec(), history(T0, **{**blank, "log": log("x")}), ()) is Verdict.HEALTHY
     assert verdict(run_spec(), history(T0), ()) is Verdict.UNKNOWN
@@ -56,7 +56,7 @@ def test_unknown_only_if_job_log_and_tracker_all_are() -> None:
 
 def test_a_success_with_its_seal_is_sealed_until_something_is_open() -> None:
     code = CodeValue(sha="1", sealed="seal/toy/1000")
-    done = {"job": job(Phase.SUCCEEDED)}
+    done: dict[str, Any] = {"job": job(Phase.SUCCEEDED)}
     past = history(T0, **done, code=code)
     assert verdict(run_spec(), past, ()) is Verdict.SEALED
     assert next_action(run_spec(), past, ()) == "nothing; it is sealed (seal/toy/1000)"

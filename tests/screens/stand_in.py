@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
+
+from textual.app import App
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widget import Widget
 
 from cockpit.app import CockpitApp
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
+from cockpit.watch.engine import Engine
 from tests.widgets import reports as made
+
+ScreenT = TypeVar("ScreenT", bound=Screen[Any])
+WidgetT = TypeVar("WidgetT", bound=Widget)
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 
@@ -82,9 +91,31 @@ def cockpit(*runs: RunReport, **options: Any) -> CockpitApp:
     maker = None if desk is None else lambda operator: desk
     books = options.pop("books", None)
     write = None if books is None else lambda: books
-    return CockpitApp(file, engine, clock=StillClock(), desk=maker, books=write, **options)
+    return CockpitApp(
+        file, cast(Engine, engine), clock=StillClock(), desk=maker, books=write, **options
+    )
 
 
-def text_of(app: CockpitApp) -> str:
+def text_of(app: App[Any]) -> str:
     """Return what stands on the screen."""
     return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+
+def app_of(pilot: Pilot[Any]) -> CockpitApp:
+    """Return the app that the pilot drives."""
+    assert isinstance(pilot.app, CockpitApp)
+    return pilot.app
+
+
+def screen_of(app: App[Any], kind: type[ScreenT]) -> ScreenT:
+    """Return the screen that is on top, which must be of this kind."""
+    screen = app.screen
+    assert isinstance(screen, kind)
+    return screen
+
+
+def focus_of(app: App[Any], kind: type[WidgetT]) -> WidgetT:
+    """Return the widget that has the focus, which must be of this kind."""
+    widget = app.focused
+    assert isinstance(widget, kind)
+    return widget

@@ -20,7 +20,7 @@ from screens.form import FormScreen
 from screens.journal import JournalScreen
 from screens.plan import PlanScreen
 from screens.run import RunScreen
-from tests.screens.stand_in import SIZES, StandIn, cockpit, text_of
+from tests.screens.stand_in import SIZES, StandIn, app_of, cockpit, text_of
 from tests.screens.stand_in_desk import BLOCKED, StandInDesk, draft, entry, target
 from tests.screens.test_plan import failed, until
 from tests.widgets import reports as made
@@ -75,7 +75,7 @@ KEYS = "rHxbAEZ"
 @pytest.mark.parametrize("screen", [FleetScreen, RunScreen])
 async def test_reading_only_offers_nothing_by_key_or_palette(option: str, screen: type) -> None:
     desk = StandInDesk()
-    async with opened(desk, **{option: True}) as pilot:
+    async with opened(desk, (120, 40), **{option: True}) as pilot:
         if screen is RunScreen:
             await pilot.press("enter")
         for key in KEYS:
@@ -88,7 +88,7 @@ async def test_reading_only_offers_nothing_by_key_or_palette(option: str, screen
         await pilot.press(*"relaunch", "enter")
         await pilot.pause(0.1)
         assert isinstance(pilot.app.screen, screen)
-        assert desk.planned == desk.acted == []
+        assert desk.planned == [] and desk.acted == []
 
 
 async def test_without_a_desk_every_action_says_so() -> None:
@@ -114,7 +114,7 @@ async def test_rolling_back_picks_a_whole_checkpoint(size: tuple[int, int]) -> N
         shown = text_of(pilot.app)
         assert "● 3,000" in shown and "· 1,000" in shown and "● 3,100" not in shown
         await pilot.press("down", "tab", *"bad_data", "enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, PlanScreen) and desk.planned)
+        await until(pilot, lambda: isinstance(pilot.app.screen, PlanScreen) and bool(desk.planned))
         assert desk.planned[0][0].params == {"to": "2000", "reason": "bad_data"}
 
 
@@ -226,7 +226,7 @@ async def test_whoever_types_already_is_told_and_not_interrupted() -> None:
     async with opened(desk) as pilot:
         await pilot.press("/", *"run")
         desk.left_gate.set()
-        await until(pilot, lambda: bool(pilot.app.actions.interrupted))
+        await until(pilot, lambda: bool(app_of(pilot).actions.interrupted))
         await pilot.pause(0.1)
         assert isinstance(pilot.app.screen, FleetScreen)
         await pilot.press("enter")
@@ -239,7 +239,7 @@ async def test_what_somebody_is_at_is_no_crash() -> None:
     desk = StandInDesk()
     desk.left = {"run-failed": (settled(None),)}
     async with opened(desk) as pilot:
-        await until(pilot, lambda: bool(pilot.app.actions.interrupted))
+        await until(pilot, lambda: bool(app_of(pilot).actions.interrupted))
         assert isinstance(pilot.app.screen, FleetScreen)
         await pilot.press("J")
         await until(pilot, lambda: "whoever is at it will end it" in text_of(pilot.app))

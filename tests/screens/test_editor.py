@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from cockpit.model.records import Recorded, SaveStage
 from screens.editor import EditorScreen, EntryArea
-from tests.screens.stand_in import SIZES, StandIn, cockpit, text_of
+from tests.screens.stand_in import SIZES, StandIn, cockpit, focus_of, text_of
 from tests.screens.stand_in_books import ENTRY, StandInBooks
 from tests.screens.stand_in_desk import StandInDesk
 from tests.screens.test_plan import until
@@ -115,7 +115,7 @@ async def test_a_draft_is_kept_of_whoever_types_without_a_pause() -> None:
 async def test_tab_indents() -> None:
     async with writing(StandInBooks()) as pilot:
         await pilot.press("tab", "x")
-        assert "- Decision:   x" in pilot.app.focused.text
+        assert "- Decision:   x" in focus_of(pilot.app, EntryArea).text
 
 
 async def test_only_looking_leaves_no_draft() -> None:
@@ -148,9 +148,9 @@ async def test_a_secret_is_masked_where_the_writer_sees_it() -> None:
 
 async def test_a_paste_comes_in_without_escape_sequences() -> None:
     async with writing(StandInBooks()) as pilot:
-        pilot.app.focused.post_message(events.Paste("a\x1b]0;x\x07b\r\n日本語\t[/]"))
+        focus_of(pilot.app, EntryArea).post_message(events.Paste("a\x1b]0;x\x07b\r\n日本語\t[/]"))
         await pilot.pause(0.1)
-        assert "a]0;xb\n日本語\t[/]" in pilot.app.focused.text
+        assert "a]0;xb\n日本語\t[/]" in focus_of(pilot.app, EntryArea).text
         assert "\x1b" not in text_of(pilot.app)
 
 

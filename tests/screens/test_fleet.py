@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import pytest
+from textual.geometry import Region
 
 from cockpit.model.report import Verdict
 from screens.fleet import FleetScreen
 from screens.help import HelpScreen
 from screens.run import RunScreen
-from tests.screens.stand_in import SIZES, StandIn, cockpit, text_of
+from tests.screens.stand_in import SIZES, StandIn, StillClock, cockpit, screen_of, text_of
 from tests.widgets import reports as made
 
 
@@ -53,7 +54,7 @@ async def test_the_selection_follows_the_run_when_the_order_changes() -> None:
     app = cockpit(engine=engine)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("right")
-        assert app.screen.selected == "run-b"
+        assert screen_of(app, FleetScreen).selected == "run-b"
         engine.tell(made.report("run-b", Verdict.CRITICAL, (made.alert("C-01"),)))
         await pilot.pause(0.4)
         shown = text_of(app)
@@ -65,10 +66,10 @@ async def test_until_somebody_moves_the_worst_run_is_selected() -> None:
     engine = StandIn(made.report("run-a"), made.report("run-b"))
     app = cockpit(engine=engine)
     async with app.run_test(size=(120, 40)) as pilot:
-        assert app.screen.selected == "run-a"
+        assert screen_of(app, FleetScreen).selected == "run-a"
         engine.tell(made.report("run-b", Verdict.CRITICAL, (made.alert("C-01"),)))
         await pilot.pause(0.4)
-        assert app.screen.selected == "run-b"
+        assert screen_of(app, FleetScreen).selected == "run-b"
 
 
 async def test_sorting_goes_round() -> None:
@@ -76,22 +77,21 @@ async def test_sorting_goes_round() -> None:
     async with app.run_test(size=(200, 50)) as pilot:
         orders = []
         for _ in range(4):
-            orders.append([each.name for each in app.screen.shown])
+            orders.append([each.name for each in screen_of(app, FleetScreen).shown])
             await pilot.press("s")
         assert orders == [["c", "b", "a"], ["a", "b", "c"], ["b", "a", "c"], ["b", "a", "c"]]
-        assert [each.name for each in app.screen.shown] == ["c", "b", "a"]
+        assert [each.name for each in screen_of(app, FleetScreen).shown] == ["c", "b", "a"]
 
 
 async def test_enter_opens_the_selected_run_and_escape_comes_back() -> None:
-    app = cockpit()
+    engine = StandIn(*made.fleet())
+    app = cockpit(engine=engine)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("right", "enter")
-        assert isinstance(app.screen, RunScreen)
-        assert app.screen.selected == "run-nan"
-        assert app._engine.seen == ["run-nan"]
+        assert screen_of(app, RunScreen).selected == "run-nan"
+        assert engine.seen == ["run-nan"]
         await pilot.press("escape")
-        assert isinstance(app.screen, FleetScreen)
-        assert app.screen.selected == "run-nan"
+        assert screen_of(app, FleetScreen).selected == "run-nan"
 
 
 async def test_panels_turn_into_a_list_when_the_terminal_shrinks() -> None:
@@ -107,41 +107,44 @@ async def test_panels_turn_into_a_list_when_the_terminal_shrinks() -> None:
 
 
 async def test_help_palette_check_theme_and_copy() -> None:
-    app = cockpit()
+    engine = StandIn(*made.fleet())
+    app = cockpit(engine=engine)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("?")
-        assert isinstance(app.screen, HelpScreen)
+        assert screen_of(app, HelpScreen)
         assert "look at every source again, now" in text_of(app)
         await pilot.press("?")
         await pilot.press("c")
-        assert app._engine.poked == ["run-failed"]
+        assert engine.poked == ["run-failed"]
         await pilot.press("t")
         assert app.theme == "cockpit-light"
         await pilot.press(":", *"run-lo", "enter")
-        assert isinstance(app.screen, RunScreen)
-        assert app.screen.selected == "run-lost"
+        assert screen_of(app, RunScreen).selected == "run-lost"
         await pilot.press(":", *"timel", "enter")
         assert "5 timeline" in text_of(app) and "closed" in text_of(app)
 
 
-async def test_nothing_is_repainted_when_nothing_changed() -> None:
+async def test_nothing_is_repainted_when_nothing_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     app = cockpit()
     async with app.run_test(size=(200, 50)) as pilot:
         await pilot.pause(0.2)
         painted: list[object] = []
         for widget in app.screen.query("*"):
-            widget.refresh = lambda *regions, **_: painted.append(regions)  # type: ignore[method-assign]
+            monkeypatch.setattr(widget, "refresh", lambda *regions, **_: painted.append(regions))
         app._take_all()
         assert painted == []
 
 
-async def test_an_age_that_steps_repaints_one_line_of_its_panel() -> None:
+async def test_an_age_that_steps_repaints_one_line_of_its_panel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     app = cockpit(made.report("run-a"))
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause(0.2)
-        painted: list[object] = []
+        painted: list[Region] = []
         for widget in app.screen.query("RunPanel"):
-            widget.refresh = lambda *regions, **_: painted.extend(regions)  # type: ignore[method-assign]
+            monkeypatch.setattr(widget, "refresh", lambda *regions, **_: painted.extend(regions))
+        assert isinstance(app._clock, StillClock)
         app._clock.at += 45
         app._take_all()
         assert 1 <= len(painted) <= 2
@@ -153,9 +156,9 @@ async def test_a_run_file_with_other_keys() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         assert "S sort" in text_of(app)
         await pilot.press("S")
-        assert app.screen._sort == "name"
+        assert screen_of(app, FleetScreen)._sort == "name"
         await pilot.press("s")
-        assert app.screen._sort == "name"
+        assert screen_of(app, FleetScreen)._sort == "name"
 
 
 async def test_no_runs_is_a_fleet_of_none() -> None:

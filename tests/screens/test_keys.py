@@ -11,7 +11,7 @@ from screens.form import FormScreen
 from screens.handoff_page import HandoffPage
 from screens.help import sections
 from screens.journal import JournalScreen
-from screens.keys import ACTIONS, TOGETHER, WHERES, Keys, KeysError, key_table, read_keys
+from screens.keys import ACTIONS, TOGETHER, WHERES, Hotkey, Keys, KeysError, key_table, read_keys
 from screens.plan import PlanScreen
 from screens.run import RunScreen
 from screens.welcome import WelcomeScreen
@@ -35,7 +35,7 @@ HOLDERS = {
 
 
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.id)
-def test_no_key_is_dead(action) -> None:
+def test_no_key_is_dead(action: Hotkey) -> None:
     assert callable(getattr(HOLDERS[action.where], f"action_{action.run.partition('(')[0]}"))
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from cockpit.actions.action import RefuseError
 from screens.ack import AckScreen
+from screens.dialog import TextLine
 from screens.fleet import FleetScreen
 from screens.form import FormScreen
 from screens.palette import PaletteScreen, found
 from screens.plan import PlanScreen
-from tests.screens.stand_in import StandIn, text_of
+from tests.screens.stand_in import StandIn, app_of, screen_of, text_of
 from tests.screens.stand_in_desk import StandInDesk
 from tests.screens.test_acting import opened
 from tests.screens.test_plan import failed, until
@@ -34,7 +35,7 @@ async def test_a_form_that_is_left_is_found_as_it_was_until_it_has_begun() -> No
     desk = StandInDesk()
     async with opened(desk) as pilot:
         await pilot.press("H", *"bob", "escape", "H")
-        assert pilot.app.screen.query("TextLine").first().value == "bob"
+        assert pilot.app.screen.query("TextLine").first(TextLine).value == "bob"
         await pilot.press("enter")
         await until(pilot, lambda: "Type  handoff run-failed" in text_of(pilot.app))
         await pilot.pause(0.4)
@@ -43,7 +44,7 @@ async def test_a_form_that_is_left_is_found_as_it_was_until_it_has_begun() -> No
         await pilot.press("enter")
         await until(pilot, lambda: bool(desk.acted) and "DONE" in text_of(pilot.app))
         await pilot.press("escape", "H")
-        assert pilot.app.screen.query("TextLine").first().value == ""
+        assert pilot.app.screen.query("TextLine").first(TextLine).value == ""
 
 
 async def test_an_alert_that_is_taken_says_so_as_soon_as_the_watch_knows() -> None:
@@ -75,7 +76,7 @@ async def test_a_run_that_leaves_the_run_file_is_told_in_its_dialog() -> None:
         await pilot.press("A")
         await pilot.pause(0.4)
         engine.runs.clear()
-        pilot.app._take_all()
+        app_of(pilot)._take_all()
         assert "is no longer in the run file" in text_of(pilot.app)
         await pilot.press("enter", "u", "w", "escape")
         assert isinstance(pilot.app.screen, FleetScreen)
@@ -88,10 +89,10 @@ async def test_a_plan_of_a_run_that_is_gone_does_nothing() -> None:
         await pilot.press("r")
         await until(pilot, lambda: "Type  relaunch run-failed" in text_of(pilot.app))
         engine.runs.clear()
-        pilot.app._take_all()
+        app_of(pilot)._take_all()
         desk.result = None
         desk.trouble = RefuseError("no run 'run-failed'")
-        pilot.app.screen.plan_again("nothing was done")
+        screen_of(pilot.app, PlanScreen).plan_again("nothing was done")
         await until(pilot, lambda: "■ no plan: no run 'run-failed'" in text_of(pilot.app))
         await pilot.press("escape")
         assert not isinstance(pilot.app.screen, PlanScreen | AckScreen)

@@ -14,8 +14,9 @@ from textual.pilot import Pilot
 
 from cockpit.actions.action import RefuseError
 from cockpit.model.plan import Level, Outcome, Request, Result
+from screens.dialog import TextLine
 from screens.plan import PlanScreen
-from tests.screens.stand_in import SIZES, StandIn, cockpit, text_of
+from tests.screens.stand_in import SIZES, StandIn, cockpit, focus_of, screen_of, text_of
 from tests.screens.stand_in_desk import (
     APPROVABLE,
     BLOCKED,
@@ -120,7 +121,9 @@ async def test_the_words_and_then_enter_act() -> None:
         await confirm(pilot)
         await until(pilot, lambda: "✓ DONE" in text_of(pilot.app))
         shown = text_of(pilot.app)
-        assert desk.acted == [(desk.planned[0][0], WORDS, pilot.app.screen.plan.plan_id)]
+        plan = screen_of(pilot.app, PlanScreen).plan
+        assert plan is not None
+        assert desk.acted == [(desk.planned[0][0], WORDS, plan.plan_id)]
         assert "job 4711" in shown and "recorded" in shown
         assert "first check at" in shown and "then every 10m" in shown
         await pilot.pause(0.4)
@@ -163,7 +166,7 @@ async def test_type_ahead_from_before_the_plan_is_dropped() -> None:
         desk.plan_gate.set()
         await until(pilot, lambda: "Type  " in text_of(app))
         await pilot.pause(0.5)
-        assert app.focused.value == ""
+        assert focus_of(app, TextLine).value == ""
         await pilot.press("enter")
         assert desk.acted == []
 
@@ -171,10 +174,10 @@ async def test_type_ahead_from_before_the_plan_is_dropped() -> None:
 async def test_a_paste_is_refused() -> None:
     desk = StandInDesk()
     async with planned(desk) as pilot:
-        pilot.app.focused.post_message(events.Paste(f"{WORDS}\n"))
+        focus_of(pilot.app, TextLine).post_message(events.Paste(f"{WORDS}\n"))
         await pilot.pause(0.2)
         assert "a paste does not count" in text_of(pilot.app)
-        assert pilot.app.focused.value == ""
+        assert focus_of(pilot.app, TextLine).value == ""
         await pilot.press("enter")
         assert desk.acted == []
 
@@ -242,7 +245,7 @@ async def test_a_plan_that_has_changed_is_shown_anew_with_an_empty_line() -> Non
         assert "nothing was done: changed since it was shown" in shown
         assert shown.count("changed ") == 2
         assert "the words must stand here exactly" in shown
-        assert pilot.app.focused.value == ""
+        assert focus_of(pilot.app, TextLine).value == ""
 
 
 async def test_who_did_it_meanwhile_is_told_by_name() -> None:

@@ -15,8 +15,9 @@ from cockpit.model.report import RunReport, Verdict
 from cockpit.sources.log import Logs
 from cockpit.sources.log_file import LogFile
 from screens.logbook_reader import read_book
+from screens.run import RunScreen
 from screens.run_log import evidence_term
-from tests.screens.stand_in import SIZES, StandIn, StillClock, cockpit, text_of
+from tests.screens.stand_in import SIZES, StandIn, StillClock, app_of, cockpit, screen_of, text_of
 from tests.screens.stand_in_desk import StandInDesk
 from tests.widgets import reports as made
 from widgets.log_view import LogView
@@ -39,7 +40,7 @@ def write_log(path: Path, count: int) -> Path:
     return path
 
 
-async def until(pilot: Pilot[str | None], true: Callable[[], bool]) -> None:
+async def until(pilot: Pilot[Any], true: Callable[[], bool]) -> None:
     for _ in range(200):
         if true():
             return
@@ -48,7 +49,7 @@ async def until(pilot: Pilot[str | None], true: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def opened(*runs: RunReport, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Pilot]:
+async def opened(*runs: RunReport, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Pilot[Any]]:
     app = cockpit(*runs, run=runs[0].name)
     async with app.run_test(size=size) as pilot:
         await pilot.pause(0.1)
@@ -112,12 +113,14 @@ async def test_the_log_follows_pauses_and_pages(tmp_path: Path) -> None:
 async def test_what_the_source_has_read_of_the_log_is_not_read_again(tmp_path: Path) -> None:
     path = write_log(tmp_path / "run.log", 5000)
     report, source = with_log(path), Logs(StillClock())
+    assert report.spec.job is not None
     job = report.spec.job.model_copy(update={"log": str(path)})
     spec = report.spec.model_copy(update={"job": job})
 
     async def looked() -> RunReport:
         facet = (await source.observe([spec]))["run-a"]
         page = LogFile(path).tail(50)
+        assert facet.value is not None
         assert (facet.value.offsets, facet.value.size) == (page.offsets, page.end)
         seen = report.facets.model_copy(update={"log": facet})
         return report.model_copy(update={"spec": spec, "facets": seen})
@@ -232,7 +235,7 @@ async def test_a_huge_logbook_shows_its_newest_entries_at_once(
         begun = time.monotonic()
         await pilot.press("6")
         for _ in range(5):
-            pilot.app._news(report)
+            app_of(pilot)._news(report)
             await pilot.pause(0.02)
         await until(pilot, lambda: "Status: RUNNING" in text_of(pilot.app))
         assert time.monotonic() - begun < 5
@@ -254,11 +257,11 @@ async def test_brackets_go_round_the_fleet() -> None:
     async with opened(made.report("run-a"), made.report("run-b")) as pilot:
         await pilot.press("2", "]")
         await pilot.pause()
-        assert pilot.app.screen.selected == "run-b"
+        assert screen_of(pilot.app, RunScreen).selected == "run-b"
         assert "╭ loss" in text_of(pilot.app)
         await pilot.press("[")
         await pilot.pause()
-        assert pilot.app.screen.selected == "run-a"
+        assert screen_of(pilot.app, RunScreen).selected == "run-a"
 
 
 async def test_a_run_that_leaves_the_run_file_is_told() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,10 +24,12 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store.sqlite")
 
 
-def snapshot(number: int, **more: object) -> Snapshot:
-    plain = {"launch_id": f"toy-i{number:03d}", "at": float(number), "action": "relaunch",
-             "command": ("python", "t.py")}  # fmt: skip
-    return Snapshot(**{**plain, **more})  # type: ignore[arg-type]
+def snapshot(number: int, **more: Any) -> Snapshot:
+    plain: dict[str, Any] = {
+        "launch_id": f"toy-i{number:03d}", "at": float(number), "action": "relaunch",
+        "command": ("python", "t.py"),
+    }  # fmt: skip
+    return Snapshot(**{**plain, **more})
 
 
 def test_a_snapshot_comes_back_whole_and_the_newest_is_the_last(store: Store) -> None:

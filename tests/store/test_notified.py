@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import multiprocessing
+from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
@@ -84,11 +86,11 @@ def test_what_is_too_much_is_kept_back_for_one_summary(notified: Notified) -> No
     assert notified.claim(again, NOW + 3 * WINDOW) is Claim.MINE
 
 
-def _claims(path: str, start: object, won: object) -> None:
+def _claims(path: str, start: Event, won: Queue[list[int]]) -> None:
     notified = Notified(Store(Path(path)))
-    start.wait()  # type: ignore[attr-defined]
+    start.wait()
     mine = [n for n in range(50) if _takes(notified, n)]
-    won.put(mine)  # type: ignore[attr-defined]
+    won.put(mine)
 
 
 def _takes(notified: Notified, n: int) -> bool:

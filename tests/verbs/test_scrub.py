@@ -17,7 +17,7 @@ NAMED = f"WANDB_API_KEY={KEY}".encode()
 
 def masked(data: bytes) -> bytes:
     target = io.BytesIO()
-    copy(io.BufferedReader(io.BytesIO(data)), target)  # type: ignore[arg-type]
+    copy(io.BufferedReader(io.BytesIO(data)), target)
     return target.getvalue()
 
 

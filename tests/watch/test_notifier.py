@@ -204,7 +204,7 @@ async def test_a_taken_alert_is_quiet_until_its_snooze_is_over(desk: Desk) -> No
 
 async def test_the_end_of_a_critical_is_told_in_one_line(desk: Desk) -> None:
     cockpit = desk.cockpit()
-    closed = {"closed": (object(),)}
+    closed: dict[str, Any] = {"closed": (object(),)}
     await look(cockpit, desk.report(nan(), alert("C-07", Severity.ALERT)))
     await look(cockpit, desk.report(**closed))
     assert len(desk.hook.posted) == 2

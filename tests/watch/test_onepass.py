@@ -12,7 +12,7 @@ from cockpit.model.run import RunSpec
 from cockpit.store.store import Store
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
-from tests.watch.fakes import World, checkpoints, failed, tracker_value
+from tests.watch.fakes import Chunk, World, checkpoints, failed, tracker_value
 
 
 def engine_of(world: World, store: Store | None = None) -> Engine:
@@ -60,18 +60,20 @@ async def test_an_empty_store_is_judged_from_all_rows() -> None:
     assert world.tracker.read == 200
 
 
-async def test_more_rows_than_there_is_time_for_are_judged_by_the_recent_ones() -> None:
+async def test_more_rows_than_there_is_time_for_are_judged_by_the_recent_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = World()
     now = world.clock.now()
     world.tracker.value = tracker_value(now, step=59_999)
     world.tracker.rows = [Row(n, now - 60_000 + n, 2.0, 10.0) for n in range(60_000)]
     plain = world.tracker.more_rows
 
-    async def slow(run: object) -> object:
+    async def slow(run: RunSpec) -> Chunk:
         await world.clock.sleep(3.0)
         return await plain(run)
 
-    world.tracker.more_rows = slow
+    monkeypatch.setattr(world.tracker, "more_rows", slow)
     began = world.clock.monotonic()
     report = await engine_of(world).check(deadline=20.0)
     assert world.clock.monotonic() - began < 20.0

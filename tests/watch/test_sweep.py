@@ -5,14 +5,14 @@ from cockpit.model.facet import known
 from cockpit.model.observed import JobValue, MonitorValue, Phase, TrackerValue
 from cockpit.model.report import Facets
 from cockpit.model.run import CheckpointSpec, JobSpec, MonitorSpec, RunSpec, WandbSpec
-from cockpit.watch.sweep import changed, signatures, watched_paths
+from cockpit.watch.sweep import Signature, changed, signatures, watched_paths
 
 
-def look(run: RunSpec, facets: Facets | None = None) -> dict[tuple[str, str], object]:
+def look(run: RunSpec, facets: Facets | None = None) -> dict[tuple[str, str], Signature]:
     return dict(signatures({run.name: watched_paths(run, facets or Facets())}))
 
 
-def woken(run: RunSpec, old: dict[tuple[str, str], object]) -> set[str]:
+def woken(run: RunSpec, old: dict[tuple[str, str], Signature]) -> set[str]:
     return {facet for _, facet in changed(old, look(run))}
 
 

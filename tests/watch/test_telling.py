@@ -106,12 +106,17 @@ def test_who_takes_it_has_quiet_also_after_a_restart(
     tiny: TinyRun, hook: Webhook, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny.die()
-    pings = lambda: len(hook.paths) - len(hook.posted)  # noqa: E731
+
+    def pings() -> int:
+        return len(hook.paths) - len(hook.posted)
+
     watch = started(tiny, hook, err=subprocess.DEVNULL)
     try:
         until(lambda: any("C-01" in title for title in hook.titles))
         message = next(each["message"] for each in hook.posted if "C-01" in each["title"])
-        ack = re.search(r"cockpit (ack tiny \S+ --by) NAME", message)[1].split()  # type: ignore[index]
+        offered = re.search(r"cockpit (ack tiny \S+ --by) NAME", message)
+        assert offered is not None, message
+        ack = offered[1].split()
         ack += ["ada", "--until", "2h", "--reason", "mine"]
         code = main([*ack, "--confirm", "ack tiny", "--config", str(tiny.config)])
         assert code == 0, capsys.readouterr()

@@ -14,6 +14,7 @@ from cockpit.model.observed import (
     CodeValue,
     Column,
     HostValue,
+    LogValue,
     Phase,
     RecordsValue,
 )
@@ -83,6 +84,13 @@ def lines(draw: st.DrawFn) -> SafeText:
     return SafeText(plain=plain, spans=(Span(0, end, style),) if end else ())
 
 
+def _logged(shown: list[SafeText], mtime: float) -> Facet[LogValue]:
+    log = made.log()
+    assert log.value is not None
+    value = log.value.model_copy(update={"lines": tuple(shown), "mtime": mtime})
+    return log.model_copy(update={"value": value})
+
+
 @st.composite
 def seen(draw: st.DrawFn) -> Facets:
     tracker = st.builds(
@@ -99,13 +107,7 @@ def seen(draw: st.DrawFn) -> Facets:
         scanned=st.floats(0, 1),
     )
     logs = st.builds(
-        lambda shown, mtime: made.log().model_copy(
-            update={
-                "value": made.log().value.model_copy(  # type: ignore[union-attr]
-                    update={"lines": tuple(shown), "mtime": mtime}
-                )
-            }
-        ),
+        _logged,
         st.lists(lines(), max_size=5),
         instants,
     )
@@ -145,11 +147,11 @@ def any_report(draw: st.DrawFn) -> RunReport:
         draw(words.filter(bool)),
         draw(st.sampled_from(Verdict)),
         tuple(draw(st.lists(alerts(), max_size=4))),
-        draw(counts),
-        draw(counts),
-        draw(numbers),
-        draw(words),
-        draw(seen()),
+        step=draw(counts),
+        final=draw(counts),
+        eta=draw(numbers),
+        act=draw(words),
+        seen=draw(seen()),
         closed=tuple(draw(st.lists(st.builds(made.closed, st.just("C-05"), st.booleans())))),
         next_check_at=draw(maybe_instants),
         watched_by=draw(st.none() | words),

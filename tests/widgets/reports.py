@@ -158,10 +158,11 @@ def facets(**changes: Any) -> Facets:
     return Facets(**(fields | changes))
 
 
-def report(
+def report(  # noqa: PLR0913 - each is a part of the report
     name: str = "run-a",
     verdict: Verdict = Verdict.HEALTHY,
     alerts: tuple[Alert, ...] = (),
+    *,
     step: int | None = 8_004,
     final: int | None = 20_000,
     eta: float | None = 3060.0,

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from typing import Self
+
 from textual.app import App, ComposeResult
 from textual.content import Content
+from textual.geometry import Region
 
 from widgets.painted import Painted
 
@@ -15,7 +18,7 @@ class Lines(Painted):
     def paint(self, width: int, height: int) -> list[Content]:
         return list(self.content)
 
-    def refresh(self, *regions, **options):  # type: ignore[no-untyped-def]
+    def refresh(self, *regions: Region, **options: bool) -> Self:
         self.refreshed += [region.y for region in regions]
         return super().refresh(*regions, **options)
 

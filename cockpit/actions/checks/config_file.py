@@ -84,11 +84,11 @@ def flattened(document: object) -> dict[str, str]:
     """
     if not isinstance(document, Mapping):
         raise ConfigError("holds no settings (a mapping was expected)")
-    shown = ShownConfig().shown({str(key): value for key, value in _plain(document).items()})
+    shown = ShownConfig().shown({str(key): _plain(each) for key, each in document.items()})
     return dict(_leaves("", shown, 0))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return a document with text keys and nothing in it but what JSON has."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
