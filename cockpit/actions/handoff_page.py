@@ -119,8 +119,9 @@ def _checkpoints(report: RunReport, now: float) -> Iterator[str]:
 
 def _resubmit(run: RunSpec) -> Iterator[str]:
     yield f"`{_code(_shown(run.resubmit))}`" if run.resubmit else "none in the run file"
-    if run.workdir or (run.job is not None and run.job.workdir):
-        yield f"Runs in `{_code(run.workdir or (run.job.workdir if run.job else '') or '')}`"
+    workdir = run.workdir or (run.job.workdir if run.job is not None else None)
+    if workdir is not None:
+        yield f"Runs in `{_code(str(workdir))}`"
 
 
 def _ownership(report: RunReport, now: float, to: str) -> Iterator[str]:

@@ -95,7 +95,7 @@ async def _look(ground: Ground) -> Looked:
     spec = ground.spec
     source = spec.checkpoints.initialize_from if spec.checkpoints is not None else None
     command = spec.launch or spec.resubmit
-    values = values_of(spec, ground.launch_id, source, None)
+    values = values_of(spec, ground.launch_id, None if source is None else str(source), None)
     checks, words = commands.ready(spec, command, values)
     origin = await offload(initialize_from, spec, deadline=DEADLINE)
     would = WouldRun(words, template_of(command), None)

@@ -51,4 +51,4 @@ def _origin(run: RunSpec) -> Pick | None:
     source = run.checkpoints.initialize_from if run.checkpoints is not None else None
     if source is None:
         return None
-    return Pick(path=source, step=named_step(source) or 0, why="initialize_from")
+    return Pick(path=str(source), step=named_step(source.path) or 0, why="initialize_from")

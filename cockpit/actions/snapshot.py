@@ -43,7 +43,7 @@ def snapshot_of(
         config_sha256=None if values is None else digest(values),
         checkpoint=pick,
         hardware=None if run.hardware is None else shown(run.hardware),
-        output_root=None if run.output_root is None else shown(run.output_root, 2000),
+        output_root=None if run.output_root is None else shown(str(run.output_root), 2000),
         wandb_id=wandb.id if wandb is not None else None,
         wandb_project=wandb.project if wandb is not None else None,
     )
@@ -82,13 +82,13 @@ def _dirty(used: Snapshot, approved: str) -> str:
 
 def _source(run: RunSpec) -> str:
     source = run.checkpoints.initialize_from if run.checkpoints is not None else None
-    return "none" if source is None else shown(source, 2000)
+    return "none" if source is None else shown(str(source), 2000)
 
 
 def _resumed(run: RunSpec, pick: Pick | None) -> dict[str, str]:
     """Return the checkpoint of the run itself that was to be loaded."""
     source = run.checkpoints.initialize_from if run.checkpoints is not None else None
-    if pick is None or pick.path == source:
+    if pick is None or pick.path == str(source):
         return {}
     return {"Resumed from": shown(f"{pick.path} (step {pick.step})", 2000)}
 

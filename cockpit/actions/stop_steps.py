@@ -12,6 +12,7 @@ from cockpit.actions.evidence import archive
 from cockpit.actions.saying import plural, safe
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import CheckpointState
+from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
 from cockpit.model.words import duration, steps
 from cockpit.sources.checkpoints import list_checkpoints
@@ -95,7 +96,9 @@ def _backend(doing: Doing) -> Backend:
 async def _complete(run: RunSpec) -> dict[tuple[str, float | None], int]:
     """Return the complete checkpoints by place and time, with their steps."""
     spec = run.checkpoints
-    paths: Sequence[str] = () if spec is None else [path for path in spec.path if _there(path)]
+    paths: Sequence[str] = (
+        () if spec is None else [place.path for place in spec.path if _there(place)]
+    )
     if spec is None or not paths:
         return {}
     try:
@@ -108,5 +111,5 @@ async def _complete(run: RunSpec) -> dict[tuple[str, float | None], int]:
     return {(item.path, item.saved_at): item.step for item in done if item.step is not None}
 
 
-def _there(path: str) -> bool:
-    return "://" not in path and Path(path).expanduser().is_dir()
+def _there(place: Place) -> bool:
+    return place.here and Path(place.path).expanduser().is_dir()

@@ -217,7 +217,7 @@ def _protect(
         reasons.append("protected in the run file")
     if item.state is CheckpointState.COMPLETE and _is_final(item.step, final_step):
         reasons.append("final")
-    if spec.initialize_from and item.path == _safe(spec.initialize_from.rstrip("/")):
+    if spec.initialize_from and item.path == _safe(str(spec.initialize_from).rstrip("/")):
         reasons.append("initialize_from")
     return item.model_copy(update={"protected": tuple(reasons)})
 

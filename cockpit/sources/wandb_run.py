@@ -62,7 +62,7 @@ class RunFiles:
 
     def _list(self) -> None:
         """Find the run's files again; one that was replaced begins anew."""
-        place = self._spec.dir or ""
+        place = "" if self._spec.dir is None else self._spec.dir.path
         paths = find(place, run_id(self._spec))
         if not paths:
             raise FileNotFoundError(_missing(place, run_id(self._spec)))

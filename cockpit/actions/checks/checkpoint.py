@@ -7,6 +7,7 @@ from typing import Final
 from cockpit.actions.checks.verdicts import blocked, passed, warned
 from cockpit.actions.ground import Ground
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
+from cockpit.model.place import place_of
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
 from cockpit.rules import say
@@ -90,7 +91,7 @@ def _of_this_run(ground: Ground, pick: Pick) -> list[Check]:
     """Check that the pick lies in the run's own roots and that the run ever came that far."""
     item = _item(ground, pick)
     roots = ground.spec.checkpoints.path if ground.spec.checkpoints is not None else ()
-    if item is not None and not any(_within(item.root, root) for root in roots):
+    if item is not None and not any(root.contains(place_of(item.root)) for root in roots):
         text = f"{pick.path} lies in {item.root}, which is none of the run's roots"
         return [blocked(f"{ID}:root", text)]
     reached = last_step(ground)
@@ -121,10 +122,6 @@ def _save_steps(ground: Ground) -> int:
     usual = tracker.usual_step_s if tracker is not None else None
     every = spec.save_every if spec is not None else None
     return 100 if not usual or not every else max(100, round(every / usual))
-
-
-def _within(path: str, root: str) -> bool:
-    return path == root or path.startswith(root.rstrip("/") + "/")
 
 
 def _number(item: Checkpoint) -> int:

@@ -22,14 +22,14 @@ def initialize_from(run: RunSpec) -> list[Check]:
     source = run.checkpoints.initialize_from if run.checkpoints is not None else None
     if source is None:
         return [passed(ID, "initialize_from: none", Basis.RECORDED)]
-    named = named_step(source)
-    if "://" in source:
+    named, where = named_step(source.path), str(source)
+    if not source.here:
         step = "no step in its name" if named is None else f"step {say.step(named)} by its name"
         text = f"initialize_from {source}: {step}; its metadata.json is not looked at from here"
-        return [warned(ID, text, Basis.INFERRED, source)]
-    if not is_folder(source):
-        return [blocked(ID, f"initialize_from {source} is no folder", value=source)]
-    return [_inside(source, named)]
+        return [warned(ID, text, Basis.INFERRED, where)]
+    if not is_folder(where):
+        return [blocked(ID, f"initialize_from {source} is no folder", value=where)]
+    return [_inside(where, named)]
 
 
 def _inside(source: str, named: int | None) -> Check:
