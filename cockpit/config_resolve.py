@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cockpit.model.base import Frozen
-from cockpit.model.run import JobSpec, MonitorSpec, RunSpec
+from cockpit.model.place import Place, on_host
+from cockpit.model.run import CheckpointSpec, JobSpec, MonitorSpec, RunSpec
 from cockpit.text.safe import clean
 
 S = TypeVar("S", bound=Frozen)
@@ -39,25 +40,26 @@ def resolved(run: RunSpec, folder: Path) -> RunSpec:
     def here(path: str) -> str:
         return local_path(path, folder)
 
+    def there(place: Place) -> Place:
+        return _place(place, folder)
+
     job = run.job and _job(run.job, run.workdir, folder)
-    remote = job is not None and job.host is not None
-    roots = run.checkpoints and run.checkpoints.model_copy(
-        update={"path": tuple(here(path) for path in run.checkpoints.path)}
-    )
+    host = None if job is None else job.host
     parts: dict[str, Any] = {
         "job": job,
-        "workdir": job.workdir if job is not None else _moved(run.workdir, here),
-        "wandb": run.wandb and _paths(run.wandb, () if remote else ("dir",), here),
+        "workdir": job.workdir if job is not None else run.workdir and there(run.workdir),
+        "wandb": run.wandb and _places(run.wandb, ("dir",), host, folder),
+        "output_root": run.output_root and there(run.output_root),
         "monitor": run.monitor and _monitor(run.monitor, folder),
         "records": _paths(run.records, ("logbook", "run_log"), here),
-        "code": run.code and _paths(run.code, ("repo",), here),
+        "code": run.code and _places(run.code, ("repo",), None, folder),
         "teardown": run.teardown and _paths(run.teardown, ("pulled_to",), here),
-        "checkpoints": roots and _paths(roots, ("initialize_from",), here),
+        "checkpoints": run.checkpoints and _checkpoints(run.checkpoints, folder),
         "launch": run.resubmit if run.launch is None else run.launch,
         "tier": run.tier if "tier" in run.model_fields_set else _tier(run),
         **{name: clean(text, 2000) for name in _SPOKEN if (text := getattr(run, name))},
     }
-    run = _paths(run, ("output_root", "config_file"), here).model_copy(update=parts)
+    run = _paths(run, ("config_file",), here).model_copy(update=parts)
     step, source = _final_step(run, folder)
     return run.model_copy(update={"final_step": step, "final_step_source": source})
 
@@ -85,17 +87,28 @@ def _paths(part: S, names: Iterable[str], here: Resolve) -> S:
     return part.model_copy(update={name: _moved(getattr(part, name), here) for name in names})
 
 
-def _job(job: JobSpec, workdir: str | None, folder: Path) -> JobSpec:
-    def here(path: str) -> str:
-        return local_path(path, folder)
+def _place(place: Place, folder: Path) -> Place:
+    """Return a place of this machine absolute, any other as it is."""
+    return Place(place.scheme, "", local_path(place.path, folder)) if place.here else place
 
-    if job.host is None:
-        workdir = job.workdir or workdir or str(folder)
-        job = _paths(job.model_copy(update={"workdir": workdir}), _ON_HOST, here)
-    elif job.workdir is None:
-        job = job.model_copy(update={"workdir": workdir})
+
+def _places(part: S, names: Iterable[str], host: str | None, folder: Path) -> S:
+    """Return ``part`` with the places in its fields ``names`` on ``host``, else absolute here."""
+
+    def resolve(place: Place | None) -> Place | None:
+        if place is None or not place.here:
+            return place
+        return _place(place, folder) if host is None else on_host(host, place.path)
+
+    return part.model_copy(update={name: resolve(getattr(part, name)) for name in names})
+
+
+def _job(job: JobSpec, workdir: Place | None, folder: Path) -> JobSpec:
+    own = job.workdir or workdir or (Place("file", "", str(folder)) if job.host is None else None)
+    job = job.model_copy(update={"workdir": own})
+    job = _places(job, _ON_HOST, job.host, folder)
     is_file = job.cluster is not None and ("/" in job.cluster or job.cluster.endswith(_YAML))
-    return _paths(job, ("cluster",), here) if is_file else job
+    return _paths(job, ("cluster",), lambda path: local_path(path, folder)) if is_file else job
 
 
 def _monitor(monitor: MonitorSpec, folder: Path) -> MonitorSpec:
@@ -103,6 +116,11 @@ def _monitor(monitor: MonitorSpec, folder: Path) -> MonitorSpec:
     monitor = _paths(monitor, ("events",), lambda path: local_path(path, folder))
     pattern = Path(glob.escape(str(folder)))
     return _paths(monitor, ("state",), lambda path: local_path(path, pattern))
+
+
+def _checkpoints(part: CheckpointSpec, folder: Path) -> CheckpointSpec:
+    roots = {"path": tuple(_place(root, folder) for root in part.path)}
+    return _places(part.model_copy(update=roots), ("initialize_from",), None, folder)
 
 
 def _tier(run: RunSpec) -> str:

@@ -161,7 +161,7 @@ class PlanScreen(Dialog[None]):
     def _root(self) -> str | None:
         """The folder below which paths are shortened: the run's own."""
         mine = (each for each in self.cockpit.reports if each.name == self.request.run)
-        return next((each.spec.output_root for each in mine), None)
+        return next((str(each.spec.output_root or "") for each in mine), None) or None
 
     def _note(self, plan: Plan) -> Content:
         blocks = sum(check.stands_in_the_way for check in plan.checks)

@@ -11,6 +11,7 @@ import pytest
 
 from cockpit import config
 from cockpit.config import Reloader, find, load, operator, reload_if_changed
+from cockpit.model.place import Place, place_of
 from cockpit.model.run import RunSpec
 
 Write = Callable[[str], Path]
@@ -107,7 +108,7 @@ def test_a_full_file_gives_resolved_values(write: Write, tmp_path: Path) -> None
     big, box = file.runs
     assert (file.cadence, big.cadence, box.cadence) == (1200.0, 600.0, 1200.0)
     assert (big.final_step, big.final_step_source) == (5155, "run file")
-    assert big.output_root == "gs://bucket/big"
+    assert str(big.output_root) == "gs://bucket/big"
     assert big.config_file == str(tmp_path / "launch/config.json")
     assert big.launch == big.resubmit
     assert big.thresholds.first_step_within == 5400.0
@@ -124,15 +125,17 @@ def test_a_full_file_gives_resolved_values(write: Write, tmp_path: Path) -> None
 def test_local_paths_start_at_the_files_folder(write: Write, tmp_path: Path) -> None:
     run = first_run(write(FULL))
     assert run.job is not None
-    assert run.job.log == str(tmp_path / "logs/run.log")
-    assert run.job.pid_file == "/var/run/x.pid"
+    assert str(run.job.log) == str(tmp_path / "logs/run.log")
+    assert str(run.job.pid_file) == "/var/run/x.pid"
     assert run.job.cluster == "marin"
-    assert run.workdir == run.job.workdir == str(tmp_path)
+    assert run.workdir == run.job.workdir == place_of(str(tmp_path))
     assert run.wandb is not None
-    assert run.wandb.dir == str(tmp_path / "wandb")
+    assert run.wandb.dir == place_of(str(tmp_path / "wandb"))
     assert run.checkpoints is not None
     own = str(Path.home() / "temp")
-    assert run.checkpoints.path == (str(tmp_path / "ckpt"), own, "s3://bucket/c", "/data/c")
+    assert [str(root) for root in run.checkpoints.path] == [
+        *(str(tmp_path / "ckpt"), own, "s3://bucket/c", "/data/c")
+    ]
     assert run.checkpoints.layout == "custom"
     assert run.checkpoints.custom is not None
     assert run.checkpoints.custom.marker == "DONE"
@@ -141,11 +144,13 @@ def test_local_paths_start_at_the_files_folder(write: Write, tmp_path: Path) -> 
 def test_what_lies_on_the_host_is_left_as_written(write: Write) -> None:
     run = load(write(FULL)).runs[1]
     assert run.job is not None
-    assert (run.job.log, run.job.done_marker, run.job.workdir) == ("logs/run.log", "~/done", None)
+    assert run.job.log == Place("ssh", "gpu-box", "logs/run.log")
+    assert run.job.done_marker == Place("ssh", "gpu-box", "~/done")
+    assert run.job.workdir is None
     assert run.wandb is not None
-    assert run.wandb.dir == "wandb/offline-run-1"
+    assert run.wandb.dir == Place("ssh", "gpu-box", "wandb/offline-run-1")
     assert run.checkpoints is not None
-    assert run.checkpoints.path == ("ssh://gpu-box/data/ckpt",)
+    assert run.checkpoints.path == (Place("ssh", "gpu-box", "/data/ckpt"),)
 
 
 def test_a_folder_with_glob_characters_stays_literal(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_the_run_file_of_the_readme_is_a_run_file(tmp_path: Path) -> None:
     (tmp_path / "cockpit.toml").write_text(example[1], encoding="utf-8")
     file = load(tmp_path / "cockpit.toml")
     assert [run.name for run in file.runs] == ["my-run"]
-    assert file.runs[0].job is not None and file.runs[0].job.log == str(
+    assert file.runs[0].job is not None and str(file.runs[0].job.log) == str(
         tmp_path / "logs" / "run.log"
     )
 

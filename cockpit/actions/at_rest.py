@@ -10,6 +10,7 @@ from cockpit.actions.ground import Ground
 from cockpit.actions.saying import safe
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import CheckpointsValue, Phase
+from cockpit.model.place import Place
 from cockpit.model.plan import Check
 from cockpit.sources.checkpoints import without
 from cockpit.sources.offload import offload
@@ -75,10 +76,10 @@ async def relisted(ground: Ground, gone: Collection[str] = ()) -> CheckpointsVal
 def local_roots(ground: Ground) -> tuple[str, ...]:
     """Return the run's checkpoint roots on this machine."""
     spec = ground.spec.checkpoints
-    return tuple(path for path in (spec.path if spec is not None else ()) if "://" not in path)
+    return tuple(root.path for root in (spec.path if spec is not None else ()) if root.here)
 
 
-def remote_root(ground: Ground) -> str | None:
+def remote_root(ground: Ground) -> Place | None:
     """Return a checkpoint root that is not on this machine, if there is one."""
     spec = ground.spec.checkpoints
-    return next((path for path in (spec.path if spec is not None else ()) if "://" in path), None)
+    return next((root for root in (spec.path if spec is not None else ()) if not root.here), None)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
+from cockpit.model.place import place_of
 from cockpit.model.run import Command, RunSpec
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -76,8 +77,8 @@ def values_of(
         "launch_id": launch_id,
         "run": run.name,
         "wandb_id": run.wandb.id if run.wandb is not None else None,
-        "output_root": run.output_root,
-        "checkpoint": checkpoint,
+        "output_root": None if run.output_root is None else run.output_root.seen_from(run.job),
+        "checkpoint": None if checkpoint is None else place_of(checkpoint).seen_from(run.job),
         "step": None if step is None else str(step),
     }
 

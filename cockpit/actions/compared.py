@@ -119,7 +119,7 @@ def _identity(ground: Ground, material: Material) -> Iterator[Difference]:
     if run.hardware is not None:
         was = prior.hardware if prior is not None else None
         yield Difference(what="hardware", ran=was, would_run=shown(run.hardware))
-    root = None if run.output_root is None else shown(run.output_root)
+    root = None if run.output_root is None else shown(str(run.output_root))
     yield Difference(
         what="output root", ran=prior.output_root if prior is not None else None, would_run=root
     )
@@ -145,4 +145,5 @@ def _said(ground: Ground, material: Material, would: WouldRun) -> Iterator[Said]
         yield Said(f"launch {prior.launch_id}", prior.output_root)
     if book is not None:
         told = value_of(book.contract, "Output root")
-        yield from said_by_record("the logbook", told, run.output_root)
+        own = None if run.output_root is None else run.output_root.seen_from(run.job)
+        yield from said_by_record("the logbook", told, own)

@@ -96,7 +96,8 @@ async def archive(
 
 
 async def _log(run: RunSpec, missing: list[str]) -> bytes | None:
-    pattern = None if run.job is None else run.job.log
+    log = None if run.job is None else run.job.log
+    pattern = None if log is None else log.local
     if pattern is None or (run.job is not None and run.job.host is not None):
         missing.append("the log: no file of this machine")
         return None

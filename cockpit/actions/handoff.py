@@ -193,7 +193,7 @@ def _resubmit(run: RunSpec) -> Iterator[str]:
     words = command if isinstance(command, str) else shlex.join(command or ())
     yield f"`{_code(words)}`" if command else "none in the run file"
     if place:
-        yield f"Runs in `{_code(place)}`"
+        yield f"Runs in `{_code(str(place))}`"
 
 
 def _ownership(report: RunReport, now: float, to: str) -> Iterator[str]:

@@ -97,7 +97,7 @@ async def _look(ground: Ground) -> Looked:
     spec = ground.spec
     source = spec.checkpoints.initialize_from if spec.checkpoints is not None else None
     command = spec.launch or spec.resubmit
-    values = values_of(spec, ground.launch_id, source, None)
+    values = values_of(spec, ground.launch_id, None if source is None else str(source), None)
     checks, words = commands.ready(spec, command, values)
     origin = await offload(initialize_from, spec, deadline=DEADLINE)
     would = WouldRun(words, template_of(command), None)
@@ -212,4 +212,4 @@ def _origin(run: RunSpec) -> Pick | None:
     source = run.checkpoints.initialize_from if run.checkpoints is not None else None
     if source is None:
         return None
-    return Pick(path=source, step=named_step(source) or 0, why="initialize_from")
+    return Pick(path=str(source), step=named_step(source.path) or 0, why="initialize_from")

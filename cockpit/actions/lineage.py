@@ -101,10 +101,13 @@ def _differences(old: RunSpec, new: RunSpec) -> list[Difference]:
     def wandb(run: RunSpec) -> str | None:
         return run.wandb.id if run.wandb is not None else None
 
+    def root(run: RunSpec) -> str | None:
+        return None if run.output_root is None else str(run.output_root)
+
     pairs = (
         ("run id", old.name, new.name),
         ("W&B id", wandb(old), wandb(new)),
-        ("output root", old.output_root, new.output_root),
+        ("output root", root(old), root(new)),
     )
     return [
         Difference(what=what, ran=ran and shown(ran), would_run=now and shown(now))

@@ -98,7 +98,7 @@ class LocalBackend:
         _refuse_beside_others(run)
         root = None if (place := local_root(run)) is None else Path(place)
         assert job.pid_file is not None and job.log is not None
-        pid_file = Path(job.pid_file)
+        pid_file = Path(job.pid_file.path)
         folder = launches.launches_folder(root, pid_file)
         try:
             held = locks.lock_files(root, keys_of(run), self._locks)
@@ -111,9 +111,9 @@ class LocalBackend:
             raise CannotError(f"cannot note the launch in {folder}: {error.strerror}") from error
         launch = Launch(
             command=submission.command,
-            log=Path(job.log),
+            log=Path(job.log.path),
             pid_file=pid_file,
-            exit_file=Path(job.exit_file) if job.exit_file else pid_file.with_suffix(".exit"),
+            exit_file=Path(job.exit_file.path) if job.exit_file else pid_file.with_suffix(".exit"),
             cwd=_workdir(run, submission),
             launch_id=submission.launch_id,
             env=submission.env,
@@ -242,8 +242,8 @@ OWN: Final = {"COCKPIT_LAUNCH_ID": "", "COCKPIT_RUN": "", "COCKPIT_LINEAGE": ""}
 
 
 def _workdir(run: RunSpec, submission: Submission) -> Path:
-    own = None if run.job is None else run.job.workdir
-    place = submission.workdir or own or run.workdir
+    own = (None if run.job is None else run.job.workdir) or run.workdir
+    place = submission.workdir or (None if own is None else own.path)
     if not place:
         raise CannotError("no job.workdir says where the command is to be run")
     if not Path(place).is_dir():
@@ -292,7 +292,9 @@ async def _save_by_command(run: RunSpec, job: JobSpec, live: LiveJob) -> None:
     assert job.save_command is not None
     command = _filled(run, job.save_command, live)
     workdir = job.workdir or run.workdir
-    done = await run_command(command, deadline=SAVE_COMMAND, cwd=workdir)
+    done = await run_command(
+        command, deadline=SAVE_COMMAND, cwd=None if workdir is None else workdir.path
+    )
     if done.timed_out:
         raise LostError(f"job.save_command did not end within {SAVE_COMMAND:g} s")
     if not done.ok:
@@ -305,7 +307,7 @@ def _filled(run: RunSpec, command: str | tuple[str, ...], live: LiveJob) -> list
     known = {
         "run": run.name,
         "launch_id": live.launch_id,
-        "output_root": run.output_root,
+        "output_root": None if run.output_root is None else run.output_root.seen_from(run.job),
         "wandb_id": None if run.wandb is None else run.wandb.id,
         "pid": live.handle.get("pid"),
     }

@@ -101,12 +101,14 @@ def _table(processes: Sequence[Process]) -> str:
 def _job(run: RunSpec) -> str:
     """Return the job's own files, as they are."""
     job, root = run.job, local_root(run)
-    paths = [] if job is None else [job.pid_file, job.exit_file, job.done_marker]
-    if job is not None and job.pid_file:
-        folder = launches.launches_folder(None if root is None else Path(root), Path(job.pid_file))
+    files = () if job is None else (job.pid_file, job.exit_file, job.done_marker)
+    paths = [place.path for place in files if place is not None]
+    if job is not None and job.pid_file is not None:
+        pid_file = Path(job.pid_file.path)
+        folder = launches.launches_folder(None if root is None else Path(root), pid_file)
         names = sorted(launches.ids(folder))[-20:]
         paths += [str(folder / name) for name in names]
-    return json.dumps({path: _content(path) for path in paths if path}, indent=1) + "\n"
+    return json.dumps({path: _content(path) for path in paths}, indent=1) + "\n"
 
 
 def _content(path: str) -> str:
@@ -119,7 +121,8 @@ def _content(path: str) -> str:
 
 def _machine(run: RunSpec) -> str:
     lines = [f"load: {' '.join(f'{value:.2f}' for value in os.getloadavg())}"]
-    for place in filter(None, (local_root(run), None if run.job is None else run.job.workdir)):
+    workdir = None if run.job is None or run.job.workdir is None else run.job.workdir.path
+    for place in filter(None, (local_root(run), workdir)):
         try:
             usage = shutil.disk_usage(place)
             lines.append(f"{place}: {usage.free} of {usage.total} bytes free")

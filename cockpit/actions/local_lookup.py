@@ -43,7 +43,9 @@ def _folder(run: RunSpec) -> Path | None:
     pid_file = None if run.job is None else run.job.pid_file
     if root is None and pid_file is None:
         return None
-    return launches.launches_folder(None if root is None else Path(root), Path(pid_file or "/"))
+    return launches.launches_folder(
+        None if root is None else Path(root), Path(pid_file.path if pid_file is not None else "/")
+    )
 
 
 def _state(note: Mapping[str, str] | None) -> str | None:
@@ -120,7 +122,7 @@ def _unused(run: RunSpec, folder: Path, launch_id: str) -> LookUp:
 def _by_pid_file(run: RunSpec, launch_id: str) -> LookUp | None:
     """Return what the pid file says of a launch that was noted nowhere else."""
     path = None if run.job is None else run.job.pid_file
-    note = read_pid(path) if path else None
+    note = read_pid(path.path) if path is not None else None
     if not isinstance(note, PidNote) or note.launch_id != launch_id:
         return None
     found = census().get(note.pid)

@@ -72,7 +72,7 @@ def _sources(ground: Ground) -> Sources:
     if last is not None and last.checkpoint is not None:
         paths[last.checkpoint.path] = "launch checkpoint: the last launch resumed from it"
     if spec is not None and spec.initialize_from:
-        paths[clean(spec.initialize_from.rstrip("/"), 4096)] = "initialize_from"
+        paths[clean(str(spec.initialize_from).rstrip("/"), 4096)] = "initialize_from"
     return Sources(paths=paths, lines=_logbook_lines(ground.spec))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from cockpit.actions.action import RefuseError
+from cockpit.model.place import Place, place_of
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -26,14 +27,14 @@ def slug(text: str, name: str) -> str:
     return text.strip()
 
 
-def place(text: str) -> str:
+def typed_root(text: str) -> Place:
     """Return an output root that a person typed, normal; raises ``RefuseError``."""
     path = text.strip()
     scheme, sign, rest = path.partition("://")
     if sign and re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme) and rest.strip("/"):
-        return f"{scheme}://{posixpath.normpath(rest)}"
+        return place_of(f"{scheme}://{posixpath.normpath(rest)}")
     if path.startswith("/") and posixpath.normpath(path) != "/" and "\0" not in path:
-        return posixpath.normpath(path)
+        return place_of(posixpath.normpath(path))
     shown = scrub(clean(text, 200))
     raise RefuseError(f"--output-root is {shown!r}; expected an absolute path or an address")
 
@@ -46,10 +47,10 @@ def new_run(run: RunSpec, params: Mapping[str, str]) -> RunSpec:
     """
     name = slug(params.get("run-id", ""), "run-id")
     wandb_id = slug(params.get("wandb-id", ""), "wandb-id")
-    root = place(params.get("output-root", ""))
+    root = typed_root(params.get("output-root", ""))
 
-    def moved(path: str) -> str:
-        return _moved(path, run.output_root, root)
+    def moved(place: Place) -> Place:
+        return _moved(place, run.output_root, root)
 
     spec = run.checkpoints
     checkpoints = None if spec is None else spec.model_copy(
@@ -66,23 +67,24 @@ def new_run(run: RunSpec, params: Mapping[str, str]) -> RunSpec:
     )
 
 
-def _moved(path: str, old: str | None, new: str) -> str:
-    if old is not None and (path == old or path.startswith(old.rstrip("/") + "/")):
-        return new + path[len(old.rstrip("/")) :]
-    return f"{new}/{posixpath.basename(path.rstrip('/'))}"
+def _moved(place: Place, old: Place | None, new: Place) -> Place:
+    if old is not None and old.contains(place):
+        rest = place.normal().path[len(old.normal().path.rstrip("/")) :].strip("/")
+        return new.below(rest) if rest else new
+    return new.below(posixpath.basename(place.path.rstrip("/")))
 
 
-def _job(job: JobSpec, old: str | None, new: str) -> JobSpec:
+def _job(job: JobSpec, old: Place | None, new: Place) -> JobSpec:
     moved = {
-        name: _moved(path, old, new)
+        name: _moved(place, old, new)
         for name in _JOB_PATHS
-        if (path := getattr(job, name)) is not None
+        if (place := getattr(job, name)) is not None
     }
     return job.model_copy(update={**moved, "id": None})
 
 
 def _wandb(
-    wandb: WandbSpec | None, wandb_id: str, name: str, old: str | None, new: str
+    wandb: WandbSpec | None, wandb_id: str, name: str, old: Place | None, new: Place
 ) -> WandbSpec:
     spec = wandb or WandbSpec()
     update: dict[str, object] = {"id": wandb_id, "name": name, "url": None}

@@ -104,8 +104,9 @@ def _folders(ground: Ground, given: str | None) -> list[str]:
     items = value.items if value is not None else ()
     done = [item.path for item in items if item.state is CheckpointState.COMPLETE]
     spec = ground.spec.checkpoints
-    named = [*reversed(done), ground.spec.output_root, *(spec.path if spec is not None else ())]
-    return list(dict.fromkeys(path for path in named if path and "://" not in path))
+    places = (ground.spec.output_root, *(spec.path if spec is not None else ()))
+    here = [place.path for place in places if place is not None and place.here]
+    return list(dict.fromkeys([*reversed(done), *here]))
 
 
 def _signed(signed: Signed) -> Iterator[Check]:

@@ -175,7 +175,7 @@ async def _seal(doing: Doing) -> str:
         await doing.note(**{COMMIT: facts["tag_at"]})
         raise SkipStep(f"{facts['tag']} stands at {facts['tag_at'][:10]} already")
     done = await seal(
-        Path(code.repo),
+        Path(code.repo.path),
         doing.ground.spec.name,
         int(facts["step"]),
         _message(doing),

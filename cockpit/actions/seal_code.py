@@ -45,13 +45,13 @@ class Code(Frozen):
 async def look(ground: Ground, step: int) -> Code | None:
     """Return the state of the code repository; ``None`` for a run that names none."""
     spec = ground.spec.code
-    if spec is None or spec.repo is None:
+    if spec is None or spec.repo is None or not spec.repo.here:
         return None
-    facts = await seal_plan(Path(spec.repo), ground.spec.name, step)
+    facts = await seal_plan(Path(spec.repo.path), ground.spec.name, step)
     dirty = tuple(name for name in facts.dirty if touches(name, spec) is not Touches.IGNORE)
     try:
-        digest, total = await offload(_digest, spec.repo, dirty, deadline=DEADLINE)
-        top = await offload(_top, Path(spec.repo), deadline=DEADLINE)
+        digest, total = await offload(_digest, spec.repo.path, dirty, deadline=DEADLINE)
+        top = await offload(_top, Path(spec.repo.path), deadline=DEADLINE)
         secrets = () if total > MOST else await secrets_in(top, dirty)
     except (OSError, TimeoutError) as error:
         why = getattr(error, "strerror", None) or "no answer"

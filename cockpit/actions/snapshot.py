@@ -41,7 +41,7 @@ def snapshot_of(
         config_sha256=None if values is None else digest(values),
         checkpoint=pick,
         hardware=None if run.hardware is None else shown(run.hardware),
-        output_root=None if run.output_root is None else shown(run.output_root, 2000),
+        output_root=None if run.output_root is None else shown(str(run.output_root), 2000),
         wandb_id=wandb.id if wandb is not None else None,
         wandb_project=wandb.project if wandb is not None else None,
     )
@@ -54,7 +54,7 @@ def instance_fields(run: RunSpec, used: Snapshot, approved: str) -> dict[str, st
     bundled = run.job is None or run.job.kind not in ("local", "box")
     source = run.checkpoints.initialize_from if run.checkpoints is not None else None
     pick, resumed = used.checkpoint, {}
-    if pick is not None and pick.path != source:
+    if pick is not None and pick.path != str(source):
         resumed = {"Resumed from": shown(f"{pick.path} (step {pick.step})", 2000)}
     final, config = "unknown", "unknown"
     if run.final_step is not None:
@@ -67,7 +67,7 @@ def instance_fields(run: RunSpec, used: Snapshot, approved: str) -> dict[str, st
         "Dirty tree": _dirty(used, approved),
         "Source bundle/container": "unknown" if bundled else "none",
         "Hardware/topology": used.hardware or "unknown",
-        "`initialize_from`": "none" if source is None else shown(source, 2000),
+        "`initialize_from`": "none" if source is None else shown(str(source), 2000),
         **resumed,
         "Final step": final,
         "Checkpoint policy": _policy(run),

@@ -243,7 +243,7 @@ async def _complete(run: RunSpec) -> dict[tuple[str, float | None], int]:
         return {}
 
     def look() -> CheckpointsValue | None:
-        local = (path for path in spec.path if "://" not in path)
+        local = (root.path for root in spec.path if root.here)
         paths = [path for path in local if Path(path).expanduser().is_dir()]
         return list_checkpoints(paths, spec.layout, spec.custom, now=0.0) if paths else None
 

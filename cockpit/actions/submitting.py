@@ -57,11 +57,12 @@ async def submit(
     backend = backend_of(doing)
     now = doing.ground.parts.clock.now()
     await doing.note(**{SUBMITTED_AT: f"{now:.3f}"})
+    workdir = run.job.workdir if run.job is not None else None
     submission = Submission(
         run=run.name,
         launch_id=doing.launch_id,
         command=tuple(words),
-        workdir=run.job.workdir if run.job is not None else None,
+        workdir=None if workdir is None else workdir.path,
         env=env or {},
     )
     try:

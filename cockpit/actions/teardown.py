@@ -167,8 +167,8 @@ async def _pulled(ground: Ground, spec: TeardownSpec) -> Looked:
 
 def _sources(ground: Ground) -> tuple[tuple[str, ...], str | None]:
     root = ground.spec.output_root
-    if root is not None and "://" not in root:
-        return (root,), None
+    if root is not None and root.here:
+        return (root.path,), None
     remote = root or remote_root(ground)
     if remote is not None:
         return (), f"{remote} cannot be read by this version: {CONSOLE}"

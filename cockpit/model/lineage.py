@@ -14,11 +14,12 @@ from cockpit.model.run import RunSpec
 
 
 def root_key(run: RunSpec) -> str | None:
-    """Return what tells the run's output root from every other."""
+    """Return what tells the run's output root from every other, as its job sees it.
+
+    Looked at over ssh or from the host itself, it is one root.
+    """
     root = run.output_root
-    if not root:
-        return None
-    return f"root {root.rstrip('/')}" if "://" in root else f"root {posixpath.normpath(root)}"
+    return None if root is None else f"root {root.normal().seen_from(run.job)}"
 
 
 def wandb_key(run: RunSpec) -> str | None:
@@ -36,14 +37,14 @@ def wandb_key(run: RunSpec) -> str | None:
     if not name:
         return None
     if wandb.dir and not entity:
-        return f"wandb {posixpath.normpath(wandb.dir)} {name}"
+        return f"wandb {posixpath.normpath(wandb.dir.path)} {name}"
     return f"wandb {wandb.base_url or ''} {entity or ''}/{project or ''}/{name}"
 
 
 def local_root(run: RunSpec) -> str | None:
     """Return the output root as a path of this machine, ``None`` if it is not one."""
     root = run.output_root
-    return None if not root or "://" in root else posixpath.normpath(root)
+    return None if root is None else root.normal().local
 
 
 def keys_of(run: RunSpec) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """The run file's ``[[run]]`` and its parts, as values (INTERFACE, "The run file").
 
-Durations are seconds, paths are absolute or carry a scheme; ``cockpit.config`` has resolved
-them. Defaults that depend on other fields are properties here, so that a rule and a screen
-cannot disagree about them.
+Durations are seconds; ``cockpit.config`` has resolved paths: a ``Place`` may lie on another
+machine, a plain string is an absolute path of this one. Defaults that depend on other fields
+are properties here, so that a rule and a screen cannot disagree about them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field
 
 from cockpit.model.base import Frozen, Seconds
 from cockpit.model.duration import parse_duration
+from cockpit.model.place import Place
 
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 Command = str | tuple[str, ...]
@@ -38,13 +39,13 @@ class JobSpec(Frozen):
     address: str | None = None
     token_env: str | None = None
     host: str | None = None
-    log: str | None = None
+    log: Place | None = None
     session: str | None = None
     match: str | None = None
-    pid_file: str | None = None
-    done_marker: str | None = None
-    exit_file: str | None = None
-    workdir: str | None = None
+    pid_file: Place | None = None
+    done_marker: Place | None = None
+    exit_file: Place | None = None
+    workdir: Place | None = None
     production: str | None = None
     diagnostic: tuple[str, ...] = ()
     bad_node_recipe: str | None = None
@@ -72,7 +73,7 @@ class WandbSpec(Frozen):
     name: str | None = None
     url: str | None = None
     resume: Literal["allow", "never", "must"] = "allow"
-    dir: str | None = None
+    dir: Place | None = None
     base_url: str | None = None
     metrics: MetricNames = MetricNames()
 
@@ -87,7 +88,7 @@ class CustomLayout(Frozen):
 class CheckpointSpec(Frozen):
     """``[run.checkpoints]``: the roots (first = permanent) and the retention policy."""
 
-    path: tuple[str, ...] = ()
+    path: tuple[Place, ...] = ()
     layout: str = "auto"
     custom: CustomLayout | None = None
     save_every: Duration | None = None
@@ -95,7 +96,7 @@ class CheckpointSpec(Frozen):
     rollback_depth: int | None = None
     keep: int | None = None
     protect: tuple[int, ...] = ()
-    initialize_from: str | None = None
+    initialize_from: Place | None = None
 
 
 class MonitorSpec(Frozen):
@@ -120,7 +121,7 @@ class RecordsSpec(Frozen):
 class CodeSpec(Frozen):
     """``[run.code]``: the repository, and which changed files can touch the trajectory (C-15)."""
 
-    repo: str | None = None
+    repo: Place | None = None
     ignore: tuple[str, ...] = ("docs/**", "*.md", "tests/**")
     safe: tuple[str, ...] = ()
     trajectory: tuple[str, ...] = ()
@@ -181,14 +182,14 @@ class RunSpec(Frozen):
     final_step_source: str | None = None
     model_flops: float | None = None
     expected_duration: Duration | None = None
-    output_root: str | None = None
+    output_root: Place | None = None
     cadence: Duration = 15 * 60.0
     hardware: str | None = None
     group: str | None = None
     config_file: str | None = None
     resubmit: Command | None = None
     launch: Command | None = None
-    workdir: str | None = None
+    workdir: Place | None = None
     job: JobSpec | None = None
     wandb: WandbSpec | None = None
     checkpoints: CheckpointSpec | None = None

@@ -195,6 +195,6 @@ def _protect(
     final = final_step is not None and item.step in (final_step - 1, final_step)
     if item.state is CheckpointState.COMPLETE and final:
         reasons.append("final")
-    if spec.initialize_from and item.path == _safe(spec.initialize_from.rstrip("/")):
+    if spec.initialize_from and item.path == _safe(str(spec.initialize_from).rstrip("/")):
         reasons.append("initialize_from")
     return item.model_copy(update={"protected": tuple(reasons)})

@@ -13,6 +13,7 @@ from typing import Final
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, kind_of, known, not_configured, unknown
 from cockpit.model.observed import CheckpointsValue
+from cockpit.model.place import Place, place_of
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
 from cockpit.sources.checkpoint_detect import chosen_layout
@@ -56,8 +57,8 @@ class Checkpoints:
         spec = run.checkpoints
         if spec is None or not spec.path:
             return not_configured("[run.checkpoints]")
-        source = clean(" + ".join(spec.path), _LIMIT)
-        remote = next((path for path in spec.path if "://" in path), None)
+        source = clean(" + ".join(map(str, spec.path)), _LIMIT)
+        remote = next((root for root in spec.path if not root.here), None)
         if remote is not None:
             return unknown(ErrorKind.UNSUPPORTED, _not_yet(remote), source, self._clock.now())
         try:
@@ -107,11 +108,11 @@ class _Look:
         """
         with self._lock:  # a look that was given up may still be at work
             bad = (*self._books.rejected(logbook), *rejected)
-            roots = _roots(self._scanner, self._spec.path)
+            roots = _roots(self._scanner, _paths(self._spec))
             bad += _marked(roots)
             around = Circumstances(self._clock.now(), alive, self._before, final_step, bad)
             value = judge_listing(roots, around, self._spec)
-            _one_run_only(value, [_plain(path) for path in self._spec.path])
+            _one_run_only(value, [_plain(path) for path in _paths(self._spec)])
             self._before = remember(value, roots, self._before)
             self._scanner.settle(value)
             return value
@@ -129,10 +130,11 @@ def list_checkpoints(
     Raises ``OSError`` for a path that cannot be listed, ``ValueError`` for an unknown layout
     or a remote address.
     """
-    remote = next((path for path in paths if "://" in path), None)
+    places = tuple(place_of(path) for path in paths)
+    remote = next((place for place in places if not place.here), None)
     if remote is not None:
         raise ValueError(_not_yet(remote))
-    spec = CheckpointSpec(path=tuple(paths), layout=layout, custom=custom)
+    spec = CheckpointSpec(path=places, layout=layout, custom=custom)
     scanner = _scanner(spec, frozenset())
     roots = [root for path in paths for root in scanner.roots(_plain(path))]
     return judge_listing(roots, Circumstances(now, rejected=_marked(roots)), spec)
@@ -147,7 +149,7 @@ def without(
     """
     spec = run.checkpoints or CheckpointSpec()
     scanner = _scanner(spec, _folder_names(run))
-    roots = [_left(root, gone) for root in _roots(scanner, spec.path)]
+    roots = [_left(root, gone) for root in _roots(scanner, _paths(spec))]
     bad = (*Books().rejected(run.records.logbook), *rejected, *_marked(roots))
     return judge_listing(roots, Circumstances(now, False, {}, run.final_step, bad), spec)
 
@@ -209,8 +211,12 @@ def _plain(path: str) -> str:
     return str(Path(path).expanduser().absolute())
 
 
-def _not_yet(path: str) -> str:
-    return f"{clean(path.partition('://')[0], 20)}:// checkpoints are not read yet by this version"
+def _paths(spec: CheckpointSpec) -> list[str]:
+    return [root.path for root in spec.path]
+
+
+def _not_yet(place: Place) -> str:
+    return f"{clean(place.scheme, 20)}:// checkpoints are not read yet by this version"
 
 
 def _line(error: OSError) -> str:

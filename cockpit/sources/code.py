@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.model.clock import Clock
-from cockpit.model.facet import Facet, Problem, known, not_configured, unknown
+from cockpit.model.facet import ErrorKind, Facet, Problem, known, not_configured, unknown
 from cockpit.model.observed import CodeValue
 from cockpit.model.run import RunSpec
 from cockpit.sources.git import DEADLINE, Status, git, status
@@ -31,7 +31,7 @@ class Code:
 
     async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[CodeValue]]:
         """Return commit, branch, changed files and unpushed commits of each run's code."""
-        repos = sorted({run.code.repo for run in runs if run.code and run.code.repo})
+        repos = sorted({repo for run in runs if (repo := _repo(run)) is not None})
         found = await asyncio.gather(*(self._one(repo) for repo in repos))
         facets = dict(zip(repos, found, strict=True))
         own = (self._facet(run, facets) for run in runs)
@@ -60,13 +60,23 @@ class Code:
     def _facet(self, run: RunSpec, facets: dict[str, Facet[CodeValue]]) -> Facet[CodeValue]:
         if run.code is None or run.code.repo is None:
             return not_configured("[run.code]")
-        facet = facets[run.code.repo]
-        tags = reversed(self._tags.get(run.code.repo, ()))  # seal/<run>/<step>
+        repo = _repo(run)
+        if repo is None:
+            where = str(run.code.repo)
+            message = f"code on {clean(run.code.repo.endpoint)} is not read yet by this version"
+            return unknown(ErrorKind.UNSUPPORTED, message, f"git {clean(where)}", self._clock.now())
+        facet = facets[repo]
+        tags = reversed(self._tags.get(repo, ()))  # seal/<run>/<step>
         tag = next((tag for tag in tags if tag.rpartition("/")[0] == f"seal/{run.name}"), None)
         if facet.value is None or tag is None:
             return facet
         value = facet.value.model_copy(update={"sealed": clean(tag)})
         return facet.model_copy(update={"value": value})
+
+
+def _repo(run: RunSpec) -> str | None:
+    """Return the path of the run's repository if it lies on this machine."""
+    return None if run.code is None or run.code.repo is None else run.code.repo.local
 
 
 async def _with_record(run: RunSpec, facet: Facet[CodeValue]) -> Facet[CodeValue]:

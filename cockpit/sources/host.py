@@ -79,8 +79,8 @@ def _paths(run: RunSpec) -> list[str]:
     """Return the local paths that the run writes to."""
     roots = run.checkpoints.path if run.checkpoints is not None else ()
     log = run.job.log if run.job is not None else None
-    found = [path for path in (run.output_root, *roots, log) if path is not None]
-    return [path for path in dict.fromkeys(found) if "://" not in path]
+    found = [place for place in (run.output_root, *roots, log) if place is not None]
+    return list(dict.fromkeys(place.path for place in found if place.here))
 
 
 def _memory(run: RunSpec, root: Path) -> Memory:
@@ -92,7 +92,7 @@ def _pid(job: JobSpec | None) -> int | None:
     if job is None or job.pid_file is None:
         return None
     try:
-        note = read_pid(job.pid_file)
+        note = read_pid(job.pid_file.path)
     except OSError:
         return None
     return note.pid if isinstance(note, PidNote) else None

@@ -139,7 +139,7 @@ def _watched(run: RunSpec) -> tuple[Watched, str | None]:
         tag=tag_of(run),
         root=local_root(run),
         wandb_id=wandb_id,
-        wandb_dir=None if wandb is None or not wandb.dir else posixpath.normpath(wandb.dir),
+        wandb_dir=None if wandb is None or not wandb.dir else posixpath.normpath(wandb.dir.path),
         recorded=recorded,
         words=tuple(filter(None, (posixpath.basename(local_root(run) or ""), wandb_id))),
     ), trouble
@@ -150,7 +150,7 @@ def _recorded(job: JobSpec | None) -> tuple[PidNote | None, str | None]:
     if job is None or job.pid_file is None:
         return None, None
     try:
-        note = read_pid(job.pid_file)
+        note = read_pid(job.pid_file.path)
     except OSError as error:
         return None, f"cannot read {job.pid_file}: {error.strerror}"
     if isinstance(note, BadNote):

@@ -36,6 +36,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.observed import JobValue, Phase
+from cockpit.model.place import Place
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.sources.job_files import BadNote, ExitNote, PidNote, read_exit, read_pid
 from cockpit.sources.lineage import live_jobs
@@ -170,19 +171,19 @@ class _Seen(NamedTuple):
 
 def _look(job: JobSpec) -> _Seen:
     """Read the files and the process table. Blocking; raises ``OSError``."""
-    ended = read_exit(job.exit_file) if job.exit_file else None
+    ended = read_exit(job.exit_file.path) if job.exit_file else None
     marker_at = _mtime(job.done_marker)
-    pid = read_pid(job.pid_file) if job.pid_file else None
+    pid = read_pid(job.pid_file.path) if job.pid_file else None
     process = process_facts(pid.pid) if isinstance(pid, PidNote) else None
     if process is not None and not process.alive and job.exit_file:
-        ended = read_exit(job.exit_file)  # it may have ended between the two looks
+        ended = read_exit(job.exit_file.path)  # it may have ended between the two looks
         marker_at = _mtime(job.done_marker)
-    log = _stat(newest_match(job.log) if job.log else None)
+    log = _stat(newest_match(job.log.path) if job.log else None)
     return _Seen(pid, process, ended, marker_at, log[0], log[1])
 
 
-def _mtime(path: str | None) -> float | None:
-    return _stat(path)[1]
+def _mtime(place: Place | None) -> float | None:
+    return _stat(None if place is None else place.path)[1]
 
 
 def _stat(path: str | None) -> tuple[int, float | None]:

@@ -54,10 +54,10 @@ class Logs:
         now = self._clock.now()
         if job.host is not None:
             message = f"logs on {job.host} are not read yet by this version"
-            return unknown(ErrorKind.UNSUPPORTED, message, f"{job.host}:{job.log}", now)
+            return unknown(ErrorKind.UNSUPPORTED, message, f"{job.host}:{job.log.path}", now)
         followed = self._followed.get(run.name)
-        if followed is None or followed.configured != job.log:
-            followed = self._followed[run.name] = _Followed(job.log)
+        if followed is None or followed.configured != job.log.path:
+            followed = self._followed[run.name] = _Followed(job.log.path)
         return await _ask(followed, now)
 
 

@@ -74,7 +74,7 @@ class OfflineWandb:
         reason = _why_not_here(run, spec)
         if reason is not None:
             return unknown(ErrorKind.UNSUPPORTED, reason, "W&B", now)
-        source = f"W&B files in {clean(spec.dir)}"
+        source = f"W&B files in {clean(_path(spec))}"
         outcome = await _settled(self._files(run, spec).value, self._clock)
         now = self._clock.now()
         if isinstance(outcome, TrackerValue):
@@ -109,14 +109,18 @@ def _why_not_here(run: RunSpec, spec: WandbSpec) -> str | None:
     """Return why this machine's files cannot tell about the run, or ``None``."""
     if spec.dir is None:
         return "online W&B is not read yet: give wandb.dir"
-    host = run.job.host if run.job is not None else None
+    host = spec.dir.host or (run.job.host if run.job is not None else None)
     if host not in _THIS_MACHINE:
         return f"wandb.dir is on {clean(host)}, which is not read yet"
     return None
 
 
+def _path(spec: WandbSpec) -> str:
+    return "" if spec.dir is None else spec.dir.path
+
+
 def _problem(error: OSError | NotWandbError, spec: WandbSpec) -> tuple[ErrorKind, str]:
-    place = clean(spec.dir)
+    place = clean(_path(spec))
     if isinstance(error, TimeoutError):
         return ErrorKind.TIMEOUT, f"{place} does not answer ({clean(error)})"
     if isinstance(error, PermissionError):
@@ -174,7 +178,7 @@ class RunFiles:
 
     def _list(self) -> None:
         """Find the run's files again; one that was replaced begins anew."""
-        place = self._spec.dir or ""
+        place = _path(self._spec)
         paths = find(place, run_id(self._spec))
         if not paths:
             wanted = run_id(self._spec) or "*"

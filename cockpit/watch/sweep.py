@@ -64,14 +64,16 @@ def _log(run: RunSpec, facets: Facets) -> tuple[str, ...]:
     if run.job is None or run.job.host is not None:
         return ()
     seen = facets.log.value.path if facets.log.value is not None else None
-    return tuple(path for path in dict.fromkeys((run.job.log, seen)) if path)
+    named = None if run.job.log is None else run.job.log.path
+    return tuple(path for path in dict.fromkeys((named, seen)) if path)
 
 
 def _process(run: RunSpec, job: Facet[JobValue]) -> tuple[str, ...]:
     spec = run.job
     if spec is None or spec.host is not None:
         return ()
-    named = [path for path in (spec.pid_file, spec.exit_file, spec.done_marker) if path]
+    files = (spec.pid_file, spec.exit_file, spec.done_marker)
+    named = [place.path for place in files if place is not None]
     pid = (job.value.id or "").removeprefix("pid:") if job.value is not None else ""
     return (*named, f"/proc/{pid}") if pid.isdigit() else tuple(named)
 
@@ -80,13 +82,13 @@ def _tracker(run: RunSpec, facets: Facets) -> tuple[str, ...]:
     if run.wandb is None or run.wandb.dir is None or (run.job is not None and run.job.host):
         return ()
     seen = facets.tracker.value.files if facets.tracker.value is not None else ()
-    return (run.wandb.dir, *seen[-NEWEST_FRAGMENTS:])
+    return (run.wandb.dir.path, *seen[-NEWEST_FRAGMENTS:])
 
 
 def _checkpoints(run: RunSpec, facets: Facets) -> tuple[str, ...]:
     roots = run.checkpoints.path if run.checkpoints is not None else ()
     found = facets.checkpoints.value.items if facets.checkpoints.value is not None else ()
-    return (*roots, *(item.path for item in found[-NEWEST_CHECKPOINTS:]))
+    return (*map(str, roots), *(item.path for item in found[-NEWEST_CHECKPOINTS:]))
 
 
 def _monitor(run: RunSpec, facets: Facets) -> tuple[str, ...]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from cockpit.model.place import HERE
 from cockpit.model.run import RunSpec
-
-HERE = "here"
 
 
 def system_of(facet: str, run: RunSpec) -> str:
@@ -16,7 +15,8 @@ def system_of(facet: str, run: RunSpec) -> str:
     if facet == "tracker":
         return _tracker(run)
     if facet == "checkpoints":
-        return _address(run.checkpoints.path[0] if run.checkpoints and run.checkpoints.path else "")
+        roots = run.checkpoints.path if run.checkpoints is not None else ()
+        return roots[0].endpoint if roots else HERE
     return HERE
 
 
@@ -36,8 +36,3 @@ def _tracker(run: RunSpec) -> str:
     if run.wandb is None or run.wandb.dir is not None:
         return _host(run)
     return run.wandb.base_url or "wandb"
-
-
-def _address(path: str) -> str:
-    scheme, separator, rest = path.partition("://")
-    return f"{scheme}://{rest.split('/', 1)[0]}" if separator else HERE

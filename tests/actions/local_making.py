@@ -112,7 +112,7 @@ def contents(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-def text(path: Path | str | None) -> str:
+def text(path: object) -> str:
     try:
         return Path(str(path)).read_text()
     except FileNotFoundError:

@@ -8,7 +8,8 @@ import pytest
 
 from cockpit.actions.action import RefuseError
 from cockpit.actions.lineage import subject
-from cockpit.actions.new_run import new_run, place
+from cockpit.actions.new_run import new_run, typed_root
+from cockpit.model.place import place_of
 from cockpit.model.plan import Level, Outcome
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec, WandbSpec
 from cockpit.store.memory import Memory
@@ -125,16 +126,17 @@ def test_no_file_of_the_job_is_shared_with_the_old_run() -> None:
     )  # fmt: skip
     new = new_run(old, {"run-id": "b", "wandb-id": "b1", "output-root": "/n/b"})
     assert new.job is not None and new.checkpoints is not None and new.wandb is not None
-    assert (new.job.pid_file, new.job.log, new.job.id) == ("/n/b/run.pid", "/n/b/toy.log", None)
-    assert new.checkpoints.path == ("/n/b/c", "/n/b/toy")
-    assert (new.wandb.dir, new.wandb.resume) == ("/n/b/wandb", "allow")
+    assert (str(new.job.pid_file), str(new.job.log)) == ("/n/b/run.pid", "/n/b/toy.log")
+    assert new.job.id is None
+    assert [str(root) for root in new.checkpoints.path] == ["/n/b/c", "/n/b/toy"]
+    assert (str(new.wandb.dir), new.wandb.resume) == ("/n/b/wandb", "allow")
 
 
 def test_a_place_is_made_normal() -> None:
-    assert place(" /a/../b/ ") == "/b"
-    assert place("gs://b//x/") == "gs://b/x"
+    assert typed_root(" /a/../b/ ") == place_of("/b")
+    assert typed_root("gs://b//x/") == place_of("gs://b/x")
 
 
 async def test_its_launch_is_looked_up_where_it_was_made(old: Place) -> None:
     plan = await old.plan("lineage", **params(old))
-    assert subject(old.spec, plan).output_root == str(old.folder / "new")
+    assert subject(old.spec, plan).output_root == place_of(str(old.folder / "new"))

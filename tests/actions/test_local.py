@@ -19,6 +19,7 @@ from cockpit.actions.backend import CannotError, LostError
 from cockpit.launch import launches
 from cockpit.model.jobs import Found
 from cockpit.model.lineage import tag_of
+from cockpit.model.place import place_of
 from cockpit.model.run import RunSpec
 from cockpit.sources.job_files import PidNote, read_pid
 from tests.actions.local_making import (
@@ -45,7 +46,7 @@ def run(tmp_path: Path) -> Iterator[RunSpec]:
 
 
 def log(run: RunSpec) -> str:
-    return text(run.job.log if run.job else None)
+    return text(run.job and run.job.log)
 
 
 async def test_a_submitted_job_is_found_by_everything(tmp_path: Path, run: RunSpec) -> None:
@@ -200,7 +201,7 @@ async def test_without_anything_to_guard_nothing_starts(tmp_path: Path, run: Run
 
 
 async def test_a_remote_root_is_noted_beside_the_pid_file(tmp_path: Path, run: RunSpec) -> None:
-    remote = run.model_copy(update={"output_root": "gs://bucket/toy"})
+    remote = run.model_copy(update={"output_root": place_of("gs://bucket/toy")})
     hands = backend(tmp_path)
     try:
         job_id = await hands.submit(remote, submission(remote))

@@ -43,11 +43,11 @@ def run(tmp_path: Path) -> Iterator[RunSpec]:
 
 
 def log(run: RunSpec) -> str:
-    return text(run.job.log if run.job else None)
+    return text(run.job and run.job.log)
 
 
 def status(run: RunSpec) -> str:
-    return text(run.job.exit_file if run.job else None)
+    return text(run.job and run.job.exit_file)
 
 
 async def started(folder: Path, run: RunSpec, code: str) -> LiveJob:

@@ -9,6 +9,7 @@ import pytest
 
 from cockpit.actions.holder import this_holder
 from cockpit.actions.stop import Stop
+from cockpit.model.place import place_of
 from cockpit.model.plan import Level, Outcome, StepResult, StepState
 from cockpit.model.run import JobSpec
 from cockpit.store.journal import Journal
@@ -119,7 +120,7 @@ async def test_the_words_of_a_healthy_run_hold_its_step(rest: Rest) -> None:
     (rest.folder / "run.log").write_text("step 450/500 loss=2.0\n")
     spec = rest.spec.job
     assert spec is not None
-    changed = spec.model_copy(update={"pid_file": str(rest.folder / "run.pid")})
+    changed = spec.model_copy(update={"pid_file": place_of(str(rest.folder / "run.pid"))})
     rest.spec = rest.spec.model_copy(update={"job": changed})
     plan = await rest.plan()
     report = await rest.look(RUN)

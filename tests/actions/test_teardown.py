@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from cockpit.actions.pulled import compare, verified
 from cockpit.actions.teardown import Teardown
+from cockpit.model.place import place_of
 from cockpit.model.plan import Approval, Outcome
 from cockpit.model.run import TeardownSpec
 from tests.actions.resting import Rest, blocks, job
@@ -113,7 +114,7 @@ async def test_a_run_without_the_table_blocks(tmp_path: Path) -> None:
 
 async def test_a_source_that_cannot_be_read_says_where_to_look(tmp_path: Path) -> None:
     rest = world(tmp_path)
-    rest.spec = rest.spec.model_copy(update={"output_root": "gs://bucket/toy"})
+    rest.spec = rest.spec.model_copy(update={"output_root": place_of("gs://bucket/toy")})
     assert "provider's console" in blocks(await rest.plan())["pulled"]
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from cockpit.model.jobs import Live
 from cockpit.model.lineage import keys_of, related, tag_of
+from cockpit.model.place import place_of
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec
 from cockpit.sources.census import census, descendants, read_ps
 from cockpit.sources.lineage import arguments, live_jobs, name_of, within
@@ -339,7 +340,7 @@ def test_flags_and_their_values() -> None:
 def test_lineages_are_related_by_root_or_by_tracker(tmp_path: Path) -> None:
     run, other = run_spec(tmp_path, "a"), run_spec(tmp_path, "b")
     assert not related(tag_of(run), tag_of(other)) and related(tag_of(run), tag_of(run))
-    shared = other.model_copy(update={"output_root": f"{run.output_root}/"})
+    shared = other.model_copy(update={"output_root": place_of(f"{run.output_root}/")})
     assert related(tag_of(run), tag_of(shared))
     same = other.model_copy(update={"wandb": run.wandb})
     assert related(tag_of(run), tag_of(same))

@@ -12,6 +12,7 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import JobValue, Phase
+from cockpit.model.place import place_of
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.sources.local import LocalJobs, explain_exit
 from cockpit.sources.process import process_facts
@@ -365,6 +366,6 @@ async def test_a_log_named_by_a_pattern_is_found(box: Box) -> None:
     box.write("run-1.log", "step 1\n")
     spec = box.spec("log")
     assert spec.job is not None
-    job = spec.job.model_copy(update={"log": str(box.folder / "run-*.log")})
+    job = spec.job.model_copy(update={"log": place_of(str(box.folder / "run-*.log"))})
     found = await box.jobs.observe([spec.model_copy(update={"job": job})])
     assert found["r"].value is not None and found["r"].value.phase is Phase.RUNNING

@@ -83,7 +83,7 @@ def test_the_recorded_command_trains(layout: Layout) -> None:
     run = load(built(layout).run_file).runs[0]
     assert run.resubmit is not None and run.job is not None and run.job.workdir is not None
     process = subprocess.Popen(
-        list(run.resubmit), cwd=run.job.workdir, stdout=subprocess.PIPE, text=True
+        list(run.resubmit), cwd=str(run.job.workdir), stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     lines = iter(process.stdout.readline, "")

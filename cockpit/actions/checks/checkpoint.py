@@ -9,6 +9,7 @@ from typing import Final
 from cockpit.actions.checks.verdicts import blocked, passed, warned
 from cockpit.actions.ground import Ground
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
+from cockpit.model.place import place_of
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
 from cockpit.rules import say
@@ -99,7 +100,7 @@ def _of_this_run(ground: Ground, pick: Pick) -> list[Check]:
     items = value.items if value is not None else ()
     item = next((item for item in items if item.path == pick.path), None)
     roots = ground.spec.checkpoints.path if ground.spec.checkpoints is not None else ()
-    if item is not None and not any(_within(item.root, root) for root in roots):
+    if item is not None and not any(root.contains(place_of(item.root)) for root in roots):
         text = f"{pick.path} lies in {item.root}, which is none of the run's roots"
         return [blocked(f"{ID}:root", text)]
     reached, tracker, spec = last_step(ground), ground.report.facets.tracker.value, ground.spec
@@ -120,10 +121,6 @@ def last_step(ground: Ground) -> int | None:
     told.append(tracker.step if tracker is not None else None)
     told.append(ground.report.progress.step)
     return max((step for step in told if step is not None), default=None)
-
-
-def _within(path: str, root: str) -> bool:
-    return path == root or path.startswith(root.rstrip("/") + "/")
 
 
 def _step(item: Checkpoint) -> str:
@@ -155,14 +152,14 @@ def initialize_from(run: RunSpec) -> list[Check]:
     source = run.checkpoints.initialize_from if run.checkpoints is not None else None
     if source is None:
         return [passed(ORIGIN, "initialize_from: none", Basis.RECORDED)]
-    named = named_step(source)
-    if "://" in source:
+    named, where = named_step(source.path), str(source)
+    if not source.here:
         step = "no step in its name" if named is None else f"step {say.step(named)} by its name"
         text = f"initialize_from {source}: {step}; its metadata.json is not looked at from here"
-        return [warned(ORIGIN, text, Basis.INFERRED, source)]
-    if not is_folder(source):
-        return [blocked(ORIGIN, f"initialize_from {source} is no folder", value=source)]
-    return [_inside(source, named)]
+        return [warned(ORIGIN, text, Basis.INFERRED, where)]
+    if not is_folder(where):
+        return [blocked(ORIGIN, f"initialize_from {source} is no folder", value=where)]
+    return [_inside(where, named)]
 
 
 def _inside(source: str, named: int | None) -> Check:

@@ -76,7 +76,7 @@ async def gather(ground: Ground) -> Material:
     spec = ground.spec.code
     changes = Changes(base=base, source=source)
     if spec is not None and spec.repo is not None:
-        changes = await changes_since(spec.repo, code, base, source)
+        changes = await changes_since(spec.repo.path, code, base, source)
     return Material(
         read=read,
         changes=changes,
@@ -114,7 +114,8 @@ def _book(path: str | None) -> tuple[Logbook | None, str | None]:
 def _really(ground: Ground) -> dict[str, str]:
     """Return where the local paths that may be compared really lie (links resolved)."""
     run, tracker = ground.spec, ground.report.facets.tracker.value
-    named = [run.output_root or "", *(run.checkpoints.path if run.checkpoints else ())]
+    roots = run.checkpoints.path if run.checkpoints is not None else ()
+    named = [place.path for place in (run.output_root, *roots) if place is not None and place.here]
     texts = [value for value in _strings(tracker.config if tracker is not None else {}, 0)]
     paths = {path for path in (*named, *texts) if path.startswith("/") and "\0" not in path}
     return {path: os.path.realpath(path) for path in sorted(paths)[:500]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import posixpath
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -39,13 +38,16 @@ def unused(ground: Ground, run: RunSpec) -> Iterator[Check]:
 
 
 def _root(ground: Ground, run: RunSpec) -> Check:
-    root = run.output_root or ""
+    place = run.output_root
+    if place is None:
+        return blocked("C-16", "the new lineage has no output root", Basis.RECORDED)
+    root = str(place)
     for each in ground.file.runs:
         theirs = each.output_root
-        if theirs is not None and (_within(root, theirs) or _within(theirs, root)):
+        if theirs is not None and (place.contains(theirs) or theirs.contains(place)):
             text = f"{root} and the output root of {each.name} ({theirs}) lie in each other"
             return blocked("C-16", text, Basis.RECORDED, root)
-    if "://" in root:
+    if not place.here:
         text = f"whether {root} is empty is not looked at from here"
         return warned("C-16", text, Basis.INFERRED, root)
     trouble = _occupied(root)
@@ -64,11 +66,6 @@ def _occupied(root: str) -> str | None:
     except OSError as error:
         return f"{root}: {(error.strerror or 'cannot be looked at').lower()}"
     return None if first is None else f"{root} is not empty: {first.name}"
-
-
-def _within(path: str, root: str) -> bool:
-    path, root = posixpath.normpath(path), posixpath.normpath(root)
-    return path == root or path.startswith(root.rstrip("/") + "/")
 
 
 def source_of(ground: Ground, asked: str) -> tuple[Pick | None, Check]:
@@ -112,7 +109,8 @@ def takes_identity(run: RunSpec, template: Sequence[str], old: RunSpec) -> Itera
     else:
         yield passed("identity", f"the command takes the identity of {run.name}", Basis.RECORDED)
     wandb_id = old.wandb.id if old.wandb is not None else None
-    still = [text for text in (old.output_root, wandb_id) if text and _names(template, text)]
+    root = None if old.output_root is None else old.output_root.seen_from(old.job)
+    still = [text for text in (root, wandb_id) if text and _names(template, text)]
     if still:
         text = f"resubmit still names the old lineage: {', '.join(still)}"
         yield blocked("identity:old", text, Basis.RECORDED)

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from cockpit.actions.checks.verdicts import blocked, passed, warned
 from cockpit.actions.command import flags_of
+from cockpit.model.place import Place
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
 
@@ -37,14 +38,14 @@ class Said(NamedTuple):
 
 def pinned(run: RunSpec) -> list[Check]:
     """Check that the output root is one fixed place."""
-    root = run.output_root
-    if root is None:
+    if run.output_root is None:
         text = "no output root: pin one in the run file (output_root)"
         return [blocked(ID, text, Basis.RECORDED)]
+    root = str(run.output_root)
     if _OPEN.search(root):
         text = f"the output root is not pinned: {root} is filled in by something"
         return [blocked(ID, text, Basis.RECORDED, root)]
-    if "://" not in root and not root.startswith("/"):
+    if run.output_root.here and not root.startswith("/"):
         return [blocked(ID, f"the output root is no absolute path: {root}", Basis.RECORDED, root)]
     return []
 
@@ -53,13 +54,13 @@ def agrees(run: RunSpec, said: Sequence[Said], same: Mapping[str, str]) -> list[
     """Check that everybody who names the output root names this one.
 
     ``same`` maps local paths to where they really lie. A path below the root, or in a
-    checkpoint root that the run file names, is fine.
+    checkpoint root that the run file names, is fine. All are compared as the job sees them.
     """
     missing = pinned(run)
     if missing or run.output_root is None:
         return missing
     roots = [run.output_root, *(run.checkpoints.path if run.checkpoints is not None else ())]
-    allowed = [_normal(root, same) for root in roots]
+    allowed = [_seen(root, run, same) for root in roots]
     for each in said:
         path = _normal(each.path, same)
         if any(_below(path, root) for root in allowed):
@@ -68,8 +69,8 @@ def agrees(run: RunSpec, said: Sequence[Said], same: Mapping[str, str]) -> list[
         if _bucket(path) != _bucket(allowed[0]):
             text += " (another bucket or region)"
         return [blocked(ID, text, value=each.path)]
-    return [_fine(run.output_root, said), *_looks_made_up(run.output_root, said),
-            *_apart(run, same)]  # fmt: skip
+    root = str(run.output_root)
+    return [_fine(root, said), *_looks_made_up(root, said), *_apart(run, run.output_root, same)]
 
 
 def _fine(root: str, said: Sequence[Said]) -> Check:
@@ -91,11 +92,11 @@ def _looks_made_up(root: str, said: Sequence[Said]) -> list[Check]:
     return []
 
 
-def _apart(run: RunSpec, same: Mapping[str, str]) -> list[Check]:
+def _apart(run: RunSpec, root: Place, same: Mapping[str, str]) -> list[Check]:
     """Say which checkpoint roots do not lie under the output root."""
     roots = run.checkpoints.path if run.checkpoints is not None else ()
-    own = _normal(run.output_root or "", same)
-    outside = [path for path in roots if not _below(_normal(path, same), own)]
+    own = _seen(root, run, same)
+    outside = [str(path) for path in roots if not _below(_seen(path, run, same), own)]
     if not outside:
         return []
     text = f"checkpoints go elsewhere, as the run file says: {', '.join(outside)}"
@@ -145,6 +146,11 @@ def _normal(path: str, same: Mapping[str, str]) -> str:
     if sign:
         return f"{scheme.lower()}://{posixpath.normpath(rest)}"
     return same.get(path, posixpath.normpath(path))
+
+
+def _seen(place: Place, run: RunSpec, same: Mapping[str, str]) -> str:
+    """Return a place of the run as its job spells it."""
+    return _normal(place.seen_from(run.job), same)
 
 
 def _below(path: str, root: str) -> bool:
