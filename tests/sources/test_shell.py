@@ -38,6 +38,25 @@ async def test_a_missing_program_says_so() -> None:
     assert done.err == b"no-such-program-at-all: not found on PATH"
 
 
+async def test_a_folder_on_path_that_may_not_be_searched_hides_no_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shut").mkdir(mode=0o000)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'shut'}:{os.environ['PATH']}")
+    done = await run_command(["no-such-program-at-all"], deadline=10.0)
+    assert (done.rc, done.err) == (127, b"no-such-program-at-all: not found on PATH")
+    assert (await run_command(["true"], deadline=10.0)).ok
+
+
+async def test_a_program_on_path_without_permission_to_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "some-tool").write_text("#!/bin/sh\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    done = await run_command(["some-tool"], deadline=10.0)
+    assert (done.rc, done.err) == (126, b"some-tool: Permission denied")
+
+
 async def test_a_file_without_permission_to_run(tmp_path: Path) -> None:
     (tmp_path / "tool").write_text("#!/bin/sh\n")
     done = await run_command([str(tmp_path / "tool")], deadline=10.0)
