@@ -113,7 +113,13 @@ async def test_a_strict_remote_serves_as_well(tmp_path: Path, setting: str) -> N
 async def test_no_logbook_no_remote_no_answer_only_warn(tmp_path: Path) -> None:
     assert (await desk().survey(RunSpec(name="x"))).level == "warn"
     ada = shared(tmp_path)
-    server = await asyncio.start_server(lambda r, w: r.read(), "127.0.0.1", 0)
+    held: list[object] = []  # a dropped writer closes its connection, which is an answer
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        held.append(writer)
+        await reader.read()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     git(ada, "remote", "set-url", "origin", f"git://127.0.0.1:{port}/x.git")
     begun = time.monotonic()
