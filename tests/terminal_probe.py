@@ -9,6 +9,7 @@ import re
 import select
 import signal
 import struct
+import subprocess
 import termios
 import time
 from collections.abc import Sequence
@@ -20,6 +21,9 @@ _ASKED = re.compile(rb"\x1b\[\?(\d+)\$p")
 _TITLE = re.compile(rb"\x1b\][012];")
 _CLIPBOARD = re.compile(rb"\x1b\]52;")
 _ON_AT_FIRST = {7, 25}
+_IN_FRONT = 'exec "$@" <"$0" >"$0" 2>&1'
+"""A session's leader that opens a terminal has it as its own; a fork of a test runner, which has
+threads, could hang."""
 
 
 @dataclass
@@ -37,10 +41,14 @@ class Terminal:
         env = {**os.environ, **self.env}
         for name in ("COLUMNS", "LINES"):  # a test runner's own size would win over the terminal's
             env.pop(name, None)
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-            os.execvpe(self.argv[0], list(self.argv), env)
+        self.fd, follower = pty.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._process = subprocess.Popen(
+            ["sh", "-c", _IN_FRONT, os.ttyname(follower), *self.argv],
+            stdin=follower, stdout=follower, stderr=follower, env=env, start_new_session=True,
+        )  # fmt: skip
+        self.pid = self._process.pid
+        os.close(follower)
         self._answered = 0
 
     def read(self, seconds: float) -> bool:
@@ -82,9 +90,7 @@ class Terminal:
             if time.monotonic() - began > seconds:
                 os.kill(self.pid, signal.SIGKILL)
             self.read(0.02)
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.status = os.waitstatus_to_exitcode(status)
+            self.status = self._process.poll()
         took = time.monotonic() - began
         while self.read(0.05) and select.select([self.fd], [], [], 0)[0]:
             pass
@@ -98,9 +104,7 @@ class Terminal:
         while self.status is None:
             if time.monotonic() > until:
                 os.kill(self.pid, signal.SIGKILL)
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.status = os.waitstatus_to_exitcode(status)
+            self.status = self._process.poll()
             select.select([], [], [], 0.02)
 
     @property
