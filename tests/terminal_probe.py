@@ -64,7 +64,7 @@ class Terminal:
         self._answer()
         return bool(chunk)
 
-    def wait_for(self, words: str, seconds: float = 20.0) -> None:
+    def wait_for(self, words: str, seconds: float = 60.0) -> None:
         """Read until ``words`` were written."""
         until = time.monotonic() + seconds
         while words.encode() not in self.output:
@@ -83,7 +83,7 @@ class Terminal:
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
 
-    def end(self, seconds: float = 15.0) -> float:
+    def end(self, seconds: float = 60.0) -> float:
         """Read until the program is gone; return how long that took (s)."""
         began = time.monotonic()
         while self.status is None:
@@ -97,7 +97,7 @@ class Terminal:
         os.close(self.fd)
         return took
 
-    def hang_up(self, seconds: float = 15.0) -> None:
+    def hang_up(self, seconds: float = 60.0) -> None:
         """Take the terminal away, as a closed window or a lost connection does."""
         os.close(self.fd)
         until = time.monotonic() + seconds

@@ -23,7 +23,7 @@ from cockpit.model.run import CockpitFile, JobSpec, RunSpec, WandbSpec
 from cockpit.watch.sources_bundle import Sources
 
 START = 1_800_000_000.0
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class FastClock:
