@@ -38,10 +38,17 @@ $(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock
 	@$(PIP) -r requirements-dev.lock
 	@touch $@
 
-demo: $(VENV)/.runtime
+# The program itself, as it lies here: .venv/bin/cockpit. Nothing is looked up for it, and what
+# builds it is locked.
+$(VENV)/.project: $(VENV)/.runtime pyproject.toml
+	@$(PY) -m pip --disable-pip-version-check install --quiet --no-index --no-deps \
+		--no-build-isolation --editable .
+	@touch $@
+
+demo: $(VENV)/.project
 	@$(PY) -m cockpit demo $(ARGS)
 
-test: $(VENV)/.dev
+test: $(VENV)/.dev $(VENV)/.project
 	@$(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 lint: $(VENV)/.dev
@@ -64,7 +71,7 @@ soak: $(VENV)/.dev
 		tests/actions/test_local.py tests/launch/test_supervisor.py $(ARGS)
 
 lock:
-	@uv pip compile pyproject.toml --upgrade --universal --generate-hashes --python-version 3.11 \
+	@uv pip compile pyproject.toml --extra build --upgrade --universal --generate-hashes --python-version 3.11 \
 		--no-annotate --no-header --no-emit-index-url -q -o requirements.lock
 	@uv pip compile pyproject.toml --extra dev --upgrade --universal --generate-hashes --python-version 3.11 \
 		--no-annotate --no-header --no-emit-index-url -q -c requirements.lock -o requirements-dev.lock

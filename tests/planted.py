@@ -145,7 +145,7 @@ class Planted:
     def close(self) -> None:
         if self.bystander is not None:
             self.bystander.kill()
-            self.bystander.wait(20)
+            self.bystander.wait(60)
 
     def _files(self, resubmit: str) -> None:
         now = time.time()

@@ -9,6 +9,7 @@ import re
 import select
 import signal
 import struct
+import subprocess
 import termios
 import time
 from collections.abc import Sequence
@@ -20,6 +21,9 @@ _ASKED = re.compile(rb"\x1b\[\?(\d+)\$p")
 _TITLE = re.compile(rb"\x1b\][012];")
 _CLIPBOARD = re.compile(rb"\x1b\]52;")
 _ON_AT_FIRST = {7, 25}
+_IN_FRONT = 'exec "$@" <"$0" >"$0" 2>&1'
+"""A session's leader that opens a terminal has it as its own; a fork of a test runner, which has
+threads, could hang."""
 
 
 @dataclass
@@ -37,10 +41,14 @@ class Terminal:
         env = {**os.environ, **self.env}
         for name in ("COLUMNS", "LINES"):  # a test runner's own size would win over the terminal's
             env.pop(name, None)
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-            os.execvpe(self.argv[0], list(self.argv), env)
+        self.fd, follower = pty.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._process = subprocess.Popen(
+            ["sh", "-c", _IN_FRONT, os.ttyname(follower), *self.argv],
+            stdin=follower, stdout=follower, stderr=follower, env=env, start_new_session=True,
+        )  # fmt: skip
+        self.pid = self._process.pid
+        os.close(follower)
         self._answered = 0
 
     def read(self, seconds: float) -> bool:
@@ -56,7 +64,7 @@ class Terminal:
         self._answer()
         return bool(chunk)
 
-    def wait_for(self, words: str, seconds: float = 20.0) -> None:
+    def wait_for(self, words: str, seconds: float = 60.0) -> None:
         """Read until ``words`` were written."""
         until = time.monotonic() + seconds
         while words.encode() not in self.output:
@@ -75,32 +83,28 @@ class Terminal:
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
 
-    def end(self, seconds: float = 15.0) -> float:
+    def end(self, seconds: float = 60.0) -> float:
         """Read until the program is gone; return how long that took (s)."""
         began = time.monotonic()
         while self.status is None:
             if time.monotonic() - began > seconds:
                 os.kill(self.pid, signal.SIGKILL)
             self.read(0.02)
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.status = os.waitstatus_to_exitcode(status)
+            self.status = self._process.poll()
         took = time.monotonic() - began
         while self.read(0.05) and select.select([self.fd], [], [], 0)[0]:
             pass
         os.close(self.fd)
         return took
 
-    def hang_up(self, seconds: float = 15.0) -> None:
+    def hang_up(self, seconds: float = 60.0) -> None:
         """Take the terminal away, as a closed window or a lost connection does."""
         os.close(self.fd)
         until = time.monotonic() + seconds
         while self.status is None:
             if time.monotonic() > until:
                 os.kill(self.pid, signal.SIGKILL)
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.status = os.waitstatus_to_exitcode(status)
+            self.status = self._process.poll()
             select.select([], [], [], 0.02)
 
     @property

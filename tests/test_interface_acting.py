@@ -192,7 +192,7 @@ def test_an_interrupt_is_130_and_the_journal_tells_of_it(world: World) -> None:
         assert acting.poll() is None
     time.sleep(0.3)
     acting.send_signal(signal.SIGINT)
-    assert acting.wait(20) == 130
+    assert acting.wait(60) == 130
     assert "Traceback" not in acting.stderr.read()
     os.kill(world.pid("toy"), 0)
     _, plan, _ = world.asked("stop", "toy")

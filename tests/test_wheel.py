@@ -1,4 +1,4 @@
-"""The wheel, installed elsewhere, shows the whole demo: all seven situations, nothing left over."""
+"""The program, installed: the wheel elsewhere shows the whole demo, `make` installs it in place."""
 
 from __future__ import annotations
 
@@ -37,13 +37,18 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-@pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the ``bin`` of a new environment that borrows only our dependencies."""
-    home = tmp_path_factory.mktemp("elsewhere")
+def borrowing(home: Path) -> None:
+    """Make ``env``: a new environment that borrows only our dependencies."""
     call(sys.executable, "-m", "venv", "--without-pip", home / "env", cwd=home)
     place = home / "env" / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
     (place / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the ``bin`` of an environment that the wheel was installed into."""
+    home = tmp_path_factory.mktemp("elsewhere")
+    borrowing(home)
     pip = (sys.executable, "-m", "pip", "--python", home / "env/bin/python", "install")
     done = call(*pip, "--no-deps", "--no-index", "--ignore-installed", "-q", wheel, cwd=home)
     assert done.returncode == 0, done.stderr
@@ -61,6 +66,20 @@ def test_the_installed_program_is_the_wheels(installed: Path, tmp_path: Path) ->
     code = "import cockpit, widgets, screens, themes; print(cockpit.__file__)"
     done = call(installed / "python", "-c", code, cwd=tmp_path)
     assert str(installed.parent) in done.stdout, done.stderr
+
+
+def test_make_installs_the_program_as_it_lies_here(tmp_path: Path) -> None:
+    borrowing(tmp_path)
+    venv = tmp_path / "env"
+    for stamp in (".made", ".runtime"):
+        (venv / stamp).touch()
+    done = call("make", f"VENV={venv}", venv / ".project", cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    code = "import cockpit, widgets, screens, themes; print(cockpit.__file__)"
+    done = call(venv / "bin" / "python", "-c", code, cwd=tmp_path)
+    assert done.stdout.strip() == str(ROOT / "cockpit" / "__init__.py"), done.stderr
+    done = call(venv / "bin" / "cockpit", "--version", cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout.startswith("cockpit "), done.stderr
 
 
 def test_the_demo_shows_every_situation(installed: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 from cockpit.sources.offload import offload
-from cockpit.sources.regular import is_folder
+from cockpit.sources.regular import is_folder, is_there
 
 CHUNK: Final = 65536
 LOOK: Final = 0.05
@@ -93,7 +93,7 @@ class _Run:
         try:
             process = self._start()
         except (OSError, ValueError) as error:
-            return _refused(self.argv, self.cwd, error)
+            return _refused(self.argv, self.cwd, self._search_path(), error)
         streams = {"out": _Capped(self.cap), "err": _Capped(self.cap)}
         timed_out = True
         try:
@@ -114,6 +114,12 @@ class _Run:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(self._process.pid, signal.SIGKILL)
 
+    def _environment(self) -> dict[str, str] | None:
+        return None if self.env is None else {**os.environ, **self.env}
+
+    def _search_path(self) -> list[str]:
+        return os.get_exec_path(self._environment())
+
     def _start(self) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
             self.argv,
@@ -121,7 +127,7 @@ class _Run:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=self.cwd,
-            env=None if self.env is None else {**os.environ, **self.env},
+            env=self._environment(),
             start_new_session=True,
             bufsize=0,
         )
@@ -234,17 +240,29 @@ def _await_end(process: subprocess.Popen[bytes], until: float) -> bool:
     return True
 
 
-def _refused(argv: Sequence[str], cwd: str | None, error: Exception) -> Completed:
+def _refused(
+    argv: Sequence[str], cwd: str | None, search_path: Sequence[str], error: Exception
+) -> Completed:
     """Return the result of a command that could not be started."""
     reason = (error.strerror if isinstance(error, OSError) else str(error)) or str(error)
     if cwd is not None and isinstance(error, PermissionError) and error.filename == cwd:
         return Completed(CANNOT_RUN, b"", f"folder {cwd}: {reason}".encode())
     if cwd is not None and not is_folder(cwd):
         return Completed(NO_PROGRAM, b"", f"folder {cwd}: {reason}".encode())
-    missing = isinstance(error, FileNotFoundError)
     name = argv[0] if argv else "(empty command)"
+    missing = isinstance(error, FileNotFoundError) or _is_nowhere(name, search_path, error)
     message = f"{name}: {'not found on PATH' if missing and '/' not in name else reason}"
     return Completed(NO_PROGRAM if missing else CANNOT_RUN, b"", message.encode())
+
+
+def _is_nowhere(name: str, search_path: Sequence[str], error: Exception) -> bool:
+    """Tell whether a program was refused only by folders of PATH that may not be searched.
+
+    The kernel says "permission denied" of these; to a shell, and to a person, there is none.
+    """
+    if "/" in name or not isinstance(error, PermissionError):
+        return False
+    return not any(is_there(Path(folder, name)) for folder in search_path)
 
 
 def run_blocking(

@@ -275,7 +275,7 @@ class Lab:
         )  # fmt: skip
         until(lambda: machine.saved(), "no checkpoint was saved")
         kill(started.pid)
-        started.supervisor.wait(20)
+        started.supervisor.wait(60)
 
     def overlaps(self) -> list[str]:
         """Return each pair of trainers that trained at one time; one step's length is no time."""

@@ -69,7 +69,7 @@ class TinyFleet:
         self.save("done", FINAL_STEP)
         until(lambda: all(map(self._writes, NAMES)), lambda: "a run writes no log")
         self.kill("torn")
-        self.started["done"].supervisor.wait(10)
+        self.started["done"].supervisor.wait(60)
 
     def _writes(self, name: str) -> bool:
         return (self.folder / name / "run.log").stat().st_size > 0
@@ -104,7 +104,7 @@ class TinyFleet:
     def kill(self, name: str) -> None:
         """End a run as the kernel's out-of-memory killer does."""
         os.kill(self.started[name].pid, signal.SIGKILL)
-        self.started[name].supervisor.wait(10)
+        self.started[name].supervisor.wait(60)
 
     def end(self) -> None:
         for name, started in self.started.items():

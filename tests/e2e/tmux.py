@@ -40,7 +40,7 @@ class Tmux:
             env=self.env,
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=60,
         )
         assert done.returncode == 0, (words, done.stderr)
         return done.stdout

@@ -37,7 +37,7 @@ def until(true: Callable[[], bool], patience: float = 10.0) -> None:
 
 
 def status(folder: Path, started: Started) -> int:
-    started.supervisor.wait(timeout=10)
+    started.supervisor.wait(timeout=60)
     note = read_exit(str(folder / "run.exit"))
     assert isinstance(note, ExitNote)
     return note.status

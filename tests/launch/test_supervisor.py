@@ -101,7 +101,7 @@ def test_the_note_of_a_launch_tells_which_process_it_is(
     assert note["state"] == launches.RUNNING and note["boot"] == boot_id()
     assert (int(note["pid"]), int(note["ticks"])) == (fleet[0].pid, start_ticks(fleet[0].pid))
     os.kill(fleet[0].pid, signal.SIGTERM)
-    fleet[0].supervisor.wait(10)
+    fleet[0].supervisor.wait(60)
     note = launches.read(tmp_path / "launches" / "a-i001") or {}
     assert (note["state"], note["exit"]) == (launches.ENDED, "143")
 
@@ -148,7 +148,7 @@ def test_an_orphan_of_the_job_still_holds_the_lock_and_is_named(
         "else:\n    os.setsid(); time.sleep(60)"
     )
     fleet.append(start(launch(tmp_path, *PYTHON, code)))
-    fleet[0].supervisor.wait(10)
+    fleet[0].supervisor.wait(60)
     orphan = int((tmp_path / "run.log").read_text())
     try:
         with pytest.raises(LockedError, match=f"pid {orphan} "):
@@ -170,7 +170,7 @@ def test_a_trainer_that_closes_everything_is_still_guarded(
 
 
 def test_a_launch_id_is_used_once_even_after_its_job_has_ended(tmp_path: Path) -> None:
-    start(launch(tmp_path, *PYTHON, "print('ran')")).supervisor.wait(10)
+    start(launch(tmp_path, *PYTHON, "print('ran')")).supervisor.wait(60)
     with pytest.raises(UsedError, match=r"a-i001 was used before: state=ended, .*exit=0"):
         start(launch(tmp_path, *PYTHON, "print('ran')"))
     assert (tmp_path / "run.log").read_text() == "ran\n"
@@ -183,7 +183,7 @@ def test_variables_are_filled_in_by_the_supervisor_and_written_nowhere(
     monkeypatch.setenv("TOKEN", "hunter2")
     code = "import sys; print(sys.argv[1:])"
     told = launch(tmp_path, *PYTHON, code, "$TOKEN", "x-${TOKEN}-y", "$COCKPIT_LAUNCH_ID", "$1")
-    start(told).supervisor.wait(10)
+    start(told).supervisor.wait(60)
     assert (tmp_path / "run.log").read_text() == "['hunter2', 'x-hunter2-y', 'a-i001', '$1']\n"
     rest = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
     assert sum("hunter2" in text for text in rest) == 1
@@ -388,12 +388,17 @@ def test_a_full_disk_starts_nothing_or_something_noted(
 
 
 def test_the_exit_status_is_noted_although_the_disk_has_become_full(
-    tiny: Path, fleet: list[Started]
+    tmp_path: Path, tiny: Path, fleet: list[Started]
 ) -> None:
-    code = f"import time; time.sleep(1.0); open({str(tiny / 'big')!r}, 'wb')"
+    full = tmp_path / "full"
+    code = (
+        f"import os, time\nwhile not os.path.exists({str(full)!r}): time.sleep(0.01)\n"
+        f"open({str(tiny / 'big')!r}, 'wb')"
+    )
     fleet.append(start(launch(tiny, *PYTHON, code)))
     fill(tiny)
-    fleet[0].supervisor.wait(30)
+    full.touch()
+    fleet[0].supervisor.wait(60)
     assert (tiny / "run.exit").read_text() == "0\n"
 
 
@@ -421,7 +426,7 @@ def test_two_that_start_at_once_start_one(tmp_path: Path) -> None:
         mark = f"{tmp_path.name}-race-{round_}"
         same = round_ % 2
         racers = [starter(folder, 1 if same else number, mark) for number in (1, 2, 3)]
-        said = [racer.communicate(timeout=30)[0].split()[0] for racer in racers]
+        said = [racer.communicate(timeout=60)[0].split()[0] for racer in racers]
         assert said.count("started") == 1, said
         assert len(_jobs(mark)) == 1
         for pid in marked(mark):

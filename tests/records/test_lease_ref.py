@@ -113,8 +113,10 @@ async def test_a_strict_remote_serves_as_well(tmp_path: Path, setting: str) -> N
 async def test_no_logbook_no_remote_no_answer_only_warn(tmp_path: Path) -> None:
     assert (await desk().survey(RunSpec(name="x"))).level == "warn"
     ada = shared(tmp_path)
+    held: list[object] = []  # a dropped writer closes its connection, which is an answer
 
-    async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        held.append(writer)
         await reader.read()
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0)

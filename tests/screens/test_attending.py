@@ -50,7 +50,8 @@ async def test_it_begins_after_the_screens_and_a_hang_does_not_hold_the_exit() -
     begun = time.monotonic()
     await app.stop_work()
     assert found[0].stopped
-    assert time.monotonic() - begun < 2 * cockpit_app.LEAVE_WITHIN
+    assert cockpit_app.LEAVE_WITHIN < 0.5
+    assert time.monotonic() - begun < 20  # a busy machine may be late; the hang takes 30 s
 
 
 @pytest.mark.parametrize("kind", ["terminal", "webhook"])

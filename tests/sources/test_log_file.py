@@ -97,9 +97,9 @@ def test_a_gigabyte_without_line_break_is_not_read(tmp_path: Path) -> None:
         file.seek(0, os.SEEK_END)
         file.write(b"end")
     log = LogFile(tmp_path / "log")
-    before = time.perf_counter()
+    before = time.thread_time()
     page = log.tail(50)
-    assert time.perf_counter() - before < 3.0
+    assert time.thread_time() - before < 3.0
     assert texts(page)[-1] == "end"
     assert page.size - page.start <= log_lines.MOST_BLOCKS * BLOCK
     earlier = log.page(page.start, 5, back=True)

@@ -149,7 +149,7 @@ class World:
         return (self.folder / "records" / f"{name}.md").read_text()
 
     @staticmethod
-    def until(true: Callable[[], object], seconds: float = 30.0) -> None:
+    def until(true: Callable[[], object], seconds: float = 60.0) -> None:
         end = time.monotonic() + seconds
         while not true():
             assert time.monotonic() < end, "it never came"

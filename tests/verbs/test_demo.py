@@ -116,7 +116,7 @@ def test_whatever_ends_it_no_process_stays(layout: Layout, number: signal.Signal
     process = demo(layout, "--headless")
     until(lambda: len(layout.living()) >= 3)
     process.send_signal(number)
-    assert process.wait(timeout=20) in (-number, 128 + number)
+    assert process.wait(timeout=60) in (-number, 128 + number)
     until(lambda: layout.living() == [])
     time.sleep(1.0)
     assert layout.living() == []

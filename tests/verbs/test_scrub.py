@@ -72,7 +72,7 @@ def test_it_speaks_as_it_hears_and_leaves_when_nobody_reads() -> None:
         scrub.stdin.close()
     except BrokenPipeError:
         pass
-    assert scrub.wait(30) == 141
+    assert scrub.wait(60) == 141
     assert scrub.stderr.read() == b""
 
 

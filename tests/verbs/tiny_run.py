@@ -66,16 +66,16 @@ class TinyRun:
     def die(self) -> None:
         """End with a Python error, as a wrapper would record it."""
         (self.folder / "please-die").touch()
-        (self.folder / "run.exit").write_text(f"{self._process.wait(20)}\n")
+        (self.folder / "run.exit").write_text(f"{self._process.wait(60)}\n")
 
     def stop(self) -> None:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGKILL)
-        self._process.wait(20)
+        self._process.wait(60)
 
     @staticmethod
     def wait_for(path: Path) -> None:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while not (path.exists() and path.stat().st_size):
             assert time.monotonic() < end, f"{path} never came"
             time.sleep(0.01)

@@ -12,7 +12,7 @@ from cockpit.model.run import RunSpec
 from cockpit.store.store import Store
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
-from tests.watch.fakes import Chunk, World, checkpoints, failed, tracker_value
+from tests.watch.fakes import Chunk, SteppedClock, World, checkpoints, failed, tracker_value
 
 
 def engine_of(world: World, store: Store | None = None) -> Engine:
@@ -21,7 +21,7 @@ def engine_of(world: World, store: Store | None = None) -> Engine:
 
 @pytest.mark.parametrize("facet", ["tracker", "job", "log", "checkpoints", "code"])
 async def test_a_hanging_facet_is_unknown_within_the_deadline(facet: str) -> None:
-    world = World("a", "b")
+    world = World("a", "b", clock=SteppedClock())
     world.fakes["checkpoints"].value = checkpoints(3)
     world.fakes[facet].hanging = {"a"}
     began = world.clock.monotonic()
@@ -63,7 +63,7 @@ async def test_an_empty_store_is_judged_from_all_rows() -> None:
 async def test_more_rows_than_there_is_time_for_are_judged_by_the_recent_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = World()
+    world = World(clock=SteppedClock())
     now = world.clock.now()
     world.tracker.value = tracker_value(now, step=59_999)
     world.tracker.rows = [Row(n, now - 60_000 + n, 2.0, 10.0) for n in range(60_000)]

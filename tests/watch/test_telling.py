@@ -57,6 +57,7 @@ def until(condition: Callable[[], object]) -> None:
 
 
 def test_a_death_is_told_rung_and_told_again(tiny: TinyRun, hook: Webhook) -> None:
+    tiny.config.write_text(tiny.config.read_text().replace('"4s"', '"1s"'))
     leader, follower = pty.openpty()
     watch = started(tiny, hook, err=follower)
     os.close(follower)
