@@ -9,11 +9,11 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
+
+from git import GitError
 
 from cockpit.config import ConfigError, load
 from cockpit.demo import folder
-from cockpit.demo.folder import GitError
 from cockpit.demo.layout import Layout, python_path
 from cockpit.demo.run_file import command
 from cockpit.demo.situations import CADENCE, MORTAL, SITUATIONS, Situation
@@ -121,25 +121,15 @@ class Fleet:
             pid_file = self.layout.monitors / f"{name}.pid"
             if noted(pid_file) is None:
                 watch = (sys.executable, "-m", "cockpit", "watch", *runs, "--config")
-                self._launch(
+                launch = Launch(
                     (*watch, str(self.layout.run_file)),
-                    self.layout.monitors / f"{name}.log",
-                    pid_file,
-                    self.layout.folder,
+                    log=pid_file.with_suffix(".log"),
+                    pid_file=pid_file,
+                    exit_file=pid_file.with_suffix(".exit"),
+                    cwd=self.layout.folder,
                     env=python_path(),
                 )
-
-    def _launch(
-        self,
-        argv: tuple[str, ...],
-        log: Path,
-        pid_file: Path,
-        cwd: Path,
-        env: dict[str, str] | None = None,
-    ) -> None:
-        exit_file = pid_file.with_suffix(".exit")
-        launch = Launch(argv, log, pid_file, exit_file, cwd, env=env)
-        self._started.append(start(launch))
+                self._started.append(start(launch))
 
     def _make_situations(self) -> None:
         """Do to each run what is to be done to it, once its moment has come."""

@@ -7,6 +7,8 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
 from string import Template
 from typing import Final, TextIO
 
@@ -214,20 +216,11 @@ def sequence(message: Message, environ: Mapping[str, str]) -> str:
 def terminal_of_this_process() -> Ring | None:
     """Return how to ring the terminal that standard error or output shows; ``None`` without."""
     for stream in (sys.stderr, sys.stdout):
-        if stream is not None and _shows(stream):
-            return _writer(stream)
+        with suppress(ValueError):  # closed
+            if stream is not None and stream.isatty():
+                return partial(_ring, stream)
     return None
 
 
-def _shows(stream: TextIO) -> bool:
-    try:
-        return stream.isatty()
-    except ValueError:  # closed
-        return False
-
-
-def _writer(stream: TextIO) -> Ring:
-    def ring(text: str) -> None:
-        os.write(stream.fileno(), text.encode("utf-8", "replace"))
-
-    return ring
+def _ring(stream: TextIO, text: str) -> None:
+    os.write(stream.fileno(), text.encode("utf-8", "replace"))

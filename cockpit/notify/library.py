@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
 from cockpit.model.alert import Severity
 from cockpit.notify.message import Delivery, Message, cut
@@ -53,12 +53,17 @@ def service_of(
     ``kind`` is what the run file demands; ``extras`` are added to what a JSON webhook is sent.
     """
     _quiet()
-    parts = _parts(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        raise AddressError("its value is no URL") from None
     if kind == "webhook" and parts.scheme in ("http", "https"):
-        return _webhook(address, extras or {})
-    service = _instantiated(_with_recipient(address, to))
+        return _webhook(parts, extras or {})
+    if to is not None and "@" in to and address.startswith(("mailto://", "mailtos://")):
+        address += f"{'&' if '?' in address else '?'}to={quote(to)}"
+    service = _instantiated(address)
     if service is None and parts.scheme in ("http", "https"):
-        service = _webhook(address, extras or {})
+        service = _webhook(parts, extras or {})
     if service is None:
         raise AddressError(
             "its value is no address that is known; expected an https:// webhook or an apprise "
@@ -92,17 +97,9 @@ def _fitted(service: NotifyBase, message: Message) -> tuple[str, str]:
     return title, cut(body, max(1, room))
 
 
-def _parts(address: str) -> Any:
-    try:
-        return urlsplit(address)
-    except ValueError:
-        raise AddressError("its value is no URL") from None
-
-
-def _webhook(address: str, extras: dict[str, str]) -> NotifyBase:
+def _webhook(parts: SplitResult, extras: dict[str, str]) -> NotifyBase:
     """Return a service that posts JSON to exactly this address."""
     try:
-        parts = urlsplit(address)
         port = parts.port
     except ValueError:
         raise AddressError("its value is no URL") from None
@@ -120,12 +117,6 @@ def _webhook(address: str, extras: dict[str, str]) -> NotifyBase:
     if service is None:
         raise AddressError("its value is no URL; expected https://host/path")
     return service
-
-
-def _with_recipient(address: str, to: str | None) -> str:
-    if to is None or "@" not in to or not address.startswith(("mailto://", "mailtos://")):
-        return address
-    return f"{address}{'&' if '?' in address else '?'}to={quote(to)}"
 
 
 def _instantiated(described: str | dict[str, Any]) -> NotifyBase | None:

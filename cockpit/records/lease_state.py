@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 from cockpit.model.base import Frozen, rfc3339
 from cockpit.records.repository import Repository
 from cockpit.records.troubles import of_command, of_rejection
+from cockpit.records.upstream import FETCH
 from cockpit.store.journal import Holder
 from cockpit.text.safe import clean
 
@@ -158,9 +159,7 @@ async def read_lease(place: LeasePlace) -> LeaseValue:
 
 
 async def _bring(place: LeasePlace) -> None:
-    words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc",
-             "--no-recurse-submodules")  # fmt: skip
-    done = await place.repository.network(*words, place.remote, place.ref)
+    done = await place.repository.network(*FETCH, place.remote, place.ref)
     if not done.ok:
         raise CannotAskError(of_command(done, f"read the lease from {place.remote}"))
 

@@ -70,18 +70,11 @@ def post_text(body: str, marker: Marker, *, exact: bool = False) -> str:
 
     ``exact`` words were approved by a person: only secrets and control characters leave them.
     """
-    plain = scrub(_exactly(body) if exact else _safe(body)).strip()
+    safe = "\n".join(line.plain for line in safe_lines(body))
+    plain = scrub(_CONTROL.sub("", body.replace("\r\n", "\n")) if exact else safe).strip()
     if not exact and not plain.startswith(ROBOT):
         plain = f"{ROBOT} {plain}".strip()
     return f"{_closed(_short(plain))}\n\n{marker.line}"
-
-
-def _exactly(body: str) -> str:
-    return _CONTROL.sub("", body.replace("\r\n", "\n"))
-
-
-def _safe(body: str) -> str:
-    return "\n".join(line.plain for line in safe_lines(body))
 
 
 def _short(body: str) -> str:

@@ -236,12 +236,12 @@ async def run_hook(repository: Repository, name: str, *words: str, index: Path) 
     given = ("--", *words) if words else ()
     done = await repository.run("hook", "run", name, *given, index=index, deadline=deadline)
     if _UNKNOWN in done.err.decode("utf-8", "replace"):
-        done = await _run_by_hand(repository, name, *words, index=index)
+        done = await run_by_hand(repository, name, *words, index=index)
     if not done.ok:
         raise HookRefusedError(name, done)
 
 
-async def _run_by_hand(repository: Repository, name: str, *words: str, index: Path) -> Completed:
+async def run_by_hand(repository: Repository, name: str, *words: str, index: Path) -> Completed:
     """Run a hook for a git before 2.36, which cannot."""
     path = await repository.git_path(f"hooks/{name}")
     env = {"GIT_INDEX_FILE": str(index), "GIT_DIR": str(repository.folder), "GIT_EDITOR": ":"}

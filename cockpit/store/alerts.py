@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from cockpit.model.alert import Acknowledgement, Alert, ClosedAlert
 from cockpit.model.base import Frozen, Instant
-from cockpit.store.store import Store, pack, unpack
+from cockpit.store.store import StoreView, pack, unpack
 
 CLOSED_LISTED = 50
 
@@ -29,11 +29,8 @@ class Kept(Frozen):
         return ClosedAlert(alert=self.alert, closed_at=self.closed_at, seen=self.seen)
 
 
-class Alerts:
-    """Reads and writes alerts; ``run`` is a ``run_key``; every method raises ``StoreError``."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
+class Alerts(StoreView):
+    """The alerts of runs, open and closed."""
 
     def open(self, run: str) -> tuple[Kept, ...]:
         """Return the open alerts of a run, with their newest acknowledgement."""
