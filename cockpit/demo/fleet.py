@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 
 from git import GitError
@@ -135,7 +134,10 @@ class Fleet:
         """Do to each run what is to be done to it, once its moment has come."""
         waiting = [self._tear, self._kill_monitor, self._log_end]
         while waiting and not self._leaving.wait(LOOK):
-            waiting = [attempt for attempt in waiting if not _done(attempt)]
+            for attempt in tuple(waiting):
+                with suppress(FileNotFoundError):  # gone under the look (rotation): not yet
+                    if attempt():
+                        waiting.remove(attempt)
 
     def _tear(self) -> bool:
         """Kill the run in the middle of a save, once an older checkpoint is complete."""
@@ -172,11 +174,3 @@ class Fleet:
         if places.exit_file.read_text(encoding="utf-8").strip() == "0":
             folder.log_end(self.layout, situation)
         return True
-
-
-def _done(attempt: Callable[[], bool]) -> bool:
-    """Try once; a file that vanished under the look (rotation) means: not yet."""
-    try:
-        return attempt()
-    except FileNotFoundError:
-        return False

@@ -1,4 +1,7 @@
-"""Makes the demo's folder: code and logbook repositories, configs, the run file."""
+"""Makes the demo's folder: code and logbook repositories, configs, the run file.
+
+The repositories are real ones, each with a bare remote, and with no hooks but their own.
+"""
 
 from __future__ import annotations
 

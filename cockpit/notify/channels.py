@@ -1,4 +1,8 @@
-"""All routes of a run file, ready to send: the one door through which messages leave."""
+"""All routes of a run file, ready to send: every message leaves through ``Channels``.
+
+Besides services (``library``) a route may be the terminal (its bell, and OSC 9 where it knows
+that), the desktop's own notifier, or a command of the person's.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """Messages through ``apprise``: chat services, webhooks and mail. Blocking; called in a thread.
 
 It is imported here and only when something is sent. Its logging goes nowhere, since it may
-repeat an address; what it logs is only searched for the reason of a failure.
+repeat an address; what it logs is only searched for the reason of a failure. What a service would
+read as markup or as a call is made neutral: a log line that says ``@everyone`` must not ring a
+hundred telephones.
 """
 
 from __future__ import annotations

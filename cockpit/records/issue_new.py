@@ -1,4 +1,7 @@
-"""Creates a run's issue, once: it is looked for before, after a lost answer, and afterwards."""
+"""Creates a run's issue, once: it is looked for before, after a lost answer, and afterwards.
+
+The issue names the logbook: its path in its repository, and its page if the remote is GitHub's.
+"""
 
 from __future__ import annotations
 

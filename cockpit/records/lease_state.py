@@ -1,4 +1,7 @@
-"""What a lease ref says: who holds a run, since when and for what. Kept as JSON in a commit."""
+"""What a lease ref says (who holds a run, since when, for what), and how it is read and moved.
+
+Its value is JSON in a commit's message; it is moved by compare-and-swap (SPEC A, "Two machines").
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 """Posts one event to an issue, once, whoever else is at it (SPEC S-11, SPEC A "at most once").
 
-GitHub offers no idempotency key, so the marker is one: it is looked up before anything is
-posted, after an answer was lost, and after posting; of two posts the earlier one stays.
+GitHub offers no idempotency key, so an invisible marker is one: it is looked up before anything
+is posted, after an answer was lost, and after posting; of two posts the earlier one stays. The
+marker, ``<!-- cockpit:<event> <sender> -->``, is the last line of every post. The event's digest
+is the same on every machine, so that nobody posts an event twice; the sender's tells which of
+two posts is one's own.
 """
 
 from __future__ import annotations

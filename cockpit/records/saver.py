@@ -25,7 +25,7 @@ from cockpit.records.repository import (
     Repository,
     find_repository,
 )
-from cockpit.records.troubles import NO_HISTORY, of_discovery, of_file, of_git, of_hook
+from cockpit.records.troubles import NO_HISTORY, of_command, of_discovery, of_file, of_hook
 from cockpit.records.upstream import upstream_of
 from cockpit.sources.offload import offload
 from cockpit.sources.shell import Completed
@@ -117,7 +117,7 @@ class Saver:
         except HookRefusedError as error:
             return job.end(of_hook(error))
         except GitError as error:
-            return job.end(of_git(error, "push" if job.commit else "commit"))
+            return job.end(of_command(error.done, "push" if job.commit else "commit"))
         except (OSError, ValueError) as error:
             return job.end(of_file(error, job.path, job.stage is not SaveStage.NOTHING))
 

@@ -1,4 +1,7 @@
-"""The style of a logbook: how its people write, so that a new entry looks like theirs (SPEC L)."""
+"""The style of a logbook: how its people write, so that what is added looks like theirs (SPEC L).
+
+``with_values`` sets labelled values of a section in that style, and adds those that are missing.
+"""
 
 from __future__ import annotations
 

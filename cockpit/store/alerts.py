@@ -65,18 +65,15 @@ class Alerts(StoreView):
     ) -> bool:
         """Record who has taken an open alert; False if none with this key is open."""
         with self._store.writing() as connection:
-            row = connection.execute(
-                "SELECT number FROM alerts WHERE run = ? AND key = ? AND closed_at IS NULL",
-                (run, key),
-            ).fetchone()
-            if row is None:
+            number = _open_number(connection, run, key)
+            if not number:
                 return False
             connection.execute(
                 "INSERT INTO acknowledgements (alert, who, at, until, reason)"
                 " VALUES (?, ?, ?, ?, ?)",
-                (row[0], taken.by, taken.at, taken.until, reason),
+                (number, taken.by, taken.at, taken.until, reason),
             )
-            connection.execute("UPDATE alerts SET seen = 1 WHERE number = ?", (row[0],))
+            connection.execute("UPDATE alerts SET seen = 1 WHERE number = ?", (number,))
             return True
 
     def mark_seen(self, run: str, keys: Iterable[str]) -> None:

@@ -1,4 +1,7 @@
-"""The guarded actions on the command line: plan, and with the words, act (SPEC A)."""
+"""The guarded actions on the command line: plan, and with the words, act (SPEC A).
+
+Plans and results are printed as plain text: what blocks comes first.
+"""
 
 from __future__ import annotations
 
