@@ -65,7 +65,10 @@ class Checkpointer:
 
     def _write(self, folder: Path, state: TrainingState) -> None:
         (folder / "d").mkdir(parents=True)
-        packed = {name: _pack(rows) for name, rows in state.arrays()}
+        packed = {
+            name: b"".join(NUMBER.pack(value) for row in rows for value in row)
+            for name, rows in state.arrays()
+        }
         hashes = {
             name: hashlib.md5(data, usedforsecurity=False).hexdigest()
             for name, data in packed.items()
@@ -125,10 +128,6 @@ def _commit(folder: Path, step: int, *, temporary: bool) -> None:
     fresh = folder / "metadata.json.new"
     fresh.write_text(json.dumps(metadata), encoding="utf-8")
     fresh.replace(folder / "metadata.json")
-
-
-def _pack(rows: Matrix) -> bytes:
-    return b"".join(NUMBER.pack(value) for row in rows for value in row)
 
 
 def _unpack(data: bytes, rows: Matrix, what: str) -> None:

@@ -16,29 +16,21 @@ HELD_OUT = 0.1
 """Share of the text, at its end, that is never trained on."""
 
 
-class SlowFile:
-    """A file whose reads take their time: at most ``bytes_per_second`` come out of it."""
+class PacedFile:
+    """A file of which at most ``bytes_per_second`` are read (``None``: as fast as the disk)."""
 
     def __init__(
-        self, file: BinaryIO, bytes_per_second: float, wait: Callable[[float], None] = time.sleep
+        self,
+        file: BinaryIO,
+        bytes_per_second: float | None = None,
+        wait: Callable[[float], None] = time.sleep,
     ) -> None:
         self._file, self._pace, self._wait = file, bytes_per_second, wait
 
     def read_at(self, offset: int, size: int) -> bytes:
-        """Return ``size`` bytes from ``offset``, slowly."""
-        self._wait(size / self._pace)
-        self._file.seek(offset)
-        return self._file.read(size)
-
-
-class FastFile:
-    """A file that is read as fast as the disk gives it."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-
-    def read_at(self, offset: int, size: int) -> bytes:
         """Return ``size`` bytes from ``offset``."""
+        if self._pace is not None:
+            self._wait(size / self._pace)
         self._file.seek(offset)
         return self._file.read(size)
 
@@ -76,7 +68,7 @@ def read_corpus(path: Path = CORPUS) -> Corpus:
 
 
 def batch(
-    corpus: Corpus, file: FastFile | SlowFile, *, seed: int, step: int, context: int, size: int
+    corpus: Corpus, file: PacedFile, *, seed: int, step: int, context: int, size: int
 ) -> list[Example]:
     """Return ``size`` random examples: the same ones for the same seed and step."""
     draw = random.Random(f"{seed}/{step}")

@@ -7,13 +7,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
+
+from git import GitError
 
 from cockpit.config import ConfigError, load
 from cockpit.demo import folder
-from cockpit.demo.folder import GitError
 from cockpit.demo.layout import Layout, python_path
 from cockpit.demo.run_file import command
 from cockpit.demo.situations import CADENCE, MORTAL, SITUATIONS, Situation
@@ -121,31 +120,24 @@ class Fleet:
             pid_file = self.layout.monitors / f"{name}.pid"
             if noted(pid_file) is None:
                 watch = (sys.executable, "-m", "cockpit", "watch", *runs, "--config")
-                self._launch(
+                launch = Launch(
                     (*watch, str(self.layout.run_file)),
-                    self.layout.monitors / f"{name}.log",
-                    pid_file,
-                    self.layout.folder,
+                    log=pid_file.with_suffix(".log"),
+                    pid_file=pid_file,
+                    exit_file=pid_file.with_suffix(".exit"),
+                    cwd=self.layout.folder,
                     env=python_path(),
                 )
-
-    def _launch(
-        self,
-        argv: tuple[str, ...],
-        log: Path,
-        pid_file: Path,
-        cwd: Path,
-        env: dict[str, str] | None = None,
-    ) -> None:
-        exit_file = pid_file.with_suffix(".exit")
-        launch = Launch(argv, log, pid_file, exit_file, cwd, env=env)
-        self._started.append(start(launch))
+                self._started.append(start(launch))
 
     def _make_situations(self) -> None:
         """Do to each run what is to be done to it, once its moment has come."""
         waiting = [self._tear, self._kill_monitor, self._log_end]
         while waiting and not self._leaving.wait(LOOK):
-            waiting = [attempt for attempt in waiting if not _done(attempt)]
+            for attempt in tuple(waiting):
+                with suppress(FileNotFoundError):  # gone under the look (rotation): not yet
+                    if attempt():
+                        waiting.remove(attempt)
 
     def _tear(self) -> bool:
         """Kill the run in the middle of a save, once an older checkpoint is complete."""
@@ -182,11 +174,3 @@ class Fleet:
         if places.exit_file.read_text(encoding="utf-8").strip() == "0":
             folder.log_end(self.layout, situation)
         return True
-
-
-def _done(attempt: Callable[[], bool]) -> bool:
-    """Try once; a file that vanished under the look (rotation) means: not yet."""
-    try:
-        return attempt()
-    except FileNotFoundError:
-        return False

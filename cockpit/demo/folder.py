@@ -1,4 +1,7 @@
-"""Makes the demo's folder: code and logbook repositories, configs, the run file."""
+"""Makes the demo's folder: code and logbook repositories, configs, the run file.
+
+The repositories are real ones, each with a bare remote, and with no hooks but their own.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-from git import Actor, GitCommandError, GitError, Repo
+from git import Actor, GitCommandError, Repo
 
-from cockpit.demo import logbook
 from cockpit.demo.layout import Layout
 from cockpit.demo.run_file import command, run_file
 from cockpit.demo.settings import write_config
 from cockpit.demo.situations import CADENCE, SITUATIONS, Situation
 from cockpit.model.records import EventEntry, InstanceEntry
-from cockpit.records.writing import with_event, with_instance
+from cockpit.model.run import RunSpec
+from cockpit.records.writing import new_logbook, with_event, with_instance
 from cockpit.watch.who import login_name
 
 HERE = Path(__file__).parent
@@ -35,7 +38,6 @@ TRAINING = (
 )
 """The files that the training runs from; the demo runs its own copy of them, under git."""
 ENDED = "training complete"
-__all__ = ["GitError", "Repository"]
 BRANCH = "main"
 AUTHOR = Actor("cockpit demo", "demo@localhost")
 
@@ -106,7 +108,7 @@ def _records(layout: Layout, who: str) -> None:
     with Repository.create(layout.records, layout.remotes / "records.git") as repository:
         for situation in SITUATIONS:
             path, contract = layout.logbook(situation.name), _contract(situation, who)
-            path.write_text(logbook.fresh(situation.name, contract), encoding="utf-8")
+            path.write_bytes(new_logbook(RunSpec(name=situation.name), contract))
             repository.commit([path], f"{situation.name}: start hero-run logbook")
         repository.push()
 
@@ -191,7 +193,9 @@ class Repository:
             with Repo.init(path, bare=bare) as empty:
                 empty.git.symbolic_ref("HEAD", f"refs/heads/{BRANCH}")
                 hooks = Path(empty.git_dir) / "hooks"
-                _emptied(hooks)
+                hooks.mkdir(exist_ok=True)
+                for hook in hooks.iterdir():  # the user's template may have put some there
+                    hook.unlink()
                 with empty.config_writer() as config:
                     config.set_value("core", "hooksPath", str(hooks))
                     for key, value in _missing_identity(empty):
@@ -219,13 +223,6 @@ class Repository:
 
     def __exit__(self, *_: object) -> None:
         self._repo.close()
-
-
-def _emptied(hooks: Path) -> None:
-    """Leave no hook in the folder: the user's template may have put some there."""
-    hooks.mkdir(exist_ok=True)
-    for hook in hooks.iterdir():
-        hook.unlink()
 
 
 def _missing_identity(repo: Repo) -> Iterator[tuple[str, str]]:

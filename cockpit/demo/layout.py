@@ -1,4 +1,7 @@
-"""Where everything of a demo lies, below one folder. Standard library only: the guard uses it."""
+"""Where everything of a demo lies, below one folder, and the lock on that folder.
+
+Standard library only: the guard uses it.
+"""
 
 from __future__ import annotations
 

@@ -85,10 +85,6 @@ def _tables(layout: Layout, situation: Situation, folder: str) -> dict[str, dict
 
 
 def _table(head: str, fields: Mapping[str, Any]) -> str:
-    lines = [f"{key} = {_value(value)}" for key, value in fields.items()]
+    """Return a TOML table: JSON strings and lists are TOML too, as long as they keep letters."""
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items()]
     return "\n".join([head, *lines, ""])
-
-
-def _value(value: str | int | list[str]) -> str:
-    """Return a TOML value: a JSON string or list is one too, as long as it keeps its letters."""
-    return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,7 @@
-"""The experiment tracker: the real W&B client, offline. Only the trainer's process imports it."""
+"""What a training tells: glog-style lines on its own log, and rows to the real W&B client, offline.
+
+Only the trainer's process imports this.
+"""
 
 from __future__ import annotations
 

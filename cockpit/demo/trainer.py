@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from cockpit.demo import model
 from cockpit.demo.checkpointing import Checkpointer, TrainingState
-from cockpit.demo.data import CORPUS, FastFile, SlowFile, batch, read_corpus
+from cockpit.demo.data import CORPUS, PacedFile, batch, read_corpus
 from cockpit.demo.evaluation import evaluate
 from cockpit.demo.settings import Config, Faults, read_arguments, read_config
 from cockpit.demo.tracking import Tracker, say
@@ -141,7 +141,7 @@ class Training:
     def _batch(self, file: BinaryIO, step: int) -> list[model.Example]:
         after, trainer = self.faults.input_slows_after, self.config.trainer
         slow = after is not None and step > after
-        source = SlowFile(file, self.faults.input_bytes_per_second) if slow else FastFile(file)
+        source = PacedFile(file, self.faults.input_bytes_per_second if slow else None)
         return batch(
             self.corpus,
             source,

@@ -1,4 +1,8 @@
-"""All routes of a run file, ready to send: the one door through which messages leave."""
+"""All routes of a run file, ready to send: every message leaves through ``Channels``.
+
+Besides services (``library``) a route may be the terminal (its bell, and OSC 9 where it knows
+that), the desktop's own notifier, or a command of the person's.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
 from string import Template
 from typing import Final, TextIO
 
@@ -214,20 +220,11 @@ def sequence(message: Message, environ: Mapping[str, str]) -> str:
 def terminal_of_this_process() -> Ring | None:
     """Return how to ring the terminal that standard error or output shows; ``None`` without."""
     for stream in (sys.stderr, sys.stdout):
-        if stream is not None and _shows(stream):
-            return _writer(stream)
+        with suppress(ValueError):  # closed
+            if stream is not None and stream.isatty():
+                return partial(_ring, stream)
     return None
 
 
-def _shows(stream: TextIO) -> bool:
-    try:
-        return stream.isatty()
-    except ValueError:  # closed
-        return False
-
-
-def _writer(stream: TextIO) -> Ring:
-    def ring(text: str) -> None:
-        os.write(stream.fileno(), text.encode("utf-8", "replace"))
-
-    return ring
+def _ring(stream: TextIO, text: str) -> None:
+    os.write(stream.fileno(), text.encode("utf-8", "replace"))

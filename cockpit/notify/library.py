@@ -1,7 +1,9 @@
 """Messages through ``apprise``: chat services, webhooks and mail. Blocking; called in a thread.
 
 It is imported here and only when something is sent. Its logging goes nowhere, since it may
-repeat an address; what it logs is only searched for the reason of a failure.
+repeat an address; what it logs is only searched for the reason of a failure. What a service would
+read as markup or as a call is made neutral: a log line that says ``@everyone`` must not ring a
+hundred telephones.
 """
 
 from __future__ import annotations
@@ -53,12 +55,17 @@ def service_of(
     ``kind`` is what the run file demands; ``extras`` are added to what a JSON webhook is sent.
     """
     _quiet()
-    parts = _parts(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        raise AddressError("its value is no URL") from None
     if kind == "webhook" and parts.scheme in ("http", "https"):
-        return _webhook(address, extras or {})
-    service = _instantiated(_with_recipient(address, to))
+        return _webhook(parts, extras or {})
+    if to is not None and "@" in to and address.startswith(("mailto://", "mailtos://")):
+        address += f"{'&' if '?' in address else '?'}to={quote(to)}"
+    service = _instantiated(address)
     if service is None and parts.scheme in ("http", "https"):
-        service = _webhook(address, extras or {})
+        service = _webhook(parts, extras or {})
     if service is None:
         raise AddressError(
             "its value is no address that is known; expected an https:// webhook or an apprise "
@@ -92,17 +99,9 @@ def _fitted(service: NotifyBase, message: Message) -> tuple[str, str]:
     return title, cut(body, max(1, room))
 
 
-def _parts(address: str) -> SplitResult:
-    try:
-        return urlsplit(address)
-    except ValueError:
-        raise AddressError("its value is no URL") from None
-
-
-def _webhook(address: str, extras: dict[str, str]) -> NotifyBase:
+def _webhook(parts: SplitResult, extras: dict[str, str]) -> NotifyBase:
     """Return a service that posts JSON to exactly this address."""
     try:
-        parts = urlsplit(address)
         port = parts.port
     except ValueError:
         raise AddressError("its value is no URL") from None
@@ -120,12 +119,6 @@ def _webhook(address: str, extras: dict[str, str]) -> NotifyBase:
     if service is None:
         raise AddressError("its value is no URL; expected https://host/path")
     return service
-
-
-def _with_recipient(address: str, to: str | None) -> str:
-    if to is None or "@" not in to or not address.startswith(("mailto://", "mailtos://")):
-        return address
-    return f"{address}{'&' if '?' in address else '?'}to={quote(to)}"
 
 
 def _instantiated(described: str | dict[str, Any]) -> NotifyBase | None:

@@ -15,7 +15,7 @@ A route is named by its kind and its variable, never by its address. Fields of a
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
@@ -53,28 +53,18 @@ class Named(NamedTuple):
 
 def named(spec: NotifySpec) -> tuple[Named, ...]:
     """Return the routes with a name for each; equal routes are one."""
-    return tuple(_unique(spec.routes))
-
-
-def _unique(routes: tuple[Route, ...]) -> Iterator[Named]:
     told: dict[str, int] = {}
-    seen: dict[object, int] = {}
-    merged: list[Named] = []
-    for route in routes:
+    merged: dict[object, Named] = {}
+    for route in spec.routes:
         same = (route.url_env, route.kind, route.to, route.command)
-        if same in seen:
-            place = seen[same]
-            merged[place] = Named(merged[place].name, _wider(merged[place].route, route))
+        if same in merged:
+            wider = min(merged[same].route, route, key=lambda each: Severity(each.min).rank)
+            merged[same] = merged[same]._replace(route=wider)
             continue
-        seen[same] = len(merged)
         name = _name(route)
         told[name] = told.get(name, 0) + 1
-        merged.append(Named(name if told[name] == 1 else f"{name} #{told[name]}", route))
-    yield from merged
-
-
-def _wider(one: Route, other: Route) -> Route:
-    return min(one, other, key=lambda route: Severity(route.min).rank)
+        merged[same] = Named(name if told[name] == 1 else f"{name} #{told[name]}", route)
+    return tuple(merged.values())
 
 
 def _name(route: Route) -> str:
@@ -110,7 +100,13 @@ def audience(
     A route ``to`` the DRI of other runs, or to the second person, is not for this one; a name
     that is neither gets everything: better once too often than never.
     """
-    return tuple(each for each in routes if _for_first(each.route.to, spec.second, dri, dris))
+
+    def is_for(to: str | None) -> bool:
+        if to is None or to == dri or "@" in to:
+            return True
+        return to != spec.second and (dri is None or to not in dris)
+
+    return tuple(each for each in routes if is_for(each.route.to))
 
 
 def second_audience(
@@ -119,9 +115,3 @@ def second_audience(
     """Return the second person's routes; without one, those of the first message."""
     own = tuple(each for each in routes if each.route.to == spec.second)
     return own or audience(routes, spec, dri, dris)
-
-
-def _for_first(to: str | None, second: str | None, dri: str | None, dris: frozenset[str]) -> bool:
-    if to is None or to == dri or "@" in to:
-        return True
-    return to != second and (dri is None or to not in dris)

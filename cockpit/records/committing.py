@@ -1,8 +1,12 @@
-"""A commit of one file alone: index, work tree and everything else stay as they are (SPEC S-10).
+"""One edit of one file, and a commit of it alone: all else stays as it is (SPEC S-10).
+
+The edit is done to each version of the file: the work tree's, the index's and HEAD's.
 
 The commit is built from HEAD's tree and one blob in an index of its own, the user's hooks see
 it there, and HEAD moves by compare-and-swap. The user's index takes the blob first: a crash in
-between leaves the entry staged, never a staged removal of it.
+between leaves the entry staged, never a staged removal of it. ``git commit`` is not used: killed
+at its deadline it leaves ``index.lock`` behind, and it takes whatever stands in the file, also
+what somebody is in the middle of writing there.
 """
 
 from __future__ import annotations

@@ -44,7 +44,9 @@ def replace(path: Path, former: bytes | None, data: bytes, spare: Path | None = 
     the same file system, so that a crash leaves no stray file beside the person's own.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    found = _status(path)
+    found = None
+    with suppress(FileNotFoundError):
+        found = path.stat()
     if found is not None and not (found.st_mode & 0o222 and os.access(path, os.W_OK)):
         raise PermissionError(errno.EACCES, "is read-only", str(path))
     try:
@@ -58,15 +60,10 @@ def replace(path: Path, former: bytes | None, data: bytes, spare: Path | None = 
 def sweep(spare: Path) -> None:
     """Remove what killed cockpits left in ``spare``, unless it is young enough to be in use."""
     for left in spare.glob(f"{PREFIX}*"):
-        with suppress(OSError):
-            if _age(left) > _FORGOTTEN:
+        # how old it is tells the clock of the file system that it lies on
+        with suppress(OSError), tempfile.TemporaryFile(dir=spare) as probe:
+            if os.fstat(probe.fileno()).st_mtime - left.stat().st_mtime > _FORGOTTEN:
                 left.unlink(missing_ok=True)
-
-
-def _age(path: Path) -> float:
-    """Return how old a file is by the clock of the file system that it lies on."""
-    with tempfile.TemporaryFile(dir=path.parent) as probe:
-        return os.fstat(probe.fileno()).st_mtime - path.stat().st_mtime
 
 
 def _swap(path: Path, former: bytes | None, written: Path) -> bool:
@@ -78,13 +75,6 @@ def _swap(path: Path, former: bytes | None, written: Path) -> bool:
         written.unlink(missing_ok=True)
     sync_folder(path.parent)
     return True
-
-
-def _status(path: Path) -> os.stat_result | None:
-    try:
-        return path.stat()
-    except FileNotFoundError:
-        return None
 
 
 def _beside(path: Path, spare: Path | None) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC
 from typing import Any
 
@@ -21,11 +21,13 @@ _MOST = 3
 
 def prefill(report: RunReport, title: str, now: float) -> EventEntry:
     """Return an entry that says what is observed; what was decided is left to the person."""
+    worst = report.worst
+    evidence = _observed(report, now) if worst is None else _alerted(report, worst, now)
     return EventEntry(
         title=_safe(title),
         at=now,
         status=_safe(", ".join(_status(report, now))),
-        evidence="\n".join(map(_safe, _evidence(report, now))),
+        evidence="\n".join(map(_safe, evidence)),
         next=_safe(_next(report, now)),
     )
 
@@ -54,11 +56,6 @@ def _status(report: RunReport, now: float) -> Iterator[str]:
 
 def _since(facet: Facet[Any]) -> str:
     return "" if facet.since is None else f" since {_clock(facet.since)}"
-
-
-def _evidence(report: RunReport, now: float) -> Iterable[str]:
-    worst = report.worst
-    return _observed(report, now) if worst is None else _alerted(report, worst, now)
 
 
 def _alerted(report: RunReport, alert: Alert, now: float) -> Iterator[str]:

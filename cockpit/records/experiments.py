@@ -108,14 +108,12 @@ def _side(rule: str) -> str:
 
 
 def _row(table: _Table, texts: Sequence[str]) -> str:
-    cells = [f" {_padded(table, n, cell(text))} " for n, text in enumerate(texts)]
+    cells = []
+    for n, text in enumerate(map(cell, texts)):
+        width = table.widths[n] if n < len(table.widths) else 0
+        side = table.sides[n] if n < len(table.sides) else "<"
+        cells.append(f" {text:{side}{width}} " if width > 0 else f" {text} ")
     return f"|{'|'.join(cells)}|"
-
-
-def _padded(table: _Table, column: int, text: str) -> str:
-    width = table.widths[column] if column < len(table.widths) else 0
-    side = table.sides[column] if column < len(table.sides) else "<"
-    return f"{text:{side}{width}}" if width > 0 else text
 
 
 def _updated(book: Book, table: _Table, line: int, told: Mapping[str, str]) -> bytes:

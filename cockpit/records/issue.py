@@ -16,8 +16,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.model.run import RunSpec
-from cockpit.records.issue_new import ISSUE, LABELS, Creator, logbook_link
-from cockpit.records.issue_text import new_issue
+from cockpit.records.issue_new import ISSUE, Creator
 from cockpit.records.outbox import Flushed, Queue
 from cockpit.records.posting import (
     LONGEST,
@@ -88,22 +87,15 @@ class IssueDesk:
         found = await asyncio.gather(*(self._flushed(run, few) for run in some))
         return tuple(each for done in found for each in done)
 
-    async def create(self, run: RunSpec, body: str, labels: Sequence[str] = LABELS) -> Recorded:
+    async def create(self, run: RunSpec, body: str) -> Recorded:
         """Create the run's issue in ``issue_repo`` and return its ``url``; never two of them."""
         if run.records.issue is not None:
             return Recorded(stage=SaveStage.NOTHING, url=run.records.issue)
         text = self.preview(run, "issue", body)
-        recorded, note = await self._creator.create(run, self._key(run), text, labels)
+        recorded, note = await self._creator.create(run, self._key(run), text)
         if note is not None:
             self.notes[run.name] = note
         return recorded
-
-    async def draft(self, run: RunSpec, command: str | None = None) -> str:
-        """Return the body of a new issue, which names the logbook and its page if it has one."""
-        if run.records.logbook is None:
-            return new_issue(run, command=command)
-        path, url = await logbook_link(run.records.logbook)
-        return new_issue(run, logbook=path, logbook_url=url, command=command)
 
     def preview(
         self,

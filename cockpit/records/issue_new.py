@@ -1,4 +1,7 @@
-"""Creates a run's issue, once: it is looked for before, after a lost answer, and afterwards."""
+"""Creates a run's issue, once: it is looked for before, after a lost answer, and afterwards.
+
+The issue names the logbook: its path in its repository, and its page if the remote is GitHub's.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.model.run import RunSpec
 from cockpit.records.issue_text import title
-from cockpit.records.outbox import SETTLE, Box, said_of
+from cockpit.records.outbox import SETTLE, Box, said_of, unsettled
 from cockpit.records.posting import LOOKS, Marker, marker_of, same_text
 from cockpit.sources.git import git
 from cockpit.sources.github import GitHub, Issue
@@ -55,9 +58,7 @@ class Creator:
         self._clock = clock
         self._github = github
 
-    async def create(
-        self, run: RunSpec, key: str, text: str, labels: Sequence[str]
-    ) -> tuple[Recorded, str | None]:
+    async def create(self, run: RunSpec, key: str, text: str) -> tuple[Recorded, str | None]:
         """Return where the issue is, and what of it is not as asked."""
         place = self._github.repo_place(run.records.issue_repo)
         if place is None:
@@ -70,7 +71,7 @@ class Creator:
         claim = uuid.uuid4().hex
         try:
             row = await self._ready(row, claim)
-            issue = await self._created(place, title(run), text, labels, row)
+            issue = await self._created(place, title(run), text, row)
         except _TakenError as error:
             return _not(str(error), error.url), None
         except HttpError as error:
@@ -81,14 +82,14 @@ class Creator:
         finally:
             if row is not None:
                 await self._released(row.number, claim)
-        return Recorded(stage=SaveStage.NOTHING, url=issue.url), _dropped(issue, labels)
+        return Recorded(stage=SaveStage.NOTHING, url=issue.url), _dropped(issue)
 
     async def _ready(self, row: Waiting | None, claim: str) -> Waiting | None:
         """Claim the row; raises ``_TakenError`` while someone else creates it."""
         now = self._clock.now()
         if row is None:
             return None
-        if row.tried_at is not None and row.sent_at is None and 0 <= now - row.tried_at < SETTLE:
+        if row.sent_at is None and unsettled(row, now):
             said = "the answer to the former attempt was lost"
             raise _TakenError(f"{said}; it may still come: try again in {SETTLE:.0f} s")
         number = row.number
@@ -97,9 +98,7 @@ class Creator:
             raise _TakenError("another cockpit is creating it at this moment; try again shortly")
         return taken or row
 
-    async def _created(
-        self, place: Place, name: str, text: str, labels: Sequence[str], row: Waiting | None
-    ) -> Issue:
+    async def _created(self, place: Place, name: str, text: str, row: Waiting | None) -> Issue:
         async with self._github.http.session():
             found = await self._found(place, name, text)
             if not found.ours and found.others:
@@ -107,14 +106,14 @@ class Creator:
                 raise _TakenError(f'an open issue "{name}" is there: name it as records.issue', url)
             if not found.ours:
                 await self._note(row, lambda box, number, now: box.trying(number, now))
-                found = await self._sent(place, name, text, labels)
+                found = await self._sent(place, name, text)
             issue = await self._one_stays(place, text, found.ours)
         await self._note(row, lambda box, number, now: box.sent(number, issue.url, now))
         return issue
 
-    async def _sent(self, place: Place, name: str, text: str, labels: Sequence[str]) -> _Found:
+    async def _sent(self, place: Place, name: str, text: str) -> _Found:
         try:
-            own = await self._github.create_issue(place, name, text, labels)
+            own = await self._github.create_issue(place, name, text, LABELS)
         except LostAnswerError as lost:
             return await self._looked_for(place, name, text, lost)
         try:
@@ -175,9 +174,9 @@ def _event(marker: Marker | None) -> str | None:
     return None if marker is None else marker.event
 
 
-def _dropped(issue: Issue, labels: Sequence[str]) -> str | None:
+def _dropped(issue: Issue) -> str | None:
     """Return which labels GitHub dropped: it makes missing ones only for who has push access."""
-    missing = [label for label in labels if label not in issue.labels]
+    missing = [label for label in LABELS if label not in issue.labels]
     if not missing:
         return None
     return f"GitHub dropped the labels {', '.join(missing)}: the token has no push access"

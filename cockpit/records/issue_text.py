@@ -34,13 +34,17 @@ def new_issue(
     logbook_url: str | None = None,
     command: str | None = None,
 ) -> str:
-    """Return the body of a new issue: the run contract, and where its logbook is."""
+    """Return the body of a new issue: the run contract, and where its logbook is.
+
+    ``logbook_url`` is its page, only of our own making, so it is safe as it is.
+    """
+    place = code(logbook or run.records.logbook)
     contract = fields(
         (
             ("DRI", person(run.dri, call=True)),
             ("Goal", prose(run.goal)),
             ("Stop/escalation criteria", prose(run.stop_criteria)),
-            ("Logbook", _link(logbook or run.records.logbook, logbook_url)),
+            ("Logbook", place if logbook_url is None else f"{place} ({logbook_url})"),
             ("W&B", _wandb(run)),
             ("Output root", code(run.output_root)),
             ("Final step", words.steps(run.final_step) if run.final_step else UNKNOWN),
@@ -57,7 +61,8 @@ def new_issue(
 
 def launched(run: RunSpec, launch_id: str, values: Mapping[str, str]) -> str:
     """Return the comment on a launch; ``values`` are labelled figures (git SHA, checkpoint …)."""
-    return _paragraphs(_headline(run, f"launched as {code(launch_id)}"), _coded(values))
+    told = fields((label, code(value)) for label, value in _plain(values))
+    return _paragraphs(_headline(run, f"launched as {code(launch_id)}"), told)
 
 
 def relaunched(
@@ -244,15 +249,6 @@ def _paragraphs(*parts: str | None) -> str:
 
 def _plain(values: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(prose(label, 100), value) for label, value in values.items() if value]
-
-
-def _coded(values: Mapping[str, str]) -> str:
-    return fields((label, code(value)) for label, value in _plain(values))
-
-
-def _link(path: str | None, url: str | None) -> str:
-    """Return a path, and its page where there is one (only of our own making, so it is safe)."""
-    return code(path) if url is None else f"{code(path)} ({url})"
 
 
 def _wandb(run: RunSpec) -> str:

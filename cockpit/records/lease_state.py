@@ -1,4 +1,7 @@
-"""What a lease ref says: who holds a run, since when and for what. Kept as JSON in a commit."""
+"""What a lease ref says (who holds a run, since when, for what), and how it is read and moved.
+
+Its value is JSON in a commit's message; it is moved by compare-and-swap (SPEC A, "Two machines").
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from pydantic import Field, ValidationError
 from cockpit.model.base import Frozen, rfc3339
 from cockpit.records.repository import Repository
 from cockpit.records.troubles import of_command, of_rejection
+from cockpit.records.upstream import FETCH
 from cockpit.store.journal import Holder
 from cockpit.text.safe import clean
 
@@ -158,9 +162,7 @@ async def read_lease(place: LeasePlace) -> LeaseValue:
 
 
 async def _bring(place: LeasePlace) -> None:
-    words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc",
-             "--no-recurse-submodules")  # fmt: skip
-    done = await place.repository.network(*words, place.remote, place.ref)
+    done = await place.repository.network(*FETCH, place.remote, place.ref)
     if not done.ok:
         raise CannotAskError(of_command(done, f"read the lease from {place.remote}"))
 

@@ -74,29 +74,21 @@ def _block(base: Lines, other: Lines, places: tuple[int, int]) -> _Hunk:
     A block whose last line is the one before it can as well be read one line higher; put there,
     another entry would fall between its lines.
     """
-    readings = [_at(base, other, place) for place in range(places[1], places[0] - 1, -1)]
-    return next(filter(_begins_entry, readings), readings[0])
-
-
-def _at(base: Lines, other: Lines, place: int) -> _Hunk:
-    end = len(other) - (len(base) - place)
-    return _Hunk(place, place, tuple(other[place:end]))
-
-
-def _begins_entry(hunk: _Hunk) -> bool:
-    return hunk.lines[0].lstrip().startswith(b"#")
+    longer = len(other) - len(base)
+    readings = [
+        _Hunk(place, place, tuple(other[place : place + longer]))
+        for place in range(places[1], places[0] - 1, -1)
+    ]
+    headed = (each for each in readings if each.lines[0].lstrip().startswith(b"#"))
+    return next(headed, readings[0])
 
 
 def _within(block: Lines, other: Lines) -> bool:
     """Return whether the block, blank lines around it aside, stands in ``other`` as a whole."""
-    wanted = _trimmed(block)
+    filled = [n for n, line in enumerate(block) if line.strip()]
+    wanted = list(block[filled[0] : filled[-1] + 1]) if filled else []
     size = len(wanted)
     return any(list(other[n : n + size]) == wanted for n in range(len(other) - size + 1))
-
-
-def _trimmed(block: Lines) -> list[bytes]:
-    filled = [n for n, line in enumerate(block) if line.strip()]
-    return list(block[filled[0] : filled[-1] + 1]) if filled else []
 
 
 def _hunks(base: Lines, other: Lines) -> list[_Hunk]:

@@ -77,7 +77,7 @@ class Queue:
 
     async def comment(self, run: str, event: str, letter: Letter) -> Recorded:
         """Post an event's comment now, after those of the run that wait; never raises."""
-        row = await self._put(run, event, letter)
+        row = await self._box.ask(lambda box: box.put(run, event, letter, self._clock.now()))
         if row is None:
             return await self._at_once(run, event, letter)
         if row.sent_at is not None:
@@ -99,7 +99,8 @@ class Queue:
         for row in await self._waiting(run):
             if row.due is None:
                 continue
-            if not _is_due(row, self._clock.now()):
+            now = self._clock.now()
+            if now < row.due <= now + LONGEST * 4:  # a clock set back holds nothing up for long
                 break
             if done:
                 await self._clock.sleep(PACE)
@@ -128,7 +129,7 @@ class Queue:
             tried = True
             await self._box.ask(lambda box: box.trying(row.number, self._clock.now()))
 
-        may_post = not _unsettled(row, self._clock.now())
+        may_post = not unsettled(row, self._clock.now())
         try:
             async with asyncio.timeout(WHOLE):
                 url = await self._poster.post(self._posted(row), trying, may_post=may_post)
@@ -173,9 +174,6 @@ class Queue:
             said = f"not posted: {said_of(error, self._clock.now())}; there is no store to queue in"
             return Recorded(stage=SaveStage.NOTHING, trouble=said)
 
-    async def _put(self, run: str, event: str, letter: Letter) -> Waiting | None:
-        return await self._box.ask(lambda box: box.put(run, event, letter, self._clock.now()))
-
     async def _waiting(self, run: str) -> Sequence[Waiting]:
         return await self._box.ask(lambda box: box.waiting(run)) or ()
 
@@ -196,14 +194,9 @@ def said_of(error: HttpError, since: float) -> str:
     return str(error)
 
 
-def _unsettled(row: Waiting, now: float) -> bool:
+def unsettled(row: Waiting, now: float) -> bool:
     """Tell whether a request that was sent off may still be acted upon."""
     return row.tried_at is not None and 0 <= now - row.tried_at < SETTLE
-
-
-def _is_due(row: Waiting, now: float) -> bool:
-    """Tell whether a row may be tried; a clock that was set back holds nothing up for long."""
-    return row.due is not None and not now < row.due <= now + LONGEST * 4
 
 
 def _wait(error: HttpError, lasted: float) -> float:

@@ -160,23 +160,19 @@ def _says_newest_first(book: Book, heading: Heading, last: int) -> bool:
 
 def _places_of_entries(book: Book) -> list[Place]:
     """Return every section that directly holds dated entries, instances and contract apart."""
+    title = [each for each in book.headings[:1] if each.level == 1 and not each.dated]
+    allowed: set[Heading | None] = {None, *_sections(book), *title}
     holding: dict[Heading | None, list[Entry]] = {}
     for entry, above in _with_parents(book):
-        if entry.at is not None and (above is None or above in _allowed(book)):
+        if entry.at is not None and above in allowed:
             holding.setdefault(above, []).append(entry)
-    places = (_loose(book, above, entries) for above, entries in holding.items())
+    places = []
+    for above, entries in holding.items():
+        mine = _of_one_form(book, entries)
+        last = book.section_end(above.number, above.level) if above is not None else book.last
+        loose = above is None or above.level == 1
+        places.append(Place(above, last, mine, newest_first(mine), loose))
     return [place for place in places if place.entries]
-
-
-def _allowed(book: Book) -> frozenset[Heading]:
-    title = [each for each in book.headings[:1] if each.level == 1 and not each.dated]
-    return frozenset([*_sections(book), *title])
-
-
-def _loose(book: Book, above: Heading | None, entries: list[Entry]) -> Place:
-    mine = _of_one_form(book, entries)
-    last = book.section_end(above.number, above.level) if above is not None else book.last
-    return Place(above, last, mine, newest_first(mine), loose=above is None or above.level == 1)
 
 
 def _with_parents(book: Book) -> Iterable[tuple[Entry, Heading | None]]:
@@ -199,18 +195,11 @@ def next_line(book: Book, place: Place) -> int:
         return place.entries[0].line - 1
     first = (place.heading.number if place.heading is not None else book.skipped) + 1
     if place.newest_first:
-        return _after_preamble(book, first, place.last)
+        below = (each.number - 1 for each in book.headings if first <= each.number <= place.last)
+        return max(book.content_end(first, next(below, place.last)), first - 1)
     if not place.entries or not (place.loose or not place.level):
         return max(book.content_end(first, place.last), first - 1)
     entry = place.entries[-1]
-    return max(book.content_end(entry.line, _entry_end(book, entry, place.last)), entry.line)
-
-
-def _after_preamble(book: Book, first: int, last: int) -> int:
-    below = (each.number - 1 for each in book.headings if first <= each.number <= last)
-    return max(book.content_end(first, next(below, last)), first - 1)
-
-
-def _entry_end(book: Book, entry: Entry, last: int) -> int:
-    """Return the last line that is read as the entry's: of a bullet, all down to a heading."""
-    return min(last, book.section_end(entry.line, entry.level or 6))
+    # all down to a heading is read as a bullet's own
+    last = min(place.last, book.section_end(entry.line, entry.level or 6))
+    return max(book.content_end(entry.line, last), entry.line)

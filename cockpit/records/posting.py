@@ -1,7 +1,10 @@
 """Posts one event to an issue, once, whoever else is at it (SPEC S-11, SPEC A "at most once").
 
-GitHub offers no idempotency key, so the marker is one: it is looked up before anything is
-posted, after an answer was lost, and after posting; of two posts the earlier one stays.
+GitHub offers no idempotency key, so an invisible marker is one: it is looked up before anything
+is posted, after an answer was lost, and after posting; of two posts the earlier one stays. The
+marker, ``<!-- cockpit:<event> <sender> -->``, is the last line of every post. The event's digest
+is the same on every machine, so that nobody posts an event twice; the sender's tells which of
+two posts is one's own.
 """
 
 from __future__ import annotations
@@ -70,18 +73,11 @@ def post_text(body: str, marker: Marker, *, exact: bool = False) -> str:
 
     ``exact`` words were approved by a person: only secrets and control characters leave them.
     """
-    plain = scrub(_exactly(body) if exact else _safe(body)).strip()
+    safe = "\n".join(line.plain for line in safe_lines(body))
+    plain = scrub(_CONTROL.sub("", body.replace("\r\n", "\n")) if exact else safe).strip()
     if not exact and not plain.startswith(ROBOT):
         plain = f"{ROBOT} {plain}".strip()
     return f"{_closed(_short(plain))}\n\n{marker.line}"
-
-
-def _exactly(body: str) -> str:
-    return _CONTROL.sub("", body.replace("\r\n", "\n"))
-
-
-def _safe(body: str) -> str:
-    return "\n".join(line.plain for line in safe_lines(body))
 
 
 def _short(body: str) -> str:

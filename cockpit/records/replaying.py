@@ -2,6 +2,11 @@
 
 New commits are made from objects alone. Only commits that touch nothing but logbooks are ours
 to make anew; if the branch has others that are not pushed, a person has to say how they go on.
+
+After the push the local branch is brought level with the remote. Where others have only written
+logbooks, it goes to what was pushed. Where they have changed code as well, the code that is
+checked out stays (a run may be launched from it): the branch keeps its place with one commit
+that has the logbooks as they are on the remote, so that a later pull finds both sides alike.
 """
 
 from __future__ import annotations

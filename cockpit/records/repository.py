@@ -2,7 +2,7 @@
 
 Commands never prompt, have deadlines, and take nothing from a ``GIT_DIR`` or ``GIT_INDEX_FILE``
 that this process was started with. GitPython's ``index`` and ``push`` are not used: they commit
-what the user has staged, invent an author and hide rejections.
+what the user has staged, invent an author and hide rejections. Runs the user's own hooks, too.
 """
 
 from __future__ import annotations

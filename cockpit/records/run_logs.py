@@ -16,9 +16,8 @@ from cockpit.records.book import Book, Heading
 from cockpit.records.forms import FieldForm, head_form, normal, one_line
 from cockpit.records.labels import plain
 from cockpit.records.logbook import Field, read_fields
-from cockpit.records.setting import with_values
 from cockpit.records.stamps import form_of
-from cockpit.records.style import fields_form
+from cockpit.records.style import fields_form, with_values
 
 TEMPLATE: Final = {
     "Mode": ("run_type", "objective"),
@@ -128,7 +127,7 @@ def with_first_job(data: bytes, fields: Mapping[str, str]) -> bytes:
     named = not jobs or any(
         plain(each.label) in _IDS and normal(each.value) for each in _fields_of(book, jobs[-1])
     )
-    return with_resumed_job(data, fields) if named else _with_fields(book, jobs[-1], fields)
+    return with_resumed_job(data, fields) if named else with_values(book, jobs[-1], fields)
 
 
 def with_results(data: bytes, fields: Mapping[str, str]) -> bytes:
@@ -161,19 +160,13 @@ def _in_section(data: bytes, title: str, fields: Mapping[str, str]) -> bytes:
     book = Book(data)
     heading = _section(book, title)
     if heading is not None:
-        return _with_fields(book, heading, fields)
+        return with_values(book, heading, fields)
     told = {label: value for label, value in fields.items() if normal(value)}
     if not told:
         return data
     form = _form(book, _jobs(book)[-1:])
     body = [line for label, value in told.items() for line in form.write(one_line(label), value)]
     return _with_section(book, title, body)
-
-
-def _with_fields(book: Book, heading: Heading, fields: Mapping[str, str]) -> bytes:
-    last = book.section_end(heading.number, 6)
-    part = book.part(heading.number, last)
-    return book.with_part(heading.number, last, with_values(part, fields))
 
 
 def _with_section(book: Book, title: str, body: list[str], before: str = "") -> bytes:

@@ -25,7 +25,7 @@ from cockpit.records.repository import (
     Repository,
     find_repository,
 )
-from cockpit.records.troubles import NO_HISTORY, of_discovery, of_file, of_git, of_hook
+from cockpit.records.troubles import NO_HISTORY, of_command, of_discovery, of_file, of_hook
 from cockpit.records.upstream import upstream_of
 from cockpit.sources.offload import offload
 from cockpit.sources.shell import Completed
@@ -117,7 +117,7 @@ class Saver:
         except HookRefusedError as error:
             return job.end(of_hook(error))
         except GitError as error:
-            return job.end(of_git(error, "push" if job.commit else "commit"))
+            return job.end(of_command(error.done, "push" if job.commit else "commit"))
         except (OSError, ValueError) as error:
             return job.end(of_file(error, job.path, job.stage is not SaveStage.NOTHING))
 
@@ -130,7 +130,8 @@ class Saver:
             return of_discovery(found, job.path)
         async with held(found.common / SAVE_LOCK, self._clock, self._limits.turn):
             await self._write(job, edit, found.folder)
-            own = str(job.path.relative_to(await _real(found)))
+            top = await offload(documents.real_path, found.top, deadline=self._limits.local)
+            own = str(job.path.relative_to(top))
             trouble = await obstacle(found, own)
             if trouble is not None:
                 return trouble
@@ -191,31 +192,20 @@ class Saver:
         return since is not None and self._clock.monotonic() - since < SILENT_FOR
 
 
-async def _real(repository: Repository) -> Path:
-    return await offload(documents.real_path, repository.top, deadline=repository.limits.local)
-
-
 async def obstacle(repository: Repository, own: str) -> str | None:
     """Return why nothing may be committed now and what helps, or ``None``."""
+    where = clean(repository.top, 4096)
     for name, what in _UNDER_WAY.items():
         place = await repository.git_path(name)
         if await offload(place.exists, deadline=repository.limits.local):
-            return f"saved, but {what} is under way in {_where(repository)}: finish it, then retry"
+            return f"saved, but {what} is under way in {where}: finish it, then retry"
     if await repository.branch() is None:
         return "saved, but HEAD is detached: check out a branch, then retry"
     if await repository.ask("ls-files", "-u"):
-        return f"saved, but {_where(repository)} has unmerged files: resolve them, then retry"
-    return await _ignored(repository, own)
-
-
-async def _ignored(repository: Repository, own: str) -> str | None:
+        return f"saved, but {where} has unmerged files: resolve them, then retry"
     ignored = (await repository.run("check-ignore", "-q", "--", own)).ok
     if not ignored or await repository.staged(own) is not None:
         return None
     done = await repository.run("check-ignore", "-v", "--", own)
     rule = clean(done.text.partition("\t")[0])
     return f"saved, but git ignores {clean(own, 1000)} ({rule}): change the rule, then retry"
-
-
-def _where(repository: Repository) -> str:
-    return clean(repository.top, 4096)

@@ -24,7 +24,7 @@ from cockpit.records.repository import (
     find_repository,
     run_hook,
 )
-from cockpit.records.troubles import of_command, of_discovery, of_git, of_hook, of_rejection
+from cockpit.records.troubles import of_command, of_discovery, of_hook, of_rejection
 from cockpit.records.upstream import at_remote, remote_now
 from cockpit.sources.git import read_status
 from cockpit.sources.offload import offload
@@ -254,7 +254,7 @@ async def _refusal(
 
 def _said(error: Exception) -> str:
     if isinstance(error, GitError):
-        text = of_git(error, "seal")
+        text = of_command(error.done, "seal")
     elif isinstance(error, HookRefusedError):
         text = of_hook(error)
     else:

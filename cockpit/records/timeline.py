@@ -1,4 +1,7 @@
-"""``timeline.md``: the numbered, chronological list of a group's run logs (SPEC S-12, HPC)."""
+"""``timeline.md``: the numbered, chronological list of a group's run logs (SPEC S-12, HPC).
+
+Days are named for people, ``Friday, Feb 20th``, the same in any locale.
+"""
 
 from __future__ import annotations
 

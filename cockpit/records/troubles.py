@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from cockpit.records.repository import GitError, HookRefusedError
+from cockpit.records.repository import HookRefusedError
 from cockpit.sources.shell import NO_PROGRAM, Completed
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -57,11 +57,6 @@ _REMEDIES: Final = (
 )  # fmt: skip
 
 NO_HISTORY: Final = "is not in a git repository: saved, but without a history"
-
-
-def of_git(error: GitError, doing: str) -> str:
-    """Return the line for a ``git`` that failed."""
-    return of_command(error.done, doing)
 
 
 def of_command(done: Completed, doing: str) -> str:

@@ -15,7 +15,7 @@ _RACED: Final = re.compile(
     r"[^\n]*(?:cannot lock ref|failed to update ref|incorrect old value|already exists|"
     r"failed to lock))"
 )
-_FETCH: Final = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc",
+FETCH: Final = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc",
                  "--no-recurse-submodules")  # fmt: skip
 _PUSH: Final = ("push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no")
 
@@ -70,7 +70,7 @@ async def fetch(repository: Repository, to: Upstream) -> str | None:
 
     A branch that the remote does not have is no trouble.
     """
-    done = await repository.network(*_FETCH, to.remote, f"+{to.ref}:{to.tracking}")
+    done = await repository.network(*FETCH, to.remote, f"+{to.ref}:{to.tracking}")
     if done.ok or b"couldn't find remote ref" in done.err:
         return None
     return of_command(done, f"fetch from {to.remote}")

@@ -24,8 +24,7 @@ from cockpit.records.places import (
     named_place,
     next_line,
 )
-from cockpit.records.setting import with_values
-from cockpit.records.style import contract_form, entry_form
+from cockpit.records.style import contract_form, entry_form, with_values
 from cockpit.text.logbook_scan import Entry, is_instances
 from cockpit.text.markdown_blocks import Blocks, split_lines
 
@@ -67,9 +66,7 @@ def with_contract(data: bytes, values: Mapping[str, str]) -> bytes:
     book = Book(data)
     heading = contract_heading(book)
     if heading is not None:
-        last = book.section_end(heading.number, 6)
-        part = book.part(heading.number, last)
-        return book.with_part(heading.number, last, with_values(part, values))
+        return with_values(book, heading, values)
     form = contract_form(book)
     lines = [line for label, value in _given(values) for line in form.write(label, value)]
     if not lines:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from cockpit.model.alert import Acknowledgement, Alert, ClosedAlert
 from cockpit.model.base import Frozen, Instant
-from cockpit.store.store import Store, pack, unpack
+from cockpit.store.store import StoreView, pack, unpack
 
 CLOSED_LISTED = 50
 
@@ -29,11 +29,8 @@ class Kept(Frozen):
         return ClosedAlert(alert=self.alert, closed_at=self.closed_at, seen=self.seen)
 
 
-class Alerts:
-    """Reads and writes alerts; ``run`` is a ``run_key``; every method raises ``StoreError``."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
+class Alerts(StoreView):
+    """The alerts of runs, open and closed."""
 
     def open(self, run: str) -> tuple[Kept, ...]:
         """Return the open alerts of a run, with their newest acknowledgement."""
@@ -68,18 +65,15 @@ class Alerts:
     ) -> bool:
         """Record who has taken an open alert; False if none with this key is open."""
         with self._store.writing() as connection:
-            row = connection.execute(
-                "SELECT number FROM alerts WHERE run = ? AND key = ? AND closed_at IS NULL",
-                (run, key),
-            ).fetchone()
-            if row is None:
+            number = _open_number(connection, run, key)
+            if not number:
                 return False
             connection.execute(
                 "INSERT INTO acknowledgements (alert, who, at, until, reason)"
                 " VALUES (?, ?, ?, ?, ?)",
-                (row[0], taken.by, taken.at, taken.until, reason),
+                (number, taken.by, taken.at, taken.until, reason),
             )
-            connection.execute("UPDATE alerts SET seen = 1 WHERE number = ?", (row[0],))
+            connection.execute("UPDATE alerts SET seen = 1 WHERE number = ?", (number,))
             return True
 
     def mark_seen(self, run: str, keys: Iterable[str]) -> None:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.history import Launched
-from cockpit.store.store import Store, pack, unpack
+from cockpit.store.store import StoreView, pack, unpack
 
 
 class Progressed(StrEnum):
@@ -67,16 +67,8 @@ class Followup(Frozen):
         return Launched(**{name: getattr(self, name) for name in names})
 
 
-class FollowupStore:
-    """Followups by launch id; ``run`` is a ``run_key``; every method raises ``StoreError``."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    @property
-    def writes(self) -> bool:
-        """False if the store is only read."""
-        return not self._store.read_only
+class FollowupStore(StoreView):
+    """Followups by launch id."""
 
     def add(self, run: str, followup: Followup) -> None:
         """Begin to follow a launch; one that is followed already stays as it is."""

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.plan import Outcome, Plan, StepResult, StepState
-from cockpit.store.store import Store, StoreError, pack, unpack
+from cockpit.store.store import StoreError, StoreView, pack, unpack
 
 KEEP_PLANS = 7 * 86400.0
 UNREADABLE: Final = "?"
@@ -91,21 +91,13 @@ class UsedIdError(Exception):
     """A launch id was given out before: it is never given out again."""
 
 
-class Journal:
+class Journal(StoreView):
     """Reads and writes the journal of one store."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
 
     @property
     def place(self) -> str:
         """Where the store lies."""
         return str(self._store.path)
-
-    @property
-    def writes(self) -> bool:
-        """False if the store is only read: then nothing may act."""
-        return not self._store.read_only
 
     def keep_plan(self, run: str, plan: Plan) -> None:
         """Remember a plan that was shown, so that its words are known again."""

@@ -9,7 +9,7 @@ from cockpit.model.base import Frozen, Instant, Number
 from cockpit.model.history import CheckpointMark, PhaseMark
 from cockpit.model.observed import Phase
 from cockpit.model.report import RunReport, Verdict
-from cockpit.store.store import Store, pack, unpack
+from cockpit.store.store import StoreView, pack, unpack
 
 DAY = 86400.0
 KEEP_OBSERVATIONS = 90 * DAY
@@ -35,14 +35,8 @@ class Launch(Frozen):
     launch_id: str | None = None
 
 
-class Memory:
-    """Reads and writes the history of runs; every method raises ``StoreError``.
-
-    ``run`` is always a ``run_key``.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
+class Memory(StoreView):
+    """The history of runs."""
 
     def save_reports(self, reports: Iterable[tuple[str, RunReport]]) -> None:
         """Keep each run's last report, so that the next start shows the last known state."""
@@ -70,17 +64,12 @@ class Memory:
             ).fetchone()[0]
             if newest is not None and observation.at - newest < every / 2:
                 return False
-            connection.execute(
-                "INSERT INTO observations VALUES (?, ?, ?, ?, ?, ?)",
-                (
-                    run,
-                    observation.at,
-                    observation.verdict.value,
-                    observation.phase.value if observation.phase else None,
-                    observation.step,
-                    _storable(observation.loss),
-                ),
-            )
+            phase = observation.phase.value if observation.phase else None
+            # SQLite would turn NaN into NULL, and a NaN loss is not unknown
+            loss = observation.loss
+            loss_kept = "nan" if loss is not None and math.isnan(loss) else loss
+            seen = (observation.at, observation.verdict.value, phase, observation.step, loss_kept)
+            connection.execute("INSERT INTO observations VALUES (?, ?, ?, ?, ?, ?)", (run, *seen))
             return True
 
     def observations(self, run: str, since: float = 0.0) -> tuple[Observation, ...]:
@@ -151,12 +140,7 @@ class Memory:
 
     def last_launch(self, run: str) -> Launch | None:
         """Return the last launched instance (INTERFACE, "The current job")."""
-        with self._store.reading() as connection:
-            row = connection.execute(
-                "SELECT at, job_id, launch_id FROM launches WHERE run = ? ORDER BY at DESC LIMIT 1",
-                (run,),
-            ).fetchone()
-        return None if row is None else Launch(at=row[0], job_id=row[1], launch_id=row[2])
+        return next(reversed(self.launches(run)), None)
 
     def prune(self, now: float) -> None:
         """Forget what is too old, so that the file stays bounded."""
@@ -170,8 +154,3 @@ class Memory:
                     " WHERE place > ?)",
                     (KEEP_MARKS,),
                 )
-
-
-def _storable(value: float | None) -> float | str | None:
-    """Return what SQLite keeps: it would turn NaN into NULL, and a NaN loss is not unknown."""
-    return "nan" if value is not None and math.isnan(value) else value

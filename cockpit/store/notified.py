@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
-from cockpit.store.store import Store
+from cockpit.store.store import StoreView
 
 WINDOW: Final = 600.0
 """Seconds over which the messages of one route are counted."""
@@ -74,11 +74,8 @@ class Held(NamedTuple):
     events: tuple[str, ...]
 
 
-class Notified:
-    """The claims; ``run`` is a ``run_key``; every method raises ``StoreError``."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
+class Notified(StoreView):
+    """The claims."""
 
     def claim(self, asked: Asked, now: float) -> Claim:
         """Take a message for sending, in one transaction that other processes wait for."""
@@ -148,7 +145,8 @@ class Notified:
 
 def _claim(connection: sqlite3.Connection, asked: Asked, now: float) -> Claim:
     at, tries, done, trouble = _row(connection, asked)
-    if done or _covered(connection, asked):
+    covered = (_row(connection, asked._replace(event=each)) for each in asked.covered_by)
+    if done or any(row[3] != "" for row in covered):
         return Claim.DONE
     if trouble == HELD and not asked.at_once:
         return Claim.HELD
@@ -165,10 +163,6 @@ def _claim(connection: sqlite3.Connection, asked: Asked, now: float) -> Claim:
         return Claim.HELD
     _write(connection, asked, now, tries + 1, done=False, trouble=None)
     return Claim.MINE
-
-
-def _covered(connection: sqlite3.Connection, asked: Asked) -> bool:
-    return any(_row(connection, asked._replace(event=event))[3] != "" for event in asked.covered_by)
 
 
 def _row(connection: sqlite3.Connection, asked: Asked) -> tuple[float, int, bool, str | None]:

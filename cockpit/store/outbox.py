@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cockpit.model.base import Frozen, Instant
-from cockpit.store.store import Store, pack, unpack
+from cockpit.store.store import StoreView, pack, unpack
 
 CLAIMED_FOR: Final = 120.0
 """Seconds after which a claim counts as left behind by a process that died."""
@@ -49,11 +49,8 @@ class Waiting(Frozen):
     trouble_at: Instant | None = None
 
 
-class Outbox:
+class Outbox(StoreView):
     """Reads and writes the queue of one store."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
 
     def put(self, run: str, event: str, letter: Letter, now: float) -> Waiting:
         """Queue a letter, or return the row of this event that is there already.

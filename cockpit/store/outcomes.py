@@ -11,17 +11,14 @@ from collections.abc import Iterable
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.history import FormerFailure
 from cockpit.model.records import Rejected
-from cockpit.store.store import Store, pack, unpack
+from cockpit.store.store import StoreView, pack, unpack
 
 STOPS_READ = 10
 FAILURES_KEPT = 100
 
 
-class Endings:
+class Endings(StoreView):
     """Who has taken note that a job of a run is over (SPEC W: terminal *and acknowledged*)."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
 
     def acknowledge(self, run: str, job_id: str | None, who: str, at: float) -> None:
         """Record that ``who`` has seen that this job of the run is over."""
@@ -52,11 +49,8 @@ class Stopped(Frozen):
     at: Instant
 
 
-class Stops:
+class Stops(StoreView):
     """Which jobs our own actions have ordered to stop, read from the journal (SPEC J, C-01)."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
 
     def of(self, run: str) -> tuple[Stopped, ...]:
         """Return the newest stops of a run, newest first."""
@@ -67,7 +61,11 @@ class Stops:
                 " AND s.state != 'skipped') ORDER BY number DESC LIMIT ?",
                 (run, STOPS_READ),
             ).fetchall()
-        return tuple(Stopped(job_ids=_ids(str(facts)), by=who, at=at) for who, at, facts in rows)
+        stops = ((who, at, str(json.loads(facts).get("stops", ""))) for who, at, facts in rows)
+        return tuple(
+            Stopped(job_ids=tuple(filter(None, ids.split("\n"))), by=who, at=at)
+            for who, at, ids in stops
+        )
 
     def acted(self) -> tuple[int, float]:
         """Return figures that change whenever a step of any action is written."""
@@ -76,16 +74,8 @@ class Stops:
         return int(row[0]), float(row[1])
 
 
-def _ids(facts: str) -> tuple[str, ...]:
-    told = json.loads(facts).get("stops", "")
-    return tuple(each for each in str(told).split("\n") if each)
-
-
-class Seals:
+class Seals(StoreView):
     """Which runs were sealed from this machine (SPEC A-7), read from the journal."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
 
     def last(self, run: str) -> str | None:
         """Return who sealed the run as it stands; ``None`` too when it was launched since."""
@@ -100,11 +90,8 @@ class Seals:
         return None if row is None else str(row[0])
 
 
-class Failures:
+class Failures(StoreView):
     """The failures that a run was relaunched after: the same one twice is no accident (C-14)."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
 
     def add(self, run: str, failure: FormerFailure) -> None:
         """Record how a job of the run failed; one that is recorded already stays as it is."""
@@ -129,14 +116,11 @@ class Failures:
         return tuple(failure for failure in found if failure is not None)
 
 
-class Rejections:
+class Rejections(StoreView):
     """Which checkpoints were rejected, as this machine remembers it (SPEC A-4).
 
     The logbook is the truth that other machines read; here it is known before it is written.
     """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
 
     def add(self, run: str, rejected: Iterable[Rejected]) -> None:
         """Remember these; of two of one path the later stays, since it covers the earlier."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.observed import Pick
-from cockpit.store.store import Store, pack, unpack
+from cockpit.store.store import StoreView, pack, unpack
 
 KEEP = 200
 """Snapshots kept of one run."""
@@ -37,11 +37,8 @@ class Snapshot(Frozen):
     wandb_project: str | None = None
 
 
-class Snapshots:
-    """Snapshots by launch id; ``run`` is a ``run_key``; every method raises ``StoreError``."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
+class Snapshots(StoreView):
+    """Snapshots by launch id."""
 
     def add(self, run: str, snapshot: Snapshot) -> None:
         """Keep what a launch used."""

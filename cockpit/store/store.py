@@ -79,7 +79,11 @@ class Store:
             except BaseException:
                 self._undo()
                 raise
-            self._commit()
+            try:
+                self._connection.execute("COMMIT")
+            except sqlite3.Error:
+                self._undo()
+                raise
 
     def version(self) -> int:
         """Return a number that changes whenever another process has written."""
@@ -90,7 +94,11 @@ class Store:
         """Delete everything that is kept for the runs of one run file (the demo's clean-up)."""
         prefix = run_key(config_path, "")
         with self.writing() as connection:
-            for table in _tables(connection):
+            tables = connection.execute(
+                "SELECT m.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c"
+                " ON c.name = 'run' WHERE m.type = 'table'"
+            ).fetchall()
+            for (table,) in tables:
                 connection.execute(
                     f"DELETE FROM {table} WHERE substr(run, 1, ?) = ?", (len(prefix), prefix)
                 )
@@ -115,7 +123,10 @@ class Store:
 
     def _connect(self) -> sqlite3.Connection:
         if self.read_only:
-            target = _untouched(self.path)
+            # a file that nobody has open is read as it lies
+            live = self.path.with_name(f"{self.path.name}-wal").exists()
+            how = "mode=ro" if live else "mode=ro&immutable=1"
+            target = f"{self.path.resolve().as_uri()}?{how}"
         else:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.path.touch(mode=0o600, exist_ok=True)
@@ -165,13 +176,6 @@ class Store:
                 connection.execute(f"PRAGMA user_version = {number}")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
-    def _commit(self) -> None:
-        try:
-            self._connection.execute("COMMIT")
-        except sqlite3.Error:
-            self._undo()
-            raise
-
     def _undo(self) -> None:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
@@ -187,6 +191,21 @@ class Store:
             raise StoreError(f"{self.path}: {what}; {NO_HISTORY}") from error
 
 
+class StoreView:
+    """What one concern keeps in the store.
+
+    ``run`` is always a ``run_key``, and every method raises ``StoreError``.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @property
+    def writes(self) -> bool:
+        """False if the store is only read: then nothing may act."""
+        return not self._store.read_only
+
+
 def _identity(path: Path) -> tuple[int, int] | None:
     """Return which file lies at ``path`` now."""
     try:
@@ -194,20 +213,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _untouched(path: Path) -> str:
-    """Return the address to read by: a file that nobody has open is read as it lies."""
-    live = path.with_name(path.name + "-wal").exists()
-    return f"{path.resolve().as_uri()}?mode=ro{'' if live else '&immutable=1'}"
-
-
-def _tables(connection: sqlite3.Connection) -> list[str]:
-    rows = connection.execute(
-        "SELECT m.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c ON c.name = 'run'"
-        " WHERE m.type = 'table'"
-    )
-    return [str(row[0]) for row in rows]
 
 
 def _reason(error: sqlite3.Error) -> str:

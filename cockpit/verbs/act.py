@@ -1,4 +1,7 @@
-"""The guarded actions on the command line: plan, and with the words, act (SPEC A)."""
+"""The guarded actions on the command line: plan, and with the words, act (SPEC A).
+
+Plans and results are printed as plain text: what blocks comes first.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +102,7 @@ async def _run(
     desk = build_desk(lambda: file, engine, store, clock, operator=request.operator)
     if args.confirm is None or args.dry_run:
         return await _plan(desk, request, approvals, args)
-    told = _quiet if args.json else _tell
+    told = (lambda step: None) if args.json else _tell
     result = await desk.act(request, args.confirm, approvals, shown=args.plan, told=told)
     if args.json:
         print_document(result.document())
@@ -155,10 +158,6 @@ def _tell(step: StepResult) -> None:
     """Say what is being done; how it ended is told once, with the result."""
     if step.state is StepState.BEGUN:
         say(f"{step.name} …")
-
-
-def _quiet(step: StepResult) -> None:
-    return None
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:

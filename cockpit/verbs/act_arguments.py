@@ -29,7 +29,8 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser], row: 
     )
     parser.add_argument("run_name", metavar="RUN", help="the run's name in the run file")
     for name in POSITIONAL.get(row.verb, ()):
-        parser.add_argument(name, metavar=name.upper(), help=_help(row, name))
+        about = next(param.help for param in row.params if param.name == name)
+        parser.add_argument(name, metavar=name.upper(), help=about)
     parser.set_defaults(**{APPROVALS: [], PARAMS: {}, "verb": row.verb})
     _add_params(parser, row)
     _add_approvals(parser, row)
@@ -121,10 +122,6 @@ class _OfApproval(_Given):
             setattr(namespace, APPROVALS, [*approvals[:-1], {**approvals[-1], name: value}])
         else:
             super().keep(namespace, name, value)
-
-
-def _help(row: Entry, name: str) -> str:
-    return next(param.help for param in row.params if param.name == name)
 
 
 def _example(row: Entry) -> str:

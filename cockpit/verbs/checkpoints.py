@@ -47,7 +47,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         value = list_checkpoints(args.paths, args.layout, _custom(args), now=now)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise UsageError(_missing(error)) from error
+        what = "does not exist" if isinstance(error, FileNotFoundError) else "is not a folder"
+        where = clean(error.filename, 4096)
+        raise UsageError(f"{where} {what}; expected a folder that holds checkpoints") from error
     except ValueError as error:
         raise UsageError(clean(error)) from error
     except OSError as error:
@@ -66,11 +68,6 @@ def _custom(args: argparse.Namespace) -> CustomLayout | None:
     if args.pattern is None or args.marker is None:
         raise UsageError("a custom layout needs both --pattern and --marker")
     return CustomLayout(pattern=args.pattern, marker=args.marker)
-
-
-def _missing(error: OSError) -> str:
-    what = "does not exist" if isinstance(error, FileNotFoundError) else "is not a folder"
-    return f"{clean(error.filename, 4096)} {what}; expected a folder that holds checkpoints"
 
 
 def table(value: CheckpointsValue, now: float) -> list[str]:

@@ -110,7 +110,7 @@ def _demo(layout: Layout, args: argparse.Namespace) -> int:
 
     folder.take(layout)
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _leave)
+        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     with Lock(layout.lock):
         if prepare(layout):
             say(f"the runs that were kept in {layout.folder} are still there: back to them")
@@ -124,10 +124,6 @@ def _demo(layout: Layout, args: argparse.Namespace) -> int:
         if fleet.trouble is not None:
             say(fleet.trouble)
     return code
-
-
-def _leave(number: int, _frame: object) -> None:
-    sys.exit(128 + number)
 
 
 def _open(layout: Layout) -> int:

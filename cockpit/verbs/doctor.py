@@ -19,11 +19,11 @@ from cockpit.model.alert import Severity
 from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.facet import ErrorKind, Facet
-from cockpit.model.report import FleetReport, RunReport
+from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.notify.channels import NOT_SET, Channels, terminal_of_this_process
 from cockpit.notify.heartbeat import Heartbeat
-from cockpit.notify.message import Delivery, Message
+from cockpit.notify.message import Message
 from cockpit.notify.routes import Named
 from cockpit.store.store import Store, StoreError
 from cockpit.verbs.check import checked
@@ -98,7 +98,8 @@ def run(args: argparse.Namespace) -> int:
     if usable:
         file = run_file(args.config)
         findings += asyncio.run(route_findings(file, SystemClock(), send=args.notify))
-        findings += _facets(asyncio.run(checked(file, args.runs, SystemClock())))
+        report = asyncio.run(checked(file, args.runs, SystemClock()))
+        findings += (_facet(each, *named) for each in report.runs for named in each.facets.items())
     if args.json:
         print_document({"schema": 1, "findings": [finding.to_json() for finding in findings]})
     else:
@@ -166,12 +167,6 @@ def _run_file(config: Path | None) -> tuple[list[Finding], bool]:
     return [_finding("run file", True, f"{file.path}: {len(file.runs)} runs")], True
 
 
-def _facets(report: FleetReport) -> Iterator[Finding]:
-    for each in report.runs:
-        for name, facet in each.facets.items():
-            yield _facet(each, name, facet)
-
-
 def _facet(run: RunReport, name: str, facet: Facet[Any]) -> Finding:
     if facet.error is None:
         return Finding(name=name, level="ok", text=facet.source, run=run.name)
@@ -235,7 +230,8 @@ async def _tested(channels: Channels, route: Named, now: float, *, send: bool) -
     delivery = await channels.deliver(_test_message(now), route)
     if delivery.ok:
         return _route_finding(route, "ok", f"a test message was sent: {delivery.note}", None)
-    return _route_finding(route, "problem", f"failed: {delivery.note}", _remedy(route, delivery))
+    remedy = LOOK_THERE if delivery.lost else ROUTE_REMEDIES.get(route.kind, TRY_AGAIN)
+    return _route_finding(route, "problem", f"failed: {delivery.note}", remedy)
 
 
 def _test_message(now: float) -> Message:
@@ -255,10 +251,6 @@ def _unusable(route: Named, trouble: str) -> Finding:
         remedy = f"export {route.route.url_env}=… where the cockpit and its watch are started"
         return _route_finding(route, "problem", f"{route.route.url_env} is not set", remedy)
     return _route_finding(route, "problem", trouble, "correct this route in the run file")
-
-
-def _remedy(route: Named, delivery: Delivery) -> str:
-    return LOOK_THERE if delivery.lost else ROUTE_REMEDIES.get(route.kind, TRY_AGAIN)
 
 
 def _switch(file: CockpitFile, clock: Clock) -> Iterator[Finding]:

@@ -144,7 +144,7 @@ def _lines(past: Past) -> Iterator[str]:
             for kept in past.alerts
             if kept.closed_at is not None
         ),
-        *((one.at, [f"{moment(one.at)}  launched  {_launch(one)}"]) for one in past.launches),
+        *((one.at, [f"{moment(one.at)}  launched  {_ids(one)}"]) for one in past.launches),
     ]
     if past.observation is not None:
         seen = past.observation
@@ -187,5 +187,5 @@ def _opened(kept: Kept) -> str:
     )
 
 
-def _launch(launch: Launch) -> str:
+def _ids(launch: Launch) -> str:
     return " ".join(filter(None, (launch.launch_id, launch.job_id)))

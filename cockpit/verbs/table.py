@@ -25,7 +25,7 @@ EVIDENCE_SHOWN = 4
 
 def fleet_lines(report: FleetReport) -> list[str]:
     """Return the lines that ``check`` prints."""
-    runs = sorted(report.runs, key=_urgency)
+    runs = sorted(report.runs, key=lambda run: (URGENCY.index(run.verdict), run.name))
     rows = [HEAD, *(_row(run) for run in runs)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     lines = [_aligned(HEAD, widths)]
@@ -90,10 +90,6 @@ def alert_line(alert: Alert) -> str:
     taken = f" (taken by {alert.acknowledged.by})" if alert.acknowledged is not None else ""
     what = f"{alert.id} {alert.severity.value}: {alert.title}"
     return f"{what}, since {rfc3339(alert.since)}, {alert.confidence}{taken}"
-
-
-def _urgency(run: RunReport) -> tuple[int, str]:
-    return URGENCY.index(run.verdict), run.name
 
 
 def _row(run: RunReport) -> tuple[str, ...]:

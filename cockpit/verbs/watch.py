@@ -8,7 +8,6 @@ import contextlib
 import re
 import signal
 from datetime import UTC, datetime
-from typing import Any
 
 from cockpit.actions.wiring import build_aftercare
 from cockpit.model.clock import Clock, SystemClock
@@ -143,18 +142,15 @@ async def _print_rounds(watching: Watching, *, as_json: bool) -> None:
         for line in watching.messages():
             say(line)
         if as_json:
-            print_document(_document(reports), one_line=True)
+            newest = max(report.checked_at for report in reports)
+            fleet = FleetReport(checked_at=newest, runs=reports)
+            print_document(fleet.document(), one_line=True)
         else:
             for report in reports:
                 put(status_line(report))
     await watching.last_words()
     for line in watching.messages():
         say(line)
-
-
-def _document(reports: tuple[RunReport, ...]) -> dict[str, Any]:
-    newest = max(report.checked_at for report in reports)
-    return FleetReport(checked_at=newest, runs=reports).document()
 
 
 def status_line(run: RunReport) -> str:

@@ -4,14 +4,14 @@ import io
 
 import pytest
 
-from cockpit.demo.data import FastFile, SlowFile, batch, read_corpus
+from cockpit.demo.data import PacedFile, batch, read_corpus
 
 
 def test_a_batch_depends_on_seed_and_step_alone() -> None:
     corpus = read_corpus()
     with corpus.path.open("rb") as file:
         first, again, later, other = (
-            batch(corpus, FastFile(file), seed=seed, step=step, context=3, size=4)
+            batch(corpus, PacedFile(file), seed=seed, step=step, context=3, size=4)
             for seed, step in ((1, 7), (1, 7), (1, 8), (2, 7))
         )
     assert first == again
@@ -26,6 +26,6 @@ def test_the_last_part_is_held_out() -> None:
 
 def test_a_slow_file_gives_the_same_bytes_and_takes_its_time() -> None:
     waits: list[float] = []
-    file = SlowFile(io.BytesIO(b"the middle watch"), bytes_per_second=8.0, wait=waits.append)
+    file = PacedFile(io.BytesIO(b"the middle watch"), bytes_per_second=8.0, wait=waits.append)
     assert file.read_at(4, 6) == b"middle"
     assert waits == [pytest.approx(0.75)]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.demo import model
-from cockpit.demo.data import FastFile, batch, read_corpus
+from cockpit.demo.data import PacedFile, batch, read_corpus
 from cockpit.demo.model import Example, Shape, Weights
 
 SHAPE = Shape(vocabulary=6, context=2, embedding=3, hidden=4)
@@ -49,7 +49,7 @@ def test_it_learns_the_text() -> None:
     untrained = model.loss(weights, held_out)
     with corpus.path.open("rb") as file:
         for step in range(300):
-            sample = batch(corpus, FastFile(file), seed=0, step=step, context=3, size=32)
+            sample = batch(corpus, PacedFile(file), seed=0, step=step, context=3, size=32)
             _, gradient = model.loss_and_gradient(weights, shape, sample)
             model.descend(weights, momentum, gradient, 0.05, 0.9)
     assert untrained == pytest.approx(math.log(shape.vocabulary), abs=0.3)

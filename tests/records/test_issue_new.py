@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from cockpit.actions.launch_issue import body_of
 
 from cockpit.records.issue_new import LABELS, logbook_link, page_of
 from cockpit.records.issue_text import new_issue
@@ -144,16 +145,16 @@ async def test_without_a_repository_it_asks_for_one(hub: FakeGitHub) -> None:
     assert "issue_repo" in ((await desk(hub).create(bare, BODY)).trouble or "")
 
 
-async def test_the_draft_names_the_logbook_and_its_page(hub: FakeGitHub, tmp_path: Path) -> None:
+async def test_the_draft_names_the_logbook_and_its_page(tmp_path: Path) -> None:
     repo = repository(tmp_path / "notes")
     git(repo, "remote", "set-url", "origin", "git@github.com:ada/runs.git")
     path = str(repo / "toy.md")
     run = RUN.model_copy(update={"records": RUN.records.model_copy(update={"logbook": path})})
-    told = await desk(hub).draft(run, "python train.py --key=$KEY")
+    told = await body_of(run, "python train.py --key=$KEY")
     assert "`toy.md` (https://github.com/ada/runs/blob/main/toy.md)" in told
     assert "python train.py" in told and str(tmp_path) not in told
     bare = RUN.model_copy(update={"records": RUN.records.model_copy(update={"logbook": None})})
-    assert "- Logbook: unknown" in await desk(hub).draft(bare)
+    assert "- Logbook: unknown" in await body_of(bare, None)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from cockpit.model.clock import SystemClock
@@ -25,7 +24,7 @@ class Issues(IssueDesk):
         self.said.append(f"{event}: {body}")
         return Recorded(stage=SaveStage.PUSHED)
 
-    async def create(self, run: RunSpec, body: str, labels: Sequence[str] = ()) -> Recorded:
+    async def create(self, run: RunSpec, body: str) -> Recorded:
         self.said.append(body)
         return Recorded(stage=SaveStage.PUSHED, url="https://example.org/1")
 
