@@ -10,7 +10,7 @@ import hashlib
 import posixpath
 from urllib.parse import urlsplit
 
-from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.model.run import RunSpec
 
 
 def root_key(run: RunSpec) -> str | None:

@@ -13,7 +13,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.records.marker import Marker, marker_of, same_text
 from cockpit.sources.github import Comment, GitHub
-from cockpit.sources.github_place import Place
+from cockpit.sources.github_place import GitHubPlace
 from cockpit.sources.http import HttpError, LostAnswerError
 
 LOOKS: Final = (0.0, 1.0, 3.0)
@@ -33,7 +33,7 @@ def refused(error: HttpError) -> bool:
 class Post(NamedTuple):
     """What is posted where; ``text`` ends in the marker's line."""
 
-    place: Place
+    place: GitHubPlace
     marker: Marker
     text: str
 
@@ -106,7 +106,7 @@ class Poster:
                 await self._delete(post.place, comment.id)
         return first.url
 
-    async def _delete(self, place: Place, comment: int) -> None:
+    async def _delete(self, place: GitHubPlace, comment: int) -> None:
         try:
             await self._github.delete_comment(place, comment)
         except HttpError as error:

@@ -15,8 +15,13 @@ from cockpit.model.facet import ErrorKind, Facet, kind_of, known, not_configured
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
-from cockpit.sources.checkpoint_detect import chosen_layout
-from cockpit.sources.checkpoint_judge import Circumstances, Seen, judge_listing, remember
+from cockpit.sources.checkpoint_judge import (
+    Circumstances,
+    SeenFolder,
+    chosen_layout,
+    judge_listing,
+    remember,
+)
 from cockpit.sources.checkpoint_listing import Root
 from cockpit.sources.checkpoint_rejected import Books, read_marks
 from cockpit.sources.checkpoint_scan import Scanner
@@ -89,7 +94,7 @@ class _Look:
         self._spec = spec
         self._clock = clock
         self._scanner = _scanner(spec, prefer)
-        self._before: Mapping[str, Seen] = {}
+        self._before: Mapping[str, SeenFolder] = {}
         self._books = Books()
         self._lock = threading.Lock()
 

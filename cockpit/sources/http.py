@@ -194,41 +194,32 @@ class Http:
         await self._resolve(request, min(CONNECT, deadline))
         left = max(0.1, deadline - (self._clock.monotonic() - began))
         async with self.session() as client:
-            return await self._exchanged(client, request, left)
-
-    async def _exchanged(
-        self, client: httpx.AsyncClient, request: _Request, deadline: float
-    ) -> Answer:
-        import httpx
-
-        try:
-            async with asyncio.timeout(deadline):
-                return await self._exchange(client, request, deadline)
-        except (httpx.RequestError, httpx.InvalidURL, HttpError, OSError) as error:
-            raise _told(request, error) from None
+            return await self._exchange(client, request, left)
 
     async def _exchange(
         self, client: httpx.AsyncClient, request: _Request, deadline: float
     ) -> Answer:
         import httpx
 
-        limits = httpx.Timeout(deadline, connect=min(CONNECT, deadline))
         stream = client.stream(
             request.method,
             request.url,
             headers=dict(request.headers),
             content=request.content,
-            timeout=limits,
+            timeout=httpx.Timeout(deadline, connect=min(CONNECT, deadline)),
         )
-        async with stream as response:
-            body = bytearray()
-            async for chunk in response.aiter_bytes():
-                body += chunk
-                if len(body) > self._cap:
-                    message = f"{request.host}: the answer is longer than {self._cap:,} B"
-                    raise HttpError(ErrorKind.BAD_ANSWER, message)
-            headers = {name.lower(): value for name, value in response.headers.items()}
-            return Answer(response.status_code, headers, bytes(body), request.host)
+        body = bytearray()
+        try:
+            async with asyncio.timeout(deadline), stream as response:
+                async for chunk in response.aiter_bytes():
+                    body += chunk
+                    if len(body) > self._cap:
+                        message = f"{request.host}: the answer is longer than {self._cap:,} B"
+                        raise HttpError(ErrorKind.BAD_ANSWER, message)
+        except (httpx.RequestError, httpx.InvalidURL, HttpError, OSError) as error:
+            raise _told(request, error) from None
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(response.status_code, headers, bytes(body), request.host)
 
     async def _opened(self) -> httpx.AsyncClient:
         if self._trust is None:  # reading the certificates takes a while

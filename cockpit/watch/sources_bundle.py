@@ -107,7 +107,6 @@ def real_sources(clock: Clock) -> Sources:
         checkpoints,
         code,
         github,
-        github_issues,
         host,
         http,
         log,
@@ -126,5 +125,5 @@ def real_sources(clock: Clock) -> Sources:
         monitor=monitor.Monitors(clock),
         host=host.Hosts(clock),
         code=code.Code(clock),
-        records=logbook.Records(clock, github_issues.Issues(issues, clock)),
+        records=logbook.Records(clock, logbook.Issues(issues, clock)),
     )

@@ -71,6 +71,10 @@ def test_prose_rejects_nothing(line: str) -> None:
     assert read_rejections(HEAD + line + "\n") == ()
 
 
+def withdrawal(one: Rejected) -> str:
+    return f"- rejection withdrawn: step {one.step} `{one.path}`"
+
+
 def test_a_later_entry_takes_a_rejection_back() -> None:
     rejected = entry(rejection_lines([ONE, TWO]))
     back = entry(withdrawal(ONE), AT + 600, "it was the data")
