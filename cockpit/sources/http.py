@@ -39,6 +39,8 @@ BACK_OFF: Final = 0.5
 REDIRECTS: Final = 3
 RESOLVED_FOR: Final = 300.0
 _AGAIN: Final = frozenset({500, 502, 503, 504})
+_PASSING: Final = frozenset({ErrorKind.RATE_LIMITED, ErrorKind.REFUSED, ErrorKind.TIMEOUT})
+"""After these asking again soon may help."""
 _MOVED: Final = frozenset({301, 302, 307, 308})
 _NEVER_SENT: Final = frozenset(
     {
@@ -128,7 +130,8 @@ class Http:
                 pause = BACK_OFF * 2**attempt * (0.5 + random.random())
                 pause = max(pause, error.retry_in or 0.0)
                 left = until - self._clock.monotonic()
-                if attempt == ATTEMPTS - 1 or pause >= left or not _passing(error):
+                passing = error.status is not None or error.kind in _PASSING
+                if attempt == ATTEMPTS - 1 or pause >= left or not passing:
                     raise
                 await self._clock.sleep(pause)
         raise AssertionError("the last attempt returns or raises")
@@ -269,13 +272,6 @@ def _told(request: _Request, error: BaseException) -> HttpError:
 def _limited(request: _Request, wait: float) -> HttpError:
     message = f"{request.host} wants to be left alone for {wait:.0f} s (rate limit)"
     return HttpError(ErrorKind.RATE_LIMITED, message, retry_in=wait)
-
-
-def _passing(error: HttpError) -> bool:
-    """Tell whether asking again soon may help."""
-    if error.status is not None or error.kind is ErrorKind.RATE_LIMITED:
-        return True
-    return error.kind in (ErrorKind.REFUSED, ErrorKind.TIMEOUT)
 
 
 def _redirected(request: _Request, answer: Answer) -> _Request:

@@ -156,7 +156,9 @@ def learn(log: WandbFile, layout: KeyLayout) -> None:
     """
     blocks = max(1, -(-log.size // BLOCK))
     for index in range(min(_SPREAD, blocks)):
-        for message in _rows_at(log, index * blocks // _SPREAD):
+        place = index * blocks // _SPREAD
+        looks = (messages(log.block(place, budget).spans) for budget in _BUDGETS)
+        for message in next(filter(None, map(list, looks)), []):  # it may begin a little later
             layout.notice(message)
     for piece in log.backwards(_FIRST_BLOCKS, _GROWTH, _MOST_BLOCKS):
         _notice(layout, piece)
@@ -175,15 +177,6 @@ def learn_newest(log: WandbFile, layout: KeyLayout) -> None:
 def _notice(layout: KeyLayout, piece: Piece) -> None:
     for message in messages(piece.spans):
         layout.notice(message)
-
-
-def _rows_at(log: WandbFile, number: int) -> list[Span]:
-    """Return the history rows that begin in a block, or soon after it when it holds none."""
-    for budget in _BUDGETS:
-        rows = list(messages(log.block(number, budget).spans))
-        if rows:
-            return rows
-    return []
 
 
 def latest(log: WandbFile, reader: RowReader, former: Latest | None = None) -> Latest:
