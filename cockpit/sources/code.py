@@ -71,6 +71,8 @@ class Code:
             with suppress(OSError, ValueError):  # the records facet says what is wrong with it
                 sha = await offload(_recorded, run.records.logbook, deadline=DEADLINE)
                 update["record_sha"] = sha
+        if not update:
+            return facet
         value = facet.value.model_copy(update=update)
         return facet.model_copy(update={"value": value})
 
