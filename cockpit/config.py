@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from cockpit.config_build import build
-from cockpit.config_check import Trouble
 from cockpit.config_lines import KeyPath, key_lines, line_of
 from cockpit.config_values import too_deep
 from cockpit.model.run import CockpitFile
@@ -49,7 +48,9 @@ def load(path: Path) -> CockpitFile:
     placed = sorted((line_of(lines, trouble.path), trouble) for trouble in built)
     told: dict[KeyPath, str] = {}
     for line, trouble in placed:
-        told.setdefault(trouble.path, _problem(path, line, trouble))
+        field = ".".join(str(part) for part in trouble.path if isinstance(part, str))
+        place = f"{_shown(path)}:{line}: {clean(scrub(field), 200)}" if field else _shown(path)
+        told.setdefault(trouble.path, f"{place}: {clean(scrub(trouble.text))}")
     raise ConfigError(tuple(told.values()))
 
 
@@ -101,17 +102,12 @@ class Reloader:
             return False
         self._seen = now
         before = self.file, self.problems
-        self.file, self.problems = reload_if_changed(self._path, self.file)
+        try:
+            new, self.problems = load(self._path), ()
+        except ConfigError as error:
+            new, self.problems = self.file, error.problems
+        self.file = self.file if new == self.file else new
         return (self.file, self.problems) != before
-
-
-def reload_if_changed(path: Path, old: CockpitFile) -> tuple[CockpitFile, tuple[str, ...]]:
-    """Return what ``path`` says now; ``old`` itself when that is the same or has problems."""
-    try:
-        new = load(path)
-    except ConfigError as error:
-        return old, error.problems
-    return (old if new == old else new), ()
 
 
 def _read(path: Path) -> str:
@@ -165,12 +161,6 @@ def _broken(path: Path, text: str, message: str) -> ConfigError:
 def _failed(path: Path, what: str, line: int | None = None) -> ConfigError:
     place = _shown(path) if line is None else f"{_shown(path)}:{line}"
     return ConfigError((f"{place}: {what}",))
-
-
-def _problem(path: Path, line: int, trouble: Trouble) -> str:
-    field = ".".join(str(part) for part in trouble.path if isinstance(part, str))
-    place = f"{_shown(path)}:{line}: {clean(scrub(field), 200)}" if field else _shown(path)
-    return f"{place}: {clean(scrub(trouble.text))}"
 
 
 def _shown(path: Path) -> str:

@@ -101,7 +101,7 @@ async def _look(ground: Ground) -> Looked:
     checks, words = commands.ready(spec, command, values)
     origin = await offload(initialize_from, spec, deadline=DEADLINE)
     would = WouldRun(words, template_of(command), None)
-    issue = await _new_issue(spec, material.read.book, shown_command(words) or None)
+    issue = await issue_to_create(spec, material.read.book, shown_command(words) or None)
     return Looked(material, would, checks, origin, issue)
 
 
@@ -142,7 +142,7 @@ def to_create(run: RunSpec, book: Logbook | None) -> bool:
     return records.issue is None and records.issue_repo is not None and linked_issue(book) is None
 
 
-async def _new_issue(run: RunSpec, book: Logbook | None, command: str | None) -> str:
+async def issue_to_create(run: RunSpec, book: Logbook | None, command: str | None) -> str:
     """Return the text of the issue that a launch creates, if it does: contract and logbook."""
     if not to_create(run, book):
         return ""

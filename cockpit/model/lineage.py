@@ -54,13 +54,12 @@ def keys_of(run: RunSpec) -> tuple[str, ...]:
 
 def tag_of(run: RunSpec) -> str:
     """Return the lineage as it is written into a job's environment; empty if there is none."""
-    return ",".join(f"{key.split()[0]}:{_hash(key)}" for key in keys_of(run))
+    digests = (
+        (key, hashlib.sha256(key.encode("utf-8", "surrogateescape"))) for key in keys_of(run)
+    )
+    return ",".join(f"{key.split()[0]}:{digest.hexdigest()[:16]}" for key, digest in digests)
 
 
 def related(tag: str, other: str) -> bool:
     """Tell whether two tags name one lineage."""
     return not set(filter(None, tag.split(","))).isdisjoint(other.split(","))
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]

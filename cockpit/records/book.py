@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from cockpit.text.logbook_scan import Entry, Line, Page, entries_of
+from cockpit.text.logbook_scan import Entry, Line, LogbookPage, entries_of
 from cockpit.text.markdown_blocks import raw_lines
 
 _BOM: Final = "\ufeff"
@@ -30,7 +30,7 @@ class Book:
         self.text = data.decode("utf-8", "surrogateescape")
         self.raw: Sequence[str] = raw_lines(self.text)
         self._starts = [0, *accumulate(map(len, self.raw))]
-        self._page = Page([line.rstrip("\r\n") for line in self.raw])
+        self._page = LogbookPage([line.rstrip("\r\n") for line in self.raw])
         self.skipped = self._page.skipped
         self.entries: tuple[Entry, ...] = entries_of(self._page)
         dated = {entry.line for entry in self.entries if entry.at is not None}

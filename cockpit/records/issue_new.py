@@ -20,7 +20,7 @@ from cockpit.records.outbox import SETTLE, Box, said_of, unsettled
 from cockpit.records.posting import LOOKS, Marker, marker_of, same_text
 from cockpit.sources.git import git
 from cockpit.sources.github import GitHub, Issue
-from cockpit.sources.github_place import Place
+from cockpit.sources.github_place import GitHubPlace
 from cockpit.sources.http import HttpError, LostAnswerError
 from cockpit.store.outbox import Letter, Outbox, Waiting
 from cockpit.store.store import Store
@@ -98,7 +98,9 @@ class Creator:
             raise _TakenError("another cockpit is creating it at this moment; try again shortly")
         return taken or row
 
-    async def _created(self, place: Place, name: str, text: str, row: Waiting | None) -> Issue:
+    async def _created(
+        self, place: GitHubPlace, name: str, text: str, row: Waiting | None
+    ) -> Issue:
         async with self._github.http.session():
             found = await self._found(place, name, text)
             if not found.ours and found.others:
@@ -111,7 +113,7 @@ class Creator:
         await self._note(row, lambda box, number, now: box.sent(number, issue.url, now))
         return issue
 
-    async def _sent(self, place: Place, name: str, text: str) -> _Found:
+    async def _sent(self, place: GitHubPlace, name: str, text: str) -> _Found:
         try:
             own = await self._github.create_issue(place, name, text, LABELS)
         except LostAnswerError as lost:
@@ -124,7 +126,7 @@ class Creator:
         return _Found(ours if known else (*ours, own), ())
 
     async def _looked_for(
-        self, place: Place, name: str, text: str, lost: LostAnswerError
+        self, place: GitHubPlace, name: str, text: str, lost: LostAnswerError
     ) -> _Found:
         for pause in LOOKS:
             await self._clock.sleep(pause)
@@ -136,7 +138,7 @@ class Creator:
                 return found
         raise lost
 
-    async def _found(self, place: Place, name: str, text: str, pages: int = 10) -> _Found:
+    async def _found(self, place: GitHubPlace, name: str, text: str, pages: int = 10) -> _Found:
         wanted = marker_of(text)
         same = [
             issue
@@ -147,7 +149,7 @@ class Creator:
         ours = tuple(issue for issue in same if _event(marker_of(issue.body)) == _event(wanted))
         return _Found(ours, tuple(issue for issue in same if issue not in ours))
 
-    async def _one_stays(self, place: Place, text: str, ours: Sequence[Issue]) -> Issue:
+    async def _one_stays(self, place: GitHubPlace, text: str, ours: Sequence[Issue]) -> Issue:
         """Close what we created after the first one, and return the first."""
         for issue in ours[1:]:
             if marker_of(issue.body) == marker_of(text) and same_text(issue.body, text):

@@ -13,7 +13,7 @@ from cockpit.records.labels import KNOWN, meant, plain
 from cockpit.text.logbook_scan import (
     Entry,
     Line,
-    Page,
+    LogbookPage,
     entries_of,
     is_instances,
     read_page,
@@ -174,7 +174,7 @@ class _Reading:
         return Field(label=self.label, value=value, line=self._line, end=self._end)
 
 
-def _section(page: Page, word: str) -> list[Line]:
+def _section(page: LogbookPage, word: str) -> list[Line]:
     """Return the lines below the first heading that has ``word`` in it, down to the next."""
     ends = [*(line.number for line in page.headings[1:]), len(page.lines) + 1]
     for line, end in zip(page.headings, ends, strict=False):

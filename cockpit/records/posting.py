@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
 from cockpit.sources.github import Comment, GitHub
-from cockpit.sources.github_place import Place
+from cockpit.sources.github_place import GitHubPlace
 from cockpit.sources.http import HttpError, LostAnswerError
 from cockpit.text.safe import safe_lines
 from cockpit.text.scrub import scrub
@@ -111,7 +111,7 @@ def refused(error: HttpError) -> bool:
 class Post(NamedTuple):
     """What is posted where; ``text`` ends in the marker's line."""
 
-    place: Place
+    place: GitHubPlace
     marker: Marker
     text: str
 
@@ -184,7 +184,7 @@ class Poster:
                 await self._delete(post.place, comment.id)
         return first.url
 
-    async def _delete(self, place: Place, comment: int) -> None:
+    async def _delete(self, place: GitHubPlace, comment: int) -> None:
         try:
             await self._github.delete_comment(place, comment)
         except HttpError as error:

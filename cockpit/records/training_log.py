@@ -11,7 +11,7 @@ from typing import Final
 
 from cockpit.records.labels import plain
 from cockpit.records.logbook import Field, read_fields
-from cockpit.text.logbook_scan import Page, read_page
+from cockpit.text.logbook_scan import LogbookPage, read_page
 from cockpit.text.scrub import scrub
 
 PATH: Final = "<path>"
@@ -78,7 +78,7 @@ def sanitized(text: str) -> str:
     return _GAP.sub("\n\n", public).rstrip() + "\n"
 
 
-def _fields(page: Page) -> Iterator[Field]:
+def _fields(page: LogbookPage) -> Iterator[Field]:
     ends = [*(heading.number for heading in page.headings), len(page.lines) + 1]
     first = page.skipped + 1
     for end in ends:

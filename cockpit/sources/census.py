@@ -52,7 +52,10 @@ Census = Mapping[int, Process]
 def census(proc: Path = PROC) -> Census:
     """Return every process but zombies and kernel threads; raises ``OSError``."""
     if not (proc / "self" / "stat").exists():
-        return _from_ps()
+        done = run_blocking(PS, deadline=5.0, env={"LC_ALL": "C"}, cap=8_000_000)
+        if not done.ok:
+            raise OSError(0, f"ps failed: {done.err.decode('utf-8', 'replace')[:200]}", "ps")
+        return read_ps(done.text)
     names = (entry.name for entry in os.scandir(proc) if entry.name.isdigit())
     found = (_read(proc, int(name)) for name in names)
     return {process.pid: process for process in found if process is not None}
@@ -143,13 +146,6 @@ def descendants(processes: Census, pids: Iterable[int]) -> set[int]:
                 found.add(child)
                 todo.append(child)
     return found
-
-
-def _from_ps() -> Census:
-    done = run_blocking(PS, deadline=5.0, env={"LC_ALL": "C"}, cap=8_000_000)
-    if not done.ok:
-        raise OSError(0, f"ps failed: {done.err.decode('utf-8', 'replace')[:200]}", "ps")
-    return read_ps(done.text)
 
 
 def read_ps(text: str) -> Census:

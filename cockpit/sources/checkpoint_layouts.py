@@ -34,7 +34,7 @@ class Grade(Enum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class FolderFinding:
     """The judgement of one folder; ``step`` and ``stamp`` are what its marker says."""
 
     grade: Grade
@@ -45,7 +45,7 @@ class Finding:
     permanent: bool | None = None
 
 
-Assess = Callable[[Folder, Root], Finding | None]
+Assess = Callable[[Folder, Root], FolderFinding | None]
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class Layout:
         return marker is not None and read_marker(marker).step is not None
 
 
-def _unfinished(note: str, marker: Listed | None = None) -> Finding:
-    return Finding(Grade.UNFINISHED, note, marker)
+def _unfinished(note: str, marker: Listed | None = None) -> FolderFinding:
+    return FolderFinding(Grade.UNFINISHED, note, marker)
 
 
 _EXPORT: Final = re.compile(r"config\.json|.*\.safetensors(\.index\.json)?|pytorch_model.*\.bin")
@@ -88,12 +88,14 @@ def _is_export(folder: Folder) -> bool:
     return not arrays and any(_EXPORT.fullmatch(name) for name in folder.top)
 
 
-def _by_metadata(folder: Folder, root: Root) -> Finding | None:
+def _by_metadata(folder: Folder, root: Root) -> FolderFinding | None:
     marker = folder.by_path.get("metadata.json")
     if marker is None:
         return None if _is_export(folder) else _unfinished("no metadata.json")
     if marker.error is not None:
-        return Finding(Grade.DOUBTFUL, f"{marker.path} cannot be read: {marker.error}", marker)
+        return FolderFinding(
+            Grade.DOUBTFUL, f"{marker.path} cannot be read: {marker.error}", marker
+        )
     said = read_marker(marker)
     if said.problem is not None:
         return _unfinished(f"metadata.json {said.problem}", marker)
@@ -104,19 +106,19 @@ def _by_metadata(folder: Folder, root: Root) -> Finding | None:
         notes.append("no data beside metadata.json")
     permanent = None if said.temporary is None else not said.temporary
     note = "; ".join(notes) or None
-    return Finding(Grade.COMPLETE, note, marker, said.step, said.stamp, permanent)
+    return FolderFinding(Grade.COMPLETE, note, marker, said.step, said.stamp, permanent)
 
 
 def _by_file(*names: str) -> Assess:
     """Complete when one of ``names`` lies in the folder and is not empty."""
 
-    def assess(folder: Folder, root: Root) -> Finding | None:
+    def assess(folder: Folder, root: Root) -> FolderFinding | None:
         marker = next((folder.by_path[name] for name in names if name in folder.by_path), None)
         if marker is None:
             return _unfinished(f"no {names[0]}")
         if marker.size == 0:
             return _unfinished(f"{marker.path} is empty", marker)
-        return Finding(Grade.COMPLETE, None, marker)
+        return FolderFinding(Grade.COMPLETE, None, marker)
 
     return assess
 
@@ -124,20 +126,20 @@ def _by_file(*names: str) -> Assess:
 _HF_OPTIMIZER: Final = re.compile(r"optimizer.*|global_step\d+|pytorch_model_fsdp.*")
 
 
-def _hugging_face(folder: Folder, root: Root) -> Finding | None:
+def _hugging_face(folder: Folder, root: Root) -> FolderFinding | None:
     found = _by_file("trainer_state.json")(folder, root)
     if found is None or found.grade is not Grade.COMPLETE:
         return found
     if any(_HF_OPTIMIZER.fullmatch(name) for name in folder.top):
         return found
     note = "no optimizer state: weights only, cannot be resumed"
-    return Finding(Grade.DOUBTFUL, note, found.marker)
+    return FolderFinding(Grade.DOUBTFUL, note, found.marker)
 
 
 _ORBAX_SIGNS: Final = {"_CHECKPOINT_METADATA", "_METADATA", "commit_success.txt", "manifest.ocdbt"}
 
 
-def _orbax(folder: Folder, root: Root) -> Finding | None:
+def _orbax(folder: Folder, root: Root) -> FolderFinding | None:
     if ".orbax-checkpoint-tmp" in folder.name:
         return _unfinished("still under its staging name")
     names = {path.rpartition("/")[2] for path in folder.by_path}
@@ -151,7 +153,7 @@ def _orbax(folder: Folder, root: Root) -> Finding | None:
     if commit is None and by_file:
         return _unfinished("no commit_success.txt")
     marker = commit or folder.by_path.get("_CHECKPOINT_METADATA")
-    return Finding(Grade.COMPLETE, None, marker)
+    return FolderFinding(Grade.COMPLETE, None, marker)
 
 
 _ITERATION: Final = "latest_checkpointed_iteration.txt"
@@ -176,7 +178,7 @@ def _by_pointer(name: str, prefix: str, ranked: re.Pattern[str]) -> Assess:
     ``ranked`` finds the rank in the names of files of which each rank writes one.
     """
 
-    def assess(folder: Folder, root: Root) -> Finding | None:
+    def assess(folder: Folder, root: Root) -> FolderFinding | None:
         pointer = root.file(name)
         content = (pointer.content if pointer is not None else None) or b""
         told = number(content.decode("utf-8", "replace").strip().removeprefix(prefix))
@@ -188,12 +190,12 @@ def _by_pointer(name: str, prefix: str, ranked: re.Pattern[str]) -> Assess:
             return _unfinished("files of some ranks are missing", pointer)
         if pointer is None or told is None or step is None:
             named = "no pointer file" if pointer is None else f"{pointer.path} names no step"
-            return Finding(Grade.DOUBTFUL, f"{named}: not confirmed", pointer)
+            return FolderFinding(Grade.DOUBTFUL, f"{named}: not confirmed", pointer)
         if step > told:
             return _unfinished(f"newer than {pointer.path}, which names {told}", pointer)
         if _fewer_files(folder, root, told):
-            return Finding(Grade.DOUBTFUL, f"fewer files than step {told}", pointer)
-        return Finding(Grade.COMPLETE, None, pointer)
+            return FolderFinding(Grade.DOUBTFUL, f"fewer files than step {told}", pointer)
+        return FolderFinding(Grade.COMPLETE, None, pointer)
 
     return assess
 
@@ -206,7 +208,7 @@ def _fewer_files(folder: Folder, root: Root, told: int) -> bool:
     return False
 
 
-def _one_file(folder: Folder, root: Root) -> Finding | None:
+def _one_file(folder: Folder, root: Root) -> FolderFinding | None:
     """One file holds all: only a cut-off zip can be told from its bytes."""
     file = folder.files[0] if folder.single and folder.files else None
     if file is None:
@@ -216,15 +218,15 @@ def _one_file(folder: Folder, root: Root) -> Finding | None:
     ends = file.content or b""  # its first 4 and last 22 bytes; torch.save writes a zip
     if ends[:4] == b"PK\x03\x04" and b"PK\x05\x06" not in ends[4:]:
         return _unfinished("the file is truncated")
-    return Finding(Grade.COMPLETE, None, file)
+    return FolderFinding(Grade.COMPLETE, None, file)
 
 
-def _nanogpt(folder: Folder, root: Root) -> Finding | None:
+def _nanogpt(folder: Folder, root: Root) -> FolderFinding | None:
     found = _one_file(folder, root)
     if found is None or found.grade is not Grade.COMPLETE:
         return found
     note = "its step is inside the file: unknown; a save overwrites it in place"
-    return Finding(Grade.DOUBTFUL, note, found.marker)
+    return FolderFinding(Grade.DOUBTFUL, note, found.marker)
 
 
 LAYOUTS: Final[dict[str, Layout]] = {

@@ -135,7 +135,7 @@ def looks_like_checkpoint(name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
+class LevanterMarker:
     """What a marker says; ``problem`` is why it does not make a checkpoint complete.
 
     ``stamp`` orders markers of one trainer; the trainer writes it as local time without a
@@ -148,22 +148,22 @@ class Marker:
     problem: str | None = None
 
 
-def read_marker(file: Listed) -> Marker:
+def read_marker(file: Listed) -> LevanterMarker:
     """Return what ``file`` says: complete only if it parses and holds a whole step (SPEC K)."""
     text = (file.content or b"").decode("utf-8", "replace").strip()
     if file.size == 0 or (file.content is not None and not text):
-        return Marker(problem="is empty")
+        return LevanterMarker(problem="is empty")
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
-        return Marker(problem="is truncated or not JSON")
+        return LevanterMarker(problem="is truncated or not JSON")
     if not isinstance(document, dict):
-        return Marker(problem="is not a JSON object")
+        return LevanterMarker(problem="is not a JSON object")
     step = _whole(document.get("step"))
     if step is None:
-        return Marker(problem="has no step")
+        return LevanterMarker(problem="has no step")
     temporary = document.get("is_temporary")
-    return Marker(
+    return LevanterMarker(
         step=step,
         stamp=_stamp(document.get("timestamp")),
         temporary=temporary if isinstance(temporary, bool) else None,

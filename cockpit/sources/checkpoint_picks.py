@@ -6,25 +6,25 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.model.observed import Checkpoint, CheckpointState, Pick
-from cockpit.sources.checkpoint_layouts import Finding, Grade
+from cockpit.sources.checkpoint_layouts import FolderFinding, Grade
 from cockpit.sources.checkpoint_listing import number
 
 
-class Judged(NamedTuple):
+class JudgedCheckpoint(NamedTuple):
     """A checkpoint, what its files said, and the name of its layout."""
 
     item: Checkpoint
-    finding: Finding
+    finding: FolderFinding
     layout: str
 
 
-def newest_complete(judged: Sequence[Judged]) -> Judged | None:
+def newest_complete(judged: Sequence[JudgedCheckpoint]) -> JudgedCheckpoint | None:
     """Return the complete one of the greatest numeric step (then save time, then path)."""
     complete = [one for one in judged if one.item.state is CheckpointState.COMPLETE]
     return _greatest(complete, lambda one: (one.item.saved_at or 0.0, one.item.path))
 
 
-def relaunch_pick(judged: Sequence[Judged]) -> Pick | None:
+def relaunch_pick(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
     """Return what a relaunch should resume from (HERO: the newest complete one), and why."""
     newest = newest_complete(judged)
     if newest is None or newest.item.step is None:
@@ -43,7 +43,7 @@ def relaunch_pick(judged: Sequence[Judged]) -> Pick | None:
     return Pick(path=newest.item.path, step=newest.item.step, why="; ".join(why))
 
 
-def trainer_pick(judged: Sequence[Judged]) -> Pick | None:
+def trainer_pick(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
     """Return what the trainer loads if it is simply started again, and by which rule.
 
     It goes by the files alone: that a person has rejected one is nothing it knows of.
@@ -57,23 +57,23 @@ def trainer_pick(judged: Sequence[Judged]) -> Pick | None:
 
 
 def _greatest(
-    judged: Sequence[Judged], then: Callable[[Judged], tuple[float, str]]
-) -> Judged | None:
+    judged: Sequence[JudgedCheckpoint], then: Callable[[JudgedCheckpoint], tuple[float, str]]
+) -> JudgedCheckpoint | None:
     stepped = [one for one in judged if one.item.step is not None]
     return max(stepped, key=lambda one: (one.item.step or 0, *then(one)), default=None)
 
 
-def _stamp(one: Judged) -> tuple[float, str]:
+def _stamp(one: JudgedCheckpoint) -> tuple[float, str]:
     return (one.finding.stamp or 0.0, one.item.path)
 
 
-def _pick(one: Judged | None, why: str) -> Pick | None:
+def _pick(one: JudgedCheckpoint | None, why: str) -> Pick | None:
     if one is None or one.item.step is None:
         return None
     return Pick(path=one.item.path, step=one.item.step, why=why)
 
 
-def _levanter(judged: Sequence[Judged]) -> Pick | None:
+def _levanter(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
     """Candidates have a readable step and time stamp; the greatest (step, stamp, path) wins.
 
     Releases before June 2026 compared (stamp, step): after a rollback these two differ.
@@ -89,41 +89,41 @@ def _levanter(judged: Sequence[Judged]) -> Pick | None:
     return _pick(newest, why)
 
 
-def _complete(one: Judged) -> bool:
+def _complete(one: JudgedCheckpoint) -> bool:
     return one.finding.grade is Grade.COMPLETE
 
 
-def _of_complete(why: str) -> Callable[[Sequence[Judged]], Pick | None]:
-    def rule(judged: Sequence[Judged]) -> Pick | None:
+def _of_complete(why: str) -> Callable[[Sequence[JudgedCheckpoint]], Pick | None]:
+    def rule(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
         return _pick(_greatest([one for one in judged if _complete(one)], _stamp), why)
 
     return rule
 
 
-def _of_pointer(why: str) -> Callable[[Sequence[Judged]], Pick | None]:
+def _of_pointer(why: str) -> Callable[[Sequence[JudgedCheckpoint]], Pick | None]:
     """Such a trainer follows its pointer file, and falls back on nothing."""
 
-    def rule(judged: Sequence[Judged]) -> Pick | None:
-        named = [one for one in judged if _complete(one) and one.item.step == _pointed(one)]
+    def rule(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
+        named = []
+        for one in filter(_complete, judged):
+            marker = one.finding.marker
+            text = (marker.content if marker is not None else None) or b""
+            told = text.decode("utf-8", "replace").strip().removeprefix("global_step")
+            if one.item.step == number(told):
+                named.append(one)
         return _pick(_greatest(named, _stamp), why)
 
     return rule
 
 
-def _pointed(one: Judged) -> int | None:
-    marker = one.finding.marker
-    text = (marker.content if marker is not None else None) or b""
-    return number(text.decode("utf-8", "replace").strip().removeprefix("global_step"))
-
-
-def _hugging_face(judged: Sequence[Judged]) -> Pick | None:
+def _hugging_face(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
     named = [one for one in judged if one.item.path.rpartition("/")[2].startswith("checkpoint-")]
     return _pick(
         _greatest(named, _stamp), "transformers: greatest checkpoint-N, whether complete or not"
     )
 
 
-_RULES: Final[dict[str, Callable[[Sequence[Judged]], Pick | None]]] = {
+_RULES: Final[dict[str, Callable[[Sequence[JudgedCheckpoint]], Pick | None]]] = {
     "levanter": _levanter,
     "orbax": _of_complete("Orbax: greatest committed step"),
     "hf": _hugging_face,

@@ -125,7 +125,10 @@ class Scanner:
             return True
         if self.pattern is not None and self.pattern.fullmatch(entry.name):
             return True
-        return _has_orbax_marker(entry) or _has_step(entry.path)
+        # One that is named like any number is one of Orbax's if it has a marker.
+        numbered = NUMBER.fullmatch(entry.name) is not None
+        marked = numbered and any(os.path.lexists(f"{entry.path}/{name}") for name in MARKERS)
+        return marked or _has_step(entry.path)
 
     def _folder(self, path: str) -> Folder | None:
         """Return the folder at ``path`` with all its files; ``None`` if it has just vanished."""
@@ -180,13 +183,6 @@ def _worth_descending(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir(follow_symlinks=False)
     except OSError:
         return False
-
-
-def _has_orbax_marker(entry: os.DirEntry[str]) -> bool:
-    """Tell whether a folder that is named like any number is one of Orbax's."""
-    if NUMBER.fullmatch(entry.name) is None:
-        return False
-    return any(os.path.lexists(f"{entry.path}/{name}") for name in MARKERS)
 
 
 def _has_step(path: str) -> bool:

@@ -16,8 +16,13 @@ from cockpit.model.observed import CheckpointsValue
 from cockpit.model.place import Place, place_of
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
-from cockpit.sources.checkpoint_detect import chosen_layout
-from cockpit.sources.checkpoint_judge import Circumstances, Seen, judge_listing, remember
+from cockpit.sources.checkpoint_judge import (
+    Circumstances,
+    SeenFolder,
+    chosen_layout,
+    judge_listing,
+    remember,
+)
 from cockpit.sources.checkpoint_listing import Root
 from cockpit.sources.checkpoint_rejected import Books, read_marks
 from cockpit.sources.checkpoint_scan import Scanner
@@ -90,7 +95,7 @@ class _Look:
         self._spec = spec
         self._clock = clock
         self._scanner = _scanner(spec, prefer)
-        self._before: Mapping[str, Seen] = {}
+        self._before: Mapping[str, SeenFolder] = {}
         self._books = Books()
         self._lock = threading.Lock()
 

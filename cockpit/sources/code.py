@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +12,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, not_configured, unknown
 from cockpit.model.observed import CodeValue
 from cockpit.model.run import RunSpec
-from cockpit.sources.git import DEADLINE, Status, git, status
+from cockpit.sources.git import DEADLINE, GitStatus, git, status
 from cockpit.sources.logbook import read_text
 from cockpit.sources.offload import offload
 from cockpit.text.logbook_scan import launched_sha, read_entries
@@ -34,10 +35,7 @@ class Code:
         repos = sorted({repo for run in runs if (repo := _repo(run)) is not None})
         found = await asyncio.gather(*(self._one(repo) for repo in repos))
         facets = dict(zip(repos, found, strict=True))
-        own = (self._facet(run, facets) for run in runs)
-        told = await asyncio.gather(
-            *(_with_record(run, facet) for run, facet in zip(runs, own, strict=True))
-        )
+        told = await asyncio.gather(*(self._of_run(run, facets) for run in runs))
         return {run.name: facet for run, facet in zip(runs, told, strict=True)}
 
     async def _one(self, repo: str) -> Facet[CodeValue]:
@@ -57,7 +55,8 @@ class Code:
         )
         return known(value, source, self._clock.now())
 
-    def _facet(self, run: RunSpec, facets: dict[str, Facet[CodeValue]]) -> Facet[CodeValue]:
+    async def _of_run(self, run: RunSpec, facets: dict[str, Facet[CodeValue]]) -> Facet[CodeValue]:
+        """Add the run's own seal, and the commit that its logbook records for its newest launch."""
         if run.code is None or run.code.repo is None:
             return not_configured("[run.code]")
         repo = _repo(run)
@@ -66,11 +65,20 @@ class Code:
             message = f"code on {clean(run.code.repo.endpoint)} is not read yet by this version"
             return unknown(ErrorKind.UNSUPPORTED, message, f"git {clean(where)}", self._clock.now())
         facet = facets[repo]
+        update: dict[str, str | None] = {}
+        if facet.value is None:
+            return facet
         tags = reversed(self._tags.get(repo, ()))  # seal/<run>/<step>
         tag = next((tag for tag in tags if tag.rpartition("/")[0] == f"seal/{run.name}"), None)
-        if facet.value is None or tag is None:
+        if tag is not None:
+            update["sealed"] = clean(tag)
+        if run.records.logbook is not None:
+            with suppress(OSError, ValueError):  # the records facet says what is wrong with it
+                sha = await offload(_recorded, run.records.logbook, deadline=DEADLINE)
+                update["record_sha"] = sha
+        if not update:
             return facet
-        value = facet.value.model_copy(update={"sealed": clean(tag)})
+        value = facet.value.model_copy(update=update)
         return facet.model_copy(update={"value": value})
 
 
@@ -79,23 +87,11 @@ def _repo(run: RunSpec) -> str | None:
     return None if run.code is None or run.code.repo is None else run.code.repo.local
 
 
-async def _with_record(run: RunSpec, facet: Facet[CodeValue]) -> Facet[CodeValue]:
-    """Add the commit that the run's logbook records for the newest launch, if it does."""
-    if facet.value is None or run.records.logbook is None:
-        return facet
-    try:
-        sha = await offload(_recorded, run.records.logbook, deadline=DEADLINE)
-    except (OSError, ValueError):
-        return facet  # the records facet says what is wrong with the logbook
-    value = facet.value.model_copy(update={"record_sha": sha})
-    return facet.model_copy(update={"value": value})
-
-
 def _recorded(path: str) -> str | None:
     return launched_sha(read_entries(read_text(Path(path))))
 
 
-async def _patch_id(repo: str, found: Status) -> str | None:
+async def _patch_id(repo: str, found: GitStatus) -> str | None:
     """Return the identity of the uncommitted changes of tracked files, if there are any.
 
     It stays the same when line numbers shift. ``None`` too when the change is too large.

@@ -25,7 +25,7 @@ _FIELDS: Final = {"1": 7, "2": 8, "u": 9, "?": 0}
 """Fields before the path, by kind of record: changed, renamed, unmerged, untracked."""
 
 
-class Status(Frozen):
+class GitStatus(Frozen):
     """What ``git status`` says; ``files`` are changed or untracked paths.
 
     ``sha`` is ``None`` before the first commit, ``branch`` when detached, ``ahead`` (commits
@@ -44,7 +44,7 @@ async def git(folder: str, *words: str, stdin: bytes | None = None) -> Completed
     return await run_command(argv, deadline=DEADLINE, cwd=folder, env=_ENV, stdin=stdin, cap=_CAP)
 
 
-async def status(folder: str, *paths: str) -> Status | Problem:
+async def status(folder: str, *paths: str) -> GitStatus | Problem:
     """Return the state of the repository that ``folder`` is in, or why it cannot be told."""
     words = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal")
     done = await git(folder, *words, "--", *paths)
@@ -77,7 +77,7 @@ def trouble(folder: str, done: Completed) -> Problem:
     return Problem(kind=ErrorKind.BAD_ANSWER, message=clean(message))
 
 
-def read_status(text: str) -> Status:
+def read_status(text: str) -> GitStatus:
     """Return what ``git status --porcelain=v2 --branch -z`` printed, names made safe."""
     header: dict[str, str] = {}
     files = []
@@ -93,7 +93,7 @@ def read_status(text: str) -> Status:
             files.append(clean(rest.split(" ", _FIELDS[kind])[-1], 1000))
     sha, branch = header.get("branch.oid", ""), header.get("branch.head", "")
     ahead = header.get("branch.ab", "").partition(" ")[0].removeprefix("+")
-    return Status(
+    return GitStatus(
         sha=None if sha in ("", "(initial)") else clean(sha),
         branch=None if branch in ("", "(detached)") else clean(branch),
         ahead=int(ahead) if ahead.isascii() and ahead.isdigit() else None,

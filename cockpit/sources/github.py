@@ -18,7 +18,7 @@ from cockpit import __version__
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
-from cockpit.sources.github_place import Place, Tokens, issue_place, repo_place
+from cockpit.sources.github_place import GitHubPlace, Tokens, issue_place, repo_place
 from cockpit.sources.http import Answer, Http, HttpError
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -57,7 +57,7 @@ class Comment(Frozen):
     body: str = ""
 
 
-class Seen(NamedTuple):
+class SeenIssue(NamedTuple):
     """An issue and the tag with which the same question costs nothing next time."""
 
     issue: Issue
@@ -80,24 +80,24 @@ class GitHub:
         self._base = base
         self._tokens = Tokens(clock, self._env)
 
-    def issue_place(self, url: str | None) -> Place | None:
+    def issue_place(self, url: str | None) -> GitHubPlace | None:
         """Return where an issue is, or ``None`` if ``url`` is not an issue's."""
         return issue_place(url, self._env, self._base)
 
-    def repo_place(self, text: str | None) -> Place | None:
+    def repo_place(self, text: str | None) -> GitHubPlace | None:
         """Return where a repository is, or ``None`` if ``text`` names none."""
         return repo_place(text, self._env, self._base)
 
-    async def issue(self, place: Place, etag: str | None = None) -> Seen | None:
+    async def issue(self, place: GitHubPlace, etag: str | None = None) -> SeenIssue | None:
         """Return an issue; ``None`` if it is as it was when it came with ``etag``."""
         extra = {} if etag is None else {"if-none-match": etag}
         answer = await self._get(place, place.issue_url, extra)
         if answer.status == 304 and etag is not None:
             return None
         self._expect(place, answer, 200)
-        return Seen(_issue(answer, answer.json()), answer.headers.get("etag"))
+        return SeenIssue(_issue(answer, answer.json()), answer.headers.get("etag"))
 
-    async def comments(self, place: Place) -> AsyncIterator[Comment]:
+    async def comments(self, place: GitHubPlace) -> AsyncIterator[Comment]:
         """Yield every comment of an issue, newest first (GitHub itself gives the oldest first)."""
         url = f"{place.issue_url}/comments"
         first = await self._page(place, url, 1)
@@ -107,7 +107,7 @@ class GitHub:
         for comment in reversed(_comments(first)):
             yield comment
 
-    async def open_issues(self, place: Place, pages: int = 10) -> AsyncIterator[Issue]:
+    async def open_issues(self, place: GitHubPlace, pages: int = 10) -> AsyncIterator[Issue]:
         """Yield the open issues of a repository, newest first, without its pull requests."""
         query = "state=open&sort=created&direction=desc&"
         last = 1
@@ -120,19 +120,19 @@ class GitHub:
             if page >= last:
                 return
 
-    async def add_comment(self, place: Place, body: str) -> Comment:
+    async def add_comment(self, place: GitHubPlace, body: str) -> Comment:
         """Comment on an issue."""
         answer = await self._send("POST", place, f"{place.issue_url}/comments", {"body": body})
         self._expect(place, answer, 201)
         return _comment(answer, answer.json())
 
-    async def delete_comment(self, place: Place, comment: int) -> None:
+    async def delete_comment(self, place: GitHubPlace, comment: int) -> None:
         """Delete a comment; one that is gone already is fine."""
         url = f"{place.repo_url}/issues/comments/{comment}"
         self._expect(place, await self._send("DELETE", place, url, None), 204, 404)
 
     async def create_issue(
-        self, place: Place, title: str, body: str, labels: Sequence[str]
+        self, place: GitHubPlace, title: str, body: str, labels: Sequence[str]
     ) -> Issue:
         """Create an issue. Labels that do not exist are made, or dropped without push access."""
         document = {"title": title, "body": body, "labels": list(labels)}
@@ -140,23 +140,23 @@ class GitHub:
         self._expect(place, answer, 201)
         return _issue(answer, answer.json())
 
-    async def close_issue(self, place: Place) -> None:
+    async def close_issue(self, place: GitHubPlace) -> None:
         """Close an issue as not planned."""
         document = {"state": "closed", "state_reason": "not_planned"}
         self._expect(place, await self._send("PATCH", place, place.issue_url, document), 200)
 
-    async def _page(self, place: Place, url: str, page: int, query: str = "") -> Answer:
+    async def _page(self, place: GitHubPlace, url: str, page: int, query: str = "") -> Answer:
         answer = await self._get(place, f"{url}?{query}per_page={PAGE}&page={page}", {})
         self._expect(place, answer, 200)
         return answer
 
-    async def _get(self, place: Place, url: str, extra: Mapping[str, str]) -> Answer:
+    async def _get(self, place: GitHubPlace, url: str, extra: Mapping[str, str]) -> Answer:
         return await self.http.get(url, {**await self._headers(place), **extra})
 
-    async def _send(self, method: str, place: Place, url: str, document: object) -> Answer:
+    async def _send(self, method: str, place: GitHubPlace, url: str, document: object) -> Answer:
         return await self.http.send(method, url, document, await self._headers(place))
 
-    async def _headers(self, place: Place) -> dict[str, str]:
+    async def _headers(self, place: GitHubPlace) -> dict[str, str]:
         headers = {
             "accept": "application/vnd.github+json",
             "x-github-api-version": "2022-11-28",
@@ -167,7 +167,7 @@ class GitHub:
             headers["authorization"] = f"Bearer {token.value}"
         return headers
 
-    def _expect(self, place: Place, answer: Answer, *statuses: int) -> None:
+    def _expect(self, place: GitHubPlace, answer: Answer, *statuses: int) -> None:
         """Raise what any other answer means, with what helps."""
         if answer.status in statuses:
             return
@@ -231,16 +231,15 @@ def _issue(answer: Answer, item: dict[str, Any]) -> Issue:
             url=item["html_url"],
             updated_at=datetime.fromisoformat(item["updated_at"]).timestamp(),
             body=item.get("body") or "",
-            labels=tuple(_label(each) for each in item.get("labels") or ()),
+            labels=tuple(
+                each if isinstance(each, str) else str(each.get("name") or "")
+                for each in item.get("labels") or ()
+            ),
             comments=item.get("comments") or 0,
             locked=bool(item.get("locked")),
         )
     except (ValidationError, LookupError, TypeError, ValueError, AttributeError):
         raise _odd(answer, "issue") from None
-
-
-def _label(item: str | dict[str, Any]) -> str:
-    return item if isinstance(item, str) else str(item.get("name") or "")
 
 
 def _list(answer: Answer) -> list[dict[str, Any]]:

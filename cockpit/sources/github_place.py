@@ -27,7 +27,7 @@ _REPO: Final = re.compile(
 )
 
 
-class Place(Frozen):
+class GitHubPlace(Frozen):
     """A repository, or with ``number`` an issue of it; ``api`` ends without a slash."""
 
     host: str
@@ -53,13 +53,17 @@ class Place(Frozen):
         return f"{self.owner}/{self.repo}{number}"
 
 
-def issue_place(url: str | None, env: Mapping[str, str], base: str | None = None) -> Place | None:
+def issue_place(
+    url: str | None, env: Mapping[str, str], base: str | None = None
+) -> GitHubPlace | None:
     """Return where an issue is, or ``None`` for an address that is not an issue's."""
     found = _ISSUE.fullmatch((url or "").strip())
     return None if found is None else _place(found, env, base, int(found.group("number")))
 
 
-def repo_place(text: str | None, env: Mapping[str, str], base: str | None = None) -> Place | None:
+def repo_place(
+    text: str | None, env: Mapping[str, str], base: str | None = None
+) -> GitHubPlace | None:
     """Return where a repository is (``owner/repo`` or its address)."""
     found = _REPO.fullmatch((text or "").strip())
     return None if found is None else _place(found, env, base, None)
@@ -67,7 +71,7 @@ def repo_place(text: str | None, env: Mapping[str, str], base: str | None = None
 
 def _place(
     found: re.Match[str], env: Mapping[str, str], base: str | None, number: int | None
-) -> Place | None:
+) -> GitHubPlace | None:
     owner, repo = found.group("owner"), found.group("repo")
     if {owner, repo} & {".", ".."} or not repo:
         return None
@@ -77,7 +81,7 @@ def _place(
     if host == _server(env):  # the one that GITHUB_API_URL is meant for
         api = env.get("GITHUB_API_URL") or api
     api = (base or api).rstrip("/")
-    return Place(host=host, api=api, owner=owner, repo=repo, number=number)
+    return GitHubPlace(host=host, api=api, owner=owner, repo=repo, number=number)
 
 
 def _server(env: Mapping[str, str]) -> str:
@@ -110,7 +114,7 @@ class Tokens:
         self._env = env
         self._kept: dict[str, tuple[float, Token | None]] = {}
 
-    async def token(self, place: Place) -> Token | None:
+    async def token(self, place: GitHubPlace) -> Token | None:
         """Return the token to use at ``place``, if there is one."""
         if not _private(place.api):
             return None
@@ -121,15 +125,18 @@ class Tokens:
         now = self._clock.monotonic()
         until, kept = self._kept.get(place.host, (now, None))
         if now >= until:
-            kept = await self._asked(place.host)
+            argv = ("gh", "auth", "token", "--hostname", place.host)
+            done = await run_command(argv, deadline=GH_DEADLINE, env={"GH_PROMPT_DISABLED": "1"})
+            value = done.text.strip() if done.ok else ""
+            kept = Token(value, "gh auth token") if _TOKEN.fullmatch(value) else None
             self._kept[place.host] = (now + KEPT, kept)
         return kept
 
-    def forget(self, place: Place) -> None:
+    def forget(self, place: GitHubPlace) -> None:
         """Ask anew next time: the token was refused."""
         self._kept.pop(place.host, None)
 
-    def names(self, place: Place) -> tuple[str, ...]:
+    def names(self, place: GitHubPlace) -> tuple[str, ...]:
         """Return the variables that may hold the token of ``place``.
 
         As with ``gh``, those of the public host are not sent anywhere else.
@@ -137,16 +144,10 @@ class Tokens:
         public = place.host in (PUBLIC, _server(self._env)) or place.host.endswith(".ghe.com")
         return _PUBLIC_NAMES if public else _OWN_NAMES
 
-    def remedy(self, place: Place) -> str:
+    def remedy(self, place: GitHubPlace) -> str:
         """Return what a person can do about a token that is missing or refused."""
         host = "" if place.host == PUBLIC else f" --hostname {place.host}"
         return f"set {self.names(place)[0]}, or: gh auth login{host}"
-
-    async def _asked(self, host: str) -> Token | None:
-        argv = ("gh", "auth", "token", "--hostname", host)
-        done = await run_command(argv, deadline=GH_DEADLINE, env={"GH_PROMPT_DISABLED": "1"})
-        value = done.text.strip() if done.ok else ""
-        return Token(value, "gh auth token") if _TOKEN.fullmatch(value) else None
 
 
 def _private(api: str) -> bool:

@@ -47,7 +47,9 @@ def read_memory(pid: int | None, root: Path = Path("/")) -> Memory:
         own_kills = _field(folder / group.oom, "oom_kill")
         kills = own_kills if kills is None else kills
     if fullest is None:
-        fullest = _machine_frac(root)
+        total = _field(root / "proc/meminfo", "MemTotal:")
+        free = _field(root / "proc/meminfo", "MemAvailable:")
+        fullest = 1 - free / total if total and free is not None else None
     if kills is None:
         kills = _field(root / "proc/vmstat", "oom_kill")
     return Memory(fullest, kills)
@@ -80,12 +82,6 @@ def _frac(folder: Path, group: _Group) -> float | None:
         return None
     cache = _field(folder / "memory.stat", group.cache) or 0
     return max(0.0, usage - cache) / limit
-
-
-def _machine_frac(root: Path) -> float | None:
-    meminfo = root / "proc/meminfo"
-    total, available = _field(meminfo, "MemTotal:"), _field(meminfo, "MemAvailable:")
-    return 1 - available / total if total and available is not None else None
 
 
 def _integer(path: Path) -> int | None:

@@ -41,6 +41,8 @@ BACK_OFF: Final = 0.5
 REDIRECTS: Final = 3
 RESOLVED_FOR: Final = 300.0
 _AGAIN: Final = frozenset({500, 502, 503, 504})
+_PASSING: Final = frozenset({ErrorKind.RATE_LIMITED, ErrorKind.REFUSED, ErrorKind.TIMEOUT})
+"""After these asking again soon may help."""
 _MOVED: Final = frozenset({301, 302, 307, 308})
 _NEVER_SENT: Final = frozenset(
     {
@@ -130,7 +132,8 @@ class Http:
                 pause = BACK_OFF * 2**attempt * (0.5 + random.random())
                 pause = max(pause, error.retry_in or 0.0)
                 left = until - self._clock.monotonic()
-                if attempt == ATTEMPTS - 1 or pause >= left or not _passing(error):
+                passing = error.status is not None or error.kind in _PASSING
+                if attempt == ATTEMPTS - 1 or pause >= left or not passing:
                     raise
                 await self._clock.sleep(pause)
         raise AssertionError("the last attempt returns or raises")
@@ -196,41 +199,32 @@ class Http:
         await self._resolve(request, min(CONNECT, deadline))
         left = max(0.1, deadline - (self._clock.monotonic() - began))
         async with self.session() as client:
-            return await self._exchanged(client, request, left)
-
-    async def _exchanged(
-        self, client: httpx.AsyncClient, request: _Request, deadline: float
-    ) -> Answer:
-        import httpx
-
-        try:
-            async with asyncio.timeout(deadline):
-                return await self._exchange(client, request, deadline)
-        except (httpx.RequestError, httpx.InvalidURL, HttpError, OSError) as error:
-            raise _told(request, error) from None
+            return await self._exchange(client, request, left)
 
     async def _exchange(
         self, client: httpx.AsyncClient, request: _Request, deadline: float
     ) -> Answer:
         import httpx
 
-        limits = httpx.Timeout(deadline, connect=min(CONNECT, deadline))
         stream = client.stream(
             request.method,
             request.url,
             headers=dict(request.headers),
             content=request.content,
-            timeout=limits,
+            timeout=httpx.Timeout(deadline, connect=min(CONNECT, deadline)),
         )
-        async with stream as response:
-            body = bytearray()
-            async for chunk in response.aiter_bytes():
-                body += chunk
-                if len(body) > self._cap:
-                    message = f"{request.host}: the answer is longer than {self._cap:,} B"
-                    raise HttpError(ErrorKind.BAD_ANSWER, message)
-            headers = {name.lower(): value for name, value in response.headers.items()}
-            return Answer(response.status_code, headers, bytes(body), request.host)
+        body = bytearray()
+        try:
+            async with asyncio.timeout(deadline), stream as response:
+                async for chunk in response.aiter_bytes():
+                    body += chunk
+                    if len(body) > self._cap:
+                        message = f"{request.host}: the answer is longer than {self._cap:,} B"
+                        raise HttpError(ErrorKind.BAD_ANSWER, message)
+        except (httpx.RequestError, httpx.InvalidURL, HttpError, OSError) as error:
+            raise _told(request, error) from None
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(response.status_code, headers, bytes(body), request.host)
 
     async def _opened(self) -> httpx.AsyncClient:
         if self._trust is None:  # reading the certificates takes a while
@@ -280,13 +274,6 @@ def _told(request: _Request, error: BaseException) -> HttpError:
 def _limited(request: _Request, wait: float) -> HttpError:
     message = f"{request.host} wants to be left alone for {wait:.0f} s (rate limit)"
     return HttpError(ErrorKind.RATE_LIMITED, message, retry_in=wait)
-
-
-def _passing(error: HttpError) -> bool:
-    """Tell whether asking again soon may help."""
-    if error.status is not None or error.kind is ErrorKind.RATE_LIMITED:
-        return True
-    return error.kind in (ErrorKind.REFUSED, ErrorKind.TIMEOUT)
 
 
 def _redirected(request: _Request, answer: Answer) -> _Request:

@@ -117,7 +117,7 @@ CHUNK: Final = 16 * BLOCK
 _COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
 
 
-class Stop(NamedTuple):
+class ScanStop(NamedTuple):
     """Where a scan stopped: at a matching ``line`` that starts at ``at``, or out of time."""
 
     at: int
@@ -165,7 +165,9 @@ def _regex(pattern: str, ignore_case: bool) -> Matcher:
     return Matcher(first, last)
 
 
-def scan(fd: int, matcher: Matcher, at: int, size: int, back: bool, budget_s: float) -> Stop | None:
+def scan(
+    fd: int, matcher: Matcher, at: int, size: int, back: bool, budget_s: float
+) -> ScanStop | None:
     """Scan from ``at``, the start of a line; ``None`` when all was seen without a match.
 
     At least one chunk is looked at, whatever the budget.
@@ -176,10 +178,10 @@ def scan(fd: int, matcher: Matcher, at: int, size: int, back: bool, budget_s: fl
         found = _find(find, data)
         if found is not None:
             line = lines_from(fd, line_start(fd, start + found, size), size, 1)[0]
-            return Stop(line.start, line)
+            return ScanStop(line.start, line)
         at = start if back else start + len(data)
         if time.monotonic() >= until:
-            return Stop(at, None)
+            return ScanStop(at, None)
     return None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Final, NamedTuple
+from typing import Final
 
 REACH: Final = 64
 """Characters of a line in which its time is looked for."""
@@ -33,41 +33,12 @@ _FORMS: Final = tuple(
 )
 
 
-class Stamp(NamedTuple):
-    """A time as a line writes it.
+def read_stamp(line: str) -> datetime | None:
+    """Return the time at the start of ``line`` as it is written, or ``None``.
 
-    Without a zone ``when`` is naive, in whichever zone the writer used. Without a date its year
-    is ``_NO_DATE``, without a year ``_NO_YEAR``.
+    Without a zone it is naive, in whichever zone the writer used. Without a date its year is
+    ``_NO_DATE``, without a year ``_NO_YEAR``.
     """
-
-    when: datetime
-
-    @property
-    def zoned(self) -> bool:
-        """True when the line says which zone it means."""
-        return self.when.tzinfo is not None
-
-    def instant(self, near: float, utc: bool) -> float:
-        """Return epoch seconds; ``near`` (epoch seconds) completes a missing date or year.
-
-        ``utc`` tells how a time without zone is meant: UTC, or this machine's zone.
-        """
-        zone = UTC if utc else None
-        when = self.when
-        if when.year > _NO_YEAR:
-            return when.timestamp() if self.zoned else when.replace(tzinfo=zone).timestamp()
-        today = datetime.fromtimestamp(near, tz=zone)
-        years = when.year == _NO_YEAR
-        day = when if years else today
-        full = when.replace(year=today.year, month=day.month, day=day.day, tzinfo=zone)
-        at = full.timestamp()
-        if at <= near + AHEAD:
-            return at
-        return full.replace(year=today.year - 1).timestamp() if years else at - 86400.0
-
-
-def read_stamp(line: str) -> Stamp | None:
-    """Return the time at the start of ``line``, or ``None``."""
     head = line[:REACH]
     for form in _FORMS:
         found = form.search(head)
@@ -76,7 +47,7 @@ def read_stamp(line: str) -> Stamp | None:
     return None
 
 
-def _stamp(parts: dict[str, str | None]) -> Stamp | None:
+def _stamp(parts: dict[str, str | None]) -> datetime | None:
     known = {name: int(parts[name] or 0) for name in ("h", "m", "s")}
     micro = int((parts["f"] or "0").ljust(6, "0")[:6])
     dated = parts.get("M") is not None
@@ -84,10 +55,9 @@ def _stamp(parts: dict[str, str | None]) -> Stamp | None:
     month, day = int(parts.get("M") or 1), int(parts.get("D") or 1)
     zone = _zone(parts.get("zone"))
     try:
-        when = datetime(year, month, day, known["h"], known["m"], known["s"], micro, tzinfo=zone)
+        return datetime(year, month, day, known["h"], known["m"], known["s"], micro, tzinfo=zone)
     except ValueError:
         return None
-    return Stamp(when)
 
 
 def _zone(text: str | None) -> timezone | None:
@@ -107,7 +77,7 @@ def writes_utc(newest_first: Iterable[str], mtime: float) -> bool:
     """
     for line in newest_first:
         stamp = read_stamp(line)
-        if stamp is not None and not stamp.zoned:
+        if stamp is not None and stamp.tzinfo is None:
             local, utc = _believed(stamp, mtime, False), _believed(stamp, mtime, True)
             return utc is not None and (local is None or abs(utc - mtime) < abs(local - mtime))
     return False
@@ -122,9 +92,27 @@ def line_time(line: str, mtime: float, utc: bool) -> float | None:
     return None if stamp is None else _believed(stamp, mtime, utc)
 
 
-def _believed(stamp: Stamp, mtime: float, utc: bool) -> float | None:
+def _instant(when: datetime, near: float, utc: bool) -> float:
+    """Return epoch seconds; ``near`` (epoch seconds) completes a missing date or year.
+
+    ``utc`` tells how a time without zone is meant: UTC, or this machine's zone.
+    """
+    zone = UTC if utc else None
+    if when.year > _NO_YEAR:
+        return when.replace(tzinfo=when.tzinfo or zone).timestamp()
+    today = datetime.fromtimestamp(near, tz=zone)
+    years = when.year == _NO_YEAR
+    day = when if years else today
+    full = when.replace(year=today.year, month=day.month, day=day.day, tzinfo=zone)
+    at = full.timestamp()
+    if at <= near + AHEAD:
+        return at
+    return full.replace(year=today.year - 1).timestamp() if years else at - 86400.0
+
+
+def _believed(stamp: datetime, mtime: float, utc: bool) -> float | None:
     try:
-        at = stamp.instant(mtime, utc)
+        at = _instant(stamp, mtime, utc)
     except (OverflowError, ValueError, OSError):  # no such day, or outside the clock's range
         return None
     return at if at <= mtime + AHEAD else None

@@ -1,4 +1,8 @@
-"""When the run's records last moved, and whether they are pushed (SPEC S-10, C-24)."""
+"""When the run's records last moved, and whether they are pushed (SPEC S-10, S-11, C-24).
+
+An issue is asked for at most every five minutes, with the tag of the last answer. Only the very
+first look waits, and shortly: later ones give what is known and ask in the background.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,110 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, kind_of, known, not_configured, unknown
 from cockpit.model.observed import RecordsValue
 from cockpit.model.run import RunSpec
 from cockpit.sources.git import git, status
-from cockpit.sources.github_issues import Issues, Moved
+from cockpit.sources.github import GitHub
+from cockpit.sources.github_place import GitHubPlace
+from cockpit.sources.http import HttpError
 from cockpit.sources.offload import offload
 from cockpit.sources.regular import open_regular
 from cockpit.text.logbook_scan import last_entry_at, read_entries
 from cockpit.text.safe import clean
+
+EVERY: Final = 300.0
+FIRST_WAIT: Final = 2.0
+
+
+class Moved(Frozen):
+    """When an issue last moved and when that was seen; ``note`` is why it cannot be told."""
+
+    updated_at: Instant | None = None
+    seen_at: Instant | None = None
+    note: str | None = None
+
+
+class _Watched:
+    """One issue: what is known of it, and until when that is new enough."""
+
+    def __init__(self, place: GitHubPlace) -> None:
+        self.place = place
+        self.moved: Moved | None = None
+        self.etag: str | None = None
+        self.due = float("-inf")
+
+
+class Issues:
+    """The issues of a fleet; one that several runs share is asked for once. Never raises."""
+
+    def __init__(self, github: GitHub, clock: Clock) -> None:
+        self._github = github
+        self._clock = clock
+        self._watched: dict[str, _Watched] = {}
+        self._asking: set[asyncio.Task[None]] = set()
+
+    async def moved(self, runs: Sequence[RunSpec]) -> dict[str, Moved]:
+        """Return what is known of the issue of each run that names one, by the run's name."""
+        urls = {run.name: run.records.issue for run in runs if run.records.issue is not None}
+        places = {name: self._github.issue_place(url) for name, url in urls.items()}
+        found = {
+            name: None
+            if place is None
+            else self._watched.setdefault(place.issue_url, _Watched(place))
+            for name, place in places.items()
+        }
+        await self._refresh([each for each in dict.fromkeys(found.values()) if each is not None])
+        return {name: _known(watched) for name, watched in found.items()}
+
+    async def _refresh(self, issues: Sequence[_Watched]) -> None:
+        now = self._clock.monotonic()
+        due = [each for each in issues if each.due <= now]
+        if not due:
+            return
+        for each in due:
+            each.due = now + EVERY
+        task = asyncio.ensure_future(self._ask(due))
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+        if any(each.moved is None for each in due):
+            await asyncio.wait({task}, timeout=FIRST_WAIT)
+
+    async def _ask(self, due: Sequence[_Watched]) -> None:
+        try:
+            async with self._github.http.session():
+                await asyncio.gather(*(self._one(each) for each in due))
+        except HttpError as error:  # no session at all
+            for each in due:
+                each.moved = _noted(each.moved, error)
+
+    async def _one(self, watched: _Watched) -> None:
+        former = watched.moved
+        try:
+            seen = await self._github.issue(watched.place, watched.etag)
+        except HttpError as error:
+            watched.moved = _noted(former, error)
+            return
+        now = self._clock.now()
+        if seen is not None:
+            watched.etag = seen.etag
+            watched.moved = Moved(updated_at=seen.issue.updated_at, seen_at=now)
+        elif former is not None:
+            watched.moved = Moved(updated_at=former.updated_at, seen_at=now)
+
+
+def _noted(former: Moved | None, error: HttpError) -> Moved:
+    """Return what was known before, with the reason why it is not newer."""
+    return (former or Moved()).model_copy(update={"note": str(error)})
+
+
+def _known(watched: _Watched | None) -> Moved:
+    if watched is None:
+        return Moved(note="records.issue is not the address of an issue on GitHub")
+    return watched.moved or Moved(note=f"{watched.place.label}: not read yet")
+
 
 DEADLINE: Final = 5.0
 _SIZE: Final = 4 << 20

@@ -37,7 +37,7 @@ class Events(NamedTuple):
     problem: str | None = None
 
 
-class Found(NamedTuple):
+class FoundFiles(NamedTuple):
     """What lies on the disk: good state files, what is wrong with others, the event log."""
 
     states: tuple[StateRead, ...]
@@ -74,7 +74,7 @@ class Monitors:
         value = judge(run, found, now)
         return known(value, value.path or source, now)
 
-    def _look(self, state: str | None, events: str | None) -> Found:
+    def _look(self, state: str | None, events: str | None) -> FoundFiles:
         states: list[StateRead] = []
         problems: list[Problem] = []
         paths = _matching(state) if state else []
@@ -90,7 +90,7 @@ class Monitors:
                 former = self._former.get(path)
                 if former is not None and read.kind is ErrorKind.BAD_ANSWER:
                     states.append(former)
-        return Found(tuple(states), tuple(problems), _read_events(events))
+        return FoundFiles(tuple(states), tuple(problems), _read_events(events))
 
 
 def _matching(pattern: str) -> list[str]:
@@ -111,11 +111,11 @@ def _unlisted(pattern: str) -> list[Problem]:
         message = f"{clean(folder, 4096)}: permission denied"
         return [Problem(kind=ErrorKind.PERMISSION, message=message)]
     except (OSError, ValueError):
-        return []
+        pass
     return []
 
 
-def _blind(run: RunSpec, found: Found) -> Problem | None:
+def _blind(run: RunSpec, found: FoundFiles) -> Problem | None:
     """Return why nothing can be said, if that is so."""
     if found.states or found.events.mtime is not None:
         return None
@@ -128,7 +128,7 @@ def _blind(run: RunSpec, found: Found) -> Problem | None:
     return Problem(kind=ErrorKind.NOT_FOUND, message=found.events.problem or "no event log")
 
 
-def judge(run: RunSpec, found: Found, now: float) -> MonitorValue:
+def judge(run: RunSpec, found: FoundFiles, now: float) -> MonitorValue:
     """Return who monitors ``run`` and whether that monitor has moved within two cadences."""
     mine = [state for state in found.states if state.run in (None, run.name)]
     newest = max(mine, key=lambda state: _update(state, now, run)[0] or 0.0, default=None)
@@ -193,10 +193,10 @@ def _others(
         fresh = update is not None and now - update <= STALE_AFTER * _cadence(run, state)
         other_owner = state.owner is not None and state.owner != newest.owner
         if fresh or other_owner:
-            other = OtherMonitor(
-                path=clean(state.path, 4096), owner=state.owner, last_update=update, fresh=fresh
+            path = clean(state.path, 4096)
+            rivals.append(
+                OtherMonitor(path=path, owner=state.owner, last_update=update, fresh=fresh)
             )
-            rivals.append(other)
     return tuple(rivals)
 
 

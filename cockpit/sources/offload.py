@@ -171,21 +171,16 @@ async def offload(
     try:
         await _wait(pool, call, until)
     except asyncio.CancelledError:
-        _forget(pool, call)
+        if call.future.done():
+            call.future.exception()  # one that it raised is nobody's now
+        else:
+            pool.abandon(call)
         raise
     if not call.future.done():
         pool.abandon(call)
         raise TimeoutError(f"no answer within {deadline:g} s")
     result: T = call.future.result()
     return result
-
-
-def _forget(pool: Pool, call: _Call) -> None:
-    """Drop ``call``, whose caller was cancelled; an exception that it raised is nobody's."""
-    if call.future.done():
-        call.future.exception()
-    else:
-        pool.abandon(call)
 
 
 async def _former(pool: Pool, key: Hashable, until: float) -> None:

@@ -88,18 +88,14 @@ def _from_ps(pid: int) -> ProcessFacts:
     state, _, started = done.text.strip().partition(" ")
     if not state:
         return ProcessFacts(pid=pid, alive=_answers(pid))
+    try:  # "Sat Nov 21 10:25:01 2026", in local time
+        began = time.mktime(time.strptime(started.strip(), "%a %b %d %H:%M:%S %Y"))
+    except (ValueError, OverflowError):
+        began = None
     return ProcessFacts(
         pid=pid,
         alive=state[0] not in _ENDED,
-        started_at=_local_time(started),
+        started_at=began,
         stopped=state[0] == "T",
         zombie=state[0] in _ENDED,
     )
-
-
-def _local_time(text: str) -> float | None:
-    """Return the instant of ``Sat Nov 21 10:25:01 2026``, which ``ps`` writes in local time."""
-    try:
-        return time.mktime(time.strptime(text.strip(), "%a %b %d %H:%M:%S %Y"))
-    except (ValueError, OverflowError):
-        return None

@@ -163,10 +163,9 @@ def history(message: Span) -> dict[str, object]:
     row: dict[str, object] = {}
     for item in items(message):
         _flatten(item.name, json_value(item.value), row, 0)
-    if "_step" not in row:
-        for number, start, end in fields(message):
-            if number == 2 and end >= 0:
-                row["_step"] = _number_in((message[0], start, end), 1) or 0
+    step = None if "_step" in row else _message_in(message, 2)
+    if step is not None:
+        row["_step"] = _number_in(step, 1) or 0
     return row
 
 
@@ -251,20 +250,13 @@ def exit_code(message: Span) -> int:
 
 def producer(message: Span) -> str | None:
     """Decode a header record's client version (before 0.18 it holds none)."""
-    for field, start, end in fields(message):
-        if field == 1 and end >= 0:
-            return _text_in((message[0], start, end), 1)
-    return None
+    return _text_in(_message_in(message, 1), 1)
 
 
 def record_time(kind: int, message: Span) -> float | None:
     """Return when a stats or console record was made, seconds since the epoch."""
-    if kind not in (STATS, OUTPUT, OUTPUT_RAW):
-        return None
-    for field, start, end in fields(message):
-        if field == 2 and end >= 0:
-            return timestamp((message[0], start, end))
-    return None
+    made = _message_in(message, 2) if kind in (STATS, OUTPUT, OUTPUT_RAW) else None
+    return None if made is None else timestamp(made)
 
 
 def timestamp(message: Span) -> float:
@@ -281,11 +273,15 @@ def _number_in(message: Span, wanted: int) -> int | None:
 
 
 def _text_in(message: Span | None, wanted: int) -> str | None:
-    if message is None:
-        return None
+    text = None if message is None else _message_in(message, wanted)
+    return None if text is None else _text(*text) or None
+
+
+def _message_in(message: Span, wanted: int) -> Span | None:
+    """Return the first field of that number that has a length: a message or a text."""
     for field, start, end in fields(message):
         if field == wanted and end >= 0:
-            return _text(message[0], start, end) or None
+            return message[0], start, end
     return None
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
-from cockpit.sources.wandb_log import LogFile
+from cockpit.sources.wandb_log import WandbFile
 from cockpit.sources.wandb_metrics import MetricKeys
-from cockpit.sources.wandb_rows import Layout, RowReader
+from cockpit.sources.wandb_rows import KeyLayout, RowReader
 from cockpit.sources.wandb_tail import (
     HEAD_BYTES,
     Head,
@@ -36,7 +36,7 @@ class Fragment:
     def __init__(self, path: str, configured: MetricNames) -> None:
         self.path = path
         self.head = Head()
-        self.layout = Layout(configured)
+        self.layout = KeyLayout(configured)
         self.ready = False
         self.size = 0
         self.mtime = 0.0
@@ -86,7 +86,7 @@ class Fragment:
         self.mtime = now.st_mtime
         if now.st_size == self.size:
             return
-        with LogFile(self.path) as log:
+        with WandbFile(self.path) as log:
             self.ready = log.started()
             if self.ready and self.size < HEAD_BYTES:
                 self.head = head(log)
@@ -100,7 +100,7 @@ class Fragment:
             return Latest()
         former = self._latest[1] if self._latest and self._latest[0] == keys else None
         if former is None or former.size != self.size:
-            with LogFile(self.path) as log:
+            with WandbFile(self.path) as log:
                 former = latest(log, self.reader(keys), former)
             self._latest = (keys, former)
         return former
@@ -118,7 +118,7 @@ class Fragment:
             or former[:2] != (keys, points)
             or not former[2] <= self.size <= former[2] * (1 + STALE_SAMPLE)
         ):
-            with LogFile(self.path) as log:
+            with WandbFile(self.path) as log:
                 rows = sample(log, self.reader(keys), points)
             former = self._sample = (keys, points, self.size, rows)
         return former[3]
@@ -139,7 +139,8 @@ def find(place: str, run_id: str | None) -> list[str]:
     root = Path(place)
     if root.is_file():
         return [str(root)]
-    return _in_folder(root, run_id) or _in_folder(root / "wandb", run_id, missing_ok=True)
+    below = root / "wandb"
+    return _in_folder(root, run_id) or (_in_folder(below, run_id) if below.is_dir() else [])
 
 
 def id_in_name(path: str) -> str:
@@ -147,9 +148,7 @@ def id_in_name(path: str) -> str:
     return Path(path).stem.removeprefix("run-")
 
 
-def _in_folder(folder: Path, run_id: str | None, *, missing_ok: bool = False) -> list[str]:
-    if missing_ok and not folder.is_dir():
-        return []
+def _in_folder(folder: Path, run_id: str | None) -> list[str]:
     with os.scandir(folder) as entries:
         names = sorted(entry.name for entry in entries)
     logs = [name for name in names if name.startswith("run-") and name.endswith(".wandb")]

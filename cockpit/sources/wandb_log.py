@@ -122,7 +122,7 @@ def _sound_chunk(data: bytes) -> int:
     return stop if stop <= len(data) and crc32(data[6:stop]) == crc else 0
 
 
-class LogFile:
+class WandbFile:
     """One open ``.wandb`` file; every method reads with ``pread`` and keeps nothing.
 
     Use it as a context manager. Methods raise ``OSError`` as the system does.
@@ -133,7 +133,7 @@ class LogFile:
         self.stat = os.fstat(self._fd)
         self.size = self.stat.st_size
 
-    def __enter__(self) -> LogFile:
+    def __enter__(self) -> WandbFile:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -16,9 +16,9 @@ from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.sources.offload import offload
 from cockpit.sources.wandb_fragment import Fragment, find
-from cockpit.sources.wandb_log import LogFile, NotWandbError
+from cockpit.sources.wandb_log import NotWandbError, WandbFile
 from cockpit.sources.wandb_metrics import MetricKeys, choose
-from cockpit.sources.wandb_pass import Pass, Rows
+from cockpit.sources.wandb_pass import Pass, RowChunk
 from cockpit.sources.wandb_rows import StepRate
 from cockpit.sources.wandb_tail import newest_rows
 from cockpit.sources.wandb_value import ShownConfig, newest_head, tracker_value, with_state
@@ -32,7 +32,7 @@ named as such by its own run.
 """
 
 _THIS_MACHINE = (None, "", "localhost", "127.0.0.1")
-_NOTHING = Rows((), caught_up=True, restarted=False, share=0.0)
+_NOTHING = RowChunk((), caught_up=True, restarted=False, share=0.0)
 
 T = TypeVar("T")
 
@@ -53,18 +53,16 @@ class OfflineWandb:
         facets = await asyncio.gather(*(self._observe(run) for run in runs))
         return {run.name: facet for run, facet in zip(runs, facets, strict=True)}
 
-    async def more_rows(self, run: RunSpec) -> Rows:
+    async def more_rows(self, run: RunSpec) -> RowChunk:
         """Return the next chunk of every logged row, from the first one on, then what is new.
 
         Call it until ``caught_up``, and again when the file may have grown.
         """
-        files = self._readable(run)
-        return _NOTHING if files is None else _rows(await _settled(files.more))
+        return await self._rows(run, RunFiles.more)
 
-    async def recent(self, run: RunSpec, rows: int = 3000) -> Rows:
+    async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
         """Return the last ``rows`` rows; ``share`` is the part of the run that they cover."""
-        files = self._readable(run)
-        return _NOTHING if files is None else _rows(await _settled(files.recent, rows))
+        return await self._rows(run, RunFiles.recent, rows)
 
     async def _observe(self, run: RunSpec) -> Facet[TrackerValue]:
         spec = run.wandb
@@ -81,10 +79,11 @@ class OfflineWandb:
             return known(outcome, source, now)
         return unknown(*_problem(outcome, spec), source, now)
 
-    def _readable(self, run: RunSpec) -> RunFiles | None:
+    async def _rows(self, run: RunSpec, read: Callable[..., RowChunk], *args: object) -> RowChunk:
         if run.wandb is None or _why_not_here(run, run.wandb) is not None:
-            return None
-        return self._files(run, run.wandb)
+            return _NOTHING
+        outcome = await _settled(read, self._files(run, run.wandb), *args)
+        return outcome if isinstance(outcome, RowChunk) else _NOTHING
 
     def _files(self, run: RunSpec, spec: WandbSpec) -> RunFiles:
         former = self._runs.get(run.name)
@@ -99,10 +98,6 @@ async def _settled(read: Callable[..., T], *args: object) -> T | OSError | NotWa
         return await offload(read, *args, deadline=DEADLINE)
     except (OSError, NotWandbError) as error:
         return error
-
-
-def _rows(outcome: Rows | OSError | NotWandbError) -> Rows:
-    return outcome if isinstance(outcome, Rows) else _NOTHING
 
 
 def _why_not_here(run: RunSpec, spec: WandbSpec) -> str | None:
@@ -161,15 +156,15 @@ class RunFiles:
                 self._value = (seen, self._made())
             return with_state(self._value[1], clock.now())
 
-    def more(self) -> Rows:
-        """Return the next chunk of every logged row (see ``Rows``)."""
+    def more(self) -> RowChunk:
+        """Return the next chunk of every logged row (see ``RowChunk``)."""
         with self._lock:
             if not self._fragments or any(one.replaced() for one in self._order):
                 self._list()
             self._look()
             return self._pass.next(self._order, self._keys)
 
-    def recent(self, most: int) -> Rows:
+    def recent(self, most: int) -> RowChunk:
         """Return the last ``most`` rows; ``share`` is how much of the files they cover."""
         with self._lock:
             self._list()
@@ -209,7 +204,7 @@ class RunFiles:
         shown = self._config.shown(config)
         return tracker_value(self._spec, self._order, self._keys, self._pass, shown)
 
-    def _recent(self, most: int) -> Rows:
+    def _recent(self, most: int) -> RowChunk:
         total = sum(one.size for one in self._order)
         parts: list[tuple[Row, ...]] = []
         covered = wanted = 0
@@ -217,12 +212,12 @@ class RunFiles:
             wanted = most - sum(len(part) for part in parts)
             if wanted <= 0 or not fragment.ready:
                 continue
-            with LogFile(fragment.path) as log:
+            with WandbFile(fragment.path) as log:
                 rows, start = newest_rows(log, fragment.reader(self._keys), wanted)
             parts.insert(0, tuple(rows if self._keys.throughput else StepRate().fill(rows)))
             covered += fragment.size - start
         flat = tuple(row for part in parts for row in part)
-        return Rows(flat, True, False, min(1.0, covered / total) if total else 1.0)
+        return RowChunk(flat, True, False, min(1.0, covered / total) if total else 1.0)
 
 
 def run_id(spec: WandbSpec) -> str | None:

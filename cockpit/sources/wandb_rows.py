@@ -24,7 +24,7 @@ _OF_EACH_SHAPE, _SHAPES = 3, 60
 Needles = tuple[bytes, ...]
 
 
-class Layout:
+class KeyLayout:
     """How one file spells its keys, learned from some of its rows; its size is bounded.
 
     ``rows`` holds the interesting names of learned rows. ``keys`` maps a name to the bytes
@@ -86,7 +86,7 @@ class Layout:
 class RowReader:
     """Reads the rows of one file, given its layout and the keys that are wanted."""
 
-    def __init__(self, keys: MetricKeys, layout: Layout) -> None:
+    def __init__(self, keys: MetricKeys, layout: KeyLayout) -> None:
         wanted = (keys.step, WANDB_TIME, keys.loss, keys.throughput, keys.grad_norm)
         self._names = wanted
         self._fast = layout.style != 0 and not any(
@@ -146,7 +146,7 @@ def _as_number(value: object) -> float | None:
     return float(value)
 
 
-def _needles(name: str | None, layout: Layout) -> Needles:
+def _needles(name: str | None, layout: KeyLayout) -> Needles:
     """Return the bytes that may stand before the value of ``name`` in this file."""
     if name is None:
         return ()

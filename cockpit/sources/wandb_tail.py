@@ -26,8 +26,8 @@ from cockpit.sources.wandb_decode import (
     record_time,
     run_info,
 )
-from cockpit.sources.wandb_log import BLOCK, MAGIC, LogFile, Piece, Span
-from cockpit.sources.wandb_rows import Layout, RowReader
+from cockpit.sources.wandb_log import BLOCK, MAGIC, Piece, Span, WandbFile
+from cockpit.sources.wandb_rows import KeyLayout, RowReader
 
 HEAD_BYTES = 256 * 1024
 """Where the run and environment records are looked for (one that begins there is read whole)."""
@@ -107,7 +107,7 @@ def read_rows(spans: Iterable[Span], reader: RowReader) -> Iterator[Row]:
             continue
 
 
-def head(log: LogFile) -> Head:
+def head(log: WandbFile) -> Head:
     """Return the run's identity from the first records of a file."""
     found = Head()
     offset = len(MAGIC)
@@ -149,14 +149,16 @@ def _head_with(found: Head, kind: int, message: Span) -> Head:
     return found
 
 
-def learn(log: LogFile, layout: Layout) -> None:
+def learn(log: WandbFile, layout: KeyLayout) -> None:
     """Learn how the file spells its keys, from rows at its start, along it and at its end.
 
     Where none of them has a loss, it goes on looking backwards.
     """
     blocks = max(1, -(-log.size // BLOCK))
     for index in range(min(_SPREAD, blocks)):
-        for message in _rows_at(log, index * blocks // _SPREAD):
+        place = index * blocks // _SPREAD
+        looks = (messages(log.block(place, budget).spans) for budget in _BUDGETS)
+        for message in next(filter(None, map(list, looks)), []):  # it may begin a little later
             layout.notice(message)
     for piece in log.backwards(_FIRST_BLOCKS, _GROWTH, _MOST_BLOCKS):
         _notice(layout, piece)
@@ -165,28 +167,19 @@ def learn(log: LogFile, layout: Layout) -> None:
             return
 
 
-def learn_newest(log: LogFile, layout: Layout) -> None:
+def learn_newest(log: WandbFile, layout: KeyLayout) -> None:
     """Learn from the file's last rows: a key may have come up since."""
     newest = next(log.backwards(_FIRST_BLOCKS, 1, _FIRST_BLOCKS), None)
     if newest is not None:
         _notice(layout, newest)
 
 
-def _notice(layout: Layout, piece: Piece) -> None:
+def _notice(layout: KeyLayout, piece: Piece) -> None:
     for message in messages(piece.spans):
         layout.notice(message)
 
 
-def _rows_at(log: LogFile, number: int) -> list[Span]:
-    """Return the history rows that begin in a block, or soon after it when it holds none."""
-    for budget in _BUDGETS:
-        rows = list(messages(log.block(number, budget).spans))
-        if rows:
-            return rows
-    return []
-
-
-def latest(log: LogFile, reader: RowReader, former: Latest | None = None) -> Latest:
+def latest(log: WandbFile, reader: RowReader, former: Latest | None = None) -> Latest:
     """Return the newest of everything.
 
     With ``former`` (of the same file, read with the same keys) only what is new is read.
@@ -206,7 +199,7 @@ def latest(log: LogFile, reader: RowReader, former: Latest | None = None) -> Lat
     return newest.result(former or Latest(), log.size, offset, skipped)
 
 
-def _forwards(log: LogFile, offset: int) -> Iterator[Piece]:
+def _forwards(log: WandbFile, offset: int) -> Iterator[Piece]:
     piece = log.read(offset, _MOST_BLOCKS * BLOCK)
     while piece.offset > offset:
         yield piece
@@ -229,18 +222,14 @@ class _Newest:
         for span in reversed(spans):
             kind, message = kind_of(span)
             try:
-                self._take_one(kind, message)
+                if kind == EXIT:
+                    self._exit = exit_code(message)
+                elif kind != HISTORY and self._record_at is None:
+                    self._record_at = record_time(kind, message)
+                elif kind == HISTORY and (len(self._rows) < RECENT_ROWS or not self.complete(0)):
+                    self._take_row(self._reader.read(message))
             except BadRecordError:
                 continue
-
-    def _take_one(self, kind: int, message: Span) -> None:
-        if kind == HISTORY:
-            if len(self._rows) < RECENT_ROWS or not self.complete(0):
-                self._take_row(self._reader.read(message))
-        elif kind == EXIT:
-            self._exit = exit_code(message)
-        elif self._record_at is None:
-            self._record_at = record_time(kind, message)
 
     def _take_row(self, row: Row) -> None:
         if len(self._rows) < RECENT_ROWS:
@@ -270,7 +259,7 @@ class _Newest:
         ).with_row(older(self._known, former.row))
 
 
-def newest_rows(log: LogFile, reader: RowReader, most: int) -> tuple[list[Row], int]:
+def newest_rows(log: WandbFile, reader: RowReader, most: int) -> tuple[list[Row], int]:
     """Return the last ``most`` rows of a file in its order, and about where they begin."""
     parts: list[list[Row]] = []
     start = log.size
@@ -291,7 +280,7 @@ def older(newer: Row, row: Row) -> Row:
     return Row._make(b if a is None else a for a, b in zip(newer, row, strict=True))
 
 
-def sample(log: LogFile, reader: RowReader, points: int) -> list[Row]:
+def sample(log: WandbFile, reader: RowReader, points: int) -> list[Row]:
     """Return about ``points`` rows with a loss, evenly spread over the file, in its order."""
     blocks = max(1, -(-log.size // BLOCK))
     if blocks >= points:
@@ -303,7 +292,7 @@ def sample(log: LogFile, reader: RowReader, points: int) -> list[Row]:
     return [row for rows in found for row in rows]
 
 
-def _loss_rows(log: LogFile, reader: RowReader, number: int, most: int) -> list[Row]:
+def _loss_rows(log: WandbFile, reader: RowReader, number: int, most: int) -> list[Row]:
     """Return up to ``most`` rows with a loss that begin in a block, evenly spread over it."""
     for budget in _BUDGETS if most == 1 else _BUDGETS[1:]:
         rows: list[Row] = []

@@ -173,21 +173,17 @@ class ShownConfig:
     def __init__(self) -> None:
         self._raw: dict[str, object] = {}
         self._shown: dict[str, object] = {}
+        self._left = 0
 
     def shown(self, raw: dict[str, object]) -> dict[str, object]:
         """Return ``raw`` (JSON values) as it may be shown."""
         if raw != self._raw:
             self._raw = raw
-            self._shown = _Cleaner().mapping(raw, 0)
+            self._left = MOST_ENTRIES
+            self._shown = self._mapping(raw, 0)
         return self._shown
 
-
-class _Cleaner:
-    def __init__(self) -> None:
-        self._left = MOST_ENTRIES
-
-    def mapping(self, raw: dict[str, object], depth: int) -> dict[str, object]:
-        """Return a mapping with safe keys and values, as many as still fit."""
+    def _mapping(self, raw: dict[str, object], depth: int) -> dict[str, object]:
         safe: dict[str, object] = {}
         for key, value in raw.items():
             if self._left <= 0:
@@ -201,13 +197,10 @@ class _Cleaner:
         if value is None or isinstance(value, bool | int | float):
             return value
         if isinstance(value, dict) and depth < _DEPTH:
-            return self.mapping(value, depth + 1)
+            return self._mapping(value, depth + 1)
         if isinstance(value, list) and depth < _DEPTH:
-            return [self._value(name, one, depth + 1) for one in self._some(value)]
+            kept = value[: max(0, self._left)]
+            self._left -= len(kept)
+            return [self._value(name, one, depth + 1) for one in kept]
         label = f"{name}="
         return scrub(label + clean(value)).removeprefix(label)
-
-    def _some(self, values: list[object]) -> list[object]:
-        kept = values[: max(0, self._left)]
-        self._left -= len(kept)
-        return kept

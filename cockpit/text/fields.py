@@ -31,7 +31,7 @@ _LOOK_BACK = 80
 _SCALES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
-class Field(NamedTuple):
+class LabelledNumber(NamedTuple):
     """One number: the words before it, its text, value, maximum (``n/max``) and unit."""
 
     words: tuple[str, ...]
@@ -53,7 +53,7 @@ class Field(NamedTuple):
         return int(self.value) if not self.rounded and self.value.is_integer() else None
 
 
-def fields(line: str) -> Iterator[Field]:
+def fields(line: str) -> Iterator[LabelledNumber]:
     """Yield the numbers of ``line`` from left to right; one without a label has no words."""
     before = 0
     for match in _NUMBER.finditer(line):
@@ -62,7 +62,7 @@ def fields(line: str) -> Iterator[Field]:
         scale, max_scale = match["scale"] or "", match["max_scale"] or ""
         unit = match["unit"] if _is_unit(match["unit"], line[match.end() :][:2]) else ""
         exact_max = match["max"] is not None and not max_scale
-        yield Field(
+        yield LabelledNumber(
             words=tuple(word.lower() for word in _WORDS.findall(label)),
             label=label,
             note=note,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from cockpit.text.fields import Field
+from cockpit.text.fields import LabelledNumber
 
 Scope = Literal["run", "epoch", "epochs"]
 
@@ -68,7 +68,7 @@ def training_work(text: str) -> bool:
     return _TRAINING.search(bare) is not None or _LETTERS.search(bare) is None
 
 
-def find_step(found: Sequence[Field]) -> tuple[Field, Scope] | None:
+def find_step(found: Sequence[LabelledNumber]) -> tuple[LabelledNumber, Scope] | None:
     """Return the field that counts, and what it counts; ``None`` when no field does."""
     if any(field.note.lower() in _EVALUATED for field in found):
         return None
@@ -86,12 +86,12 @@ def find_step(found: Sequence[Field]) -> tuple[Field, Scope] | None:
     return None if epoch is None else (epoch, "epochs")
 
 
-def is_epoch(field: Field) -> bool:
+def is_epoch(field: LabelledNumber) -> bool:
     """Return whether ``field`` is a whole epoch's number (``0.26`` is a share, no number)."""
     return field.words[-1:] != () and field.words[-1] in _EPOCH and "." not in field.text
 
 
-def _step_rank(field: Field) -> int:
+def _step_rank(field: LabelledNumber) -> int:
     """Return how surely ``field`` is the step; 0 when it is not."""
     if not field.words or (field.whole is None and not field.rounded) or field.value < 0:
         return 0
@@ -111,18 +111,18 @@ def _step_rank(field: Field) -> int:
     )
 
 
-def _of_an_epoch(field: Field) -> bool:
+def _of_an_epoch(field: LabelledNumber) -> bool:
     """``Epoch 1, batch 50`` and ``Epoch [1/5], Step [100/600]`` start again with every epoch."""
     return field.words[-1] == "batch" or (field.maximum is not None and "global" not in field.words)
 
 
-def find_loss(found: Sequence[Field]) -> float | None:
+def find_loss(found: Sequence[LabelledNumber]) -> float | None:
     """Return the training loss among ``found``: the plainest name wins, then the first."""
     best = max(found, key=_loss_rank, default=None)
     return None if best is None or not _loss_rank(best) else best.value
 
 
-def _loss_rank(field: Field) -> int:
+def _loss_rank(field: LabelledNumber) -> int:
     words = field.words
     named = not _LOSS_NAMES.isdisjoint(words) or any(word.endswith("loss") for word in words)
     if not named or field.unit == "%" or any(_OTHER_LOSS.match(word) for word in words):
@@ -130,12 +130,12 @@ def _loss_rank(field: Field) -> int:
     return 2 if _LOSS_WORDS.issuperset(words) else 1
 
 
-def evaluates(found: Sequence[Field]) -> bool:
+def evaluates(found: Sequence[LabelledNumber]) -> bool:
     """Return whether a figure of an evaluation is among ``found``."""
     return any(_EVALUATED & {*field.words, field.note.lower()} for field in found)
 
 
-def hints(found: Sequence[Field]) -> int:
+def hints(found: Sequence[LabelledNumber]) -> int:
     """Return how many fields are of the kind that trainers log beside the step."""
     return sum(1 for field in found if _HINTS & set(field.words))
 
@@ -161,7 +161,7 @@ _NOT_ONE_STEP = frozenset(("total", "wall", "eta", "remaining", "data", "load", 
 _TIME_WORDS = frozenset({"time", "timing", "ms", "avg"})
 
 
-def throughput(found: Sequence[Field], *, in_epochs: bool = False) -> Rate | None:
+def throughput(found: Sequence[LabelledNumber], *, in_epochs: bool = False) -> Rate | None:
     """Return the line's rate and unit; ``in_epochs``: a bare time is an epoch's, not a step's."""
     usable = [field for field in found if math.isfinite(field.value) and field.value > 0]
     units = [(field.value, _unit_of_suffix(field) or _unit_of_label(field)) for field in usable]
@@ -179,7 +179,7 @@ def bar_unit(unit: str) -> str | None:
     return f"{over}/it" if over in ("s", "ms") and under in _STEP_WORDS else None
 
 
-def _unit_of_suffix(field: Field) -> str | None:
+def _unit_of_suffix(field: LabelledNumber) -> str | None:
     """Read ``170000 tok/s``, ``2.0 it/s``, ``6.87s/it``, ``87.53/s``."""
     if "/" not in field.unit:
         return None
@@ -191,7 +191,7 @@ def _unit_of_suffix(field: Field) -> str | None:
     return bar_unit("/".join(parts[:2]))
 
 
-def _unit_of_label(field: Field) -> str | None:
+def _unit_of_label(field: LabelledNumber) -> str | None:
     """Read ``Tokens/s/device: 8671.794``, ``wps 420805``, ``time per iteration (ms): 22``."""
     words = field.words
     if not words or field.unit == "%":
@@ -209,7 +209,7 @@ def _tokens(words: Sequence[str]) -> str:
     return "tok/s/device" if set(words) & _DEVICE_WORDS else "tok/s"
 
 
-def _step_time(field: Field, words: Sequence[str]) -> str | None:
+def _step_time(field: LabelledNumber, words: Sequence[str]) -> str | None:
     """Read ``elapsed time per iteration (ms)``, ``step_avg``, ``dt``, ``timing_s/step``."""
     timed = bool(_TIME_WORDS & set(words)) and bool(_STEP_WORDS & set(words))
     if words[-1] != "dt" and (not timed or _NOT_ONE_STEP & set(words)):
@@ -218,7 +218,7 @@ def _step_time(field: Field, words: Sequence[str]) -> str | None:
     return said or ("ms/it" if "ms" in words else "s/it")
 
 
-def _bare_time(field: Field) -> Rate | None:
+def _bare_time(field: LabelledNumber) -> Rate | None:
     words = field.words
     if words == ("seconds",):
         return field.value, "s/it"

@@ -65,7 +65,7 @@ def front_matter_of(lines: Sequence[str]) -> tuple[str, int]:
     return "", 0
 
 
-class Page:
+class LogbookPage:
     """A text as lines: which are headings, which are quoted. Numbers are 1-based.
 
     ``lines`` are all of them without their ends and without a byte order mark; ``skipped`` is
@@ -98,16 +98,16 @@ class Page:
         ]
 
 
-def read_page(text: str) -> Page:
+def read_page(text: str) -> LogbookPage:
     """Return a text as a page."""
-    return Page(split_lines(text))
+    return LogbookPage(split_lines(text))
 
 
 def scan(lines: Iterable[str], blocks: Blocks, first: int = 1) -> Iterator[Line]:
     """Yield ``lines`` numbered from ``first``, as ``blocks`` sees them."""
     for number, text in enumerate(lines, start=first):
         level = blocks.take(text)
-        yield _heading(number, text, level) if level else Line(number, text, quoted=blocks.quoted)
+        yield (_heading(number, text, level) if level else Line(number, text, quoted=blocks.quoted))
 
 
 def _heading(number: int, text: str, level: int) -> Line:
@@ -126,7 +126,7 @@ def read_entries(text: str) -> tuple[Entry, ...]:
     return entries_of(read_page(text))
 
 
-def entries_of(page: Page) -> tuple[Entry, ...]:
+def entries_of(page: LogbookPage) -> tuple[Entry, ...]:
     """Return the entries of a page that was read already."""
     return _Scan().read(page)
 
@@ -142,7 +142,7 @@ class _Scan:
         self._stamp: Stamp | None = None
         self._body: list[str] = []
 
-    def read(self, page: Page) -> tuple[Entry, ...]:
+    def read(self, page: LogbookPage) -> tuple[Entry, ...]:
         number = page.skipped + 1
         for heading in page.headings:
             self._below(page, number, heading.number - 1)
@@ -152,7 +152,7 @@ class _Scan:
         self._close()
         return tuple(self._entries)
 
-    def _below(self, page: Page, first: int, last: int) -> None:
+    def _below(self, page: LogbookPage, first: int, last: int) -> None:
         """Take the lines ``first`` to ``last``, none of which is a heading."""
         if self._open is not None and self._open.level:
             self._body += page.lines[first - 1 : last]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from cockpit.model.base import Frozen, Number
-from cockpit.text.fields import Field, fields
+from cockpit.text.fields import LabelledNumber, fields
 from cockpit.text.labels import (
     Rate,
     Scope,
@@ -126,7 +126,7 @@ def _from_bar(bar: Bar) -> LineProgress | None:
     )
 
 
-def _bar_scope(text: str, before: list[Field]) -> Scope:
+def _bar_scope(text: str, before: list[LabelledNumber]) -> Scope:
     """Tell ``Epoch 3:``, a count of its batches, from ``Epochs:``, a count of epochs."""
     if any(is_epoch(field) for field in before) or _EPOCH_STEP_LOSS.match(text.strip()):
         return "epoch"
@@ -165,7 +165,9 @@ def _from_fields(text: str) -> LineProgress | None:
     )
 
 
-def _is_training(found: list[Field], scope: Scope, loss: float | None, rate: Rate | None) -> bool:
+def _is_training(
+    found: list[LabelledNumber], scope: Scope, loss: float | None, rate: Rate | None
+) -> bool:
     """Return whether the figures beside a step are those of training, not of an evaluation."""
     if scope == "epochs":
         return loss is not None
@@ -174,7 +176,7 @@ def _is_training(found: list[Field], scope: Scope, loss: float | None, rate: Rat
     return loss is not None or rate is not None or hints(found) >= 2
 
 
-def _from_dict(text: str, found: list[Field]) -> LineProgress | None:
+def _from_dict(text: str, found: list[LabelledNumber]) -> LineProgress | None:
     """Read ``{'loss': 0.69, 'learning_rate': 5e-05, 'epoch': 0.26}``: progress without a step."""
     plain = next((field for field in found if field.words == ("loss",)), None)
     if plain is None or "{" not in text or not hints(found) or evaluates(found):

@@ -22,7 +22,7 @@ from cockpit.model.run import RunSpec
 if TYPE_CHECKING:
     from cockpit.sources.checkpoints import Checkpoints
     from cockpit.sources.orchestrators import Jobs
-    from cockpit.sources.wandb_pass import Rows
+    from cockpit.sources.wandb_pass import RowChunk
 
 V = TypeVar("V", bound=Frozen)
 
@@ -37,10 +37,10 @@ class Source(Protocol[V]):
 class Tracker(Source[TrackerValue], Protocol):
     """W&B, offline or online."""
 
-    async def more_rows(self, run: RunSpec) -> Rows:
+    async def more_rows(self, run: RunSpec) -> RowChunk:
         """Return the next rows in order, from the very first, then only what is new."""
 
-    async def recent(self, run: RunSpec, rows: int = 3000) -> Rows:
+    async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
         """Return the newest rows, without reading the ones before them."""
 
 
@@ -64,7 +64,6 @@ def real_sources(clock: Clock) -> Sources:
         checkpoints,
         code,
         github,
-        github_issues,
         host,
         http,
         log,
@@ -83,5 +82,5 @@ def real_sources(clock: Clock) -> Sources:
         monitor=monitor.Monitors(clock),
         host=host.Hosts(clock),
         code=code.Code(clock),
-        records=logbook.Records(clock, github_issues.Issues(issues, clock)),
+        records=logbook.Records(clock, logbook.Issues(issues, clock)),
     )

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from cockpit.actions.launch_issue import body_of
 
+from cockpit.actions.launch import issue_to_create
 from cockpit.records.issue_new import LABELS, logbook_link, page_of
 from cockpit.records.issue_text import new_issue
 from cockpit.records.outbox import SETTLE
@@ -150,11 +150,11 @@ async def test_the_draft_names_the_logbook_and_its_page(tmp_path: Path) -> None:
     git(repo, "remote", "set-url", "origin", "git@github.com:ada/runs.git")
     path = str(repo / "toy.md")
     run = RUN.model_copy(update={"records": RUN.records.model_copy(update={"logbook": path})})
-    told = await body_of(run, "python train.py --key=$KEY")
+    told = await issue_to_create(run, None, "python train.py --key=$KEY")
     assert "`toy.md` (https://github.com/ada/runs/blob/main/toy.md)" in told
     assert "python train.py" in told and str(tmp_path) not in told
     bare = RUN.model_copy(update={"records": RUN.records.model_copy(update={"logbook": None})})
-    assert "- Logbook: unknown" in await body_of(bare, None)
+    assert "- Logbook: unknown" in await issue_to_create(bare, None, None)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cockpit.model.observed import CheckpointState, CheckpointsValue
 from cockpit.model.run import CheckpointSpec, CustomLayout
-from cockpit.sources.checkpoint_judge import Circumstances, Seen, judge_listing, remember
+from cockpit.sources.checkpoint_judge import Circumstances, SeenFolder, judge_listing, remember
 from cockpit.sources.checkpoint_listing import (
     Folder,
     Listed,
@@ -54,7 +54,7 @@ def judge(
     *saves: list[Listed],
     alive: bool | None = None,
     now: float = NOW,
-    before: dict[str, Seen] | None = None,
+    before: dict[str, SeenFolder] | None = None,
     spec: CheckpointSpec | None = None,
     final_step: int | None = None,
 ) -> CheckpointsValue:
@@ -136,8 +136,8 @@ def test_two_quiet_minutes_mean_torn_even_while_the_job_lives() -> None:
 
 def test_growth_since_the_former_look_is_writing_whatever_the_clock_says() -> None:
     files = save(8, at=NOW - 900, marker=None)
-    grown = {"/r/step-8": Seen(size=500, files=2, complete=False)}
-    still = {"/r/step-8": Seen(size=1200, files=2, complete=False)}
+    grown = {"/r/step-8": SeenFolder(size=500, files=2, complete=False)}
+    still = {"/r/step-8": SeenFolder(size=1200, files=2, complete=False)}
     assert judge(files, alive=True, before=grown).items[0].state == "writing"
     assert judge(files, alive=True, before=still).items[0].state == "incomplete"
     assert judge(files, alive=False, before=grown).items[0].state == "incomplete"

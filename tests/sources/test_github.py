@@ -12,10 +12,9 @@ import pytest
 from cockpit.model.facet import ErrorKind
 from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.sources.github import GitHub
-from cockpit.sources.github_issues import EVERY, Issues
-from cockpit.sources.github_place import KEPT, Place, Token, Tokens, issue_place, repo_place
+from cockpit.sources.github_place import KEPT, GitHubPlace, Token, Tokens, issue_place, repo_place
 from cockpit.sources.http import Http, HttpError
-from cockpit.sources.logbook import Records
+from cockpit.sources.logbook import EVERY, Issues, Records
 from tests.records.desks import TOKEN, SkipClock, github, run_spec
 from tests.records.fake_github import FakeGitHub, Reply, Trouble, running
 
@@ -30,7 +29,7 @@ async def hub() -> AsyncIterator[FakeGitHub]:
         yield fake
 
 
-def place(hub: FakeGitHub, number: int = 1) -> Place:
+def place(hub: FakeGitHub, number: int = 1) -> GitHubPlace:
     found = github(hub, SkipClock()).issue_place(hub.url(number))
     assert found is not None
     return found

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.sources import wandb_decode as decode
-from cockpit.sources.wandb_log import LogFile, Span
+from cockpit.sources.wandb_log import Span, WandbFile
 from tests.sources import wandb_writer as writer
 
 GOLDEN = Path(__file__).parent.parent / "data" / "wandb"
@@ -28,7 +28,7 @@ def message(payload: bytes) -> Span:
 
 def golden(version: str, part: int) -> list[tuple[int, Span]]:
     path = sorted((GOLDEN / version).glob("*/run-gold0001.wandb"))[part]
-    with LogFile(str(path)) as log:
+    with WandbFile(str(path)) as log:
         spans = log.read(0, log.size).spans
     return [decode.kind_of(span) for span in spans]
 

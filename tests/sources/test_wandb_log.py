@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.sources.wandb_log import BLOCK, MAGIC, LogFile, NotWandbError, Piece, deframe, started
+from cockpit.sources.wandb_log import (
+    BLOCK,
+    MAGIC,
+    NotWandbError,
+    Piece,
+    WandbFile,
+    deframe,
+    started,
+)
 from tests.sources import wandb_writer as writer
 
 RECORDS = [bytes([index % 251]) * (37 * index % 1500 + 1) for index in range(300)]
@@ -36,7 +44,7 @@ def read_all(path: Path, budget: int = 50_000) -> tuple[list[bytes], int, int]:
     """Everything that can be read from the start: payloads, last offset, skipped blocks."""
     found: list[bytes] = []
     offset = skipped = 0
-    with LogFile(str(path)) as log:
+    with WandbFile(str(path)) as log:
         while True:
             piece = log.read(offset, budget)
             found += payloads(piece)
@@ -135,7 +143,7 @@ def test_a_file_without_its_header_has_not_started(size: int) -> None:
 def test_a_seven_byte_file_has_started_and_holds_nothing(tmp_path: Path) -> None:
     path = on_disk(tmp_path, MAGIC)
     assert read_all(path) == ([], len(MAGIC), 0)
-    with LogFile(str(path)) as log:
+    with WandbFile(str(path)) as log:
         assert log.started()
         assert list(log.backwards(2, 4, 64)) == []
 
@@ -148,7 +156,7 @@ def test_another_kind_of_file_is_told_apart(head: bytes) -> None:
 
 @given(first=st.integers(1, 4), growth=st.integers(1, 4))
 def test_backwards_yields_each_record_once(tmp_path: Path, first: int, growth: int) -> None:
-    with LogFile(str(on_disk(tmp_path, WHOLE))) as log:
+    with WandbFile(str(on_disk(tmp_path, WHOLE))) as log:
         windows = [payloads(piece) for piece in log.backwards(first, growth, 64)]
     assert [payload for window in reversed(windows) for payload in window] == RECORDS
 
@@ -156,7 +164,7 @@ def test_backwards_yields_each_record_once(tmp_path: Path, first: int, growth: i
 @given(cut=st.integers(len(MAGIC), len(WHOLE)))
 def test_backwards_and_forwards_agree_on_a_cut_file(tmp_path: Path, cut: int) -> None:
     path = on_disk(tmp_path, WHOLE[:cut])
-    with LogFile(str(path)) as log:
+    with WandbFile(str(path)) as log:
         windows = [payloads(piece) for piece in log.backwards(1, 2, 64)]
     assert [one for window in reversed(windows) for one in window] == read_all(path)[0]
 
@@ -172,7 +180,7 @@ def test_backwards_and_forwards_agree_on_a_damaged_file(
     for place in places:
         damaged[place] ^= 255
     path = on_disk(tmp_path, bytes(damaged))
-    with LogFile(str(path)) as log:
+    with WandbFile(str(path)) as log:
         pieces = list(log.backwards(first, 2, 64))[::-1]
     found, _, skipped = read_all(path)
     assert [one for piece in pieces for one in payloads(piece)] == found
@@ -182,5 +190,5 @@ def test_backwards_and_forwards_agree_on_a_damaged_file(
 def test_a_named_pipe_does_not_hang(tmp_path: Path) -> None:
     path = tmp_path / "run-x.wandb"
     os.mkfifo(path)
-    with LogFile(str(path)) as log, pytest.raises(OSError, match="seek"):
+    with WandbFile(str(path)) as log, pytest.raises(OSError, match="seek"):
         log.started()

@@ -21,7 +21,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.sources.wandb_decode import HISTORY, history, kind_of
-from cockpit.sources.wandb_log import BLOCK, LogFile
+from cockpit.sources.wandb_log import BLOCK, WandbFile
 from cockpit.sources.wandb_offline import OfflineWandb
 
 GOLDEN = sorted((Path(__file__).parent.parent / "data" / "wandb").glob("*/*/run-*.wandb"))
@@ -69,7 +69,7 @@ def plain(value: object) -> object:
 
 def our_rows(path: Path) -> list[dict[str, object]]:
     rows = []
-    with LogFile(str(path)) as log:
+    with WandbFile(str(path)) as log:
         offset, piece = -1, log.read(0, log.size)
         while piece.offset > offset:
             kinds = [kind_of(span) for span in piece.spans]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ from cockpit.model.run import MetricNames
 from cockpit.sources.wandb_decode import kind_of
 from cockpit.sources.wandb_log import Span
 from cockpit.sources.wandb_metrics import MetricKeys
-from cockpit.sources.wandb_rows import Layout, RowReader
+from cockpit.sources.wandb_rows import KeyLayout, RowReader, StepRate, usual_step_seconds
 from tests.sources import wandb_writer as writer
 
 KEYS = MetricKeys("global_step", "loss", "tps", "tok/s", "grad.norm")
@@ -32,7 +33,7 @@ def nested(*items: tuple[tuple[str, ...], str]) -> bytes:
 
 
 def reader(*learned: bytes, keys: MetricKeys = KEYS) -> RowReader:
-    layout = Layout(MetricNames(grad_norm=keys.grad_norm))
+    layout = KeyLayout(MetricNames(grad_norm=keys.grad_norm))
     for payload in learned:
         layout.notice(message(payload))
     return RowReader(keys, layout)
@@ -87,7 +88,7 @@ def test_a_very_long_key() -> None:
 
 
 def test_a_metric_that_is_logged_now_and_then_is_learned() -> None:
-    layout = Layout(MetricNames())
+    layout = KeyLayout(MetricNames())
     for step in range(500):
         more = {"train/grad_norm": "1.0"} if step == 333 else {}
         layout.notice(message(writer.row(step, "1.0", 17e8 + step, **more)))
@@ -96,7 +97,7 @@ def test_a_metric_that_is_logged_now_and_then_is_learned() -> None:
 
 
 def test_what_is_learned_is_bounded() -> None:
-    layout = Layout(MetricNames())
+    layout = KeyLayout(MetricNames())
     for count in range(1000):
         layout.notice(message(writer.history(1, {f"loss{index}": "1" for index in range(count)})))
     assert len(layout.rows) < 200
@@ -120,5 +121,32 @@ def test_the_quick_way_and_the_slow_way_agree(
     else:
         payload = nested(*((tuple(name.split(".")), text) for name, text in values.items()))
     quick = reader(payload)
-    slow = RowReader(KEYS, Layout(MetricNames()))
+    slow = RowReader(KEYS, KeyLayout(MetricNames()))
     assert quick.read(message(payload)) == slow.read(message(payload))
+
+
+def rates(*rows: tuple[int | None, float | None]) -> list[float | None]:
+    return [row.throughput for row in StepRate().fill(Row(step, at) for step, at in rows)]
+
+
+def test_steps_per_second_between_rows() -> None:
+    assert rates((0, 100.0), (10, 105.0), (11, 106.0)) == [None, 2.0, 1.0]
+
+
+def test_a_row_at_the_same_step_or_time_says_nothing() -> None:
+    assert rates((0, 0.0), (0, 1.0), (1, 2.0), (2, 2.0), (4, 5.0)) == [None, None, 0.5, None, 1.0]
+
+
+def test_a_resumed_run_starts_anew() -> None:
+    assert rates((100, 10.0), (50, 90.0), (51, 92.0)) == [None, None, 0.5]
+    assert rates((5, 10.0), (6, 9.0), (7, 10.0)) == [None, None, 1.0]
+
+
+def test_rows_without_step_or_time_are_passed_over() -> None:
+    assert rates((1, 1.0), (None, 2.0), (2, None), (3, 5.0)) == [None, None, None, 0.5]
+
+
+def test_the_usual_time_of_a_step_is_not_moved_by_one_pause() -> None:
+    rows = [Row(step, step * 2.0 + (600.0 if step > 7 else 0.0)) for step in range(12)]
+    assert usual_step_seconds(rows) == pytest.approx(2.0)
+    assert usual_step_seconds(rows[:1]) is None

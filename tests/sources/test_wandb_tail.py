@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from cockpit.model.run import MetricNames
 from cockpit.sources import wandb_tail as tail
-from cockpit.sources.wandb_log import LogFile
+from cockpit.sources.wandb_log import WandbFile
 from cockpit.sources.wandb_metrics import MetricKeys, choose
-from cockpit.sources.wandb_rows import Layout, RowReader
+from cockpit.sources.wandb_rows import KeyLayout, RowReader
 from tests.sources import wandb_writer as writer
 
 T0 = 1_700_000_000.0
@@ -34,9 +34,9 @@ def on_disk(folder: Path, records: list[bytes]) -> Path:
     return path
 
 
-def learned(path: Path) -> Layout:
-    layout = Layout(MetricNames())
-    with LogFile(str(path)) as log:
+def learned(path: Path) -> KeyLayout:
+    layout = KeyLayout(MetricNames())
+    with WandbFile(str(path)) as log:
         tail.learn(log, layout)
     return layout
 
@@ -48,7 +48,7 @@ def reader_of(path: Path) -> RowReader:
 
 def newest(path: Path, former: tail.Latest | None = None) -> tail.Latest:
     reader = reader_of(path)
-    with LogFile(str(path)) as log:
+    with WandbFile(str(path)) as log:
         return tail.latest(log, reader, former)
 
 
@@ -103,7 +103,7 @@ def test_whatever_is_cut_off_the_rest_is_read(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "run-abc.wandb"
     path.write_bytes(SHORT[: max(len(writer.MAGIC), len(SHORT) - cut)])
     found = newest(path)
-    with LogFile(str(path)) as log:
+    with WandbFile(str(path)) as log:
         spans = log.read(0, log.size).spans
     in_file = list(tail.read_rows(spans, reader_of(path)))
     assert found.rows == tuple(in_file)[len(in_file) - len(found.rows) :]
@@ -122,7 +122,7 @@ def test_a_loss_that_is_logged_every_hundredth_row_is_learned(tmp_path: Path) ->
 
 def test_a_sample_is_spread_over_the_whole_file(tmp_path: Path) -> None:
     path = on_disk(tmp_path, START + rows(0, 40_000))
-    with LogFile(str(path)) as log:
+    with WandbFile(str(path)) as log:
         sample = tail.sample(log, reader_of(path), 120)
     steps = [row.step or 0 for row in sample]
     assert 110 <= len(steps) <= 130
@@ -134,7 +134,7 @@ def test_a_sample_is_spread_over_the_whole_file(tmp_path: Path) -> None:
 
 def test_a_sample_of_a_short_file(tmp_path: Path) -> None:
     path = on_disk(tmp_path, START + rows(0, 30))
-    with LogFile(str(path)) as log:
+    with WandbFile(str(path)) as log:
         assert [row.step for row in tail.sample(log, reader_of(path), 120)] == [*range(30)]
 
 
@@ -143,7 +143,7 @@ def test_rows_that_are_larger_than_a_block(tmp_path: Path) -> None:
     records = START + [writer.row(step, "1.5", T0 + step, note=big) for step in range(200)]
     path = on_disk(tmp_path, records)
     assert newest(path).step == 199
-    with LogFile(str(path)) as log:
+    with WandbFile(str(path)) as log:
         assert len(tail.sample(log, reader_of(path), 120)) > 60
         recent, start = tail.newest_rows(log, reader_of(path), 10)
     assert [row.step for row in recent] == [*range(190, 200)]
@@ -153,7 +153,7 @@ def test_rows_that_are_larger_than_a_block(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wanted", [1, 64, 3000, 10_000])
 def test_the_newest_rows_in_their_order(tmp_path: Path, wanted: int) -> None:
     path = on_disk(tmp_path, START + rows(0, 5000))
-    with LogFile(str(path)) as log:
+    with WandbFile(str(path)) as log:
         recent, start = tail.newest_rows(log, reader_of(path), wanted)
         share = 1.0 - start / log.size
     assert [row.step for row in recent] == [*range(max(0, 5000 - wanted), 5000)]
@@ -167,7 +167,7 @@ def test_the_head_of_a_run_with_a_large_configuration(tmp_path: Path) -> None:
     run = writer.record(2, 17, writer.field(1, b"abc") + writer.field(4, config))
     slurm = writer.field(27, writer.field(1, b"job_id") + writer.field(2, b"77"))
     path = on_disk(tmp_path, [run, writer.record(3, 26, slurm), *rows(0, 5)])
-    with LogFile(str(path)) as log:
+    with WandbFile(str(path)) as log:
         head = tail.head(log)
     assert head.run is not None
     assert head.run.id == "abc"
@@ -179,5 +179,5 @@ def test_garbage_that_verifies_is_passed_over(tmp_path: Path) -> None:
     broken = writer.record(5, 2, b"\x0a\x7fshort")
     path = on_disk(tmp_path, [*START, *rows(0, 5), broken, *rows(5, 6)])
     assert newest(path).step == 5
-    with LogFile(str(path)) as log:
-        assert len(tail.sample(log, RowReader(MetricKeys(), Layout(MetricNames())), 9)) == 0
+    with WandbFile(str(path)) as log:
+        assert len(tail.sample(log, RowReader(MetricKeys(), KeyLayout(MetricNames())), 9)) == 0
