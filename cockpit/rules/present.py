@@ -11,25 +11,19 @@ from typing import Any
 
 from cockpit.model.facet import Facet
 from cockpit.model.history import History
-from cockpit.model.observed import JobValue, Phase, TrackerValue
+from cockpit.model.observed import JobValue, Phase
 
 _NOT_TRAINING = (Phase.WAITING, Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED)
 
 
 def job_of(history: History) -> JobValue | None:
-    """Return the job as last seen; of a run file that names none, what its tracker says of it."""
-    facets = history.facets
-    return facets.job.value if history.job_named else _tracked(facets.tracker.value)
+    """Return the job as last seen; of a run file that names none, what its tracker says of it.
 
-
-def job_source(history: History) -> str:
-    """Return who says what ``job_of`` returns."""
-    facets = history.facets
-    return facets.job.source if history.job_named else facets.tracker.source
-
-
-def _tracked(tracker: TrackerValue | None) -> JobValue | None:
-    """Return the job by its exit record, else as running if it has ever stepped."""
+    That is the exit record, else that it runs if it has ever stepped.
+    """
+    if history.job_named:
+        return history.facets.job.value
+    tracker = history.facets.tracker.value
     if tracker is None:
         return None
     if tracker.exit_code is not None:
@@ -44,6 +38,12 @@ def _tracked(tracker: TrackerValue | None) -> JobValue | None:
     if tracker.last_step_at is None and tracker.state != "running":
         return None
     return JobValue(id=None, state=tracker.state or "running", phase=Phase.RUNNING)
+
+
+def job_source(history: History) -> str:
+    """Return who says what ``job_of`` returns."""
+    facets = history.facets
+    return facets.job.source if history.job_named else facets.tracker.source
 
 
 def phase_of(history: History) -> Phase:

@@ -112,15 +112,10 @@ def _complete(item: Checkpoint, newest: tuple[int, ...], policy: Policy) -> Iter
         yield "final"
     if step in policy.protect:
         yield "protected in the run file"
-    if _is_milestone(item, step, policy.permanent_every):
-        yield f"milestone: every {policy.permanent_every:,} steps"
-
-
-def _is_milestone(item: Checkpoint, step: int, every: int | None) -> bool:
-    """Tell a permanent one of the agreed rhythm; trainers count from 0 or from 1 (SPEC K)."""
-    if not every or item.permanent is False:
-        return False
-    return step % every == 0 or (step + 1) % every == 0
+    every = policy.permanent_every
+    # A permanent one of the agreed rhythm; trainers count from 0 or from 1 (SPEC K).
+    if every and item.permanent is not False and 0 in (step % every, (step + 1) % every):
+        yield f"milestone: every {every:,} steps"
 
 
 def _unfinished(

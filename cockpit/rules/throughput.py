@@ -71,14 +71,11 @@ class ThroughputFold:
     def _restart(self) -> None:
         self.start, self.warming = None, True
         self._forget_low()
-        self._clear_window()
+        self.values, self.stride, self.skip = [], 1, 0
 
     def _forget_low(self) -> None:
         self.low, self.low_since = 0, None
         self.levels.clear()
-
-    def _clear_window(self) -> None:
-        self.values, self.stride, self.skip = [], 1, 0
 
     def _roll(self, at: float) -> None:
         if self.start is None:
@@ -102,7 +99,7 @@ class ThroughputFold:
 
     def _close(self, start: float) -> None:
         values, warming = self.values, self.warming
-        self._clear_window()
+        self.values, self.stride, self.skip = [], 1, 0
         if not values:
             return
         self.warming = False

@@ -271,6 +271,8 @@ DONE = re.compile(
 )
 ALARM = re.compile(r"error|warn|fail|overflow|exception|traceback|nan\b|skipp|retry", re.I)
 
+ELSEWHERE = frozenset(("FileNotFoundError", "NotADirectoryError", "IsADirectoryError"))
+"""Small exceptions that a library raises for its caller."""
 SMALL = frozenset(
     (
         "ImportError",
@@ -281,15 +283,10 @@ SMALL = frozenset(
         "IndentationError",
         "TabError",
         "KeyError",
-        "FileNotFoundError",
-        "NotADirectoryError",
-        "IsADirectoryError",
+        *ELSEWHERE,
     )
 )
 """Exceptions that one line usually mends (SPEC T: import, name, syntax, wrong key, wrong path)."""
-
-ELSEWHERE = frozenset(("FileNotFoundError", "NotADirectoryError", "IsADirectoryError"))
-"""Of these, the ones that a library raises for its caller."""
 
 NOT_SMALL = re.compile(
     r"undefined symbol|cannot open shared object|GLIBC|version `|\bABI\b|dll load failed"

@@ -61,7 +61,9 @@ def next_action(run: RunSpec, history: History, alerts: Sequence[Alert]) -> str:
     if word is Verdict.UNKNOWN:
         return f"find out why nothing of {run.name} can be seen: {_why(history)}"
     if word is Verdict.FINISHED:
-        return _as_far_as_read(_over(run, history, alerts), history)
+        other = alerts[0].next_action if alerts else "nothing; the job is over"
+        sealable = phase_of(history) is Phase.SUCCEEDED
+        return _as_far_as_read(f"seal {run.name}" if sealable else other, history)
     if word is Verdict.SEALED:
         return _as_far_as_read(f"nothing; it is sealed ({seal_of(history)})", history)
     if word is Verdict.HEALTHY:
@@ -72,12 +74,6 @@ def next_action(run: RunSpec, history: History, alerts: Sequence[Alert]) -> str:
 def _as_far_as_read(action: str, history: History) -> str:
     """Return ``action`` and the remark that earlier rows may hold what no rule has seen yet."""
     return "; ".join((action, *(evidence.text for evidence in say.gap(history))))
-
-
-def _over(run: RunSpec, history: History, alerts: Sequence[Alert]) -> str:
-    if phase_of(history) is Phase.SUCCEEDED:
-        return f"seal {run.name}"
-    return alerts[0].next_action if alerts else "nothing; the job is over"
 
 
 def _why(history: History) -> str:

@@ -36,12 +36,12 @@ class Asker:
         current = [with_current_job(run, self._states[run.name]) for run in runs]
         found = {run.name: self._states[run.name].exit_record for run in runs}
         records = {name: code for name, code in found.items() if code is not None}
-        answers = await self._sources.job.observe([run for run, _ in current], records)
-        return {
-            run.name: _from(answers[run.name], named)
-            for run, named in current
-            if run.name in answers
-        }
+        answers = dict(await self._sources.job.observe([run for run, _ in current], records))
+        for run, named in current:
+            if named is not None and (facet := answers.get(run.name)) is not None:
+                source = f"{facet.source}; id from {named}"
+                answers[run.name] = facet.model_copy(update={"source": source})
+        return answers
 
     def _alive(self, runs: Sequence[RunSpec]) -> dict[str, bool]:
         """Say of which runs the job is known to be alive or over; the rest stay unknown."""
@@ -51,9 +51,3 @@ class Asker:
             for name, job in jobs
             if job.known and job.value is not None and job.value.phase is not Phase.UNKNOWN
         }
-
-
-def _from(facet: Facet[Any], named: str | None) -> Facet[Any]:
-    if named is None:
-        return facet
-    return facet.model_copy(update={"source": f"{facet.source}; id from {named}"})

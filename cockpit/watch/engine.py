@@ -23,7 +23,6 @@ from cockpit.model.report import FACETS, FleetReport, RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.store.alerts import Alerts
 from cockpit.store.memory import Memory
-from cockpit.store.ownership import Ownership
 from cockpit.store.store import Store
 from cockpit.watch.asking import Answers, Asker
 from cockpit.watch.bench import Bench, Rounds, remember_report
@@ -56,7 +55,6 @@ class Engine:
         store: Store | None,
         clock: Clock,
         sources: Sources | None = None,
-        ownership: Ownership | None = None,
         only: Iterable[str] | None = None,
     ) -> None:
         self._clock = clock
@@ -66,7 +64,7 @@ class Engine:
         self._every_round: Listeners[RunReport] = Listeners()
         self._reloads: Listeners[CockpitFile] = Listeners()
         self._supervisor = Supervisor(clock, state_dir() / "crashes")
-        self.ownership = ownership or ownership_of(store)
+        self.ownership = ownership_of(store)
         self._historian = Historian(store, self.ownership)
         self._fleet = Fleet(file, only)
         self._bench = Bench(self._fleet, self._historian, self._news, self._supervisor, clock)

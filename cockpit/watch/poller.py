@@ -173,7 +173,9 @@ class Poller:
     def _answered(self, slots: list[Slot], answer: Mapping[str, AnyFacet], asked: float) -> None:
         for slot in slots:
             facet = answer.get(slot.run.name)
-            slot.alone = facet is not None and _hung(facet)
+            error = facet.error if facet is not None else None
+            # One whose source gave it up in time kept the others of its bulk waiting until then.
+            slot.alone = error is not None and error.kind is ErrorKind.TIMEOUT
             self._reschedule(slot, facet, asked)
         self._deliver(self.facet, answer)
 
@@ -188,11 +190,6 @@ class Poller:
         slot.due = planned if slot.due == float("inf") else min(planned, slot.due)
         if facet is not None and not facet.configured:
             slot.due = float("inf")
-
-
-def _hung(facet: AnyFacet) -> bool:
-    """Tell whether a run kept the others of its bulk waiting until its source gave it up."""
-    return facet.error is not None and facet.error.kind is ErrorKind.TIMEOUT
 
 
 async def pause(clock: Clock, seconds: float, bell: asyncio.Event) -> None:

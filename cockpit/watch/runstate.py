@@ -1,4 +1,4 @@
-"""What the engine holds of one run between two looks: the only mutable state in the house."""
+"""What the engine holds of one run between two looks: the only state that changes."""
 
 from __future__ import annotations
 

@@ -47,7 +47,12 @@ class Sender:
         if claim is not None and claim is not Claim.MINE:
             return claim
         delivery = await self.send_unclaimed(channels, message, route)
-        await self._settle(asked, delivery)
+        trouble = None if delivery.ok else delivery.note or "failed"
+        now, lost = self._clock.now, delivery.lost
+        try:
+            await self._ask(lambda store: Notified(store).settle(asked, now(), trouble, lost=lost))
+        except (StoreError, TimeoutError) as error:  # the claim stays: it is never sent again
+            self.trouble["store"] = f"what was sent cannot be recorded: {error}"
         return delivery
 
     async def former(self, asked: Asked) -> Sent | None:
@@ -84,14 +89,6 @@ class Sender:
     async def prune(self) -> None:
         """Forget what is too old to matter; raises ``StoreError`` or ``TimeoutError``."""
         await self._ask(lambda store: Notified(store).prune(self._clock.now()))
-
-    async def _settle(self, asked: Asked, delivery: Delivery) -> None:
-        trouble = None if delivery.ok else delivery.note or "failed"
-        now, lost = self._clock.now, delivery.lost
-        try:
-            await self._ask(lambda store: Notified(store).settle(asked, now(), trouble, lost=lost))
-        except (StoreError, TimeoutError) as error:  # the claim stays: it is never sent again
-            self.trouble["store"] = f"what was sent cannot be recorded: {error}"
 
     async def _ask(self, ask: Callable[[Store], T]) -> T | None:
         if self._store is None:

@@ -65,11 +65,6 @@ class StateFile:
         self._stamp = datetime.fromtimestamp(created_at, tz=UTC).strftime("%Y%m%d-%H%M")
         self._path: Path | None = None
 
-    @property
-    def path(self) -> Path | None:
-        """Where the state is, once it has been written."""
-        return self._path
-
     def write(self, payload: MonitorState) -> Path:
         """Write ``payload`` atomically and return the file; blocking.
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Supervisor:
-    """Runs one piece of work with a deadline, and keeps the rest of the house standing.
+    """Runs one piece of work with a deadline, and turns its failure into a problem that is shown.
 
     ``faults`` holds one line for each distinct place that failed; its details are written once.
     """

@@ -55,7 +55,7 @@ class Upkeep:
         self._pruned_at = float("-inf")
 
     async def run(self) -> None:
-        """Keep house until cancelled."""
+        """Run the three loops until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._every(SWEEP_EVERY, self._sweep))
             tasks.create_task(self._every(STORE_EVERY, self._keep_store))
