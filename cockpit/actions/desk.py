@@ -270,7 +270,9 @@ class Desk:
             return replace(ground, launch_id=own.launch_id), settled
         if not action.launches:
             return ground, settled
-        return replace(ground, launch_id=await self._next_id(ground)), settled
+        known = await self._known_ids(ground)
+        known |= {claim.launch_id for claim in ground.claims if claim.launch_id}
+        return replace(ground, launch_id=next_launch_id(spec.name, known)), settled
 
     async def _ground_of(self, spec: RunSpec, operator: str) -> Ground:
         report, live = await asyncio.gather(self._parts.look(spec.name), self._live(spec))
@@ -291,11 +293,6 @@ class Desk:
         if backend is None:
             return Live(unknown="the run file names no job that this version can act on")
         return await backend.live(spec)
-
-    async def _next_id(self, ground: Ground) -> str:
-        """Return the next launch id over all that the store, the job and the guards know."""
-        claimed = {claim.launch_id for claim in ground.claims if claim.launch_id}
-        return next_launch_id(ground.spec.name, await self._known_ids(ground) | claimed)
 
     async def _known_ids(self, ground: Ground) -> set[str]:
         """Return the launch ids that this machine knows of by itself."""

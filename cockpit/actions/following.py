@@ -161,7 +161,7 @@ def outcome_entry(followup: Followup, at: float) -> EventEntry:
 
 
 class Seen(Frozen):
-    """How a launch stands by one report: its state, in words, and the first step seen of it."""
+    """What one report tells of a launch: its state, in words, and the first step seen of it."""
 
     state: Progressed
     text: str

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cockpit.actions.action import Doing, PageAction, Step
+from cockpit.actions.checks.verdicts import passed, warned
 from cockpit.actions.ground import Ground
 from cockpit.actions.recording import comment_step, event_name, issue_check, log_step, logbook_check
 from cockpit.actions.saying import required_param, text_param
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
-from cockpit.model.plan import Basis, Check, Draft, Level, Outcome, Plan, Request
+from cockpit.model.plan import Basis, Draft, Outcome, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
@@ -34,9 +35,14 @@ class Handoff(PageAction):
         to = required_param(request, "to", "who owns the run from now on, by name")
         note = text_param(request, "note", lines=True)
         of = owner_of(ground.entries) or ground.operator
+        if to == of:
+            owner = warned("owner", f"{to} owns it already", Basis.RECORDED, to)
+        else:
+            text = f"{to} owns it after this; until now {of}"
+            owner = passed("owner", text, Basis.RECORDED, to)
         return Draft(
             words=f"handoff {ground.spec.name}",
-            checks=(_owner(ground, of, to), logbook_check(ground.spec), issue_check(ground.spec)),
+            checks=(owner, logbook_check(ground.spec), issue_check(ground.spec)),
             page=page(ground.report, ground.entries, ground.now, of=of, to=to, note=note),
             facts={"to": to, "of": of, "comment": handed_off(ground.report, by=of, to=to)},
         )
@@ -55,13 +61,6 @@ def owner_of(entries: Sequence[Entry]) -> str | None:
     """Return to whom the run was handed last, if it ever was."""
     done = [e for e in entries if e.action == "handoff" and e.outcome is Outcome.DONE]
     return done[-1].facts.get("to") if done else None
-
-
-def _owner(ground: Ground, of: str, to: str) -> Check:
-    text, level = f"{to} owns it after this; until now {of}", Level.PASS
-    if to == of:
-        text, level = f"{to} owns it already", Level.WARN
-    return Check(id="owner", level=level, text=text, value=to, basis=Basis.RECORDED)
 
 
 async def _transfer(doing: Doing) -> str | None:

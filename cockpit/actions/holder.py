@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -43,13 +43,15 @@ def at_it(holder: Holder, store: str, entry: int) -> bool | None:
 
 def this_holder() -> Holder:
     """Return this process, known by its start in kernel ticks and by the machine's boot."""
-    facts = process_facts(os.getpid())
+    facts, space = process_facts(os.getpid()), None
+    with suppress(OSError):  # which process ids these are: a container counts its own
+        space = str(_SPACE.readlink())
     return Holder(
         host=socket.gethostname(),
         pid=facts.pid,
         machine=_line(_MACHINE),
         boot=_line(_BOOT),
-        space=_space(),
+        space=space,
         ticks=facts.ticks,
         started_at=facts.started_at,
     )
@@ -79,12 +81,4 @@ def _line(path: Path) -> str | None:
     try:
         return path.read_text(encoding="ascii").strip() or None
     except (OSError, ValueError):
-        return None
-
-
-def _space() -> str | None:
-    """Return which process ids these are: a container counts its own."""
-    try:
-        return str(_SPACE.readlink())
-    except OSError:
         return None

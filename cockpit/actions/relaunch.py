@@ -26,13 +26,13 @@ from cockpit.actions.relaunch_steps import (
     values_for,
 )
 from cockpit.actions.run_log_steps import resumed_step
-from cockpit.actions.saying import plural, yes_param
-from cockpit.actions.stop import STOPS, can_save, save_first
+from cockpit.actions.saying import yes_param
+from cockpit.actions.stop import STOPS, can_save, counted, save_first, saving
 from cockpit.actions.submitting import CONFIRM
 from cockpit.model.observed import Pick
 from cockpit.model.plan import Check, Draft, Plan, Request
 from cockpit.model.run import Command
-from cockpit.model.words import duration, steps
+from cockpit.model.words import steps
 
 
 class Looked(NamedTuple):
@@ -141,14 +141,9 @@ def _checks(ground: Ground, found: Looked, *, save: bool) -> list[Check]:
 
 
 def _saving(ground: Ground, save: bool) -> list[Check]:
-    if not save:
-        return []
-    if not jobs.own_jobs(ground):
+    if save and not jobs.own_jobs(ground):
         return [blocked("save", "nothing lives that could save a checkpoint first")]
-    if not can_save(ground.spec):
-        text = "the trainer has no way to save on request (job.save_signal, job.save_command)"
-        return [blocked("save", text)]
-    return [warned("save", "a checkpoint is asked for first; without it nothing is stopped")]
+    return saving(ground, save=save, say=warned)
 
 
 def _monitors(ground: Ground) -> list[Check]:
@@ -173,8 +168,4 @@ def _loses(ground: Ground, pick: Pick | None) -> str | None:
     last = checkpoint.last_step(ground)
     if pick is None or last is None:
         return None
-    count = max(0, last - pick.step)
-    tracker = ground.report.facets.tracker.value
-    usual = tracker.usual_step_s if tracker is not None else None
-    about = f" (≈ {duration(count * usual)})" if usual and count else ""
-    return f"{plural(count, 'step')} since step {steps(pick.step)}{about}"
+    return counted(ground.report, max(0, last - pick.step), f"since step {steps(pick.step)}")

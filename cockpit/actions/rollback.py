@@ -61,12 +61,7 @@ class Rollback(Action):
         checks = (
             *nothing_lives(ground, self.verb),
             about,
-            *_newer(newer, to),
-            *(
-                warned("rejected", f"the step of {item.path} is unknown: it is left alone")
-                for item in value.items
-                if _step(item) is None
-            ),
+            *_newer(value, newer, to),
             *_movable(ground, newer, move=move),
             *_would_load(ground.spec, chosen, after, len(newer), move=move),
         )
@@ -120,7 +115,7 @@ def _chosen(value: CheckpointsValue, to: int) -> tuple[Pick | None, Check]:
     return None, blocked(CHECKPOINT, text)
 
 
-def _newer(newer: Sequence[Checkpoint], to: int) -> Iterator[Check]:
+def _newer(value: CheckpointsValue, newer: Sequence[Checkpoint], to: int) -> Iterator[Check]:
     writing = [item for item in newer if item.state is CheckpointState.WRITING]
     if writing:
         yield blocked("rejected", f"{writing[0].path} is being written at this moment")
@@ -129,6 +124,9 @@ def _newer(newer: Sequence[Checkpoint], to: int) -> Iterator[Check]:
     else:
         text = f"{plural(len(newer), 'newer checkpoint')} will be rejected for good"
         yield warned("rejected", text, value=str(len(newer)))
+    for item in value.items:
+        if _step(item) is None:
+            yield warned("rejected", f"the step of {item.path} is unknown: it is left alone")
 
 
 def _movable(ground: Ground, newer: Sequence[Checkpoint], *, move: bool) -> Iterator[Check]:

@@ -179,18 +179,17 @@ def _found(
         shown = scrub(clean(name))
         if shown != clean(name):
             found.append(f"the name {shown}")
-        lines = _lines(_content(top / name))
+        path, data = top / name, b""
+        if path.is_symlink():
+            data = os.fsencode(path.readlink())
+        elif path.is_file():
+            data = path.read_bytes()
+        lines = _lines(data)
         masked = scrub("\n".join(lines)).split("\n")
         known = former.get(name, frozenset())
         pairs = enumerate(zip(lines, masked, strict=True), 1)
         found += [f"{shown}:{n}" for n, (a, b) in pairs if a != b and a not in known]
     return tuple(found)
-
-
-def _content(path: Path) -> bytes:
-    if path.is_symlink():
-        return os.fsencode(path.readlink())
-    return path.read_bytes() if path.is_file() else b""
 
 
 def _lines(data: bytes) -> list[str]:

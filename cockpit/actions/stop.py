@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -46,9 +46,14 @@ class Stop(Action):
         healthy = ground.report.verdict is Verdict.HEALTHY
         step = ground.report.progress.step
         lost = _lost(ground.report)
+        health = passed(
+            HEALTH, f"the run is {ground.report.verdict.value}: {ground.report.next_action}"
+        )
+        if healthy:
+            health = warned(HEALTH, "the run is healthy: what it does is lost by stopping it")
         return Draft(
             words=f"{words} {step}" if healthy and step is not None else words,
-            checks=(*_alive(ground), _health(ground.report), _loss(lost), *_saving(ground, save)),
+            checks=(*_alive(ground), health, _loss(lost), *saving(ground, save=save)),
             stops=tuple(job_name(job) for job in live.jobs),
             spares=tuple(job_name(job) for job in live.spared),
             loses=lost,
@@ -99,12 +104,6 @@ def _alive(ground: Ground) -> Iterator[Check]:
         yield warned("C-25", "more than one job of this lineage is alive: all will be stopped")
 
 
-def _health(report: RunReport) -> Check:
-    if report.verdict is Verdict.HEALTHY:
-        return warned(HEALTH, "the run is healthy: what it does is lost by stopping it")
-    return passed(HEALTH, f"the run is {report.verdict.value}: {report.next_action}")
-
-
 def _loss(lost: str | None) -> Check:
     """Return what would be lost: a figure that moves by itself while the run lives."""
     if lost is None:
@@ -114,12 +113,14 @@ def _loss(lost: str | None) -> Check:
     return check.model_copy(update={"moves": True})
 
 
-def _saving(ground: Ground, save: bool) -> Iterator[Check]:
-    if save and not can_save(ground.spec):
+def saving(ground: Ground, *, save: bool, say: Callable[[str, str], Check] = passed) -> list[Check]:
+    """Return what is said of saving first, where that is asked for."""
+    if not save:
+        return []
+    if not can_save(ground.spec):
         text = "the trainer has no way to save on request (job.save_signal, job.save_command)"
-        yield blocked("save", text)
-    elif save:
-        yield passed("save", "a checkpoint is asked for first; without it nothing is stopped")
+        return [blocked("save", text)]
+    return [say("save", "a checkpoint is asked for first; without it nothing is stopped")]
 
 
 def _lost(report: RunReport) -> str | None:
@@ -129,7 +130,11 @@ def _lost(report: RunReport) -> str | None:
     if step is None or not report.facets.checkpoints.known:
         return None
     since = f"since step {steps(saved)}" if saved is not None else "all: nothing is complete"
-    count = max(0, step - saved) if saved is not None else step
+    return counted(report, max(0, step - saved) if saved is not None else step, since)
+
+
+def counted(report: RunReport, count: int, since: str) -> str:
+    """Return steps and, where their usual pace is known, about how long they take."""
     tracker = report.facets.tracker.value
     usual = tracker.usual_step_s if tracker is not None else None
     about = f" (≈ {duration(count * usual)})" if usual and count else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from cockpit.actions.action import Action, Doing, Step, StepError, StepUnknownError
 from cockpit.actions.at_rest import local_roots, nothing_lives, remote_root
@@ -35,13 +35,6 @@ CONSOLE: Final = "look at the provider's console"
 RUN_WITHIN: Final = 600.0
 
 
-class Looked(NamedTuple):
-    """What was found out before the words are known: the checks, and how many are verified."""
-
-    checks: tuple[Check, ...]
-    files: int = 0
-
-
 class Teardown(Action):
     """Runs the recorded command that stops the meter; the last thing that is done to a run."""
 
@@ -55,23 +48,23 @@ class Teardown(Action):
             none = blocked("teardown", "the run file has no [run.teardown]", Basis.RECORDED)
             return Draft(words=f"teardown {request.run}", checks=(none,))
         command, about = _command(spec)
-        pulled = await _pulled(ground, spec)
-        loaded = await _verified(ground, spec, pulled)
+        pulled, files = await _pulled(ground, spec)
+        loaded, count = await _verified(ground, spec, pulled, files)
         checks = (
             about,
-            *_meaning(spec),
+            _meaning(spec),
             *nothing_lives(ground, self.verb),
             *_before(ground.entries),
             *_storage(ground, spec),
-            *pulled.checks,
-            *loaded.checks,
+            pulled,
+            loaded,
         )
         return Draft(
-            words=f"{spec.kind} {host_of(ground.spec)} {loaded.files}",
+            words=f"{spec.kind} {host_of(ground.spec)} {count}",
             checks=checks,
             command=command,
             loses=f"what {spec.kind} removes; survives: {_survives(spec)}",
-            facts={"kind": spec.kind, "host": host_of(ground.spec), "verified": str(loaded.files)},
+            facts={"kind": spec.kind, "host": host_of(ground.spec), "verified": str(count)},
         )
 
     def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
@@ -101,12 +94,12 @@ def _command(spec: TeardownSpec) -> tuple[str | None, Check]:
     return line, passed("teardown", f"runs once: {line}", Basis.RECORDED)
 
 
-def _meaning(spec: TeardownSpec) -> Iterator[Check]:
+def _meaning(spec: TeardownSpec) -> Check:
     meter = "stops the meter" if spec.stops_meter else "does NOT stop the meter: it goes on billing"
     back = "can be undone" if spec.reversible else "cannot be undone"
     text = f"{spec.kind} {meter}; survives: {_survives(spec)}; {back}"
     harmless = spec.stops_meter and spec.reversible
-    yield (passed if harmless else warned)("meter", text, Basis.RECORDED)
+    return (passed if harmless else warned)("meter", text, Basis.RECORDED)
 
 
 def _survives(spec: TeardownSpec) -> str:
@@ -143,26 +136,26 @@ def _storage(ground: Ground, spec: TeardownSpec) -> Iterator[Check]:
         yield passed("storage", "everything else is done: durable storage may go")
 
 
-async def _pulled(ground: Ground, spec: TeardownSpec) -> Looked:
-    """Hold the pulled copy against its source."""
+async def _pulled(ground: Ground, spec: TeardownSpec) -> tuple[Check, int]:
+    """Compare the pulled copy with its source; return how many files it holds, too."""
     sources, trouble = _sources(ground)
     if spec.pulled_to is None:
         trouble = "no folder is named that the artifacts are pulled to (teardown.pulled_to)"
     if trouble is not None or spec.pulled_to is None:
-        return Looked((blocked("pulled", trouble or ""),))
+        return blocked("pulled", trouble or ""), 0
     try:
         found = await offload(_compared, sources, spec.pulled_to, deadline=COMPARE_WITHIN)
     except TimeoutError:
         text = f"{sources[0]} gave no answer within {duration(COMPARE_WITHIN)}; {CONSOLE}"
-        return Looked((blocked("pulled", text),))
+        return blocked("pulled", text), 0
     except OSError as error:
         reason = (error.strerror or "cannot be read").lower()
         where = error.filename or sources[0]
-        return Looked((blocked("pulled", f"{where}: {reason}; {CONSOLE}"),))
+        return blocked("pulled", f"{where}: {reason}; {CONSOLE}"), 0
     if found.trouble is not None:
-        return Looked((blocked("pulled", found.trouble),), found.count)
+        return blocked("pulled", found.trouble), found.count
     text = f"{plural(found.count, 'file')}, {size(found.size)}, equal to {' + '.join(sources)}"
-    return Looked((passed("pulled", text, value=str(found.count)),), found.count)
+    return passed("pulled", text, value=str(found.count)), found.count
 
 
 def _sources(ground: Ground) -> tuple[tuple[str, ...], str | None]:
@@ -188,27 +181,29 @@ def _compared(sources: tuple[str, ...], copy: str) -> Compared:
     )
 
 
-async def _verified(ground: Ground, spec: TeardownSpec, pulled: Looked) -> Looked:
+async def _verified(
+    ground: Ground, spec: TeardownSpec, pulled: Check, files: int
+) -> tuple[Check, int]:
     """Load every artifact by the run file's own command; only that proves that they are whole."""
     if spec.verify is None:
         text = "no command verifies the artifacts by loading them (teardown.verify)"
-        return Looked((blocked("verified", text, Basis.RECORDED),))
-    if any(check.stands_in_the_way for check in pulled.checks):
-        return Looked((blocked("verified", "not asked: the artifacts are not all here"),))
+        return blocked("verified", text, Basis.RECORDED), 0
+    if pulled.stands_in_the_way:
+        return blocked("verified", "not asked: the artifacts are not all here"), 0
     try:
         done = await execute(ground, spec.verify, VERIFY_WITHIN)
     except CommandError as error:
-        return Looked((blocked("verified", str(error).replace("resubmit", "teardown.verify")),))
+        return blocked("verified", str(error).replace("resubmit", "teardown.verify")), 0
     if done.timed_out:
         text = f"verify gave no answer within {duration(VERIFY_WITHIN)}"
-        return Looked((blocked("verified", text),))
+        return blocked("verified", text), 0
     if done.rc != 0:
-        return Looked((blocked("verified", f"verify ended with {done.rc}: {last_line(done)}"),))
-    found = verified(done.text, pulled.files)
+        return blocked("verified", f"verify ended with {done.rc}: {last_line(done)}"), 0
+    found = verified(done.text, files)
     if isinstance(found, str):
-        return Looked((blocked("verified", found),))
+        return blocked("verified", found), 0
     text = f"{plural(found, 'artifact')} verified by load"
-    return Looked((passed("verified", text, value=str(found)),), found)
+    return passed("verified", text, value=str(found)), found
 
 
 async def execute(ground: Ground, command: Command, deadline: float) -> Completed:

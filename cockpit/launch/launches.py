@@ -108,11 +108,6 @@ def _text(fields: Mapping[str, object]) -> str:
     return "".join(f"{key}={value}\n" for key, value in fields.items() if value is not None)
 
 
-def launch_id(run: str, number: int) -> str:
-    """Return the launch id of a run's instance: ``my-run-i003``."""
-    return f"{run}-i{number:03d}"
-
-
 def number_of(run: str, text: str) -> int | None:
     """Return the number in a launch id of this run, ``None`` for anything else."""
     match = re.fullmatch(re.escape(run) + r"-i(\d{1,6})", text.strip())
@@ -122,4 +117,4 @@ def number_of(run: str, text: str) -> int | None:
 def next_launch_id(run: str, known: Iterable[str]) -> str:
     """Return the first launch id above all that are known."""
     numbers = (number for text in known if (number := number_of(run, text)) is not None)
-    return launch_id(run, max(numbers, default=0) + 1)
+    return f"{run}-i{max(numbers, default=0) + 1:03d}"

@@ -110,11 +110,11 @@ def takes_identity(run: RunSpec, template: Sequence[str], old: RunSpec) -> Itera
         yield passed("identity", f"the command takes the identity of {run.name}", Basis.RECORDED)
     wandb_id = old.wandb.id if old.wandb is not None else None
     root = None if old.output_root is None else old.output_root.seen_from(old.job)
-    still = [text for text in (root, wandb_id) if text and _names(template, text)]
+    still = [
+        text
+        for text in (root, wandb_id)
+        if text and any(w == text or f"={text}" in w or f"{text}/" in w for w in template)
+    ]
     if still:
         text = f"resubmit still names the old lineage: {', '.join(still)}"
         yield blocked("identity:old", text, Basis.RECORDED)
-
-
-def _names(template: Sequence[str], text: str) -> bool:
-    return any(word == text or f"={text}" in word or f"{text}/" in word for word in template)
