@@ -302,7 +302,7 @@ async def test_every_cadence_has_its_round_though_nothing_changed(store: Store) 
 
 async def test_the_bulk_stays_a_bulk_with_many_runs() -> None:
     names = [f"run-{number:03}" for number in range(200)]
-    world = World(*names, cadence=60.0)
+    world = World(*names, speed=1.0, cadence=60.0)
     async with watching(world) as engine:
         await until(lambda: all(run.verdict is Verdict.HEALTHY for run in engine.report().runs))
         tasks = len(asyncio.all_tasks())
