@@ -25,7 +25,7 @@ from widgets.scrolled import Scrolled
 
 if TYPE_CHECKING:
     from cockpit.actions.recovery import Settled
-    from cockpit.store.journal import Entry
+    from cockpit.store.journal import JournalEntry
 
 UNDER_WAY: Final = "nothing: whoever is at it will end it; its plan stays blocked until then"
 _DECIDE: Final = {
@@ -43,7 +43,7 @@ class Pages(Scrolled):
     def __init__(self) -> None:
         super().__init__()
         self.open: Sequence[Settled] = ()
-        self.entries: Sequence[Entry] = ()
+        self.entries: Sequence[JournalEntry] = ()
         self.now = 0.0
         self.said = "asking the journal"
         self._runs: list[str | None] = []
@@ -123,7 +123,7 @@ class JournalScreen(ActingScreen):
 
     async def _ask(self, said: str) -> None:
         pages = self._pages
-        entries: list[Entry] = []
+        entries: list[JournalEntry] = []
         found: list[Settled] = []
         try:
             desk = await self.cockpit.actions.desk()
@@ -192,7 +192,7 @@ class JournalScreen(ActingScreen):
         self._pages.page(pages)
 
 
-def done_of(entry: Entry) -> Done:
+def done_of(entry: JournalEntry) -> Done:
     """Return a journal entry as it is painted."""
     return Done(
         run=entry.plan.run,

@@ -12,7 +12,7 @@ from cockpit.actions.ground import Ground
 from cockpit.model.plan import Draft, Level, Plan, Request
 from cockpit.model.words import duration
 from cockpit.sources.offload import offload
-from cockpit.store.journal import Entry, Journal
+from cockpit.store.journal import JournalEntry, Journal
 from cockpit.store.store import StoreError
 
 ANSWER_WITHIN: Final = 15.0
@@ -52,7 +52,7 @@ class Doing:
 
     ground: Ground
     plan: Plan
-    entry: Entry
+    entry: JournalEntry
     journal: Journal
     facts: dict[str, str] = field(default_factory=dict)
     job_id: str | None = None

@@ -33,7 +33,7 @@ from cockpit.model.plan import (
     plan_of,
 )
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.store.journal import Busy, Entry, UsedIdError
+from cockpit.store.journal import Busy, JournalEntry, UsedIdError
 from cockpit.store.store import StoreError, run_key
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -130,7 +130,7 @@ class Desk:
         """Return what is known of actions that nobody has ended; changes nothing."""
         return await self._settling.survey(self._spec(run))
 
-    async def history(self, run: str) -> tuple[Entry, ...]:
+    async def history(self, run: str) -> tuple[JournalEntry, ...]:
         """Return every action on a run, oldest first; raises ``StoreError``."""
         return () if self._journal is None else await asked(self._journal.entries, self._key(run))
 
@@ -205,7 +205,7 @@ class Desk:
         self,
         request: Request,
         shown: Plan,
-        entry: Entry,
+        entry: JournalEntry,
         claims: Claims,
         approvals: tuple[Approval, ...],
         told: Told,
@@ -233,7 +233,7 @@ class Desk:
         steps = list(enumerate(action.steps(ground, plan)))
         return await run_steps(steps, doing, told, self._at)
 
-    async def _end(self, entry: Entry, result: Result, claims: Claims, spec: RunSpec) -> Result:
+    async def _end(self, entry: JournalEntry, result: Result, claims: Claims, spec: RunSpec) -> Result:
         """Write the end down and give everything back; an unknown outcome keeps its claim."""
         assert self._journal is not None
         try:
@@ -255,7 +255,7 @@ class Desk:
         return result
 
     async def _ground(
-        self, request: Request, own: Entry | None = None
+        self, request: Request, own: JournalEntry | None = None
     ) -> tuple[Ground, tuple[Settled, ...]]:
         """Look at the run anew; ``own`` is our own entry, which is no hindrance to itself."""
         action = self._action(request.action)

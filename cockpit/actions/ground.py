@@ -12,7 +12,7 @@ from cockpit.model.jobs import Live
 from cockpit.model.records import Claim
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.store.journal import Entry, Journal
+from cockpit.store.journal import JournalEntry, Journal
 from cockpit.store.store import Store
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Ground:
     operator: str
     parts: Parts
     live: Live
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[JournalEntry, ...] = ()
     launch_id: str | None = None
     claims: tuple[Claim, ...] = ()
 

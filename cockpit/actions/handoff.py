@@ -19,7 +19,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.words import ago, duration, number, rate, size, steps, utc_minute
 from cockpit.records.issue_text import handed_off
-from cockpit.store.journal import Entry
+from cockpit.store.journal import JournalEntry
 from cockpit.text.scrub import scrub
 
 LAST_ACTIONS = 5
@@ -57,7 +57,7 @@ class Handoff(PageAction):
         )
 
 
-def owner_of(entries: Sequence[Entry]) -> str | None:
+def owner_of(entries: Sequence[JournalEntry]) -> str | None:
     """Return to whom the run was handed last, if it ever was."""
     done = [e for e in entries if e.action == "handoff" and e.outcome is Outcome.DONE]
     return done[-1].facts.get("to") if done else None
@@ -88,7 +88,7 @@ def _body(text: str) -> str:
 
 
 def page(
-    report: RunReport, entries: Sequence[Entry], now: float, *, of: str, to: str, note: str
+    report: RunReport, entries: Sequence[JournalEntry], now: float, *, of: str, to: str, note: str
 ) -> str:
     """Return the page; ``of`` hands over, ``to`` owns the run from now on."""
     lines = [f"# Handoff: {report.name}", "", f"{of} → {to}, {utc_minute(now)}", ""]
@@ -208,7 +208,7 @@ def _ownership(report: RunReport, now: float, to: str) -> Iterator[str]:
     )
 
 
-def _lately(entries: Sequence[Entry]) -> Iterator[str]:
+def _lately(entries: Sequence[JournalEntry]) -> Iterator[str]:
     for entry in entries[-LAST_ACTIONS:]:
         how = "not ended" if entry.outcome is None else entry.outcome.value
         yield f"{utc_minute(entry.begun_at)} {entry.action} by {entry.operator}: {how}"

@@ -30,7 +30,7 @@ from cockpit.records import issue_text
 from cockpit.records.markdown import prose
 from cockpit.sources.offload import offload
 from cockpit.store.followups import Followup, FollowupStore
-from cockpit.store.memory import Launch, Memory
+from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.outcomes import Failures
 from cockpit.store.snapshots import Snapshots
 from cockpit.store.store import Store, run_key, unpack
@@ -71,11 +71,11 @@ def record_steps(
 
     async def remember(doing: Doing) -> str:
         used, at = snapshot_in(doing), submitted_at(doing)
-        launch = Launch(at=at, job_id=job_of(doing), launch_id=doing.entry.launch_id)
+        launch = LaunchedJob(at=at, job_id=job_of(doing), launch_id=doing.entry.launch_id)
 
         def write(store: Store) -> None:
             with store.writing():
-                Memory(store).add_launch(key(doing), launch)
+                RunMemory(store).add_launch(key(doing), launch)
                 Snapshots(store).add(key(doing), used.model_copy(update={"at": at}))
 
         await _stored(doing, write)

@@ -9,7 +9,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import Problem
 from cockpit.model.report import RunReport
 from cockpit.sources.offload import offload
-from cockpit.store.memory import Memory, Observation
+from cockpit.store.memory import RunMemory, Observation
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.historian import Historian
 from cockpit.watch.judging import Case, Judged, case_of, judged, reconcile, report_of
@@ -182,7 +182,7 @@ class Rounds:
             loss=None if tracker is None else tracker.loss,
         )
         key, every = state.key, state.spec.cadence
-        self._historian.later(lambda store: Memory(store).observe(key, seen, every))
+        self._historian.later(lambda store: RunMemory(store).observe(key, seen, every))
         remember_report(state, self._historian)
 
 
@@ -191,7 +191,7 @@ def remember_report(state: RunState, historian: Historian) -> None:
     report, key = state.report, state.key
     if report is not None and state.stored is not report:
         state.stored = report
-        historian.later(lambda store: Memory(store).save_reports([(key, report)]))
+        historian.later(lambda store: RunMemory(store).save_reports([(key, report)]))
 
 
 async def _judge_all(cases: list[Case]) -> list[Judged]:

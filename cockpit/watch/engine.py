@@ -22,7 +22,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.report import FACETS, FleetReport, RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.store.alerts import Alerts
-from cockpit.store.memory import Memory
+from cockpit.store.memory import RunMemory
 from cockpit.store.store import Store
 from cockpit.watch.asking import Answers, Asker
 from cockpit.watch.bench import Bench, Rounds, remember_report
@@ -174,12 +174,12 @@ class Engine:
         if facet == "job":
             phase = state.mark_phase(now)
             if phase is not None:
-                self._historian.later(lambda store: Memory(store).add_phases(key, [phase]))
+                self._historian.later(lambda store: RunMemory(store).add_phases(key, [phase]))
             self._pollers.wake("checkpoints", name)
         elif facet == "checkpoints":
             mark = state.mark_checkpoints(now)
             if mark is not None:
-                self._historian.later(lambda store: Memory(store).add_checkpoint_marks(key, [mark]))
+                self._historian.later(lambda store: RunMemory(store).add_checkpoint_marks(key, [mark]))
         elif facet in ("log", "tracker") and state.job_may_differ:
             self._pollers.wake("job", name)
 

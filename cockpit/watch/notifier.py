@@ -24,7 +24,7 @@ from cockpit.notify.channels import Channels, Ring
 from cockpit.notify.message import Delivery, Message, NobodyReachedError
 from cockpit.notify.routes import Named
 from cockpit.sources.offload import offload
-from cockpit.store.notified import Asked, Claim
+from cockpit.store.notified import Asked, SendClaim
 from cockpit.store.store import Store, StoreError, run_key
 from cockpit.watch.due import Due, due, message_of, summary_of
 from cockpit.watch.sending import STORE_WITHIN, WHY_NOT, Sender, Unstored
@@ -167,7 +167,7 @@ class Notifications:
         except (StoreError, TimeoutError):
             self._unstored.failed()
 
-    async def _tell_one(self, each: Due, route: Named) -> Delivery | Claim:
+    async def _tell_one(self, each: Due, route: Named) -> Delivery | SendClaim:
         message = message_of(each, self._clock.now(), self.channels.spec.second)
         if self._unstored.active:
             self._unstored.told(each, route.name)
@@ -212,7 +212,7 @@ class Notifications:
         if isinstance(told, Delivery):
             return told
         # It was sent, or is being sent, by an earlier call: how did that fare?
-        former = await self._sender.former(asked) if told is Claim.DONE else None
+        former = await self._sender.former(asked) if told is SendClaim.DONE else None
         trouble = former.trouble if former is not None else None
-        good = told is Claim.DONE and trouble is None
+        good = told is SendClaim.DONE and trouble is None
         return Delivery(route=asked.route, ok=good, note=trouble or WHY_NOT[told])

@@ -10,7 +10,7 @@ from cockpit.config import Reloader
 from cockpit.model.clock import Clock
 from cockpit.model.run import CockpitFile
 from cockpit.sources.offload import offload
-from cockpit.store.memory import Memory
+from cockpit.store.memory import RunMemory
 from cockpit.watch.bench import Bench
 from cockpit.watch.fleet import Fleet, share
 from cockpit.watch.historian import Historian
@@ -83,7 +83,7 @@ class Upkeep:
         now, monotonic = self._clock.now(), self._clock.monotonic()
         if monotonic - self._pruned_at >= PRUNE_EVERY:
             self._pruned_at = monotonic
-            self._historian.later(lambda store: Memory(store).prune(now))
+            self._historian.later(lambda store: RunMemory(store).prune(now))
         await self._historian.flush()
         by_key = {state.key: state for state in self._fleet.states.values()}
         for key, news in (await self._historian.news(by_key, now)).items():

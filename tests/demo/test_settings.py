@@ -6,7 +6,7 @@ import pytest
 
 from cockpit.demo.settings import (
     CheckpointerConfig,
-    Config,
+    TrainingConfig,
     Faults,
     TrainerConfig,
     read_arguments,
@@ -17,8 +17,8 @@ from cockpit.demo.settings import (
 
 def test_a_config_comes_back_as_it_was_written(tmp_path: Path) -> None:
     trainer = TrainerConfig("mine", 70, checkpointer=CheckpointerConfig(permanent_every=7))
-    write_config(Config(trainer), tmp_path / "config.json")
-    assert read_config(tmp_path / "config.json") == Config(trainer)
+    write_config(TrainingConfig(trainer), tmp_path / "config.json")
+    assert read_config(tmp_path / "config.json") == TrainingConfig(trainer)
 
 
 def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:

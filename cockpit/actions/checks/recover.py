@@ -15,7 +15,7 @@ from cockpit.rules import say
 from cockpit.rules.repeated import failure_of, identity, same_again
 from cockpit.rules.terminal import diagnosis
 from cockpit.rules.triage import triage
-from cockpit.store.journal import Entry, stopped
+from cockpit.store.journal import JournalEntry, stopped
 from cockpit.store.snapshots import Snapshot
 
 SLACK = 5.0
@@ -79,7 +79,7 @@ def present_triage(ground: Ground) -> Triage | None:
     return triage([line.plain for line in log.lines], job.phase.value, job.exit_code)
 
 
-def own_stop(ground: Ground, job: JobValue) -> Entry | None:
+def own_stop(ground: Ground, job: JobValue) -> JournalEntry | None:
     """Return our own action that ordered this very job to stop, if one did."""
     since = (job.started_at or 0.0) - SLACK
     for entry in reversed(ground.entries):
