@@ -24,7 +24,7 @@ from widgets.scrolled import Scrolled
 
 if TYPE_CHECKING:
     from cockpit.actions.recovery import Settled
-    from cockpit.store.journal import Entry
+    from cockpit.store.journal import JournalEntry
 
 
 class Pages(Scrolled):
@@ -33,7 +33,7 @@ class Pages(Scrolled):
     def __init__(self) -> None:
         super().__init__()
         self.open: Sequence[Settled] = ()
-        self.entries: Sequence[Entry] = ()
+        self.entries: Sequence[JournalEntry] = ()
         self.now = 0.0
         self.said = "asking the journal"
         self._runs: list[str | None] = []
@@ -113,7 +113,7 @@ class JournalScreen(ActingScreen):
 
     async def _ask(self, said: str) -> None:
         pages = self._pages
-        entries: list[Entry] = []
+        entries: list[JournalEntry] = []
         found: list[Settled] = []
         try:
             desk = await self.cockpit.desk()

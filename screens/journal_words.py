@@ -14,7 +14,7 @@ from widgets.paint_journal import Done, Open
 
 if TYPE_CHECKING:
     from cockpit.actions.recovery import Settled
-    from cockpit.store.journal import Entry
+    from cockpit.store.journal import JournalEntry
 
 UNDER_WAY: Final = "nothing: whoever is at it will end it; its plan stays blocked until then"
 _DECIDE: Final = {
@@ -26,7 +26,7 @@ _DECIDE: Final = {
 }
 
 
-def done_of(entry: Entry) -> Done:
+def done_of(entry: JournalEntry) -> Done:
     """Return a journal entry as it is painted."""
     return Done(
         run=entry.plan.run,

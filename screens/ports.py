@@ -16,7 +16,7 @@ from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:
     from cockpit.actions.recovery import Settled
-    from cockpit.store.journal import Entry
+    from cockpit.store.journal import JournalEntry
 
 
 class WatchEngine(Protocol):
@@ -65,7 +65,7 @@ class ActionDesk(Protocol):
     async def interrupted(self, run: str) -> tuple[Settled, ...]:
         """Return what is known of actions that nobody has ended; changes nothing."""
 
-    async def history(self, run: str) -> tuple[Entry, ...]:
+    async def history(self, run: str) -> tuple[JournalEntry, ...]:
         """Return every action on a run, oldest first."""
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cockpit.demo.layout import Layout
+from cockpit.demo.layout import DemoLayout
 from cockpit.demo.situations import SITUATIONS
 from cockpit.launch.stopping import stop
 
@@ -64,7 +64,7 @@ def test_the_installed_program_is_the_wheels(installed: Path, tmp_path: Path) ->
 
 
 def test_the_demo_shows_every_situation(installed: Path, tmp_path: Path) -> None:
-    layout = Layout(tmp_path / "demo")
+    layout = DemoLayout(tmp_path / "demo")
     arguments = ("demo", "--headless", "--json", "--dir", layout.folder)
     try:
         done = call(installed / "cockpit", *arguments, cwd=tmp_path)
@@ -118,7 +118,7 @@ def _look_into(runs: dict[str, Any]) -> None:
     assert value("demo-healthy", "code")["dirty"] == []
 
 
-def _nothing_of_the_source_tree_is_used(layout: Layout, installed: Path) -> None:
+def _nothing_of_the_source_tree_is_used(layout: DemoLayout, installed: Path) -> None:
     python = os.fspath(installed / "python")
     assert python in layout.run_file.read_text()
     assert str(ROOT) not in layout.run_file.read_text()

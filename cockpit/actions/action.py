@@ -8,7 +8,7 @@ from typing import Protocol
 
 from cockpit.actions.ground import Ground
 from cockpit.model.plan import Draft, Plan, Request
-from cockpit.store.journal import Entry
+from cockpit.store.journal import JournalEntry
 
 
 class SkipStep(Exception):  # noqa: N818 - it is an answer, not an error
@@ -33,7 +33,7 @@ class Doing:
 
     ground: Ground
     plan: Plan
-    entry: Entry
+    entry: JournalEntry
     save: Callable[[], Awaitable[None]]
     facts: dict[str, str] = field(default_factory=dict)
     job_id: str | None = None

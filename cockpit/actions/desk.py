@@ -35,7 +35,7 @@ from cockpit.model.plan import (
     plan_of,
 )
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.store.journal import Busy, Entry, UsedIdError
+from cockpit.store.journal import Busy, JournalEntry, UsedIdError
 from cockpit.store.store import StoreError, run_key
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -132,7 +132,7 @@ class Desk:
         """Return what is known of actions that nobody has ended; changes nothing."""
         return await self._settling.survey(self._spec(run))
 
-    async def history(self, run: str) -> tuple[Entry, ...]:
+    async def history(self, run: str) -> tuple[JournalEntry, ...]:
         """Return every action on a run, oldest first; raises ``StoreError``."""
         return () if self._keeper is None else await self._keeper.entries(self._key(run))
 
@@ -200,7 +200,7 @@ class Desk:
         self,
         request: Request,
         shown: Plan,
-        entry: Entry,
+        entry: JournalEntry,
         claims: Claims,
         approvals: tuple[Approval, ...],
         told: Told,
@@ -225,7 +225,7 @@ class Desk:
         return await self._do(action, ground, plan, entry, told)
 
     async def _do(
-        self, action: Action, ground: Ground, plan: Plan, entry: Entry, told: Told
+        self, action: Action, ground: Ground, plan: Plan, entry: JournalEntry, told: Told
     ) -> Result:
         assert self._keeper is not None
         keeper = self._keeper
@@ -249,7 +249,9 @@ class Desk:
             recorded=ran.recorded,
         )
 
-    async def _end(self, entry: Entry, result: Result, claims: Claims, spec: RunSpec) -> Result:
+    async def _end(
+        self, entry: JournalEntry, result: Result, claims: Claims, spec: RunSpec
+    ) -> Result:
         """Write the end down and give everything back; an unknown outcome keeps its claim."""
         assert self._keeper is not None
         try:
@@ -270,7 +272,7 @@ class Desk:
         return result
 
     async def _ground(
-        self, request: Request, own: Entry | None = None
+        self, request: Request, own: JournalEntry | None = None
     ) -> tuple[Ground, tuple[Settled, ...]]:
         """Look at the run anew; ``own`` is our own entry, which is no hindrance to itself."""
         action = self._action(request.action)

@@ -12,7 +12,7 @@ from cockpit.model.jobs import Live
 from cockpit.model.records import Claim, EventEntry, InstanceEntry, Recorded
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.store.journal import Entry, Journal
+from cockpit.store.journal import Journal, JournalEntry
 from cockpit.store.store import Store
 
 
@@ -93,7 +93,7 @@ class Ground:
     operator: str
     parts: Parts
     live: Live
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[JournalEntry, ...] = ()
     launch_id: str | None = None
     claims: tuple[Claim, ...] = ()
 

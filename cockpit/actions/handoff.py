@@ -12,7 +12,7 @@ from cockpit.actions.recording import comment_step, event_name, log_step
 from cockpit.model.plan import Basis, Check, Draft, Level, Outcome, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.records.issue_text import handed_off
-from cockpit.store.journal import Entry
+from cockpit.store.journal import JournalEntry
 
 
 class Handoff:
@@ -49,7 +49,7 @@ class Handoff:
         return page_holds(shown, now)
 
 
-def owner_of(entries: Sequence[Entry]) -> str | None:
+def owner_of(entries: Sequence[JournalEntry]) -> str | None:
     """Return to whom the run was handed last, if it ever was."""
     done = [e for e in entries if e.action == "handoff" and e.outcome is Outcome.DONE]
     return done[-1].facts.get("to") if done else None

@@ -11,14 +11,14 @@ from cockpit.model.facet import Facet
 from cockpit.model.report import RunReport
 from cockpit.model.run import Command, RunSpec
 from cockpit.model.words import ago, duration, number, rate, size, steps, utc_minute
-from cockpit.store.journal import Entry
+from cockpit.store.journal import JournalEntry
 from cockpit.text.scrub import scrub
 
 LAST_ACTIONS = 5
 
 
 def page(
-    report: RunReport, entries: Sequence[Entry], now: float, *, of: str, to: str, note: str
+    report: RunReport, entries: Sequence[JournalEntry], now: float, *, of: str, to: str, note: str
 ) -> str:
     """Return the page; ``of`` hands over, ``to`` owns the run from now on."""
     lines = [f"# Handoff: {report.name}", "", f"{of} → {to}, {utc_minute(now)}", ""]
@@ -136,7 +136,7 @@ def _ownership(report: RunReport, now: float, to: str) -> Iterator[str]:
     )
 
 
-def _lately(entries: Sequence[Entry]) -> Iterator[str]:
+def _lately(entries: Sequence[JournalEntry]) -> Iterator[str]:
     for entry in entries[-LAST_ACTIONS:]:
         how = "not ended" if entry.outcome is None else entry.outcome.value
         yield f"{utc_minute(entry.begun_at)} {entry.action} by {entry.operator}: {how}"

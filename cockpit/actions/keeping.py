@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from cockpit.model.plan import Outcome, Plan, StepResult
 from cockpit.sources.offload import offload
-from cockpit.store.journal import Entry, Holder, Journal, Lease
+from cockpit.store.journal import Holder, Journal, JournalEntry, Lease
 from cockpit.store.store import StoreError
 
 DEADLINE = 15.0
@@ -41,7 +41,7 @@ class Keeper:
         *,
         exclusive: bool,
         launch_id: str | None,
-    ) -> Entry:
+    ) -> JournalEntry:
         """Begin an action; raises ``Busy`` too."""
         begin = functools.partial(self._journal.begin, exclusive=exclusive, launch_id=launch_id)
         return await _asked(lambda: begin(run, plan, operator, holder, now))
@@ -68,11 +68,11 @@ class Keeper:
         """Return the plans that were shown lately."""
         return await _asked(lambda: self._journal.plans(run, action, since))
 
-    async def entries(self, run: str) -> tuple[Entry, ...]:
+    async def entries(self, run: str) -> tuple[JournalEntry, ...]:
         """Return a run's actions, oldest first."""
         return await _asked(lambda: self._journal.entries(run))
 
-    async def unfinished(self, run: str) -> tuple[Entry, ...]:
+    async def unfinished(self, run: str) -> tuple[JournalEntry, ...]:
         """Return the actions whose end nobody has written."""
         return await _asked(lambda: self._journal.unfinished(run))
 

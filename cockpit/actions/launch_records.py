@@ -25,7 +25,7 @@ from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RunSpec
 from cockpit.sources.offload import offload
 from cockpit.store.followups import Followup, FollowupStore
-from cockpit.store.memory import Launch, Memory
+from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.outcomes import Failures
 from cockpit.store.snapshots import Snapshot, Snapshots
 from cockpit.store.store import Store, unpack
@@ -67,7 +67,7 @@ def record_steps(
 
     async def remember(doing: Doing) -> str:
         used, at = snapshot_in(doing), submitted_at(doing)
-        launch = Launch(at=at, job_id=job_of(doing), launch_id=doing.entry.launch_id)
+        launch = LaunchedJob(at=at, job_id=job_of(doing), launch_id=doing.entry.launch_id)
         await _stored(doing, lambda store: _remember(store, key(doing), launch, used))
         return f"{launch.launch_id} is {launch.job_id}"
 
@@ -113,9 +113,9 @@ def trouble_step(name: str, word: str) -> Step:
     return replace(step, name="log-trouble", run=run)
 
 
-def _remember(store: Store, key: str, launch: Launch, used: Snapshot) -> None:
+def _remember(store: Store, key: str, launch: LaunchedJob, used: Snapshot) -> None:
     with store.writing():
-        Memory(store).add_launch(key, launch)
+        RunMemory(store).add_launch(key, launch)
         Snapshots(store).add(key, used.model_copy(update={"at": launch.at}))
 
 

@@ -11,7 +11,7 @@ from cockpit.model.base import Frozen
 from cockpit.model.jobs import Found, LookUp
 from cockpit.model.plan import Approval, Basis, Check, Level, Outcome, Plan, StepState
 from cockpit.model.run import RunSpec
-from cockpit.store.journal import UNREADABLE, Entry
+from cockpit.store.journal import UNREADABLE, JournalEntry
 
 SUBMIT = "submit"
 ENTRY = "journal:"
@@ -23,7 +23,7 @@ NOT_LOOKED_UP = ("teardown",)
 class Settled(Frozen):
     """What is known of an interrupted action; ``outcome`` ``None``: it still runs, or elsewhere."""
 
-    entry: Entry
+    entry: JournalEntry
     outcome: Outcome | None
     text: str
     job_id: str | None = None
@@ -34,7 +34,7 @@ class Settled(Frozen):
 
 
 async def settle(
-    run: RunSpec, entry: Entry, backend: Backend | None, alive: bool | None
+    run: RunSpec, entry: JournalEntry, backend: Backend | None, alive: bool | None
 ) -> Settled:
     """Return what became of an action that nobody has ended; changes nothing.
 
@@ -64,7 +64,9 @@ async def settle(
     return await _looked_up(run, entry, backend, submit.at)
 
 
-async def _looked_up(run: RunSpec, entry: Entry, backend: Backend | None, begun: float) -> Settled:
+async def _looked_up(
+    run: RunSpec, entry: JournalEntry, backend: Backend | None, begun: float
+) -> Settled:
     lost = entry.action == "lineage" and entry.plan.plan_id == UNREADABLE
     if backend is None or entry.launch_id is None or lost:
         text = f"{_what(entry)}: its submit ({entry.launch_id}) cannot be looked up by this version"
@@ -81,7 +83,7 @@ async def _looked_up(run: RunSpec, entry: Entry, backend: Backend | None, begun:
     )  # fmt: skip
 
 
-def _subject(run: RunSpec, entry: Entry) -> RunSpec:
+def _subject(run: RunSpec, entry: JournalEntry) -> RunSpec:
     """Return the run whose launch it was: a new lineage is looked up under its own root."""
     if entry.action != "lineage":
         return run
@@ -113,11 +115,11 @@ def check_of(settled: Settled) -> Check:
     )
 
 
-def _what(entry: Entry) -> str:
+def _what(entry: JournalEntry) -> str:
     return f"{entry.action} by {entry.operator}"
 
 
-def _interrupted(entry: Entry) -> str:
+def _interrupted(entry: JournalEntry) -> str:
     done = [step.name for step in entry.steps if step.state is StepState.DONE]
     begun = [step.name for step in entry.steps if step.state is StepState.BEGUN]
     text = f"{_what(entry)} was interrupted"

@@ -13,7 +13,7 @@ from cockpit.actions.recovery import Settled, settle
 from cockpit.actions.running import Runner
 from cockpit.model.plan import Approval, Outcome, StepState
 from cockpit.model.run import RunSpec
-from cockpit.store.journal import UNREADABLE, Entry
+from cockpit.store.journal import UNREADABLE, JournalEntry
 
 GroundOf = Callable[[RunSpec, str], Awaitable[Ground]]
 
@@ -36,7 +36,7 @@ class Settling:
         self._key = key
 
     async def survey(
-        self, spec: RunSpec, without: Entry | None = None, gone: Collection[int] = ()
+        self, spec: RunSpec, without: JournalEntry | None = None, gone: Collection[int] = ()
     ) -> tuple[Settled, ...]:
         """Return what is known of each action that nobody has ended.
 
@@ -132,7 +132,7 @@ def _on_the_word_of(by: Approval, settled: Settled) -> Settled:
     return settled.model_copy(update={"text": text})
 
 
-def _over(entry: Entry, name: str) -> bool:
+def _over(entry: JournalEntry, name: str) -> bool:
     step = entry.step(name)
     return step is not None and step.state in (StepState.DONE, StepState.SKIPPED)
 

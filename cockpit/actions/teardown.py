@@ -19,7 +19,7 @@ from cockpit.model.report import Verdict
 from cockpit.model.run import RunSpec, TeardownSpec
 from cockpit.model.words import duration, size
 from cockpit.sources.offload import offload
-from cockpit.store.journal import Entry
+from cockpit.store.journal import JournalEntry
 
 STORAGE: Final = ("delete_files", "cancel_storage")
 """What removes durable storage: always last (SPEC A-12)."""
@@ -107,7 +107,7 @@ def _survives(spec: TeardownSpec) -> str:
     return ", ".join(safe(each) for each in spec.survives) or "nothing"
 
 
-def _before(entries: Sequence[Entry]) -> Iterator[Check]:
+def _before(entries: Sequence[JournalEntry]) -> Iterator[Check]:
     """Yield the hard facts of an earlier teardown: one that was begun may have happened."""
     for entry in reversed(entries):
         step = entry.step(STEP) if entry.action == "teardown" else None

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from cockpit.demo.model import Matrix, Shape, Weights, zeros
+from cockpit.demo.model import Matrix, ModelShape, Weights, zeros
 from cockpit.demo.tracking import say
 
 NAME = "checkpoint"
@@ -93,7 +93,7 @@ class Checkpointer:
         found = complete_checkpoints(self.permanent) + complete_checkpoints(self.temporary)
         return max(found)[1] if found else None
 
-    def load(self, folder: Path, shape: Shape) -> TrainingState:
+    def load(self, folder: Path, shape: ModelShape) -> TrainingState:
         """Read a complete checkpoint. Raises ``ValueError`` if it does not fit ``shape``."""
         hashes = json.loads((folder / "manifest.ocdbt").read_text(encoding="utf-8"))
         metadata = _metadata(folder)

@@ -13,7 +13,7 @@ from git import GitError
 
 from cockpit.config import ConfigError, load
 from cockpit.demo import folder
-from cockpit.demo.layout import Layout, python_path
+from cockpit.demo.layout import DemoLayout, python_path
 from cockpit.demo.run_file import command
 from cockpit.demo.situations import CADENCE, MORTAL, SITUATIONS, Situation
 from cockpit.launch.detached import (
@@ -39,10 +39,10 @@ MONITORS_AFTER = 2
 """Runs that are started before the monitors are."""
 
 
-class Fleet:
+class DemoFleet:
     """The processes of one demo, and the thread that brings them up and their troubles about."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: DemoLayout) -> None:
         self.layout = layout
         self.trouble: str | None = None
         self._leaving = threading.Event()

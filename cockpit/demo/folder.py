@@ -14,7 +14,7 @@ from typing import Self
 
 from git import Actor, GitCommandError, Repo
 
-from cockpit.demo.layout import Layout
+from cockpit.demo.layout import DemoLayout
 from cockpit.demo.run_file import command, run_file
 from cockpit.demo.settings import write_config
 from cockpit.demo.situations import CADENCE, SITUATIONS, Situation
@@ -46,7 +46,7 @@ class FolderError(Exception):
     """The folder cannot be used; the message is one line."""
 
 
-def take(layout: Layout) -> None:
+def take(layout: DemoLayout) -> None:
     """Make sure that the folder is ours; raises ``FolderError`` if it is somebody else's."""
     folder = layout.folder
     if any(character in str(folder) for character in "\n\r\t"):
@@ -63,7 +63,7 @@ def take(layout: Layout) -> None:
         raise FolderError(f"{folder}: {error.strerror}; name another --dir") from error
 
 
-def empty(layout: Layout) -> None:
+def empty(layout: DemoLayout) -> None:
     """Remove everything that a demo has made in its folder, except what says that it is ours."""
     for path in layout.folder.iterdir():
         if path in (layout.marker, layout.lock):
@@ -74,7 +74,7 @@ def empty(layout: Layout) -> None:
             path.unlink()
 
 
-def build(layout: Layout) -> None:
+def build(layout: DemoLayout) -> None:
     """Make everything but the processes. The folder is ours and empty."""
     who = login_name()
     _code(layout)
@@ -89,7 +89,7 @@ def build(layout: Layout) -> None:
     layout.run_file.write_text(text, encoding="utf-8")
 
 
-def _code(layout: Layout) -> None:
+def _code(layout: DemoLayout) -> None:
     package = layout.code / "cockpit" / "demo"
     package.mkdir(parents=True)
     files = [package / name for name in TRAINING]
@@ -98,14 +98,14 @@ def _code(layout: Layout) -> None:
     top, ignore = package.parent / "__init__.py", layout.code / ".gitignore"
     top.write_text('"""The demo\'s training code."""\n', encoding="utf-8")
     ignore.write_text("__pycache__/\n", encoding="utf-8")
-    with Repository.create(layout.code, layout.remotes / "code.git") as repository:
+    with DemoRepository.create(layout.code, layout.remotes / "code.git") as repository:
         repository.commit([*files, top, ignore], "training: a tiny character model")
         repository.push()
 
 
-def _records(layout: Layout, who: str) -> None:
+def _records(layout: DemoLayout, who: str) -> None:
     layout.logbooks.mkdir(parents=True)
-    with Repository.create(layout.records, layout.remotes / "records.git") as repository:
+    with DemoRepository.create(layout.records, layout.remotes / "records.git") as repository:
         for situation in SITUATIONS:
             path, contract = layout.logbook(situation.name), _contract(situation, who)
             path.write_bytes(new_logbook(RunSpec(name=situation.name), contract))
@@ -126,13 +126,13 @@ def _contract(situation: Situation, who: str) -> dict[str, str]:
     }
 
 
-def code_sha(layout: Layout) -> str:
+def code_sha(layout: DemoLayout) -> str:
     """Return the commit that the trainings run from."""
-    with Repository(layout.code) as repository:
+    with DemoRepository(layout.code) as repository:
         return repository.head()
 
 
-def log_launch(layout: Layout, situation: Situation, sha: str) -> None:
+def log_launch(layout: DemoLayout, situation: Situation, sha: str) -> None:
     """Write the launch of a run into its logbook, commit and push it."""
     keep = situation.config.trainer.checkpointer
     fields = {
@@ -153,7 +153,7 @@ def log_launch(layout: Layout, situation: Situation, sha: str) -> None:
     _record(layout, path, text, f"{situation.name}: log launch")
 
 
-def log_end(layout: Layout, situation: Situation) -> None:
+def log_end(layout: DemoLayout, situation: Situation) -> None:
     """Write the good end of a run into its logbook, commit and push it; only once."""
     last = situation.config.trainer.num_train_steps - 1
     path = layout.logbook(situation.name)
@@ -171,14 +171,14 @@ def log_end(layout: Layout, situation: Situation) -> None:
     _record(layout, path, with_event(text, entry), f"{situation.name}: log {ENDED}")
 
 
-def _record(layout: Layout, path: Path, text: bytes, message: str) -> None:
+def _record(layout: DemoLayout, path: Path, text: bytes, message: str) -> None:
     path.write_bytes(text)
-    with Repository(layout.records) as repository:
+    with DemoRepository(layout.records) as repository:
         repository.commit([path], message)
         repository.push()
 
 
-class Repository:
+class DemoRepository:
     """A work tree and the bare remote that it pushes to."""
 
     def __init__(self, folder: Path) -> None:
@@ -186,7 +186,7 @@ class Repository:
         self.folder = folder
 
     @classmethod
-    def create(cls, folder: Path, remote: Path) -> Repository:
+    def create(cls, folder: Path, remote: Path) -> DemoRepository:
         """Make the repository in ``folder`` (which may hold files already) and its remote."""
         for path, bare in ((remote, True), (folder, False)):
             path.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cockpit.demo.layout import Layout, python_path
+from cockpit.demo.layout import DemoLayout, python_path
 from cockpit.launch.stopping import stop
 
 PATIENCE = 5.0
@@ -22,10 +22,10 @@ SETTLE = 1.0
 """Seconds in which a process whose start was under way when the demo died shows up."""
 
 
-class Guard:
+class DemoGuard:
     """A guard process, seen from the demo."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: DemoLayout) -> None:
         self._layout = layout
         self._process = subprocess.Popen(
             [sys.executable, "-m", "cockpit.demo.guard", str(layout.folder)],
@@ -57,7 +57,7 @@ def main() -> int:
     """Wait for a word on standard input, or for its end, then stop what runs."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    layout = Layout(Path(sys.argv[1]))
+    layout = DemoLayout(Path(sys.argv[1]))
     match sys.stdin.readline().split():
         case ["keep"]:
             pass

@@ -65,7 +65,7 @@ class RunPlaces:
 
 
 @dataclass(frozen=True)
-class Layout:
+class DemoLayout:
     """The demo's folder."""
 
     folder: Path
@@ -129,7 +129,7 @@ class Layout:
         return living([*self.monitors.glob("*.pid"), *runs])
 
 
-class BusyError(Exception):
+class DemoBusyError(Exception):
     """Another demo is at work in the folder; the message is one line that names it."""
 
 
@@ -147,7 +147,7 @@ class Lock:
         except BlockingIOError:
             holder = os.read(self._handle, 20).decode("ascii", "replace").strip() or "unknown"
             os.close(self._handle)
-            raise BusyError(
+            raise DemoBusyError(
                 f"a demo is already at work in {self._path.parent} (pid {holder}); "
                 "leave that one first, or name another --dir"
             ) from None

@@ -20,7 +20,7 @@ Example = tuple[Sequence[int], int]
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelShape:
     """The model's sizes."""
 
     vocabulary: int
@@ -54,7 +54,7 @@ class Weights:
             yield from array
 
 
-def _build(shape: Shape, fill: Callable[[int, int], Matrix]) -> Weights:
+def _build(shape: ModelShape, fill: Callable[[int, int], Matrix]) -> Weights:
     return Weights(
         embedding=fill(shape.vocabulary, shape.embedding),
         hidden=fill(shape.hidden, shape.width),
@@ -64,12 +64,12 @@ def _build(shape: Shape, fill: Callable[[int, int], Matrix]) -> Weights:
     )
 
 
-def zeros(shape: Shape) -> Weights:
+def zeros(shape: ModelShape) -> Weights:
     """Return weights that are all zero."""
     return _build(shape, lambda rows, columns: [[0.0] * columns for _ in range(rows)])
 
 
-def initial(shape: Shape, seed: int) -> Weights:
+def initial(shape: ModelShape, seed: int) -> Weights:
     """Return small random weights, the same for the same ``seed``."""
     noise = random.Random(seed)
 
@@ -121,7 +121,7 @@ def loss(weights: Weights, batch: Sequence[Example]) -> float:
 
 
 def loss_and_gradient(
-    weights: Weights, shape: Shape, batch: Sequence[Example]
+    weights: Weights, shape: ModelShape, batch: Sequence[Example]
 ) -> tuple[float, Weights]:
     """Return the mean cross entropy over ``batch`` and its gradient."""
     gradient = zeros(shape)

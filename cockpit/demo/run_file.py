@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from cockpit.demo.layout import Layout
+from cockpit.demo.layout import DemoLayout
 from cockpit.demo.situations import CADENCE, SAVE_EVERY, SITUATIONS, Situation
 
 HEAD = "# Made by `cockpit demo`: seven small, real training runs. Remove: cockpit demo --clean\n"
@@ -17,7 +17,7 @@ routes = [{ min = "alert", command = ["tee", "-a", "messages.log"] }]
 """
 
 
-def run_file(layout: Layout, operator: str, python: str) -> str:
+def run_file(layout: DemoLayout, operator: str, python: str) -> str:
     """Return the text of the run file; its paths start at its own folder."""
     parts = [HEAD, _table("[cockpit]", {"cadence": f"{CADENCE}s", "operator": operator})]
     parts.append(NOTIFY)
@@ -28,14 +28,14 @@ def run_file(layout: Layout, operator: str, python: str) -> str:
     return "\n".join(parts)
 
 
-def command(layout: Layout, situation: Situation, python: str) -> tuple[str, ...]:
+def command(layout: DemoLayout, situation: Situation, python: str) -> tuple[str, ...]:
     """Return the training command of a run; it starts in the code repository."""
     config = f"../{layout.run(situation.name).config.relative_to(layout.folder)}"
     return (python, "-m", "cockpit.demo.trainer", "--config", config, *situation.faults)
 
 
 def _run(
-    layout: Layout, situation: Situation, operator: str, python: str
+    layout: DemoLayout, situation: Situation, operator: str, python: str
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     name, places = situation.name, layout.run(situation.name)
     folder = str(places.folder.relative_to(layout.folder))
@@ -55,7 +55,7 @@ def _run(
     return run, _tables(layout, situation, folder)
 
 
-def _tables(layout: Layout, situation: Situation, folder: str) -> dict[str, dict[str, Any]]:
+def _tables(layout: DemoLayout, situation: Situation, folder: str) -> dict[str, dict[str, Any]]:
     name, places = situation.name, layout.run(situation.name)
     return {
         "job": {

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 from cockpit.config import store_path
 from cockpit.demo import folder
-from cockpit.demo.fleet import Fleet
-from cockpit.demo.guard import PATIENCE, Guard
-from cockpit.demo.layout import Layout
+from cockpit.demo.fleet import DemoFleet
+from cockpit.demo.guard import PATIENCE, DemoGuard
+from cockpit.demo.layout import DemoLayout
 from cockpit.launch.stopping import stop
 from cockpit.store.store import Store, StoreError
 
 
-def prepare(layout: Layout) -> bool:
+def prepare(layout: DemoLayout) -> bool:
     """Make the folder ready; return True if a kept fleet still runs there and is taken up again.
 
     Otherwise what an earlier demo left (files, processes, what is remembered of its runs) goes
@@ -31,14 +31,14 @@ def prepare(layout: Layout) -> bool:
 
 
 @contextmanager
-def running(layout: Layout, *, keep: bool, patience: float = PATIENCE) -> Iterator[Fleet]:
+def running(layout: DemoLayout, *, keep: bool, patience: float = PATIENCE) -> Iterator[DemoFleet]:
     """Run the fleet in the background; on leaving, however it comes, stop it unless ``keep``.
 
     Stopping gives the runs ``patience`` seconds to save a checkpoint and leave by themselves.
     """
     layout.kept.unlink(missing_ok=True)
-    guard = Guard(layout)
-    fleet = Fleet(layout)
+    guard = DemoGuard(layout)
+    fleet = DemoFleet(layout)
     try:
         fleet.begin()
         yield fleet
@@ -51,14 +51,14 @@ def running(layout: Layout, *, keep: bool, patience: float = PATIENCE) -> Iterat
             fleet.reap()
 
 
-def remove(layout: Layout) -> None:
+def remove(layout: DemoLayout) -> None:
     """Stop and remove everything. The folder is ours and the lock is held."""
     stop(layout.living, PATIENCE)
     forget(layout)
     shutil.rmtree(layout.folder)
 
 
-def forget(layout: Layout) -> None:
+def forget(layout: DemoLayout) -> None:
     """Delete what the store remembers of these runs: the next ones are others."""
     path = store_path()
     if not path.exists():

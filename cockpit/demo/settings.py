@@ -51,7 +51,7 @@ class ModelConfig:
 
 
 @dataclass(frozen=True)
-class Config:
+class TrainingConfig:
     """The whole config, as the file holds it and as the tracker is given it."""
 
     trainer: TrainerConfig
@@ -74,19 +74,19 @@ class Faults:
     shard_seconds: float = 0.0
 
 
-def read_config(path: Path) -> Config:
+def read_config(path: Path) -> TrainingConfig:
     """Read the config file. Raises ``OSError``, ``ValueError``, ``KeyError`` or ``TypeError``."""
     told = json.loads(path.read_text(encoding="utf-8"))
     trainer = dict(told["trainer"])
     checkpointer = CheckpointerConfig(**trainer.pop("checkpointer", {}))
-    return Config(
+    return TrainingConfig(
         trainer=TrainerConfig(**trainer, checkpointer=checkpointer),
         optimizer=OptimizerConfig(**told.get("optimizer", {})),
         model=ModelConfig(**told.get("model", {})),
     )
 
 
-def write_config(config: Config, path: Path) -> None:
+def write_config(config: TrainingConfig, path: Path) -> None:
     """Write the config file."""
     path.write_text(json.dumps(config.to_dict(), indent=2) + "\n", encoding="utf-8")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cockpit.demo.settings import CheckpointerConfig, Config, OptimizerConfig, TrainerConfig
+from cockpit.demo.settings import CheckpointerConfig, OptimizerConfig, TrainerConfig, TrainingConfig
 from cockpit.model.observed import CheckpointState
 from cockpit.model.report import FleetReport, RunReport, Verdict
 
@@ -18,7 +18,7 @@ LONG = 20_000
 SETTLED = 25
 """Steps after which a run that is well can be said to be well."""
 
-Seen = Callable[[RunReport], bool]
+ReportTest = Callable[[RunReport], bool]
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Situation:
 
     name: str
     goal: str
-    config: Config
-    seen: Seen
+    config: TrainingConfig
+    seen: ReportTest
     expected: str
     faults: tuple[str, ...] = ()
 
@@ -49,15 +49,15 @@ MORTAL = "demo-monitor"
 
 def _config(
     name: str, seed: int, steps: int = LONG, pace: float = 5.0, every: int = PERMANENT_EVERY
-) -> Config:
+) -> TrainingConfig:
     keep = CheckpointerConfig(save_interval=SAVE_EVERY, permanent_every=every)
     trainer = TrainerConfig(
         id=name, num_train_steps=steps, seed=seed, steps_per_second=pace, checkpointer=keep
     )
-    return Config(trainer=trainer, optimizer=OptimizerConfig(learning_rate=0.05))
+    return TrainingConfig(trainer=trainer, optimizer=OptimizerConfig(learning_rate=0.05))
 
 
-def _alert(identity: str) -> Seen:
+def _alert(identity: str) -> ReportTest:
     return lambda report: any(alert.id == identity for alert in report.alerts)
 
 

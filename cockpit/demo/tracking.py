@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from cockpit.demo.settings import Config
+from cockpit.demo.settings import TrainingConfig
 
 QUIET = {
     "WANDB_ERROR_REPORTING": "false",
@@ -27,10 +27,10 @@ def say(logger: str, text: str, level: str = "I") -> None:
     sys.stdout.flush()
 
 
-class Tracker:
+class WandbTracker:
     """One W&B run; started again with the same id it adds a fragment in the same folder."""
 
-    def __init__(self, config: Config, folder: Path) -> None:
+    def __init__(self, config: TrainingConfig, folder: Path) -> None:
         _keep_to(folder)
         import wandb  # costs half a second: only where it is used
 

@@ -19,8 +19,8 @@ from cockpit.demo import model
 from cockpit.demo.checkpointing import Checkpointer, TrainingState
 from cockpit.demo.data import CORPUS, PacedFile, batch, read_corpus
 from cockpit.demo.evaluation import evaluate
-from cockpit.demo.settings import Config, Faults, read_arguments, read_config
-from cockpit.demo.tracking import Tracker, say
+from cockpit.demo.settings import Faults, TrainingConfig, read_arguments, read_config
+from cockpit.demo.tracking import WandbTracker, say
 
 LINE_EVERY = 1.0
 """Seconds between two progress lines, at least."""
@@ -51,7 +51,7 @@ class Signals:
         self.leave = number
 
 
-class Pace:
+class StepPace:
     """Keeps a steady number of steps per second, so that a small machine is left some peace."""
 
     def __init__(self, steps_per_second: float) -> None:
@@ -68,10 +68,10 @@ class Pace:
 class Training:
     """One execution of one run, from its resume to its last step."""
 
-    def __init__(self, config: Config, faults: Faults, output: Path) -> None:
+    def __init__(self, config: TrainingConfig, faults: Faults, output: Path) -> None:
         self.config, self.faults = config, faults
         self.corpus = read_corpus()
-        self.shape = model.Shape(
+        self.shape = model.ModelShape(
             len(self.corpus.alphabet),
             config.model.context,
             config.model.embedding,
@@ -102,10 +102,10 @@ class Training:
         say("trainer", f"Resuming training from step {state.step + 1}")
         return state
 
-    def run(self, tracker: Tracker) -> int:
+    def run(self, tracker: WandbTracker) -> int:
         """Train to the end or until told to leave; return the exit status."""
         self.signals.listen()
-        pace = Pace(self.config.trainer.steps_per_second)
+        pace = StepPace(self.config.trainer.steps_per_second)
         total = self.config.trainer.num_train_steps
         with CORPUS.open("rb") as file:
             for step in range(self.state.step + 1, total):
@@ -116,7 +116,7 @@ class Training:
         say("trainer", f"Training complete at step {total - 1} (target: {total}).")
         return 0
 
-    def _step(self, step: int, file: BinaryIO, pace: Pace, tracker: Tracker) -> None:
+    def _step(self, step: int, file: BinaryIO, pace: StepPace, tracker: WandbTracker) -> None:
         begun = time.monotonic()
         rate = self._learning_rate(step)
         loss, gradient = model.loss_and_gradient(
@@ -199,12 +199,12 @@ class Training:
         return 128 + number
 
 
-def train(config: Config, faults: Faults, output: Path) -> int:
+def train(config: TrainingConfig, faults: Faults, output: Path) -> int:
     """Run one training; return its exit status. Errors of the training itself pass through."""
     trainer = config.trainer
     say("trainer", f"{trainer.id}: {trainer.num_train_steps} steps, seed {trainer.seed}")
     training = Training(config, faults, output)
-    tracker = Tracker(config, output)
+    tracker = WandbTracker(config, output)
     status = 1
     try:
         status = training.run(tracker)

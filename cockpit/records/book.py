@@ -22,7 +22,7 @@ class Heading(NamedTuple):
     dated: bool
 
 
-class Book:
+class MarkdownFile:
     """Any bytes, read as Markdown. Line numbers are 1-based, ``skipped`` are front matter."""
 
     def __init__(self, data: bytes) -> None:
@@ -147,13 +147,13 @@ class Book:
         """The lines in code fences and comments."""
         return self._page.quoted
 
-    def with_lines_replaced(self, lines: Mapping[int, str]) -> Book:
+    def with_lines_replaced(self, lines: Mapping[int, str]) -> MarkdownFile:
         """Return the file with these lines replaced, their ends kept."""
         raw = list(self.raw)
         for number, text in lines.items():
             former = raw[number - 1]
             raw[number - 1] = text + former[len(former.rstrip("\r\n")) :]
-        return Book(_bytes("".join(raw)))
+        return MarkdownFile(_bytes("".join(raw)))
 
     def part(self, first: int, last: int) -> bytes:
         """Return the bytes of these lines."""

@@ -35,7 +35,7 @@ Edit = Callable[[bytes], bytes]
 _EDIT_TRIES = 20
 
 
-class Change(Frozen):
+class FileChange(Frozen):
     """One file's new blob in HEAD and in the index (``None``: leave the index alone)."""
 
     path: str
@@ -45,7 +45,7 @@ class Change(Frozen):
 
 async def commit_file(
     repository: Repository,
-    make: Callable[[str | None], Awaitable[Change | None]],
+    make: Callable[[str | None], Awaitable[FileChange | None]],
     message: str,
 ) -> str | None:
     """Commit one file on top of HEAD and return the commit; ``None`` if there is nothing to.
@@ -135,7 +135,9 @@ async def patiently(repository: Repository, work: Callable[[], Awaitable[None]])
             return
 
 
-async def _commit(repository: Repository, head: str | None, change: Change, message: str) -> str:
+async def _commit(
+    repository: Repository, head: str | None, change: FileChange, message: str
+) -> str:
     former = None if head is None else await repository.blob(head, change.path)
     blob = Blob(former.mode if former else PLAIN, change.blob)
     async with scratch(repository, "index") as index, scratch(repository, "message") as text:
@@ -157,7 +159,7 @@ async def _commit(repository: Repository, head: str | None, change: Change, mess
 
 
 async def _advance(
-    repository: Repository, head: str | None, commit: str, change: Change, message: str
+    repository: Repository, head: str | None, commit: str, change: FileChange, message: str
 ) -> None:
     """Let the index and then HEAD take the commit; both or, but for a crash, none."""
     before = await repository.staged(change.path)
@@ -185,7 +187,7 @@ def _copy(source: Path, target: Path) -> None:
 
 async def change_of(
     repository: Repository, own: str, path: Path, head: str | None, edits: Sequence[Edit]
-) -> Change | None:
+) -> FileChange | None:
     """Return what is to be committed: the edits on HEAD's version, or the whole file.
 
     The whole file when HEAD does not have it, when the edits do not fit HEAD's version, or
@@ -196,17 +198,17 @@ async def change_of(
     staged = await repository.staged(own)
     whole = await repository.keep(data, own)
     if kept is None:
-        return Change(path=own, blob=whole, staged=whole)
+        return FileChange(path=own, blob=whole, staged=whole)
     blob = await _edited_blob(repository, kept, own, edits) if edits else whole
     blob = blob or whole
     if blob == kept.oid:
         return None
     if staged is None:  # its removal is staged
-        return Change(path=own, blob=blob, staged=None)
+        return FileChange(path=own, blob=blob, staged=None)
     if staged == kept or not edits:
-        return Change(path=own, blob=blob, staged=blob)
+        return FileChange(path=own, blob=blob, staged=blob)
     theirs = await _edited_blob(repository, staged, own, edits)
-    return Change(path=own, blob=blob, staged=theirs or staged.oid)
+    return FileChange(path=own, blob=blob, staged=theirs or staged.oid)
 
 
 async def _edited_blob(

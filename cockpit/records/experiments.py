@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cockpit.records.book import Book
+from cockpit.records.book import MarkdownFile
 from cockpit.records.committing import Edit
 from cockpit.records.forms import cell
 from cockpit.records.labels import plain
@@ -38,7 +38,7 @@ def with_row(data: bytes, row: Mapping[str, str]) -> bytes:
     ``row`` is column → text and has the run's name. Of a column that the table does not have the
     text goes to its notes.
     """
-    book = Book(data)
+    book = MarkdownFile(data)
     table = _table(book)
     told = {plain(name): text for name, text in row.items()}
     name = next((told[key] for key in told if key in _KEYS), "")
@@ -67,7 +67,7 @@ def experiments_of(path: Path, run: str, description: str) -> tuple[Path, Edit]:
     return folder / EXPERIMENTS, edit
 
 
-def _table(book: Book) -> _Table | None:
+def _table(book: MarkdownFile) -> _Table | None:
     """Return the first table that has a column for the run."""
     for number in range(book.skipped + 1, book.last):
         head, rule = book.line(number), book.line(number + 1)
@@ -99,7 +99,7 @@ def _cells(line: str) -> list[str]:
     return [part.strip() for part in _parts(line)]
 
 
-def _said(book: Book, line: int) -> list[str]:
+def _said(book: MarkdownFile, line: int) -> list[str]:
     return [cell_text(part).strip("`*_") for part in _parts(book.line(line))]
 
 
@@ -116,7 +116,7 @@ def _row(table: _Table, texts: Sequence[str]) -> str:
     return f"|{'|'.join(cells)}|"
 
 
-def _updated(book: Book, table: _Table, line: int, told: Mapping[str, str]) -> bytes:
+def _updated(book: MarkdownFile, table: _Table, line: int, told: Mapping[str, str]) -> bytes:
     """Return the file with those cells of one row changed that say something else now."""
     text = book.line(line)
     bars = [match.start() for match in _BAR.finditer(text)]
@@ -143,7 +143,7 @@ def _noted(table: _Table, told: dict[str, str], row: Mapping[str, str]) -> dict[
     return {**told, "notes": "; ".join(text for text in (told.get("notes", ""), *more) if text)}
 
 
-def _begun(book: Book, row: Mapping[str, str]) -> bytes:
+def _begun(book: MarkdownFile, row: Mapping[str, str]) -> bytes:
     names = [*COLUMNS, *(name for name in row if plain(name) not in map(plain, COLUMNS))]
     told = {plain(name): text for name, text in row.items()}
     texts = [cell(told.get(plain(name), "")) for name in names]

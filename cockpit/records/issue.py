@@ -20,9 +20,9 @@ from cockpit.records.issue_new import ISSUE, Creator
 from cockpit.records.outbox import Flushed, Queue
 from cockpit.records.posting import (
     LONGEST,
-    Marker,
     Post,
     Poster,
+    PostMarker,
     event_digest,
     post_text,
     sender_digest,
@@ -140,8 +140,8 @@ class IssueDesk:
             raise HttpError(ErrorKind.NOT_FOUND, "records.issue is not the address of an issue")
         return Post(place, self._marker(run.name, row.event), row.letter.body)
 
-    def _marker(self, run: str, event: str) -> Marker:
-        return Marker(event_digest(run, event), self._sender)
+    def _marker(self, run: str, event: str) -> PostMarker:
+        return PostMarker(event_digest(run, event), self._sender)
 
 
 def _sender(store: Store | None) -> str:

@@ -16,8 +16,8 @@ from cockpit.model.clock import Clock
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.model.run import RunSpec
 from cockpit.records.issue_text import title
-from cockpit.records.outbox import SETTLE, Box, said_of, unsettled
-from cockpit.records.posting import LOOKS, Marker, marker_of, same_text
+from cockpit.records.outbox import SETTLE, AsyncOutbox, said_of, unsettled
+from cockpit.records.posting import LOOKS, PostMarker, marker_of, same_text
 from cockpit.sources.git import git
 from cockpit.sources.github import GitHub, Issue
 from cockpit.sources.github_place import Place
@@ -54,7 +54,7 @@ class Creator:
     """Creates issues; nothing of it is queued, since a launch waits for the address."""
 
     def __init__(self, store: Store | None, clock: Clock, github: GitHub) -> None:
-        self._box = Box(store)
+        self._box = AsyncOutbox(store)
         self._clock = clock
         self._github = github
 
@@ -170,7 +170,7 @@ class Creator:
         await self._box.ask(lambda box: box.release(number, claim))
 
 
-def _event(marker: Marker | None) -> str | None:
+def _event(marker: PostMarker | None) -> str | None:
     return None if marker is None else marker.event
 
 

@@ -40,7 +40,7 @@ from cockpit.text.scrub import scrub
 DEADLINE: Final = 10.0
 """Seconds that one question to the remote may take."""
 _TRIES: Final = 3
-Alive = Callable[[Holder], bool | None]
+HolderAlive = Callable[[Holder], bool | None]
 
 
 class LeaseRef:
@@ -55,7 +55,7 @@ class LeaseRef:
         clock: Clock,
         holder: Holder,
         operator: Callable[[], str],
-        alive: Alive,
+        alive: HolderAlive,
         deadline: float = DEADLINE,
     ) -> None:
         self._clock = clock

@@ -43,7 +43,7 @@ _LOOSE: Final = 4
 """Columns that continue a label without a bullet for certain: nothing else can begin there."""
 
 
-class Field(Frozen):
+class LabelledValue(Frozen):
     """A labelled value as it stands in the file; ``line`` to ``end`` are its lines, 1-based."""
 
     label: str
@@ -56,7 +56,7 @@ class Instance(Frozen):
     """One launched instance: its entry, whose title is its id, and its fields."""
 
     entry: Entry
-    fields: tuple[Field, ...]
+    fields: tuple[LabelledValue, ...]
 
 
 class Logbook(Frozen):
@@ -66,8 +66,8 @@ class Logbook(Frozen):
     """
 
     title: str = ""
-    front_matter: tuple[Field, ...] = ()
-    contract: tuple[Field, ...] = ()
+    front_matter: tuple[LabelledValue, ...] = ()
+    contract: tuple[LabelledValue, ...] = ()
     instances: tuple[Instance, ...] = ()
     entries: tuple[Entry, ...] = ()
     newest_first: bool | None = None
@@ -99,14 +99,14 @@ def event_of(entry: Entry) -> EventEntry:
     return EventEntry(title=entry.title, at=entry.at or 0.0, **said)
 
 
-def value_of(fields: Iterable[Field], label: str) -> str | None:
+def value_of(fields: Iterable[LabelledValue], label: str) -> str | None:
     """Return the value under ``label``, whatever its case and punctuation; the last one wins."""
     wanted = plain(label)
     found = [field.value for field in fields if plain(field.label) == wanted]
     return found[-1] if found else None
 
 
-def read_fields(lines: Iterable[Line]) -> tuple[Field, ...]:
+def read_fields(lines: Iterable[Line]) -> tuple[LabelledValue, ...]:
     """Return labelled values: bullets, bold labels, table rows; indented lines continue one.
 
     What stands as deep as the text of a bullet belongs to that bullet, whatever it looks like.
@@ -166,12 +166,12 @@ class _Reading:
         self._end, self._blank = line.number, 0
         return True
 
-    def field(self) -> Field:
+    def field(self) -> LabelledValue:
         depths = [indent_of(line) for line in self._more if line]
         depth = min([self.depth, *depths])
         more = [without_indent(line, depth).rstrip() for line in self._more]
         value = "\n".join([self._first, *more]).strip("\n")
-        return Field(label=self.label, value=value, line=self._line, end=self._end)
+        return LabelledValue(label=self.label, value=value, line=self._line, end=self._end)
 
 
 def _section(page: Page, word: str) -> list[Line]:
@@ -184,7 +184,7 @@ def _section(page: Page, word: str) -> list[Line]:
     return []
 
 
-def entry_fields(entry: Entry) -> tuple[Field, ...]:
+def entry_fields(entry: Entry) -> tuple[LabelledValue, ...]:
     """Return the labelled values of an entry."""
     return read_fields(_numbered(entry.text, entry.line + 1))
 

@@ -35,7 +35,7 @@ PACE: Final = 1.0
 _OFFLINE: Final = frozenset({ErrorKind.DNS, ErrorKind.REFUSED, ErrorKind.TIMEOUT, ErrorKind.TLS})
 
 
-class Box:
+class AsyncOutbox:
     """Asks the outbox of a store, if there is one: what is posted is known by its marker too."""
 
     def __init__(self, store: Store | None) -> None:
@@ -70,7 +70,7 @@ class Queue:
     def __init__(
         self, store: Store | None, clock: Clock, poster: Poster, posted: Callable[[Waiting], Post]
     ) -> None:
-        self._box = Box(store)
+        self._box = AsyncOutbox(store)
         self._clock = clock
         self._poster = poster
         self._posted = posted

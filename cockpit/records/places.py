@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from cockpit.records.book import Book, Heading
+from cockpit.records.book import Heading, MarkdownFile
 from cockpit.records.logbook import newest_first
 from cockpit.text.logbook_scan import Entry, is_instances
 from cockpit.text.logbook_stamp import written_stamp
@@ -25,7 +25,7 @@ _BULLET_DEPTH: Final = 7
 _PREAMBLE: Final = 6
 
 
-class Place(NamedTuple):
+class EntrySection(NamedTuple):
     """A section that holds entries: its heading (``None``: the file), last line, and entries.
 
     ``entries`` are the dated ones of one form, in the order of the file; ``newest_first`` is
@@ -47,7 +47,7 @@ class Place(NamedTuple):
         return min(6, (self.heading.level if self.heading is not None else 1) + 1)
 
 
-def events_place(book: Book) -> Place | None:
+def events_place(book: MarkdownFile) -> EntrySection | None:
     """Return where events are written: the event log, else where the dated entries are."""
     named = [each for each in _sections(book) if _EVENT_LOG.search(each.title.lower())]
     if named:
@@ -60,7 +60,7 @@ def events_place(book: Book) -> Place | None:
     return _best(book, logs) if logs else None
 
 
-def instances_place(book: Book) -> Place | None:
+def instances_place(book: MarkdownFile) -> EntrySection | None:
     """Return the section of launched instances."""
     named = [each for each in book.headings if not each.dated and each.level > 1]
     found = [each for each in named if is_instances(each.title)]
@@ -68,14 +68,14 @@ def instances_place(book: Book) -> Place | None:
     return max(places, key=_newest, default=None)
 
 
-def named_place(book: Book, title: str) -> Place | None:
+def named_place(book: MarkdownFile, title: str) -> EntrySection | None:
     """Return the section of that title, whatever its case."""
     wanted = _bare(title)
     found = [each for each in book.headings if not each.dated and _bare(each.title) == wanted]
     return _best(book, found) if found else None
 
 
-def contract_heading(book: Book) -> Heading | None:
+def contract_heading(book: MarkdownFile) -> Heading | None:
     """Return the heading of the run contract, as the reader finds it."""
     return next(
         (
@@ -92,7 +92,7 @@ def _bare(title: str) -> str:
     return " ".join(words.split())
 
 
-def _sections(book: Book) -> list[Heading]:
+def _sections(book: MarkdownFile) -> list[Heading]:
     """Return the headings that may hold events."""
     return [
         each
@@ -104,17 +104,17 @@ def _sections(book: Book) -> list[Heading]:
     ]
 
 
-def _best(book: Book, headings: Sequence[Heading]) -> Place:
+def _best(book: MarkdownFile, headings: Sequence[Heading]) -> EntrySection:
     exact = [each for each in headings if _bare(each.title) == "event log"] or headings
     places = [_named(book, each) for each in exact]
     return max(reversed(places), key=_newest)
 
 
-def _newest(place: Place) -> float:
+def _newest(place: EntrySection) -> float:
     return max((entry.at for entry in place.entries if entry.at is not None), default=-1.0)
 
 
-def _named(book: Book, heading: Heading) -> Place:
+def _named(book: MarkdownFile, heading: Heading) -> EntrySection:
     last = book.section_end(heading.number, heading.level)
     place = _inside(book, heading, last)
     if place.entries:
@@ -123,16 +123,16 @@ def _named(book: Book, heading: Heading) -> Place:
     return _inside(book, heading, beyond)
 
 
-def _inside(book: Book, heading: Heading, last: int) -> Place:
+def _inside(book: MarkdownFile, heading: Heading, last: int) -> EntrySection:
     inside = [entry for entry in book.entries if heading.number < entry.line <= last]
     entries = _of_one_form(book, inside)
     order = newest_first(entries)
     if order is None and _says_newest_first(book, heading, last):
         order = True
-    return Place(heading, last, entries, order)
+    return EntrySection(heading, last, entries, order)
 
 
-def _of_one_form(book: Book, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+def _of_one_form(book: MarkdownFile, entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """Return the dated entries of the level that most have; bullets only without headings.
 
     Rows of a table are none: nothing can be put between them. Headings with a clock time alone
@@ -151,14 +151,14 @@ def _of_one_form(book: Book, entries: Sequence[Entry]) -> tuple[Entry, ...]:
     return tuple(entry for entry in dated if entry.level == level)
 
 
-def _says_newest_first(book: Book, heading: Heading, last: int) -> bool:
+def _says_newest_first(book: MarkdownFile, heading: Heading, last: int) -> bool:
     below = range(heading.number + 1, min(last, heading.number + _PREAMBLE) + 1)
     headed = {each.number for each in book.headings}
     words = [heading.title, *(book.line(n) for n in below if n not in headed)]
     return any(_NEWEST.search(line) for line in words)
 
 
-def _places_of_entries(book: Book) -> list[Place]:
+def _places_of_entries(book: MarkdownFile) -> list[EntrySection]:
     """Return every section that directly holds dated entries, instances and contract apart."""
     title = [each for each in book.headings[:1] if each.level == 1 and not each.dated]
     allowed: set[Heading | None] = {None, *_sections(book), *title}
@@ -171,11 +171,11 @@ def _places_of_entries(book: Book) -> list[Place]:
         mine = _of_one_form(book, entries)
         last = book.section_end(above.number, above.level) if above is not None else book.last
         loose = above is None or above.level == 1
-        places.append(Place(above, last, mine, newest_first(mine), loose))
+        places.append(EntrySection(above, last, mine, newest_first(mine), loose))
     return [place for place in places if place.entries]
 
 
-def _with_parents(book: Book) -> Iterable[tuple[Entry, Heading | None]]:
+def _with_parents(book: MarkdownFile) -> Iterable[tuple[Entry, Heading | None]]:
     """Yield each entry with the nearest heading above it that is a section."""
     sections = [each for each in book.headings if not each.dated]
     above: list[Heading] = []
@@ -189,7 +189,7 @@ def _with_parents(book: Book) -> Iterable[tuple[Entry, Heading | None]]:
         yield entry, next((each for each in reversed(above) if each.level < level), None)
 
 
-def next_line(book: Book, place: Place) -> int:
+def next_line(book: MarkdownFile, place: EntrySection) -> int:
     """Return the line after which the section's next entry goes."""
     if place.newest_first and place.entries:
         return place.entries[0].line - 1

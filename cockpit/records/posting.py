@@ -34,7 +34,7 @@ LOOKS: Final = (0.0, 1.0, 3.0)
 _REFUSALS: Final = frozenset({ErrorKind.UNAUTHORIZED, ErrorKind.FORBIDDEN, ErrorKind.NOT_FOUND})
 
 
-class Marker(NamedTuple):
+class PostMarker(NamedTuple):
     """Which event, and whose post of it."""
 
     event: str
@@ -56,11 +56,11 @@ def sender_digest(*parts: str) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
 
 
-def marker_of(body: str) -> Marker | None:
+def marker_of(body: str) -> PostMarker | None:
     """Return the marker of a post: its last line, never one that is quoted or inside."""
     lines = body.rstrip().splitlines()
     found = _MARKER.fullmatch(lines[-1]) if lines else None
-    return None if found is None else Marker(found.group(1), found.group(2))
+    return None if found is None else PostMarker(found.group(1), found.group(2))
 
 
 def same_text(one: str, other: str) -> bool:
@@ -68,7 +68,7 @@ def same_text(one: str, other: str) -> bool:
     return one.split() == other.split()
 
 
-def post_text(body: str, marker: Marker, *, exact: bool = False) -> str:
+def post_text(body: str, marker: PostMarker, *, exact: bool = False) -> str:
     """Return exactly what is posted: safe, masked, 🤖 first unless ``exact``, the marker last.
 
     ``exact`` words were approved by a person: only secrets and control characters leave them.
@@ -112,7 +112,7 @@ class Post(NamedTuple):
     """What is posted where; ``text`` ends in the marker's line."""
 
     place: Place
-    marker: Marker
+    marker: PostMarker
     text: str
 
 

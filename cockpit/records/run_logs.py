@@ -12,10 +12,10 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final
 
-from cockpit.records.book import Book, Heading
+from cockpit.records.book import Heading, MarkdownFile
 from cockpit.records.forms import FieldForm, head_form, normal, one_line
 from cockpit.records.labels import plain
-from cockpit.records.logbook import Field, read_fields
+from cockpit.records.logbook import LabelledValue, read_fields
 from cockpit.records.stamps import form_of
 from cockpit.records.style import fields_form, with_values
 
@@ -83,7 +83,7 @@ def new_run_log(task: str, description: str, values: Mapping[str, Mapping[str, s
 
 def with_status(data: bytes, at: float, text: str) -> bytes:
     """Return the run log with one more dated line at the end of ``## Status``."""
-    book = Book(data)
+    book = MarkdownFile(data)
     heading = _section(book, "Status")
     first, *more = normal(text).split("\n")
     block = _status(book, heading, at, first, more)
@@ -100,7 +100,7 @@ def with_status(data: bytes, at: float, text: str) -> bytes:
 
 def with_resumed_job(data: bytes, fields: Mapping[str, str]) -> bytes:
     """Return the run log with a ``## Job (resumed)`` block after its last job block."""
-    book = Book(data)
+    book = MarkdownFile(data)
     jobs = _jobs(book)
     if any(_holds(_fields_of(book, job), fields) for job in jobs):
         return data
@@ -120,7 +120,7 @@ def with_first_job(data: bytes, fields: Mapping[str, str]) -> bytes:
 
     Where every block names one, these values are of another job: it gets a block of its own.
     """
-    book = Book(data)
+    book = MarkdownFile(data)
     jobs = _jobs(book)
     if any(_holds(_fields_of(book, job), fields) for job in jobs):
         return data
@@ -141,7 +141,7 @@ def with_huggingface(data: bytes, fields: Mapping[str, str]) -> bytes:
 
 
 def _status(
-    book: Book, heading: Heading | None, at: float, first: str, more: list[str]
+    book: MarkdownFile, heading: Heading | None, at: float, first: str, more: list[str]
 ) -> list[str]:
     last = 0 if heading is None else book.section_end(heading.number, heading.level)
     starts = [
@@ -157,7 +157,7 @@ def _status(
 
 
 def _in_section(data: bytes, title: str, fields: Mapping[str, str]) -> bytes:
-    book = Book(data)
+    book = MarkdownFile(data)
     heading = _section(book, title)
     if heading is not None:
         return with_values(book, heading, fields)
@@ -169,7 +169,7 @@ def _in_section(data: bytes, title: str, fields: Mapping[str, str]) -> bytes:
     return _with_section(book, title, body)
 
 
-def _with_section(book: Book, title: str, body: list[str], before: str = "") -> bytes:
+def _with_section(book: MarkdownFile, title: str, body: list[str], before: str = "") -> bytes:
     """Return the file with a new section where the template has it, else at the end."""
     place = _ORDER.index(before) if before else _ORDER.index(title) + 1
     later = [_section(book, name) for name in _ORDER[place:]]
@@ -181,12 +181,12 @@ def _with_section(book: Book, title: str, body: list[str], before: str = "") -> 
     return book.with_lines(book.end, block, 1, 1)
 
 
-def _section(book: Book, title: str) -> Heading | None:
+def _section(book: MarkdownFile, title: str) -> Heading | None:
     named = (each for each in book.headings if each.level > 1 and plain(each.title) == plain(title))
     return next(named, None)
 
 
-def _jobs(book: Book) -> list[Heading]:
+def _jobs(book: MarkdownFile) -> list[Heading]:
     return [
         each
         for each in book.headings
@@ -194,16 +194,16 @@ def _jobs(book: Book) -> list[Heading]:
     ]
 
 
-def _fields_of(book: Book, heading: Heading) -> tuple[Field, ...]:
+def _fields_of(book: MarkdownFile, heading: Heading) -> tuple[LabelledValue, ...]:
     return read_fields(book.between(heading.number + 1, book.section_end(heading.number, 6)))
 
 
-def _form(book: Book, headings: list[Heading]) -> FieldForm:
+def _form(book: MarkdownFile, headings: list[Heading]) -> FieldForm:
     form = fields_form(book, [_fields_of(book, each) for each in headings])
     return FieldForm() if form is None or form.row else form
 
 
-def _holds(fields: tuple[Field, ...], values: Mapping[str, str]) -> bool:
+def _holds(fields: tuple[LabelledValue, ...], values: Mapping[str, str]) -> bool:
     said = {plain(field.label): field.value for field in fields}
     told = [(label, normal(value)) for label, value in values.items() if normal(value)]
     return bool(told) and all(said.get(plain(label)) == value for label, value in told)

@@ -15,7 +15,7 @@ from typing import Final
 from cockpit.model.clock import Clock
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.records import documents
-from cockpit.records.committing import Change, Edit, change_of, commit_file, edited
+from cockpit.records.committing import Edit, FileChange, change_of, commit_file, edited
 from cockpit.records.file_lock import BusyError, held
 from cockpit.records.pushing import NO_REMOTE, SAVE_LOCK, commit_of, is_pushed, push_branch
 from cockpit.records.repository import (
@@ -34,7 +34,7 @@ from cockpit.text.scrub import scrub
 
 SILENT_FOR: Final = 120.0
 SILENT: Final = "committed; the remote gave no answer a moment ago: retry asks it again"
-Told = Callable[[Recorded], None]
+StageListener = Callable[[Recorded], None]
 _UNDER_WAY: Final = {
     "MERGE_HEAD": "a merge",
     "rebase-merge": "a rebase",
@@ -54,7 +54,7 @@ class _Job:
 
     path: Path
     message: str
-    told: Told
+    told: StageListener
     again: bool = False
     edits: list[Edit] = field(default_factory=list)
     commit: str | None = None
@@ -89,7 +89,7 @@ class Saver:
         self._silent: dict[Path, float] = {}
 
     async def save(
-        self, path: Path, edit: Edit, message: str, told: Told = lambda recorded: None
+        self, path: Path, edit: Edit, message: str, told: StageListener = lambda recorded: None
     ) -> Recorded:
         """Edit ``path`` (bytes to bytes, ``b""`` for a new file), commit it alone, push.
 
@@ -156,7 +156,7 @@ class Saver:
         job.at(SaveStage.SAVED, "committing" if spare else None)
 
     async def _commit(self, job: _Job, repository: Repository, own: str) -> None:
-        async def make(head: str | None) -> Change | None:
+        async def make(head: str | None) -> FileChange | None:
             return await change_of(repository, own, job.path, head, job.edits)
 
         commit = await commit_file(repository, make, job.message)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from cockpit.records.book import Book, Heading
+from cockpit.records.book import Heading, MarkdownFile
 from cockpit.records.forms import (
     EntryForm,
     FieldForm,
@@ -25,8 +25,8 @@ from cockpit.records.forms import (
     value_lines,
 )
 from cockpit.records.labels import plain
-from cockpit.records.logbook import ROW, Field, entry_fields, match_of, read_fields
-from cockpit.records.places import Place, contract_heading
+from cockpit.records.logbook import ROW, LabelledValue, entry_fields, match_of, read_fields
+from cockpit.records.places import EntrySection, contract_heading
 from cockpit.records.stamps import form_of
 from cockpit.text.logbook_scan import Entry
 from cockpit.text.markdown_blocks import indent_of
@@ -37,7 +37,9 @@ _LOOSE: Final = 4
 _UNFIT: Final = re.compile(r"[:|]")
 
 
-def entry_form(book: Book, place: Place | None, other: Place | None = None) -> EntryForm:
+def entry_form(
+    book: MarkdownFile, place: EntrySection | None, other: EntrySection | None = None
+) -> EntryForm:
     """Return how a section writes entries; from ``other`` section what it does not tell itself."""
     own = _sample(place)
     known = own or _sample(other)
@@ -59,7 +61,7 @@ def entry_form(book: Book, place: Place | None, other: Place | None = None) -> E
     )
 
 
-def contract_form(book: Book, rows: bool = True) -> FieldForm:
+def contract_form(book: MarkdownFile, rows: bool = True) -> FieldForm:
     """Return how the run contract writes its values (``rows``: in a table, if it does)."""
     heading = contract_heading(book)
     if heading is None:
@@ -70,13 +72,13 @@ def contract_form(book: Book, rows: bool = True) -> FieldForm:
     return FieldForm() if form is None or (form.row and not rows) else form
 
 
-def _sample(place: Place | None) -> tuple[Entry, ...]:
+def _sample(place: EntrySection | None) -> tuple[Entry, ...]:
     if place is None:
         return ()
     return place.entries[:_SAMPLE] if place.newest_first else place.entries[-_SAMPLE:]
 
 
-def fields_form(book: Book, entries: Sequence[Sequence[Field]]) -> FieldForm | None:
+def fields_form(book: MarkdownFile, entries: Sequence[Sequence[LabelledValue]]) -> FieldForm | None:
     """Return the form of these values' first lines, and whether blank lines set them apart."""
     lines = [book.line(field.line) for fields in entries for field in fields]
     apart = [
@@ -87,7 +89,7 @@ def fields_form(book: Book, entries: Sequence[Sequence[Field]]) -> FieldForm | N
     return field_form(lines, spaced=_mostly(apart))
 
 
-def _gap(book: Book, entries: Sequence[Entry], place: Place | None) -> int:
+def _gap(book: MarkdownFile, entries: Sequence[Entry], place: EntrySection | None) -> int:
     """Return how many blank lines stand above an entry that follows another."""
     top = place.heading.number if place is not None and place.heading is not None else 0
     gaps = [_blanks_above(book, entry.line) for entry in entries[1:] if entry.line - 1 != top]
@@ -97,7 +99,7 @@ def _gap(book: Book, entries: Sequence[Entry], place: Place | None) -> int:
     return min(2, max(counted, key=lambda each: counted[each]))
 
 
-def _blanks_above(book: Book, number: int) -> int:
+def _blanks_above(book: MarkdownFile, number: int) -> int:
     blanks = 0
     while number - blanks > 1 and book.blank(number - 1 - blanks):
         blanks += 1
@@ -108,16 +110,18 @@ def _mostly(told: Sequence[bool]) -> bool:
     return 2 * sum(told) > len(told)
 
 
-def with_values(book: Book, heading: Heading, values: Mapping[str, str]) -> bytes:
+def with_values(book: MarkdownFile, heading: Heading, values: Mapping[str, str]) -> bytes:
     """Return the file with these values in the section of ``heading``; order kept, rest kept."""
     last = book.section_end(heading.number, 6)
     part = book.part(heading.number, last)
     for label, value in values.items():
-        part = _with_value(Book(part), part, _UNFIT.sub(" ", one_line(label)).strip(), value)
+        part = _with_value(
+            MarkdownFile(part), part, _UNFIT.sub(" ", one_line(label)).strip(), value
+        )
     return book.with_part(heading.number, last, part)
 
 
-def _with_value(book: Book, part: bytes, label: str, value: str) -> bytes:
+def _with_value(book: MarkdownFile, part: bytes, label: str, value: str) -> bytes:
     fields = read_fields(book.between(2, book.last))
     same = [field for field in fields if plain(field.label) == plain(label)]
     if same:
@@ -127,7 +131,7 @@ def _with_value(book: Book, part: bytes, label: str, value: str) -> bytes:
     return _added(book, fields, label, value)
 
 
-def _set(book: Book, part: bytes, field: Field, value: str) -> bytes:
+def _set(book: MarkdownFile, part: bytes, field: LabelledValue, value: str) -> bytes:
     text = book.line(field.line)
     match = match_of(text)
     if match is None or field.value == value:
@@ -144,7 +148,7 @@ def _set(book: Book, part: bytes, field: Field, value: str) -> bytes:
     return book.with_replaced(field.line, start, field.end, "\n".join(lines))
 
 
-def _added(book: Book, fields: tuple[Field, ...], label: str, value: str) -> bytes:
+def _added(book: MarkdownFile, fields: tuple[LabelledValue, ...], label: str, value: str) -> bytes:
     """Return the section with one more value below the last one, in their form."""
     form = fields_form(book, [fields]) or FieldForm()
     lines = form.write(label, value)
@@ -159,7 +163,7 @@ def _added(book: Book, fields: tuple[Field, ...], label: str, value: str) -> byt
     return book.with_lines(after, lines, int(form.spaced), 0)
 
 
-def _goes_on(book: Book, number: int) -> bool:
+def _goes_on(book: MarkdownFile, number: int) -> bool:
     """Return whether the line is of the text above: a paragraph's, quoted, or set in below it."""
     if number in book.quoted or not book.blank(number):
         return True

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cockpit.records.book import Book
+from cockpit.records.book import MarkdownFile
 from cockpit.records.committing import Edit
 from cockpit.records.forms import one_line
 from cockpit.records.run_logs import DATED
@@ -52,7 +52,7 @@ def with_run(data: bytes, file_name: str, day: date, title: str) -> bytes:
 
     Of the other items only the numbers change that must; one that is listed stays as it is.
     """
-    book = Book(data)
+    book = MarkdownFile(data)
     name = one_line(file_name).replace("`", "")
     items = _items(book)
     if any(name in re.split(r"[\s`()\[\]<>]+", item.match["rest"]) for item in items):
@@ -79,7 +79,7 @@ def timeline_of(path: Path, at: float) -> tuple[Path, Edit]:
     return path.with_name(TIMELINE), lambda data: with_run(data, path.name, day, title)
 
 
-def _renumbered(book: Book, items: list[_Item], number: int) -> Book:
+def _renumbered(book: MarkdownFile, items: list[_Item], number: int) -> MarkdownFile:
     """Return the file with each item's number raised as far as the one before it asks."""
     lines = {}
     for item in items:
@@ -90,7 +90,7 @@ def _renumbered(book: Book, items: list[_Item], number: int) -> Book:
     return book.with_lines_replaced(lines)
 
 
-def _items(book: Book) -> list[_Item]:
+def _items(book: MarkdownFile) -> list[_Item]:
     quoted = book.quoted
     found = []
     for number in range(book.skipped + 1, book.last + 1):
@@ -119,14 +119,14 @@ def _line(like: re.Match[str], number: int, name: str, day: date) -> str:
     return f"{like['indent']}{number}{like['dot']}{shown}{mark}{human_date(day)}"
 
 
-def _end(book: Book, line: int) -> int:
+def _end(book: MarkdownFile, line: int) -> int:
     """Return the last line of the item that begins there."""
     while line < book.last and book.line(line + 1).startswith((" ", "\t")):
         line += 1
     return line
 
 
-def _begun(book: Book, name: str, day: date, title: str) -> bytes:
+def _begun(book: MarkdownFile, name: str, day: date, title: str) -> bytes:
     item = f"1. `{name}` — {human_date(day)}"
     heading = [f"# {one_line(title)} Timeline".replace("#  ", "# "), ""]
     return book.with_lines(book.end, [*([] if book.end > book.skipped else heading), item], 1, 0)

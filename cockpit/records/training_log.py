@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cockpit.records.labels import plain
-from cockpit.records.logbook import Field, read_fields
+from cockpit.records.logbook import LabelledValue, read_fields
 from cockpit.text.logbook_scan import Page, read_page
 from cockpit.text.scrub import scrub
 
@@ -78,7 +78,7 @@ def sanitized(text: str) -> str:
     return _GAP.sub("\n\n", public).rstrip() + "\n"
 
 
-def _fields(page: Page) -> Iterator[Field]:
+def _fields(page: Page) -> Iterator[LabelledValue]:
     ends = [*(heading.number for heading in page.headings), len(page.lines) + 1]
     first = page.skipped + 1
     for end in ends:
@@ -86,7 +86,7 @@ def _fields(page: Page) -> Iterator[Field]:
         first = end + 1
 
 
-def _tokens(fields: list[Field], labels: frozenset[str], digits: int) -> list[str]:
+def _tokens(fields: list[LabelledValue], labels: frozenset[str], digits: int) -> list[str]:
     """Return the names in these fields that could stand elsewhere too, the longest first."""
     found = {
         token

@@ -12,12 +12,12 @@ from typing import Final
 
 from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RunSpec
-from cockpit.records.book import Book
+from cockpit.records.book import MarkdownFile
 from cockpit.records.forms import EntryForm, FieldForm, normal, one_line
 from cockpit.records.labels import CONTRACT, plain
 from cockpit.records.logbook import entry_fields, event_of
 from cockpit.records.places import (
-    Place,
+    EntrySection,
     contract_heading,
     events_place,
     instances_place,
@@ -36,7 +36,7 @@ _LEVEL: Final = 2
 
 def with_event(data: bytes, entry: EventEntry) -> bytes:
     """Return the logbook with an event in its event log."""
-    book = Book(data)
+    book = MarkdownFile(data)
     if any(_same_event(each, entry) for each in _titled(book, entry.title, entry.at)):
         return data
     place = events_place(book)
@@ -48,7 +48,7 @@ def with_event(data: bytes, entry: EventEntry) -> bytes:
 
 def with_instance(data: bytes, entry: InstanceEntry) -> bytes:
     """Return the logbook with a launched instance; its section is made where SPEC L has it."""
-    book = Book(data)
+    book = MarkdownFile(data)
     if any(_same_instance(each, entry) for each in _titled(book, entry.launch_id, entry.at)):
         return data
     place, events = instances_place(book), events_place(book)
@@ -63,7 +63,7 @@ def with_instance(data: bytes, entry: InstanceEntry) -> bytes:
 
 def with_contract(data: bytes, values: Mapping[str, str]) -> bytes:
     """Return the logbook with these values in its run contract, each in place if it is there."""
-    book = Book(data)
+    book = MarkdownFile(data)
     heading = contract_heading(book)
     if heading is not None:
         return with_values(book, heading, values)
@@ -82,7 +82,7 @@ def with_text(data: bytes, section: str, markdown: str) -> bytes:
 
     Only line ends become the file's; a fence that was left open is closed behind it.
     """
-    book = Book(data)
+    book = MarkdownFile(data)
     block = _own_lines(markdown)
     if not block or book.holds(block):
         return data
@@ -102,7 +102,7 @@ def preview(data: bytes, entry: EventEntry | InstanceEntry, *, empties: bool = F
 
     With ``empties`` an event has all four labels, those without a value too: to be filled in.
     """
-    book = Book(data)
+    book = MarkdownFile(data)
     events, instances = events_place(book), instances_place(book)
     if isinstance(entry, EventEntry):
         form = entry_form(book, events, instances)
@@ -157,7 +157,7 @@ def _instance_lines(form: EntryForm, entry: InstanceEntry) -> list[str]:
     return form.write(entry.at, entry.launch_id, entry.fields.items())
 
 
-def _titled(book: Book, title: str, at: float) -> list[Entry]:
+def _titled(book: MarkdownFile, title: str, at: float) -> list[Entry]:
     """Return the entries of that title whose time, in whole minutes or seconds, may be ``at``."""
     line = one_line(title)
     near = [each for each in book.entries if each.at is not None and 0 <= at - each.at < 60]
@@ -176,7 +176,7 @@ def _same_instance(found: Entry, entry: InstanceEntry) -> bool:
     return is_instances(found.section) and same
 
 
-def _placed(book: Book, place: Place, block: Sequence[str], gap: int) -> bytes:
+def _placed(book: MarkdownFile, place: EntrySection, block: Sequence[str], gap: int) -> bytes:
     after = next_line(book, place)
     if place.newest_first and place.entries:
         return book.with_lines(after, block, 0, gap)
@@ -184,7 +184,7 @@ def _placed(book: Book, place: Place, block: Sequence[str], gap: int) -> bytes:
     return book.with_lines(after, block, _air(book) if heads else gap, gap)
 
 
-def _before(book: Book, place: Place, block: Sequence[str]) -> bytes:
+def _before(book: MarkdownFile, place: EntrySection, block: Sequence[str]) -> bytes:
     """Return the file with a section before the one that holds ``place``."""
     heading = place.heading
     if heading is not None and heading.level > 1:
@@ -194,15 +194,15 @@ def _before(book: Book, place: Place, block: Sequence[str]) -> bytes:
     return book.with_lines(book.end, block, 1, 1)
 
 
-def _at_end(book: Book, title: str, block: Sequence[str]) -> bytes:
+def _at_end(book: MarkdownFile, title: str, block: Sequence[str]) -> bytes:
     return book.with_lines(book.end, _section(book, title, block), 1, 1)
 
 
-def _section(book: Book, title: str, block: Sequence[str]) -> list[str]:
+def _section(book: MarkdownFile, title: str, block: Sequence[str]) -> list[str]:
     return [f"{'#' * _level(book)} {title}", *[""] * _air(book), *block]
 
 
-def _level(book: Book) -> int:
+def _level(book: MarkdownFile) -> int:
     """Return the level of the sections that SPEC L names, as this file has them."""
     places = (events_place(book), instances_place(book))
     found = [contract_heading(book), *(place.heading for place in places if place is not None)]
@@ -216,7 +216,7 @@ def _below(form: EntryForm, level: int) -> EntryForm:
     return form.model_copy(update={"head": head})
 
 
-def _air(book: Book) -> int:
+def _air(book: MarkdownFile) -> int:
     """Return 1 if this file has blank lines below the headings of its sections."""
     told = [book.blank(each.number + 1) for each in book.headings if not each.dated]
     return int(2 * sum(told) >= len(told))

@@ -55,7 +55,7 @@ class Lease(Frozen):
     entry: int
 
 
-class Entry(Frozen):
+class JournalEntry(Frozen):
     """One action that was begun; ``outcome`` is ``None`` until somebody knows."""
 
     number: int
@@ -134,7 +134,7 @@ class Journal(StoreView):
         exclusive: bool,
         over: Lease | None = None,
         launch_id: str | None = None,
-    ) -> Entry:
+    ) -> JournalEntry:
         """Begin an action and, if it is ``exclusive``, take the run's lease with it.
 
         ``over`` is the lease of a dead process that may be replaced. Raises ``Busy`` if the run
@@ -202,17 +202,17 @@ class Journal(StoreView):
             )
             connection.execute("DELETE FROM leases WHERE action = ?", (number,))
 
-    def entry(self, number: int) -> Entry | None:
+    def entry(self, number: int) -> JournalEntry | None:
         """Return one entry with its steps."""
         with self._store.reading() as connection:
             return next(iter(_entries(connection, "number = ?", (number,))), None)
 
-    def entries(self, run: str, since: float = 0.0) -> tuple[Entry, ...]:
+    def entries(self, run: str, since: float = 0.0) -> tuple[JournalEntry, ...]:
         """Return a run's actions, oldest first."""
         with self._store.reading() as connection:
             return _entries(connection, "run = ? AND begun_at >= ?", (run, since))
 
-    def unfinished(self, run: str) -> tuple[Entry, ...]:
+    def unfinished(self, run: str) -> tuple[JournalEntry, ...]:
         """Return the actions that nobody has ended, or whose outcome is unknown, oldest first."""
         where = (
             "run = ? AND (outcome IS NULL OR outcome = 'unknown'"
@@ -226,7 +226,7 @@ class Journal(StoreView):
         with self._store.reading() as connection:
             return _launch_ids(connection, run)
 
-    def last_stop(self, run: str, job_id: str) -> Entry | None:
+    def last_stop(self, run: str, job_id: str) -> JournalEntry | None:
         """Return the newest of our own actions that ordered this job to stop."""
         with self._store.reading() as connection:
             found = _entries(
@@ -239,7 +239,7 @@ class Journal(StoreView):
         return next(ordered, None)
 
 
-def stopped(entry: Entry, job_id: str) -> bool:
+def stopped(entry: JournalEntry, job_id: str) -> bool:
     """Return whether an action had ``job_id`` among the jobs it was to stop."""
     return job_id in entry.facts.get("stops", "").split("\n")
 
@@ -277,14 +277,14 @@ _COLUMNS = (
 
 def _entries(
     connection: sqlite3.Connection, where: str, values: Sequence[object]
-) -> tuple[Entry, ...]:
+) -> tuple[JournalEntry, ...]:
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM actions WHERE {where} ORDER BY number", tuple(values)
     ).fetchall()
     return tuple(_entry(connection, row) for row in rows)
 
 
-def _entry(connection: sqlite3.Connection, row: Sequence[object]) -> Entry:
+def _entry(connection: sqlite3.Connection, row: Sequence[object]) -> JournalEntry:
     told = dict(zip(_COLUMNS.split(", "), row, strict=True))
     told |= {
         "plan": unpack(Plan, str(told["plan"])) or _unreadable(told),
@@ -292,7 +292,7 @@ def _entry(connection: sqlite3.Connection, row: Sequence[object]) -> Entry:
         "facts": json.loads(str(told["facts"])),
         "steps": _steps(connection, told["number"]),
     }
-    return Entry.model_validate(told)
+    return JournalEntry.model_validate(told)
 
 
 def _unreadable(told: Mapping[str, Any]) -> Plan:

@@ -27,7 +27,7 @@ class Observation(Frozen):
     loss: Number | None = None
 
 
-class Launch(Frozen):
+class LaunchedJob(Frozen):
     """A job that was started for a run."""
 
     at: Instant
@@ -35,7 +35,7 @@ class Launch(Frozen):
     launch_id: str | None = None
 
 
-class Memory(StoreView):
+class RunMemory(StoreView):
     """The history of runs."""
 
     def save_reports(self, reports: Iterable[tuple[str, RunReport]]) -> None:
@@ -122,7 +122,7 @@ class Memory(StoreView):
         marks = [CheckpointMark(at=at, complete=count, newest=newest) for at, count, newest in rows]
         return tuple(reversed(marks))
 
-    def add_launch(self, run: str, launch: Launch) -> None:
+    def add_launch(self, run: str, launch: LaunchedJob) -> None:
         """Record a job that was started for the run."""
         with self._store.writing() as connection:
             connection.execute(
@@ -130,15 +130,15 @@ class Memory(StoreView):
                 (run, launch.at, launch.job_id, launch.launch_id),
             )
 
-    def launches(self, run: str) -> tuple[Launch, ...]:
+    def launches(self, run: str) -> tuple[LaunchedJob, ...]:
         """Return every job that was started for the run, oldest first."""
         with self._store.reading() as connection:
             rows = connection.execute(
                 "SELECT at, job_id, launch_id FROM launches WHERE run = ? ORDER BY at", (run,)
             ).fetchall()
-        return tuple(Launch(at=at, job_id=job_id, launch_id=name) for at, job_id, name in rows)
+        return tuple(LaunchedJob(at=at, job_id=job_id, launch_id=name) for at, job_id, name in rows)
 
-    def last_launch(self, run: str) -> Launch | None:
+    def last_launch(self, run: str) -> LaunchedJob | None:
         """Return the last launched instance (INTERFACE, "The current job")."""
         return next(reversed(self.launches(run)), None)
 

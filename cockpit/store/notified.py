@@ -26,7 +26,7 @@ GATHER: Final = 60.0
 """Seconds for which kept back messages gather before a summary tells of them."""
 
 
-class Claim(Enum):
+class SendClaim(Enum):
     """Whether the caller is to send a message now."""
 
     MINE = "mine"
@@ -77,7 +77,7 @@ class Held(NamedTuple):
 class Notified(StoreView):
     """The claims."""
 
-    def claim(self, asked: Asked, now: float) -> Claim:
+    def claim(self, asked: Asked, now: float) -> SendClaim:
         """Take a message for sending, in one transaction that other processes wait for."""
         with self._store.writing() as connection:
             return _claim(connection, asked, now)
@@ -143,27 +143,27 @@ class Notified(StoreView):
             connection.execute("DELETE FROM notified WHERE at < ?", (now - KEEP,))
 
 
-def _claim(connection: sqlite3.Connection, asked: Asked, now: float) -> Claim:
+def _claim(connection: sqlite3.Connection, asked: Asked, now: float) -> SendClaim:
     if any(_row(connection, asked._replace(event=each))[3] != "" for each in asked.covered_by):
-        return Claim.DONE
+        return SendClaim.DONE
     at, tries, done, trouble = _row(connection, asked)
     if done:
-        return Claim.DONE
+        return SendClaim.DONE
     if trouble == HELD and not asked.at_once:
-        return Claim.HELD
+        return SendClaim.HELD
     if tries and trouble is None and 0 <= now - at < LOST_AFTER:
-        return Claim.NOT_NOW
+        return SendClaim.NOT_NOW
     if tries and trouble is None and not (asked.once_more and tries < 2):
         _write(connection, asked, at, tries, done=True, trouble="its sender was killed")
-        return Claim.DONE
+        return SendClaim.DONE
     waits = BACK_OFF[min(tries, len(BACK_OFF)) - 1] if tries else 0.0
     if trouble is not None and not asked.at_once and 0 <= now - at < waits:
-        return Claim.NOT_NOW
+        return SendClaim.NOT_NOW
     if not tries and asked.most is not None and _lately(connection, asked, now) >= asked.most:
         _write(connection, asked, now, 0, done=False, trouble=HELD)
-        return Claim.HELD
+        return SendClaim.HELD
     _write(connection, asked, now, tries + 1, done=False, trouble=None)
-    return Claim.MINE
+    return SendClaim.MINE
 
 
 def _row(connection: sqlite3.Connection, asked: Asked) -> tuple[float, int, bool, str | None]:

@@ -27,8 +27,8 @@ from cockpit.verbs.common import (
 from cockpit.verbs.table import fleet_lines
 
 if TYPE_CHECKING:
-    from cockpit.demo.fleet import Fleet
-    from cockpit.demo.layout import Layout
+    from cockpit.demo.fleet import DemoFleet
+    from cockpit.demo.layout import DemoLayout
 
 PATIENCE = 120.0
 """Seconds in which every situation must exist."""
@@ -65,14 +65,14 @@ def run(args: argparse.Namespace) -> int:
     """Run the demo; return INTERFACE's exit code."""
     _check_call(args)
     from cockpit.demo.folder import FolderError
-    from cockpit.demo.layout import BusyError, Layout
+    from cockpit.demo.layout import DemoBusyError, DemoLayout
 
-    layout = Layout((args.dir or state_dir() / "demo").expanduser().absolute())
+    layout = DemoLayout((args.dir or state_dir() / "demo").expanduser().absolute())
     try:
         return _clean(layout) if args.clean else _demo(layout, args)
     except FolderError as error:
         raise UsageError(str(error)) from error
-    except BusyError as error:
+    except DemoBusyError as error:
         say(str(error))
         return BLOCKED
 
@@ -88,7 +88,7 @@ def _check_call(args: argparse.Namespace) -> None:
         raise UsageError("the UI needs a terminal; without one use --headless")
 
 
-def _clean(layout: Layout) -> int:
+def _clean(layout: DemoLayout) -> int:
     from cockpit.demo.folder import FolderError
     from cockpit.demo.layout import Lock
     from cockpit.demo.session import remove
@@ -103,7 +103,7 @@ def _clean(layout: Layout) -> int:
     return OK
 
 
-def _demo(layout: Layout, args: argparse.Namespace) -> int:
+def _demo(layout: DemoLayout, args: argparse.Namespace) -> int:
     from cockpit.demo import folder
     from cockpit.demo.layout import Lock
     from cockpit.demo.session import prepare, running
@@ -126,13 +126,13 @@ def _demo(layout: Layout, args: argparse.Namespace) -> int:
     return code
 
 
-def _open(layout: Layout) -> int:
+def _open(layout: DemoLayout) -> int:
     from cockpit.app import run_app
 
     return run_app(load(layout.run_file))
 
 
-def _headless(layout: Layout, fleet: Fleet, args: argparse.Namespace) -> int:
+def _headless(layout: DemoLayout, fleet: DemoFleet, args: argparse.Namespace) -> int:
     report, missing = asyncio.run(_until_made(layout, fleet, SystemClock()))
     if args.json:
         print_document(report.document())
@@ -144,7 +144,7 @@ def _headless(layout: Layout, fleet: Fleet, args: argparse.Namespace) -> int:
 
 
 async def _until_made(
-    layout: Layout, fleet: Fleet, clock: Clock
+    layout: DemoLayout, fleet: DemoFleet, clock: Clock
 ) -> tuple[FleetReport, tuple[str, ...]]:
     """Return the first check that sees every situation, or the last one and what is missing."""
     from cockpit.demo.situations import missing

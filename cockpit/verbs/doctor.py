@@ -63,7 +63,7 @@ REMEDIES = {
     ErrorKind.PERMISSION: "give this user the right to read it",
     ErrorKind.NOT_CONFIGURED: "add it to the run file to see this facet",
 }
-Level = Literal["ok", "note", "problem"]
+FindingLevel = Literal["ok", "note", "problem"]
 TRY_AGAIN: Final = "set the variable to the address as the service shows it, and try again"
 LOOK_THERE: Final = "look whether it arrived; if it did, the service only answers late"
 ROUTE_REMEDIES: Final = {
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     return ATTENTION if any(finding.level == "problem" for finding in findings) else OK
 
 
-def _installation() -> Iterator[Finding]:
+def _installation() -> Iterator[DoctorFinding]:
     version = ".".join(str(part) for part in sys.version_info[:3])
     good = sys.version_info >= PYTHON
     yield _finding("cockpit", True, __version__)
@@ -121,14 +121,14 @@ def _installation() -> Iterator[Finding]:
         yield _finding(name, place is not None, text, remedy, needed=name in NEEDED)
 
 
-def _package(name: str) -> Finding:
+def _package(name: str) -> DoctorFinding:
     try:
         return _finding(name, True, importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
         return _finding(name, False, "not installed", f"python -m pip install {name}")
 
 
-def _terminal() -> Iterator[Finding]:
+def _terminal() -> Iterator[DoctorFinding]:
     term = os.environ.get("TERM", "")
     yield _finding("TERM", bool(term), term or "not set", "set TERM", needed=sys.stdout.isatty())
     colours = _colours(term)
@@ -146,7 +146,7 @@ def _colours(term: str) -> int:
     return max(0, curses.tigetnum("colors"))
 
 
-def _store() -> Finding:
+def _store() -> DoctorFinding:
     path = store_path()
     try:
         with Store(path).writing():
@@ -156,7 +156,7 @@ def _store() -> Finding:
     return _finding("store", True, f"{path} can be written")
 
 
-def _run_file(config: Path | None) -> tuple[list[Finding], bool]:
+def _run_file(config: Path | None) -> tuple[list[DoctorFinding], bool]:
     if config is None and find(Path.cwd()) is None:
         return [_finding("run file", False, NO_FILE, needed=False)], False
     try:
@@ -166,11 +166,11 @@ def _run_file(config: Path | None) -> tuple[list[Finding], bool]:
     return [_finding("run file", True, f"{file.path}: {len(file.runs)} runs")], True
 
 
-def _facet(run: RunReport, name: str, facet: Facet[Any]) -> Finding:
+def _facet(run: RunReport, name: str, facet: Facet[Any]) -> DoctorFinding:
     if facet.error is None:
-        return Finding(name=name, level="ok", text=facet.source, run=run.name)
-    level: Level = "problem" if facet.configured else "note"
-    return Finding(
+        return DoctorFinding(name=name, level="ok", text=facet.source, run=run.name)
+    level: FindingLevel = "problem" if facet.configured else "note"
+    return DoctorFinding(
         name=name,
         level=level,
         text=f"{facet.error.kind.value}: {facet.error.message}",
@@ -181,12 +181,12 @@ def _facet(run: RunReport, name: str, facet: Facet[Any]) -> Finding:
 
 def _finding(
     name: str, good: bool, text: str, remedy: str | None = None, *, needed: bool = True
-) -> Finding:
-    level: Level = "ok" if good else "problem" if needed else "note"
-    return Finding(name=name, level=level, text=text, remedy=None if good else remedy)
+) -> DoctorFinding:
+    level: FindingLevel = "ok" if good else "problem" if needed else "note"
+    return DoctorFinding(name=name, level=level, text=text, remedy=None if good else remedy)
 
 
-def _lines(findings: list[Finding]) -> Iterator[str]:
+def _lines(findings: list[DoctorFinding]) -> Iterator[str]:
     named = [
         f"{finding.run} {finding.name}" if finding.run else finding.name for finding in findings
     ]
@@ -197,17 +197,17 @@ def _lines(findings: list[Finding]) -> Iterator[str]:
             yield f"{'':<7}  {'':<{width}}  → {finding.remedy}"
 
 
-class Finding(Frozen):
+class DoctorFinding(Frozen):
     """One thing that was looked at. ``remedy`` is ``None`` where all is well."""
 
     name: str
-    level: Level
+    level: FindingLevel
     text: str
     remedy: str | None = None
     run: str | None = None
 
 
-async def route_findings(file: CockpitFile, clock: Clock, *, send: bool) -> list[Finding]:
+async def route_findings(file: CockpitFile, clock: Clock, *, send: bool) -> list[DoctorFinding]:
     """Return a finding for each route and for the dead man's switch; with ``send``, try them."""
     channels = Channels(
         file.notify, folder=str(Path(file.path).parent), ring=terminal_of_this_process()
@@ -215,12 +215,12 @@ async def route_findings(file: CockpitFile, clock: Clock, *, send: bool) -> list
     if send and not channels.routes:
         remedy = 'add [notify] routes = [{ min = "alert", url_env = "SLACK_URL" }]'
         text = "no route: nobody is told of anything"
-        return [Finding(name="notify", level="problem", text=text, remedy=remedy)]
+        return [DoctorFinding(name="notify", level="problem", text=text, remedy=remedy)]
     tests = (_tested(channels, route, clock.now(), send=send) for route in channels.routes)
     return [*await asyncio.gather(*tests), *_switch(file, clock)]
 
 
-async def _tested(channels: Channels, route: Named, now: float, *, send: bool) -> Finding:
+async def _tested(channels: Channels, route: Named, now: float, *, send: bool) -> DoctorFinding:
     trouble = channels.trouble(route)
     if trouble is not None:
         return _unusable(route, trouble)
@@ -243,7 +243,7 @@ def _test_message(now: float) -> Message:
     )
 
 
-def _unusable(route: Named, trouble: str) -> Finding:
+def _unusable(route: Named, trouble: str) -> DoctorFinding:
     if route.local:
         return _route_finding(route, "note", trouble, ROUTE_REMEDIES[route.kind])
     if trouble == NOT_SET:
@@ -252,12 +252,12 @@ def _unusable(route: Named, trouble: str) -> Finding:
     return _route_finding(route, "problem", trouble, "correct this route in the run file")
 
 
-def _switch(file: CockpitFile, clock: Clock) -> Iterator[Finding]:
+def _switch(file: CockpitFile, clock: Clock) -> Iterator[DoctorFinding]:
     heartbeat = Heartbeat(file.notify, clock)
     if not heartbeat.wanted:
         return
     variable, trouble = file.notify.heartbeat_url_env, heartbeat.trouble()
-    yield Finding(
+    yield DoctorFinding(
         name="dead man's switch",
         level="ok" if trouble is None else "problem",
         text=f"{variable} is set; `watch` pings it" if trouble is None else trouble,
@@ -265,7 +265,7 @@ def _switch(file: CockpitFile, clock: Clock) -> Iterator[Finding]:
     )
 
 
-def _route_finding(route: Named, level: str, text: str, remedy: str | None) -> Finding:
-    return Finding.model_validate(
+def _route_finding(route: Named, level: str, text: str, remedy: str | None) -> DoctorFinding:
+    return DoctorFinding.model_validate(
         {"name": f"notify {route.name}", "level": level, "text": text, "remedy": remedy}
     )

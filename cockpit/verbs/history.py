@@ -10,8 +10,8 @@ from cockpit.model.base import Frozen, Instant, rfc3339
 from cockpit.model.plan import Basis, Level, Outcome
 from cockpit.rules.say import moment
 from cockpit.store.alerts import Alerts, Kept
-from cockpit.store.journal import Entry, Journal
-from cockpit.store.memory import Launch, Memory, Observation
+from cockpit.store.journal import Journal, JournalEntry
+from cockpit.store.memory import LaunchedJob, Observation, RunMemory
 from cockpit.store.store import Store, StoreError, run_key
 from cockpit.verbs.check import instant
 from cockpit.verbs.common import (
@@ -34,9 +34,9 @@ class Past(Frozen):
 
     run: str
     until: Instant | None
-    actions: tuple[Entry, ...]
+    actions: tuple[JournalEntry, ...]
     alerts: tuple[Kept, ...]
-    launches: tuple[Launch, ...]
+    launches: tuple[LaunchedJob, ...]
     observation: Observation | None
 
 
@@ -83,13 +83,13 @@ def run(args: argparse.Namespace) -> int:
 def read(store: Store, key: str, run_name: str, until: float | None) -> Past:
     """Return a run's past up to ``until``; raises ``StoreError``."""
     limit = float("inf") if until is None else until
-    seen = [each for each in Memory(store).observations(key) if each.at <= limit]
+    seen = [each for each in RunMemory(store).observations(key) if each.at <= limit]
     return Past(
         run=run_name,
         until=until,
         actions=tuple(e for e in Journal(store).entries(key) if e.begun_at <= limit),
         alerts=tuple(k for k in Alerts(store).all(key) if k.opened_at <= limit),
-        launches=tuple(one for one in Memory(store).launches(key) if one.at <= limit),
+        launches=tuple(one for one in RunMemory(store).launches(key) if one.at <= limit),
         observation=seen[-1] if seen else None,
     )
 
@@ -107,7 +107,7 @@ def document(past: Past) -> dict[str, Any]:
     }
 
 
-def _action(entry: Entry) -> dict[str, Any]:
+def _action(entry: JournalEntry) -> dict[str, Any]:
     return {
         "action": entry.action,
         "by": entry.operator,
@@ -155,7 +155,7 @@ def _lines(past: Past) -> Iterator[str]:
         yield from lines
 
 
-def _told(entry: Entry) -> Iterator[str]:
+def _told(entry: JournalEntry) -> Iterator[str]:
     how = "not ended" if entry.outcome is None else entry.outcome.value
     known = "" if entry.recorded or entry.outcome is not Outcome.DONE else ", not all recorded"
     launch = "" if entry.launch_id is None else f"  {entry.launch_id}"
@@ -168,7 +168,7 @@ def _told(entry: Entry) -> Iterator[str]:
         yield f"    {moment(step.at)}  {step.name}: {step.state.value}{note}"
 
 
-def _evidence(entry: Entry) -> Iterator[str]:
+def _evidence(entry: JournalEntry) -> Iterator[str]:
     """Yield what was weighed: everything but plain passes, which the export holds."""
     for check in entry.plan.checks:
         if check.level is Level.PASS and check.basis is not Basis.INFERRED:
@@ -187,5 +187,5 @@ def _opened(kept: Kept) -> str:
     )
 
 
-def _ids(launch: Launch) -> str:
+def _ids(launch: LaunchedJob) -> str:
     return " ".join(filter(None, (launch.launch_id, launch.job_id)))

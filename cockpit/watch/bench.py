@@ -10,7 +10,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import Problem
 from cockpit.model.report import RunReport
 from cockpit.sources.offload import offload
-from cockpit.store.memory import Memory
+from cockpit.store.memory import RunMemory
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.historian import Historian
 from cockpit.watch.judging import Case, Judged, case_of, judged, report_of
@@ -156,4 +156,4 @@ def remember_report(state: RunState, historian: Historian) -> None:
     report, key = state.report, state.key
     if report is not None and state.stored is not report:
         state.stored = report
-        historian.later(lambda store: Memory(store).save_reports([(key, report)]))
+        historian.later(lambda store: RunMemory(store).save_reports([(key, report)]))

@@ -19,7 +19,7 @@ from cockpit.model.history import CheckpointMark, PhaseMark
 from cockpit.model.report import FACETS, FleetReport, RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.store.alerts import Alerts
-from cockpit.store.memory import Memory
+from cockpit.store.memory import RunMemory
 from cockpit.store.outcomes import Endings
 from cockpit.store.ownership import Ownership
 from cockpit.store.store import Store
@@ -227,10 +227,10 @@ class Engine:
 
     def _keep(self, state: RunState, mark: PhaseMark | CheckpointMark | None) -> None:
         if isinstance(mark, PhaseMark):
-            self._historian.later(lambda store: Memory(store).add_phases(state.key, [mark]))
+            self._historian.later(lambda store: RunMemory(store).add_phases(state.key, [mark]))
         elif mark is not None:
             self._historian.later(
-                lambda store: Memory(store).add_checkpoint_marks(state.key, [mark])
+                lambda store: RunMemory(store).add_checkpoint_marks(state.key, [mark])
             )
 
     def _fed(self, name: str) -> None:

@@ -18,7 +18,7 @@ from cockpit.model.report import RunReport
 from cockpit.sources.offload import offload
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.followups import FollowupStore
-from cockpit.store.memory import Launch, Memory
+from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.outcomes import Endings, Failures, Rejections, Seals, Stopped, Stops
 from cockpit.store.ownership import Owned, Ownership
 from cockpit.store.store import Store, StoreError
@@ -36,7 +36,7 @@ class Shared(Frozen):
 
     open: tuple[Kept, ...] = ()
     closed: tuple[Kept, ...] = ()
-    launch: Launch | None = None
+    launch: LaunchedJob | None = None
     owner: Owned | None = None
     ended: frozenset[str] = frozenset()
     failures: tuple[FormerFailure, ...] = ()
@@ -133,7 +133,7 @@ class Historian:
 
     def _remembered(self, keys: list[str], now: float, store: Store) -> dict[str, Remembered]:
         self._version = _version(store)
-        memory = Memory(store)
+        memory = RunMemory(store)
         return {
             key: Remembered(
                 shared=_shared(store, self._ownership, key, now),
@@ -165,7 +165,7 @@ def _shared(store: Store, ownership: Ownership | None, key: str, now: float) -> 
     return Shared(
         open=alerts.open(key),
         closed=alerts.closed(key, now - CLOSED_FOR),
-        launch=Memory(store).last_launch(key),
+        launch=RunMemory(store).last_launch(key),
         owner=None if ownership is None else ownership.owner(key, now),
         ended=Endings(store).acknowledged(key),
         failures=Failures(store).of(key),

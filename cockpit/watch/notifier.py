@@ -24,7 +24,7 @@ from cockpit.notify.channels import Channels, Ring
 from cockpit.notify.message import Delivery, Message, NobodyReachedError
 from cockpit.notify.routes import Named
 from cockpit.sources.offload import offload
-from cockpit.store.notified import Asked, Claim, Held
+from cockpit.store.notified import Asked, Held, SendClaim
 from cockpit.store.store import Store, StoreError, run_key
 from cockpit.watch.due import Due, due
 from cockpit.watch.sending import STORE_WITHIN, WHY_NOT, Sender
@@ -177,7 +177,7 @@ class Notifications:
                 return
         await self._summarise(route)
 
-    async def _tell_one(self, each: Due, route: Named) -> Delivery | Claim:
+    async def _tell_one(self, each: Due, route: Named) -> Delivery | SendClaim:
         message = message_of(each, self._clock.now(), self.channels.spec.second)
         if self._unstored.active:
             self._unstored.told(each, route.name)
@@ -228,11 +228,11 @@ class Notifications:
             return await self._sender.send_unclaimed(self.channels, message, route)
         return told if isinstance(told, Delivery) else await self._before(asked, told)
 
-    async def _before(self, asked: Asked, claim: Claim) -> Delivery:
+    async def _before(self, asked: Asked, claim: SendClaim) -> Delivery:
         """Return how a message fared that was sent, or is being sent, by an earlier call."""
-        former = await self._sender.former(asked) if claim is Claim.DONE else None
+        former = await self._sender.former(asked) if claim is SendClaim.DONE else None
         trouble = former.trouble if former is not None else None
-        good = claim is Claim.DONE and trouble is None
+        good = claim is SendClaim.DONE and trouble is None
         return Delivery(route=asked.route, ok=good, note=trouble or WHY_NOT[claim])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport
-from cockpit.store.memory import Memory, Observation
+from cockpit.store.memory import Observation, RunMemory
 from cockpit.watch.bench import BATCH, Bench, remember_report
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.historian import Historian
@@ -75,7 +75,7 @@ class Rounds:
             loss=None if tracker is None else tracker.loss,
         )
         key, every = state.key, state.spec.cadence
-        self._historian.later(lambda store: _observed(Memory(store), key, seen, every))
+        self._historian.later(lambda store: _observed(RunMemory(store), key, seen, every))
         remember_report(state, self._historian)
 
 
@@ -86,5 +86,5 @@ def _next(state: RunState, now: float) -> float:
     return beat + cadence * (1 + max(0.0, now - beat) // cadence)
 
 
-def _observed(memory: Memory, key: str, seen: Observation, every: float) -> None:
+def _observed(memory: RunMemory, key: str, seen: Observation, every: float) -> None:
     memory.observe(key, seen, every)

@@ -22,7 +22,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.present import job_of
 from cockpit.store.alerts import Kept
-from cockpit.store.memory import Launch
+from cockpit.store.memory import LaunchedJob
 from cockpit.store.outcomes import Stopped
 from cockpit.watch.sweep import watched_paths
 
@@ -62,7 +62,7 @@ class RunState:
     marks: list[CheckpointMark] = field(default_factory=list)
     open: dict[str, Kept] = field(default_factory=dict)
     closed: list[Kept] = field(default_factory=list)
-    launch: Launch | None = None
+    launch: LaunchedJob | None = None
     watched_by: str | None = None
     ended: frozenset[str] = frozenset()
     failures: tuple[FormerFailure, ...] = ()

@@ -11,14 +11,14 @@ from cockpit.notify.channels import Channels
 from cockpit.notify.message import Delivery, Message
 from cockpit.notify.routes import Named
 from cockpit.sources.offload import offload
-from cockpit.store.notified import Asked, Claim, Held, Notified, Sent
+from cockpit.store.notified import Asked, Held, Notified, SendClaim, Sent
 from cockpit.store.store import Store, StoreError
 
 STORE_WITHIN: Final = 10.0
 WHY_NOT: Final = {
-    Claim.DONE: "told before",
-    Claim.NOT_NOW: "another cockpit is sending it, or it is tried again later",
-    Claim.HELD: "kept back by the rate limit",
+    SendClaim.DONE: "told before",
+    SendClaim.NOT_NOW: "another cockpit is sending it, or it is tried again later",
+    SendClaim.HELD: "kept back by the rate limit",
 }
 
 T = TypeVar("T")
@@ -34,13 +34,13 @@ class Sender:
 
     async def send(
         self, channels: Channels, asked: Asked, message: Message, route: Named
-    ) -> Delivery | Claim:
+    ) -> Delivery | SendClaim:
         """Send one message by one route; return why not if it is not ours to send.
 
         Raises ``StoreError`` or ``TimeoutError`` if it cannot be claimed: then nothing was sent.
         """
         claim = await self._ask(lambda store: Notified(store).claim(asked, self._clock.now()))
-        if claim is not None and claim is not Claim.MINE:
+        if claim is not None and claim is not SendClaim.MINE:
             return claim
         delivery = await channels.deliver(message, route)
         self._note(delivery)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from cockpit.model.clock import Clock
 from cockpit.model.run import CockpitFile
 from cockpit.sources.offload import offload
-from cockpit.store.memory import Memory
+from cockpit.store.memory import RunMemory
 from cockpit.watch.bench import Bench
 from cockpit.watch.fleet import Fleet, share
 from cockpit.watch.historian import Historian
@@ -89,7 +89,7 @@ class Upkeep:
         monotonic = self._clock.monotonic()
         if monotonic - self._pruned_at >= PRUNE_EVERY:
             self._pruned_at = monotonic
-            self._historian.later(lambda store: Memory(store).prune(now))
+            self._historian.later(lambda store: RunMemory(store).prune(now))
 
     async def _read_file(self) -> None:
         newer = await self._file.newer()

@@ -15,7 +15,7 @@ from cockpit.model.plan import Check, Level, Outcome, Plan, StepResult, StepStat
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.rules.progress import progress
-from cockpit.store.journal import Entry, Holder
+from cockpit.store.journal import Holder, JournalEntry
 from tests.rules.making import T0, job, run_spec, seen
 
 NOW = T0 + 1000.0
@@ -41,7 +41,7 @@ def ground(
     *,
     alerts: Sequence[Alert] = (),
     live: Live | None = None,
-    entries: Sequence[Entry] = (),
+    entries: Sequence[JournalEntry] = (),
     operator: str = "ada",
     runs: Sequence[RunSpec] = (),
     backend: object | None = NoBackend,
@@ -109,9 +109,9 @@ def listing(
 
 def entry(
     action: str, at: float, *steps: StepResult, number: int = 1, operator: str = "ada", **more: Any
-) -> Entry:
+) -> JournalEntry:
     plan = Plan(words=f"{action} toy", plan_id="p", action=action, run="toy", made_at=at)
-    return Entry(**{
+    return JournalEntry(**{
         "number": number, "run": "toy", "action": action, "operator": operator,
         "holder": Holder(host="h", pid=1), "plan": plan, "begun_at": at, "steps": steps,
         "outcome": Outcome.DONE, **more,

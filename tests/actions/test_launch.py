@@ -9,7 +9,7 @@ from cockpit.model.observed import Phase
 from cockpit.model.plan import Level, Outcome
 from cockpit.model.run import CheckpointSpec
 from cockpit.store.followups import FollowupStore
-from cockpit.store.memory import Memory
+from cockpit.store.memory import RunMemory
 from tests.actions.grounds import by_id, hard, soft
 from tests.actions.launching import Place, approve, save
 from tests.rules.making import run_spec
@@ -29,7 +29,7 @@ async def test_a_run_that_never_was_is_launched_and_written_down(place: Place) -
     assert place.backend.living == ["toy-i001"]
     followup = FollowupStore(place.store).last(place.key)
     assert followup is not None and followup.resumes_from is None
-    assert Memory(place.store).last_launch(place.key) is not None
+    assert RunMemory(place.store).last_launch(place.key) is not None
     assert place.book.commits == ["toy: log launch"]
     assert "Resumed from" not in place.book.instances[0].fields
 

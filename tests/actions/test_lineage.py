@@ -10,7 +10,7 @@ from cockpit.actions.lineage import subject
 from cockpit.actions.new_run import new_run, place
 from cockpit.model.plan import Level, Outcome
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec, WandbSpec
-from cockpit.store.memory import Memory
+from cockpit.store.memory import RunMemory
 from cockpit.store.store import run_key
 from tests.actions.grounds import by_id, hard
 from tests.actions.launching import Place, save
@@ -46,8 +46,8 @@ async def test_a_new_lineage_begins_with_one_checkpoint_under_a_new_identity(old
     )  # fmt: skip
     assert sent.env["WANDB_RUN_ID"] == "toy-b1" and sent.run == "toy-b"
     key = run_key(old.file.path, "toy-b")
-    assert Memory(old.store).last_launch(key) is not None
-    assert Memory(old.store).last_launch(old.key) is None
+    assert RunMemory(old.store).last_launch(key) is not None
+    assert RunMemory(old.store).last_launch(old.key) is None
     (event,) = old.book.events
     assert "the optimizer was wrong" in event.decision and source in event.status
     assert "W&B id: toy → toy-b1" in event.evidence and "commit " in event.evidence

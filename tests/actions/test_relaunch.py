@@ -10,7 +10,7 @@ from cockpit.actions.holder import this_holder
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Level, Outcome
 from cockpit.store.followups import FollowupStore
-from cockpit.store.memory import Memory
+from cockpit.store.memory import RunMemory
 from cockpit.store.outcomes import Failures
 from cockpit.store.snapshots import Snapshots
 from cockpit.store.store import pack
@@ -51,7 +51,7 @@ async def test_a_killed_run_goes_on_from_its_newest_complete_checkpoint(place: P
 
 async def test_everything_is_written_down(place: Place) -> None:
     await first(place)
-    launch = Memory(place.store).last_launch(place.key)
+    launch = RunMemory(place.store).last_launch(place.key)
     snapshot = Snapshots(place.store).last(place.key)
     followup = FollowupStore(place.store).last(place.key)
     (failure,) = Failures(place.store).of(place.key)
@@ -278,7 +278,7 @@ async def test_after_a_crash_everything_is_written_down_once(place: Place, step:
     (settled,) = await place.desk.recover("toy")
     assert settled.outcome is Outcome.DONE
     if step in ("submit", "verify"):
-        assert Memory(place.store).last_launch(place.key) is not None
+        assert RunMemory(place.store).last_launch(place.key) is not None
         assert Snapshots(place.store).last(place.key) is not None
     assert len(place.book.events) == len(place.book.instances) == len(place.book.comments) == 1
     assert len(place.backend.submitted) == 1

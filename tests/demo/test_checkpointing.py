@@ -7,9 +7,9 @@ import pytest
 
 from cockpit.demo import model
 from cockpit.demo.checkpointing import Checkpointer, TrainingState, complete_checkpoints
-from cockpit.demo.model import Shape
+from cockpit.demo.model import ModelShape
 
-SHAPE = Shape(vocabulary=5, context=2, embedding=2, hidden=3)
+SHAPE = ModelShape(vocabulary=5, context=2, embedding=2, hidden=3)
 
 
 def state(step: int, seed: int = 0) -> TrainingState:
@@ -64,7 +64,7 @@ def test_without_a_complete_one_there_is_none(keeper: Checkpointer) -> None:
 def test_a_checkpoint_of_another_shape_is_refused(keeper: Checkpointer) -> None:
     folder = keeper.save(state(3), permanent=True)
     with pytest.raises(ValueError, match="numbers, expected"):
-        keeper.load(folder, Shape(vocabulary=6, context=2, embedding=2, hidden=3))
+        keeper.load(folder, ModelShape(vocabulary=6, context=2, embedding=2, hidden=3))
 
 
 def test_cut_off_before_the_end_it_is_torn(tmp_path: Path) -> None:

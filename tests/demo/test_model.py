@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from cockpit.demo import model
 from cockpit.demo.data import PacedFile, batch, read_corpus
-from cockpit.demo.model import Example, Shape, Weights
+from cockpit.demo.model import Example, ModelShape, Weights
 
-SHAPE = Shape(vocabulary=6, context=2, embedding=3, hidden=4)
+SHAPE = ModelShape(vocabulary=6, context=2, embedding=3, hidden=4)
 
 
 def examples(seed: int, count: int = 5) -> list[Example]:
@@ -43,7 +43,7 @@ def test_the_gradient_is_the_slope_of_the_loss(seed: int) -> None:
 
 def test_it_learns_the_text() -> None:
     corpus = read_corpus()
-    shape = Shape(len(corpus.alphabet))
+    shape = ModelShape(len(corpus.alphabet))
     weights, momentum = model.initial(shape, 0), model.zeros(shape)
     held_out = corpus.held_out(shape.context)
     untrained = model.loss(weights, held_out)

@@ -11,20 +11,20 @@ import pytest
 
 from cockpit.config import store_path
 from cockpit.demo import folder
-from cockpit.demo.layout import BusyError, Layout, Lock
+from cockpit.demo.layout import DemoBusyError, DemoLayout, Lock
 from cockpit.demo.session import prepare, remove, running
 from cockpit.demo.situations import SITUATIONS, missing
 from cockpit.launch.stopping import noted, stop
 from cockpit.model.history import PhaseMark
 from cockpit.model.observed import Phase
 from cockpit.model.report import FleetReport
-from cockpit.store.memory import Memory
+from cockpit.store.memory import RunMemory
 from cockpit.store.store import Store, run_key
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> Iterator[Layout]:
-    made = Layout(tmp_path / "demo")
+def layout(tmp_path: Path) -> Iterator[DemoLayout]:
+    made = DemoLayout(tmp_path / "demo")
     folder.take(made)
     yield made
     stop(made.living, patience=0.0)
@@ -38,7 +38,7 @@ def until(true: Callable[[], object], patience: float = 30.0) -> None:
 
 
 @pytest.mark.slow
-def test_kept_runs_are_taken_up_again_and_then_stopped(layout: Layout) -> None:
+def test_kept_runs_are_taken_up_again_and_then_stopped(layout: DemoLayout) -> None:
     assert not prepare(layout)
     with running(layout, keep=True):
         until(lambda: len(layout.living()) >= 2)
@@ -52,7 +52,7 @@ def test_kept_runs_are_taken_up_again_and_then_stopped(layout: Layout) -> None:
 
 
 @pytest.mark.slow
-def test_without_its_guard_a_demo_still_leaves_nothing_behind(layout: Layout) -> None:
+def test_without_its_guard_a_demo_still_leaves_nothing_behind(layout: DemoLayout) -> None:
     prepare(layout)
     with running(layout, keep=False, patience=0.0) as fleet:
         until(lambda: layout.living())
@@ -76,7 +76,7 @@ def _argv(process: Path) -> list[bytes]:
 
 
 @pytest.mark.slow
-def test_a_launch_is_written_down_while_it_happens(layout: Layout) -> None:
+def test_a_launch_is_written_down_while_it_happens(layout: DemoLayout) -> None:
     prepare(layout)
     first = SITUATIONS[0]
     with running(layout, keep=False, patience=0.0):
@@ -89,17 +89,17 @@ def test_a_launch_is_written_down_while_it_happens(layout: Layout) -> None:
     assert f"{first.name}: start hero-run logbook" in messages
 
 
-def test_a_new_demo_remembers_nothing_of_the_last_one(layout: Layout) -> None:
+def test_a_new_demo_remembers_nothing_of_the_last_one(layout: DemoLayout) -> None:
     key = run_key(str(layout.run_file), "demo-torn")
     store = Store(store_path())
-    Memory(store).add_phases(key, [PhaseMark(at=1.0, phase=Phase.FAILED)])
-    assert Memory(store).phases(key)
+    RunMemory(store).add_phases(key, [PhaseMark(at=1.0, phase=Phase.FAILED)])
+    assert RunMemory(store).phases(key)
     prepare(layout)
-    assert Memory(store).phases(key) == ()
+    assert RunMemory(store).phases(key) == ()
     store.close()
 
 
-def test_building_anew_leaves_nothing_of_the_last_one(layout: Layout) -> None:
+def test_building_anew_leaves_nothing_of_the_last_one(layout: DemoLayout) -> None:
     prepare(layout)
     (layout.run("demo-torn").folder / "old").touch()
     (layout.folder / "link").symlink_to(Path("/"))
@@ -108,14 +108,14 @@ def test_building_anew_leaves_nothing_of_the_last_one(layout: Layout) -> None:
     assert not (layout.folder / "link").is_symlink()
 
 
-def test_removing_takes_the_whole_folder(layout: Layout) -> None:
+def test_removing_takes_the_whole_folder(layout: DemoLayout) -> None:
     prepare(layout)
     remove(layout)
     assert not layout.folder.exists()
 
 
-def test_a_lock_names_its_holder_and_is_free_again(layout: Layout) -> None:
-    with Lock(layout.lock), pytest.raises(BusyError, match=rf"pid {os.getpid()}"):
+def test_a_lock_names_its_holder_and_is_free_again(layout: DemoLayout) -> None:
+    with Lock(layout.lock), pytest.raises(DemoBusyError, match=rf"pid {os.getpid()}"):
         Lock(layout.lock).__enter__()
     with Lock(layout.lock):
         pass

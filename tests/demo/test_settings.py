@@ -6,9 +6,9 @@ import pytest
 
 from cockpit.demo.settings import (
     CheckpointerConfig,
-    Config,
     Faults,
     TrainerConfig,
+    TrainingConfig,
     read_arguments,
     read_config,
     write_config,
@@ -17,8 +17,8 @@ from cockpit.demo.settings import (
 
 def test_a_config_comes_back_as_it_was_written(tmp_path: Path) -> None:
     trainer = TrainerConfig("mine", 70, checkpointer=CheckpointerConfig(permanent_every=7))
-    write_config(Config(trainer), tmp_path / "config.json")
-    assert read_config(tmp_path / "config.json") == Config(trainer)
+    write_config(TrainingConfig(trainer), tmp_path / "config.json")
+    assert read_config(tmp_path / "config.json") == TrainingConfig(trainer)
 
 
 def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:

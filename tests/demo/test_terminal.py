@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.demo.layout import Layout
+from cockpit.demo.layout import DemoLayout
 from cockpit.launch.stopping import stop
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,7 +42,7 @@ def drain(terminal: int, process: subprocess.Popen[bytes], patience: float = 30.
 
 
 def test_it_opens_on_the_fleet_and_leaving_stops_every_process(tmp_path: Path) -> None:
-    layout = Layout(tmp_path / "demo")
+    layout = DemoLayout(tmp_path / "demo")
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
     process = subprocess.Popen(

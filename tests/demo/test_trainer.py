@@ -16,7 +16,7 @@ import pytest
 
 from cockpit.config import load
 from cockpit.demo.checkpointing import complete_checkpoints
-from cockpit.demo.settings import CheckpointerConfig, Config, TrainerConfig, write_config
+from cockpit.demo.settings import CheckpointerConfig, TrainerConfig, TrainingConfig, write_config
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import CheckpointState, Row, TrackerValue
 from cockpit.sources.checkpoints import list_checkpoints
@@ -31,7 +31,7 @@ def configure(folder: Path, steps: int, pace: float = 100.0, save: float = 60.0)
     trainer = TrainerConfig(
         id="tiny", num_train_steps=steps, steps_per_second=pace, checkpointer=keep
     )
-    write_config(Config(trainer=trainer), folder / "config.json")
+    write_config(TrainingConfig(trainer=trainer), folder / "config.json")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from cockpit.model.plan import Approval
 from cockpit.model.report import Facets, Progress, RunReport, Verdict
 from cockpit.model.run import RecordsSpec, RunSpec, WandbSpec
 from cockpit.records import issue_text
-from cockpit.records.posting import Marker, post_text
+from cockpit.records.posting import PostMarker, post_text
 from tests.records.test_markdown import CALLS, shape, visible
 
 NOW = 1_800_000_000.0
@@ -87,7 +87,7 @@ def test_hostile_words_change_nothing_but_the_words(make: Made) -> None:
     assert not CALLS.search(visible(evil))
     assert SECRET not in evil and "****" in evil.replace("\\", "")
     assert shape(evil) == shape(make("word"))
-    posted = shape(post_text(evil, Marker("0" * 16, "1" * 8)))
+    posted = shape(post_text(evil, PostMarker("0" * 16, "1" * 8)))
     assert posted.count("html_block") == 1, "the marker, and no other HTML"
     posted.remove("html_block")
     assert posted == shape(f"🤖 {evil}")

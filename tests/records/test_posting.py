@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.records.posting import (
-    Marker,
+    PostMarker,
     event_digest,
     marker_of,
     post_text,
@@ -12,7 +12,7 @@ from cockpit.records.posting import (
     sender_digest,
 )
 
-MARK = Marker(event_digest("toy", "launch:toy-i001"), sender_digest("host", "/store"))
+MARK = PostMarker(event_digest("toy", "launch:toy-i001"), sender_digest("host", "/store"))
 
 
 def test_an_event_is_the_same_everywhere_and_unlike_any_other() -> None:
@@ -36,7 +36,7 @@ def test_posting_a_post_again_changes_nothing_in_it(body: str) -> None:
 
 
 def test_a_marker_inside_or_quoted_is_none() -> None:
-    other = Marker("0" * 16, "1" * 8)
+    other = PostMarker("0" * 16, "1" * 8)
     assert marker_of(f"> x\n> {other.line}") is None
     assert marker_of(f"{other.line}\nmore") is None
     assert marker_of(f" {other.line} x") is None

@@ -8,7 +8,7 @@ import pytest
 
 from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RecordsSpec, RunSpec, WandbSpec
-from cockpit.records.book import Book
+from cockpit.records.book import MarkdownFile
 from cockpit.records.logbook import event_of, read_logbook, value_of
 from cockpit.records.places import events_place, instances_place
 from cockpit.records.writing import (
@@ -80,7 +80,7 @@ def test_an_entry_looks_like_those_of_its_file(name: str, entry: str) -> None:
 
 def test_each_section_has_its_own_order() -> None:
     data = book("both_orders")
-    places = (events_place(Book(data)), instances_place(Book(data)))
+    places = (events_place(MarkdownFile(data)), instances_place(MarkdownFile(data)))
     assert [place and place.newest_first for place in places] == [False, True]
     after = with_instance(with_event(data, EVENT), INSTANCE).decode()
     assert after.index("run-i009") < after.index("twofold-i003")
@@ -105,7 +105,7 @@ def test_end_lines_byte_order_mark_and_foreign_bytes_are_kept() -> None:
     data = book("windows")
     after = with_event(data, EVENT)
     assert after.startswith(data + b"\r\n") and b"\n" not in after.replace(b"\r\n", b"")
-    assert Book(data).text.startswith("\ufeff") and Book(data).newline(1) == "\r\n"
+    assert MarkdownFile(data).text.startswith("\ufeff") and MarkdownFile(data).newline(1) == "\r\n"
     odd = book("bytes")
     assert b"- Goal: survive \xff\xfe and \x00 and \xc3\x28\n" in with_event(odd, EVENT)
 

@@ -24,7 +24,7 @@ from cockpit.model.plan import (
     Target,
     plan_of,
 )
-from cockpit.store.journal import Entry, Holder
+from cockpit.store.journal import Holder, JournalEntry
 from tests.widgets import reports as made
 
 
@@ -69,7 +69,9 @@ def target(step: int) -> Target:
     return Target(path=f"/data/ckpt/step-{step}", step=step, size=16_400_000_000, why="not kept")
 
 
-def entry(run: str, number: int = 1, outcome: Outcome | None = None, **changes: Any) -> Entry:
+def entry(
+    run: str, number: int = 1, outcome: Outcome | None = None, **changes: Any
+) -> JournalEntry:
     request = Request(action="relaunch", run=run, operator="ada")
     fields: dict[str, Any] = {
         "number": number,
@@ -86,7 +88,7 @@ def entry(run: str, number: int = 1, outcome: Outcome | None = None, **changes: 
             StepResult(name="submit", state=StepState.BEGUN, at=made.NOW - 780),
         ),
     }
-    return Entry(**(fields | changes))
+    return JournalEntry(**(fields | changes))
 
 
 class StandInDesk:
@@ -102,7 +104,7 @@ class StandInDesk:
         self.result: Callable[[Request, str], Result] | None = None
         self.trouble: Exception | None = None
         self.left: dict[str, tuple[Settled, ...]] = {}
-        self.entries: dict[str, tuple[Entry, ...]] = {}
+        self.entries: dict[str, tuple[JournalEntry, ...]] = {}
         self.left_gate: asyncio.Event | None = None
         self.recovered: list[str] = []
 
@@ -150,5 +152,5 @@ class StandInDesk:
             await self.left_gate.wait()
         return self.left.get(run, ())
 
-    async def history(self, run: str) -> tuple[Entry, ...]:
+    async def history(self, run: str) -> tuple[JournalEntry, ...]:
         return self.entries.get(run, ())

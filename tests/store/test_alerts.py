@@ -4,7 +4,7 @@ import pytest
 
 from cockpit.model.alert import Acknowledgement, Alert, Evidence, Severity
 from cockpit.store.alerts import Alerts, Kept
-from cockpit.store.memory import KEEP_CLOSED, Memory
+from cockpit.store.memory import KEEP_CLOSED, RunMemory
 from cockpit.store.store import Store
 
 
@@ -84,7 +84,7 @@ def test_old_closed_alerts_are_pruned_with_their_acknowledgements(store: Store) 
     alerts.acknowledge("r", "C-05:r", Acknowledgement(by="ada", at=150.0))
     (opened,) = alerts.open("r")
     alerts.save("r", [opened.model_copy(update={"closed_at": 200.0})])
-    Memory(store).prune(200.0 + KEEP_CLOSED + 1)
+    RunMemory(store).prune(200.0 + KEEP_CLOSED + 1)
     with store.reading() as connection:
         assert connection.execute("SELECT count(*) FROM alerts").fetchone()[0] == 0
         assert connection.execute("SELECT count(*) FROM acknowledgements").fetchone()[0] == 0

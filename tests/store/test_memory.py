@@ -8,7 +8,7 @@ from cockpit.model.history import CheckpointMark, PhaseMark
 from cockpit.model.observed import JobValue, LogValue, Phase, Row, TrackerValue, Triage
 from cockpit.model.report import Facets, Progress, RunReport, Verdict
 from cockpit.model.run import RunSpec
-from cockpit.store.memory import KEEP_MARKS, KEEP_OBSERVATIONS, Launch, Memory, Observation
+from cockpit.store.memory import KEEP_MARKS, KEEP_OBSERVATIONS, LaunchedJob, Observation, RunMemory
 from cockpit.store.store import Store
 from cockpit.text.safe import safe_line
 
@@ -40,8 +40,8 @@ def a_report(at: float) -> RunReport:
 
 
 def test_a_report_comes_back_as_it_was_shown(store: Store) -> None:
-    Memory(store).save_reports([("k", a_report(100.25))])
-    back = Memory(store).report("k")
+    RunMemory(store).save_reports([("k", a_report(100.25))])
+    back = RunMemory(store).report("k")
     assert back is not None
     assert back.document() == a_report(100.25).document()
     assert back.facets.log.value is not None
@@ -49,9 +49,9 @@ def test_a_report_comes_back_as_it_was_shown(store: Store) -> None:
 
 
 def test_an_older_report_does_not_replace_a_newer_one(store: Store) -> None:
-    Memory(store).save_reports([("k", a_report(200.0))])
-    Memory(store).save_reports([("k", a_report(100.0))])
-    back = Memory(store).report("k")
+    RunMemory(store).save_reports([("k", a_report(200.0))])
+    RunMemory(store).save_reports([("k", a_report(100.0))])
+    back = RunMemory(store).report("k")
     assert back is not None
     assert back.checked_at == 200.0
 
@@ -60,22 +60,22 @@ def test_a_report_of_another_shape_is_no_report(store: Store) -> None:
     with store.writing() as connection:
         connection.execute("INSERT INTO reports VALUES ('k', 1, '{\"written\": \"by 9.9\"}')")
         connection.execute("INSERT INTO reports VALUES ('l', 1, 'torn {')")
-    assert Memory(store).report("k") is None
-    assert Memory(store).report("l") is None
+    assert RunMemory(store).report("k") is None
+    assert RunMemory(store).report("l") is None
 
 
 def test_hostile_lines_in_the_file_are_made_safe_again(store: Store) -> None:
-    Memory(store).save_reports([("k", a_report(1.0))])
+    RunMemory(store).save_reports([("k", a_report(1.0))])
     with store.writing() as connection:
         connection.execute("UPDATE reports SET document = replace(document, 'hello', '\\u001b[2J')")
-    back = Memory(store).report("k")
+    back = RunMemory(store).report("k")
     assert back is not None
     assert back.facets.log.value is not None
     assert "\x1b" not in back.facets.log.value.lines[0].plain
 
 
 def test_two_cockpits_make_one_observation_per_cadence(store: Store) -> None:
-    memory = Memory(store)
+    memory = RunMemory(store)
     one = Observation(
         at=1000.0, verdict=Verdict.HEALTHY, phase=Phase.RUNNING, step=7, loss=math.nan
     )
@@ -90,7 +90,7 @@ def test_two_cockpits_make_one_observation_per_cadence(store: Store) -> None:
 
 
 def test_marks_come_back_oldest_first(store: Store) -> None:
-    memory = Memory(store)
+    memory = RunMemory(store)
     phases = [PhaseMark(at=2.0, phase=Phase.RUNNING), PhaseMark(at=1.0, phase=Phase.WAITING)]
     memory.add_phases("k", phases)
     memory.add_phases("k", [PhaseMark(at=2.0, phase=Phase.FAILED, job_id="other")])
@@ -100,14 +100,14 @@ def test_marks_come_back_oldest_first(store: Store) -> None:
 
 
 def test_the_last_launch_is_the_newest(store: Store) -> None:
-    memory = Memory(store)
-    memory.add_launch("k", Launch(at=20.0, job_id="b", launch_id="r-i002"))
-    memory.add_launch("k", Launch(at=10.0, job_id="a", launch_id="r-i001"))
-    assert memory.last_launch("k") == Launch(at=20.0, job_id="b", launch_id="r-i002")
+    memory = RunMemory(store)
+    memory.add_launch("k", LaunchedJob(at=20.0, job_id="b", launch_id="r-i002"))
+    memory.add_launch("k", LaunchedJob(at=10.0, job_id="a", launch_id="r-i001"))
+    assert memory.last_launch("k") == LaunchedJob(at=20.0, job_id="b", launch_id="r-i002")
 
 
 def test_pruning_bounds_the_file(store: Store) -> None:
-    memory, now = Memory(store), 1e9
+    memory, now = RunMemory(store), 1e9
     old = Observation(at=now - KEEP_OBSERVATIONS - 1, verdict=Verdict.HEALTHY)
     memory.observe("k", old, every=1.0)
     memory.observe("k", old.model_copy(update={"at": now - 10}), every=1.0)

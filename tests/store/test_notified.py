@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.store.notified import BACK_OFF, GATHER, LOST_AFTER, WINDOW, Asked, Claim, Notified
+from cockpit.store.notified import BACK_OFF, GATHER, LOST_AFTER, WINDOW, Asked, Notified, SendClaim
 from cockpit.store.store import Store
 
 NOW = 1_800_000_000.0
@@ -18,50 +18,50 @@ def notified(tmp_path: Path) -> Notified:
 
 
 def test_a_message_is_claimed_once_and_for_all(notified: Notified) -> None:
-    assert notified.claim(ASKED, NOW) is Claim.MINE
-    assert notified.claim(ASKED, NOW + 1) is Claim.NOT_NOW
+    assert notified.claim(ASKED, NOW) is SendClaim.MINE
+    assert notified.claim(ASKED, NOW + 1) is SendClaim.NOT_NOW
     notified.settle(ASKED, NOW + 1)
-    assert notified.claim(ASKED, NOW + 1e6) is Claim.DONE
-    assert notified.claim(ASKED._replace(route="url OTHER"), NOW) is Claim.MINE
+    assert notified.claim(ASKED, NOW + 1e6) is SendClaim.DONE
+    assert notified.claim(ASKED._replace(route="url OTHER"), NOW) is SendClaim.MINE
 
 
 def test_a_failure_is_tried_again_later_and_later_and_given_up(notified: Notified) -> None:
     now, attempts = NOW, 0
     for wait in (*BACK_OFF, 1e6):
-        assert notified.claim(ASKED, now) is Claim.MINE
+        assert notified.claim(ASKED, now) is SendClaim.MINE
         attempts += 1
         notified.settle(ASKED, now, "answered 500")
         if attempts <= len(BACK_OFF):
-            assert notified.claim(ASKED, now + wait - 1) is Claim.NOT_NOW
+            assert notified.claim(ASKED, now + wait - 1) is SendClaim.NOT_NOW
         now += wait
-    assert notified.claim(ASKED, now) is Claim.DONE
+    assert notified.claim(ASKED, now) is SendClaim.DONE
     assert attempts == len(BACK_OFF) + 1
 
 
 @pytest.mark.parametrize(("once_more", "attempts"), [(False, 1), (True, 2)])
 def test_a_lost_answer_counts_as_sent(notified: Notified, once_more: bool, attempts: int) -> None:
     asked, now, made = ASKED._replace(once_more=once_more), NOW, 0
-    while (claim := notified.claim(asked, now)) is not Claim.DONE:
-        if claim is Claim.MINE:
+    while (claim := notified.claim(asked, now)) is not SendClaim.DONE:
+        if claim is SendClaim.MINE:
             made += 1
             notified.settle(asked, now, "no answer", lost=True)
         now += 60
     assert made == attempts
 
 
-@pytest.mark.parametrize(("once_more", "then"), [(False, Claim.DONE), (True, Claim.MINE)])
-def test_a_sender_that_was_killed(notified: Notified, once_more: bool, then: Claim) -> None:
+@pytest.mark.parametrize(("once_more", "then"), [(False, SendClaim.DONE), (True, SendClaim.MINE)])
+def test_a_sender_that_was_killed(notified: Notified, once_more: bool, then: SendClaim) -> None:
     asked = ASKED._replace(once_more=once_more)
-    assert notified.claim(asked, NOW) is Claim.MINE
-    assert notified.claim(asked, NOW + LOST_AFTER - 1) is Claim.NOT_NOW
+    assert notified.claim(asked, NOW) is SendClaim.MINE
+    assert notified.claim(asked, NOW + LOST_AFTER - 1) is SendClaim.NOT_NOW
     assert notified.claim(asked, NOW + LOST_AFTER) is then
-    assert notified.claim(asked, NOW + 2 * LOST_AFTER) is Claim.DONE
+    assert notified.claim(asked, NOW + 2 * LOST_AFTER) is SendClaim.DONE
 
 
 def test_a_worse_message_covers_a_lesser_one(notified: Notified) -> None:
-    assert notified.claim(ASKED, NOW) is Claim.MINE
+    assert notified.claim(ASKED, NOW) is SendClaim.MINE
     lesser = ASKED._replace(event="alert 1 alert", covered_by=("alert 1 critical",))
-    assert notified.claim(lesser, NOW) is Claim.DONE
+    assert notified.claim(lesser, NOW) is SendClaim.DONE
 
 
 def test_what_is_too_much_is_kept_back_for_one_summary(notified: Notified) -> None:
@@ -69,8 +69,8 @@ def test_what_is_too_much_is_kept_back_for_one_summary(notified: Notified) -> No
     for n in range(5):
         asked = ASKED._replace(event=f"alert {n} alert", run=f"{file}r{n % 2}", most=2)
         claim = notified.claim(asked, NOW + n)
-        assert claim is (Claim.MINE if n < 2 else Claim.HELD)
-        notified.settle(asked, NOW + n) if claim is Claim.MINE else None
+        assert claim is (SendClaim.MINE if n < 2 else SendClaim.HELD)
+        notified.settle(asked, NOW + n) if claim is SendClaim.MINE else None
     assert notified.claim_summary(file, route, "summary 1", NOW + 5) is None
     held = notified.claim_summary(file, route, "summary 1", NOW + 2 + GATHER)
     assert held is not None
@@ -81,7 +81,7 @@ def test_what_is_too_much_is_kept_back_for_one_summary(notified: Notified) -> No
     assert notified.claim_summary(file, route, "summary 2", NOW + 3 + GATHER) is None
     assert notified.claim_summary(file, route, "summary 3", NOW + GATHER + 3 + WINDOW) == held
     again = ASKED._replace(event="alert 9 alert", most=2)
-    assert notified.claim(again, NOW + 3 * WINDOW) is Claim.MINE
+    assert notified.claim(again, NOW + 3 * WINDOW) is SendClaim.MINE
 
 
 def _claims(path: str, start: object, won: object) -> None:
@@ -92,7 +92,7 @@ def _claims(path: str, start: object, won: object) -> None:
 
 
 def _takes(notified: Notified, n: int) -> bool:
-    return notified.claim(ASKED._replace(event=f"alert {n} alert"), NOW) is Claim.MINE
+    return notified.claim(ASKED._replace(event=f"alert {n} alert"), NOW) is SendClaim.MINE
 
 
 def test_of_two_processes_exactly_one_gets_each_message(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from cockpit.model.plan import Draft, Outcome, Plan, Request, plan_of
 from cockpit.model.records import Rejected
 from cockpit.store.journal import Holder, Journal
-from cockpit.store.memory import Launch, Memory
+from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.outcomes import Rejections, Seals
 from cockpit.store.store import Store
 
@@ -36,5 +36,5 @@ def test_a_seal_holds_until_the_run_is_launched_again(tmp_path: Path) -> None:
     assert Seals(store).last("a") is None
     journal.end(entry.number, Outcome.DONE, 11.0, "")
     assert Seals(store).last("a") == "ada"
-    Memory(store).add_launch("a", Launch(at=12.0, job_id="j"))
+    RunMemory(store).add_launch("a", LaunchedJob(at=12.0, job_id="j"))
     assert Seals(store).last("a") is None

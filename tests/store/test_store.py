@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.store.memory import Launch, Memory
+from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.schema import MIGRATIONS
 from cockpit.store.store import EmptyStoreError, Store, StoreError, run_key
 
@@ -26,9 +26,9 @@ def test_what_one_process_writes_another_reads(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     first, second = Store(path), Store(path)
     before = second.version()
-    Memory(first).add_launch("a#b", Launch(at=5.0, job_id="j1"))
+    RunMemory(first).add_launch("a#b", LaunchedJob(at=5.0, job_id="j1"))
     assert second.version() != before
-    assert Memory(second).last_launch("a#b") == Launch(at=5.0, job_id="j1")
+    assert RunMemory(second).last_launch("a#b") == LaunchedJob(at=5.0, job_id="j1")
 
 
 def test_a_failed_transaction_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -36,15 +36,15 @@ def test_a_failed_transaction_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), store.writing() as connection:
         connection.execute("INSERT INTO launches VALUES ('r', 1, 'j', NULL)")
         raise RuntimeError("killed in the middle")
-    assert Memory(store).last_launch("r") is None
+    assert RunMemory(store).last_launch("r") is None
 
 
 def test_nested_writing_is_one_transaction(tmp_path: Path) -> None:
     store = Store(tmp_path / "store.sqlite")
     with pytest.raises(RuntimeError), store.writing():
-        Memory(store).add_launch("r", Launch(at=1.0, job_id="j"))
+        RunMemory(store).add_launch("r", LaunchedJob(at=1.0, job_id="j"))
         raise RuntimeError
-    assert Memory(store).last_launch("r") is None
+    assert RunMemory(store).last_launch("r") is None
 
 
 def test_a_corrupt_file_is_one_clear_line(tmp_path: Path) -> None:
@@ -60,13 +60,13 @@ def test_a_torn_file_is_one_clear_line(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     store = Store(path)
     for number in range(300):
-        Memory(store).add_launch("r" * 200, Launch(at=float(number), job_id="j" * 300))
+        RunMemory(store).add_launch("r" * 200, LaunchedJob(at=float(number), job_id="j" * 300))
     store.close()
     with path.open("r+b") as file:
         file.seek(4096)
         file.write(os.urandom(path.stat().st_size - 4096))
     with pytest.raises(StoreError, match="corrupt"):
-        Memory(Store(path)).last_launch("r" * 200)
+        RunMemory(Store(path)).last_launch("r" * 200)
 
 
 def test_a_newer_file_is_left_alone(tmp_path: Path) -> None:
@@ -97,26 +97,26 @@ def test_a_folder_without_permission_is_one_clear_line(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_one_clear_line(tmp_path: Path) -> None:
     store = Store(tmp_path / "store.sqlite")
-    Memory(store).add_launch("r", Launch(at=-1.0, job_id="j"))
+    RunMemory(store).add_launch("r", LaunchedJob(at=-1.0, job_id="j"))
     with store.reading() as connection:
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StoreError, match="disk is full"):
         for number in range(500):
-            Memory(store).add_launch("r", Launch(at=float(number), job_id="j" * 2000))
-    assert Memory(store).last_launch("r") is not None
+            RunMemory(store).add_launch("r", LaunchedJob(at=float(number), job_id="j" * 2000))
+    assert RunMemory(store).last_launch("r") is not None
 
 
 def test_reading_only_changes_nothing_in_the_folder(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     store = Store(path)
-    Memory(store).add_launch("r", Launch(at=1.0, job_id="j"))
+    RunMemory(store).add_launch("r", LaunchedJob(at=1.0, job_id="j"))
     store.close()
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
     reader = Store(path, read_only=True)
-    assert Memory(reader).last_launch("r") is not None
+    assert RunMemory(reader).last_launch("r") is not None
     with pytest.raises(StoreError, match="cannot be opened for writing"):
-        Memory(reader).add_launch("r", Launch(at=2.0, job_id="k"))
+        RunMemory(reader).add_launch("r", LaunchedJob(at=2.0, job_id="k"))
     reader.close()
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
 
@@ -124,19 +124,19 @@ def test_reading_only_changes_nothing_in_the_folder(tmp_path: Path) -> None:
 def test_reading_only_sees_what_a_live_writer_has_written(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     writer = Store(path)
-    Memory(writer).add_launch("r", Launch(at=1.0, job_id="j"))
+    RunMemory(writer).add_launch("r", LaunchedJob(at=1.0, job_id="j"))
     reader = Store(path, read_only=True)
-    assert Memory(reader).last_launch("r") == Launch(at=1.0, job_id="j")
+    assert RunMemory(reader).last_launch("r") == LaunchedJob(at=1.0, job_id="j")
 
 
 def test_runs_of_one_run_file_are_forgotten_alone(tmp_path: Path) -> None:
     store = Store(tmp_path / "store.sqlite")
     mine, other = tmp_path / "cockpit.toml", tmp_path / "cockpit.toml.old"
     for file in (mine, other):
-        Memory(store).add_launch(run_key(str(file), "r"), Launch(at=1.0, job_id="j"))
+        RunMemory(store).add_launch(run_key(str(file), "r"), LaunchedJob(at=1.0, job_id="j"))
     store.forget(str(mine))
-    assert Memory(store).last_launch(run_key(str(mine), "r")) is None
-    assert Memory(store).last_launch(run_key(str(other), "r")) is not None
+    assert RunMemory(store).last_launch(run_key(str(mine), "r")) is None
+    assert RunMemory(store).last_launch(run_key(str(other), "r")) is not None
 
 
 WRITER = """
@@ -168,11 +168,11 @@ def test_several_processes_open_and_write_a_new_store_at_once(tmp_path: Path) ->
 def test_a_store_that_is_removed_under_us_is_begun_anew(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     store = Store(path)
-    Memory(store).add_launch("r", Launch(at=1.0, job_id="old"))
+    RunMemory(store).add_launch("r", LaunchedJob(at=1.0, job_id="old"))
     for each in tmp_path.iterdir():
         each.unlink()
-    Memory(store).add_launch("r", Launch(at=2.0, job_id="new"))
-    assert Memory(Store(path)).last_launch("r") == Launch(at=2.0, job_id="new")
+    RunMemory(store).add_launch("r", LaunchedJob(at=2.0, job_id="new"))
+    assert RunMemory(Store(path)).last_launch("r") == LaunchedJob(at=2.0, job_id="new")
 
 
 def test_a_store_that_is_replaced_by_rubbish_works_again_when_that_is_gone(tmp_path: Path) -> None:
@@ -182,10 +182,10 @@ def test_a_store_that_is_replaced_by_rubbish_works_again_when_that_is_gone(tmp_p
         each.unlink()
     path.write_bytes(b"rubbish" * 999)
     with pytest.raises(StoreError, match="corrupt"):
-        Memory(store).add_launch("r", Launch(at=1.0, job_id="j"))
+        RunMemory(store).add_launch("r", LaunchedJob(at=1.0, job_id="j"))
     path.unlink()
-    Memory(store).add_launch("r", Launch(at=1.0, job_id="j"))
-    assert Memory(store).last_launch("r") == Launch(at=1.0, job_id="j")
+    RunMemory(store).add_launch("r", LaunchedJob(at=1.0, job_id="j"))
+    assert RunMemory(store).last_launch("r") == LaunchedJob(at=1.0, job_id="j")
 
 
 def test_a_file_that_is_just_being_made_holds_nothing_yet(tmp_path: Path) -> None:

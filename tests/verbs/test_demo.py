@@ -15,7 +15,7 @@ import pytest
 from cockpit.cli import main
 from cockpit.config import load
 from cockpit.demo import folder
-from cockpit.demo.layout import Layout
+from cockpit.demo.layout import DemoLayout
 from cockpit.demo.session import prepare
 from cockpit.demo.situations import SITUATIONS
 from cockpit.launch.stopping import stop
@@ -25,13 +25,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> Iterator[Layout]:
-    made = Layout(tmp_path / "demo")
+def layout(tmp_path: Path) -> Iterator[DemoLayout]:
+    made = DemoLayout(tmp_path / "demo")
     yield made
     stop(made.living, patience=0.0)
 
 
-def demo(layout: Layout, *arguments: str) -> subprocess.Popen[str]:
+def demo(layout: DemoLayout, *arguments: str) -> subprocess.Popen[str]:
     argv = [sys.executable, "-m", "cockpit", "demo", "--dir", str(layout.folder), *arguments]
     return subprocess.Popen(argv, cwd=ROOT, stderr=subprocess.PIPE, text=True)
 
@@ -43,13 +43,13 @@ def until(true: Callable[[], object], patience: float = 30.0) -> None:
         time.sleep(0.02)
 
 
-def built(layout: Layout) -> Layout:
+def built(layout: DemoLayout) -> DemoLayout:
     folder.take(layout)
     assert not prepare(layout)
     return layout
 
 
-def test_the_run_file_is_one_that_the_cockpit_takes(layout: Layout) -> None:
+def test_the_run_file_is_one_that_the_cockpit_takes(layout: DemoLayout) -> None:
     file = load(built(layout).run_file)
     assert [run.name for run in file.runs] == [each.name for each in SITUATIONS]
     assert {run.cadence for run in file.runs} == {5.0}
@@ -58,7 +58,7 @@ def test_the_run_file_is_one_that_the_cockpit_takes(layout: Layout) -> None:
         assert run.dri and run.goal and run.stop_criteria and run.resubmit
 
 
-def test_code_and_logbooks_are_committed_and_pushed(layout: Layout) -> None:
+def test_code_and_logbooks_are_committed_and_pushed(layout: DemoLayout) -> None:
     built(layout)
     for place, remote in ((layout.code, "code.git"), (layout.records, "records.git")):
         with git.Repo(place) as repo, git.Repo(layout.remotes / remote) as bare:
@@ -66,7 +66,7 @@ def test_code_and_logbooks_are_committed_and_pushed(layout: Layout) -> None:
             assert not repo.is_dirty(untracked_files=True)
 
 
-def test_a_logbook_has_its_contract_its_launch_and_its_end(layout: Layout) -> None:
+def test_a_logbook_has_its_contract_its_launch_and_its_end(layout: DemoLayout) -> None:
     built(layout)
     situation = next(each for each in SITUATIONS if each.name == "demo-finished")
     folder.log_launch(layout, situation, folder.code_sha(layout))
@@ -78,7 +78,7 @@ def test_a_logbook_has_its_contract_its_launch_and_its_end(layout: Layout) -> No
     assert situation.launch_id in titles[0] and "training complete" in titles[1]
 
 
-def test_the_recorded_command_trains(layout: Layout) -> None:
+def test_the_recorded_command_trains(layout: DemoLayout) -> None:
     """What the run file calls ``resubmit`` works as it stands, from the recorded folder."""
     run = load(built(layout).run_file).runs[0]
     assert run.resubmit is not None and run.job is not None and run.job.workdir is not None
@@ -93,7 +93,7 @@ def test_the_recorded_command_trains(layout: Layout) -> None:
     assert process.returncode == 143
 
 
-def test_a_folder_of_somebody_else_is_never_touched(layout: Layout) -> None:
+def test_a_folder_of_somebody_else_is_never_touched(layout: DemoLayout) -> None:
     layout.folder.mkdir()
     (layout.folder / "thesis.tex").write_text("years of work")
     assert main(["demo", "--headless", "--dir", str(layout.folder)]) == 2
@@ -103,7 +103,7 @@ def test_a_folder_of_somebody_else_is_never_touched(layout: Layout) -> None:
 
 @pytest.mark.parametrize("wrong", [["--json"], ["--clean", "--keep"], []])
 def test_a_wrong_call_is_a_usage_error(
-    layout: Layout, wrong: list[str], capsys: pytest.CaptureFixture[str]
+    layout: DemoLayout, wrong: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["demo", "--dir", str(layout.folder), *wrong]) == 2
     assert capsys.readouterr().err.startswith("cockpit: ")
@@ -112,7 +112,7 @@ def test_a_wrong_call_is_a_usage_error(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
-def test_whatever_ends_it_no_process_stays(layout: Layout, number: signal.Signals) -> None:
+def test_whatever_ends_it_no_process_stays(layout: DemoLayout, number: signal.Signals) -> None:
     process = demo(layout, "--headless")
     until(lambda: len(layout.living()) >= 3)
     process.send_signal(number)
@@ -123,7 +123,7 @@ def test_whatever_ends_it_no_process_stays(layout: Layout, number: signal.Signal
 
 
 @pytest.mark.slow
-def test_a_second_one_is_told_about_the_first_and_clean_removes_all(layout: Layout) -> None:
+def test_a_second_one_is_told_about_the_first_and_clean_removes_all(layout: DemoLayout) -> None:
     first = demo(layout, "--headless")
     until(lambda: layout.living())
     for arguments in (["--headless"], ["--clean"]):

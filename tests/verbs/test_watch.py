@@ -8,7 +8,7 @@ import pytest
 
 from cockpit.cli import main
 from cockpit.config import store_path
-from cockpit.store.memory import Memory
+from cockpit.store.memory import RunMemory
 from cockpit.store.store import Store, run_key
 from tests.verbs.tiny_run import TinyRun, command, environment
 
@@ -54,7 +54,7 @@ def test_one_cadence(tiny: TinyRun, capsys: pytest.CaptureFixture[str]) -> None:
     ours = [state for state in states(tiny) if state.get("run") == "tiny"]
     assert [state["owner"] for state in ours] == ["ada"]
     store = Store(store_path())
-    assert Memory(store).observations(run_key(str(tiny.config), "tiny"))
+    assert RunMemory(store).observations(run_key(str(tiny.config), "tiny"))
 
 
 def test_a_line_every_cadence_and_a_clean_leave(tiny: TinyRun) -> None:

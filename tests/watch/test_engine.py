@@ -11,7 +11,7 @@ from cockpit.model.facet import ErrorKind, unknown
 from cockpit.model.observed import LogValue, Phase, Row
 from cockpit.model.report import RunReport, Verdict
 from cockpit.store.alerts import Alerts
-from cockpit.store.memory import Memory
+from cockpit.store.memory import RunMemory
 from cockpit.store.store import Store, run_key
 from cockpit.text.safe import safe_line
 from cockpit.watch.engine import Engine
@@ -158,7 +158,7 @@ async def test_an_alert_opens_is_stored_and_closes_unseen(store: Store) -> None:
         report = run_of(engine)
     assert [(gone.alert.id, gone.seen) for gone in report.closed] == [("C-01", False)]
     assert report.closed[0].alert.since == since
-    phases = [mark.phase for mark in Memory(store).phases(key)]
+    phases = [mark.phase for mark in RunMemory(store).phases(key)]
     assert phases == [Phase.RUNNING, Phase.FAILED, Phase.RUNNING]
 
 
@@ -287,7 +287,7 @@ async def test_every_cadence_has_its_round_though_nothing_changed(store: Store) 
     gaps = [b.checked_at - a.checked_at for a, b in itertools.pairwise(rounds[1:])]
     assert all(1.0 < gap < 4.0 for gap in gaps)
     assert all(each.next_check_at is not None for each in rounds)
-    assert len(Memory(store).observations(run_key(world.file.path, "r"))) >= 3
+    assert len(RunMemory(store).observations(run_key(world.file.path, "r"))) >= 3
 
 
 async def test_the_bulk_stays_a_bulk_with_many_runs() -> None:

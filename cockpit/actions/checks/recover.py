@@ -10,7 +10,7 @@ from cockpit.model.plan import Basis, Check, StepState
 from cockpit.rules import say
 from cockpit.rules.terminal import diagnosis
 from cockpit.rules.triage import triage
-from cockpit.store.journal import Entry, stopped
+from cockpit.store.journal import JournalEntry, stopped
 from cockpit.store.snapshots import Snapshot
 
 SLACK = 5.0
@@ -73,7 +73,7 @@ def present_triage(ground: Ground) -> Triage | None:
     return triage([line.plain for line in log.lines], job.phase.value, job.exit_code)
 
 
-def own_stop(ground: Ground, job: JobValue) -> Entry | None:
+def own_stop(ground: Ground, job: JobValue) -> JournalEntry | None:
     """Return our own action that ordered this very job to stop, if one did."""
     since = (job.started_at or 0.0) - SLACK
     for entry in reversed(ground.entries):
