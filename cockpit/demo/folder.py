@@ -30,7 +30,6 @@ TRAINING = (
     "corpus.txt",
     "data.py",
     "evaluation.py",
-    "log.py",
     "model.py",
     "settings.py",
     "tracking.py",

@@ -142,11 +142,11 @@ def test_runs_of_one_run_file_are_forgotten_alone(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from cockpit.store.memory import Launch, Memory
+from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.store import EmptyStoreError, Store
 store = Store(Path(sys.argv[1]))
 for number in range(40):
-    Memory(store).add_launch(sys.argv[2], Launch(at=float(number), job_id=f"job-{number}"))
+    RunMemory(store).add_launch(sys.argv[2], LaunchedJob(at=float(number), job_id=f"job-{number}"))
 """
 
 
