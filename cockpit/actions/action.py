@@ -12,7 +12,7 @@ from cockpit.actions.ground import Ground
 from cockpit.model.plan import Draft, Level, Plan, Request
 from cockpit.model.words import duration
 from cockpit.sources.offload import offload
-from cockpit.store.journal import JournalEntry, Journal
+from cockpit.store.journal import Journal, JournalEntry
 from cockpit.store.store import StoreError
 
 ANSWER_WITHIN: Final = 15.0

@@ -233,7 +233,9 @@ class Desk:
         steps = list(enumerate(action.steps(ground, plan)))
         return await run_steps(steps, doing, told, self._at)
 
-    async def _end(self, entry: JournalEntry, result: Result, claims: Claims, spec: RunSpec) -> Result:
+    async def _end(
+        self, entry: JournalEntry, result: Result, claims: Claims, spec: RunSpec
+    ) -> Result:
         """Write the end down and give everything back; an unknown outcome keeps its claim."""
         assert self._journal is not None
         try:

@@ -12,7 +12,7 @@ from cockpit.model.jobs import Live
 from cockpit.model.records import Claim
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.store.journal import JournalEntry, Journal
+from cockpit.store.journal import Journal, JournalEntry
 from cockpit.store.store import Store
 
 if TYPE_CHECKING:

@@ -72,7 +72,9 @@ async def settle(
     return await _looked_up(run, entry, backend, submit.at)
 
 
-async def _looked_up(run: RunSpec, entry: JournalEntry, backend: Backend | None, begun: float) -> Settled:
+async def _looked_up(
+    run: RunSpec, entry: JournalEntry, backend: Backend | None, begun: float
+) -> Settled:
     lost = entry.action == "lineage" and entry.plan.plan_id == UNREADABLE
     if backend is None or entry.launch_id is None or lost:
         text = f"{_what(entry)}: its submit ({entry.launch_id}) cannot be looked up by this version"

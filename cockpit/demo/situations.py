@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cockpit.demo.settings import CheckpointerConfig, TrainingConfig, OptimizerConfig, TrainerConfig
+from cockpit.demo.settings import CheckpointerConfig, OptimizerConfig, TrainerConfig, TrainingConfig
 from cockpit.model.observed import CheckpointState
 from cockpit.model.report import FleetReport, RunReport, Verdict
 

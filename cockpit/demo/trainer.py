@@ -19,7 +19,7 @@ from cockpit.demo import model
 from cockpit.demo.checkpointing import Checkpointer, TrainingState
 from cockpit.demo.data import CORPUS, PacedFile, batch, read_corpus
 from cockpit.demo.evaluation import evaluate
-from cockpit.demo.settings import TrainingConfig, Faults, read_arguments, read_config
+from cockpit.demo.settings import Faults, TrainingConfig, read_arguments, read_config
 from cockpit.demo.tracking import WandbTracker, say
 
 LINE_EVERY = 1.0

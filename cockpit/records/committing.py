@@ -135,7 +135,9 @@ async def patiently(repository: Repository, work: Callable[[], Awaitable[None]])
             return
 
 
-async def _commit(repository: Repository, head: str | None, change: FileChange, message: str) -> str:
+async def _commit(
+    repository: Repository, head: str | None, change: FileChange, message: str
+) -> str:
     former = None if head is None else await repository.blob(head, change.path)
     blob = Blob(former.mode if former else PLAIN, change.blob)
     async with scratch(repository, "index") as index, scratch(repository, "message") as text:

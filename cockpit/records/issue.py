@@ -20,9 +20,9 @@ from cockpit.records.issue_new import ISSUE, Creator
 from cockpit.records.outbox import Flushed, Queue
 from cockpit.records.posting import (
     LONGEST,
-    PostMarker,
     Post,
     Poster,
+    PostMarker,
     event_digest,
     post_text,
     sender_digest,

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from cockpit.records.book import MarkdownFile, Heading
+from cockpit.records.book import Heading, MarkdownFile
 from cockpit.records.logbook import newest_first
 from cockpit.text.logbook_scan import Entry, is_instances
 from cockpit.text.logbook_stamp import written_stamp

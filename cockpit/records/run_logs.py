@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final
 
-from cockpit.records.book import MarkdownFile, Heading
+from cockpit.records.book import Heading, MarkdownFile
 from cockpit.records.forms import FieldForm, head_form, normal, one_line
 from cockpit.records.labels import plain
 from cockpit.records.logbook import LabelledValue, read_fields

@@ -15,7 +15,7 @@ from typing import Final
 from cockpit.model.clock import Clock
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.records import documents
-from cockpit.records.committing import FileChange, Edit, change_of, commit_file, edited
+from cockpit.records.committing import Edit, FileChange, change_of, commit_file, edited
 from cockpit.records.file_lock import BusyError, held
 from cockpit.records.pushing import NO_REMOTE, SAVE_LOCK, commit_of, is_pushed, push_branch
 from cockpit.records.repository import (

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from cockpit.records.book import MarkdownFile, Heading
+from cockpit.records.book import Heading, MarkdownFile
 from cockpit.records.forms import (
     EntryForm,
     FieldForm,
@@ -37,7 +37,9 @@ _LOOSE: Final = 4
 _UNFIT: Final = re.compile(r"[:|]")
 
 
-def entry_form(book: MarkdownFile, place: EntrySection | None, other: EntrySection | None = None) -> EntryForm:
+def entry_form(
+    book: MarkdownFile, place: EntrySection | None, other: EntrySection | None = None
+) -> EntryForm:
     """Return how a section writes entries; from ``other`` section what it does not tell itself."""
     own = _sample(place)
     known = own or _sample(other)
@@ -113,7 +115,9 @@ def with_values(book: MarkdownFile, heading: Heading, values: Mapping[str, str])
     last = book.section_end(heading.number, 6)
     part = book.part(heading.number, last)
     for label, value in values.items():
-        part = _with_value(MarkdownFile(part), part, _UNFIT.sub(" ", one_line(label)).strip(), value)
+        part = _with_value(
+            MarkdownFile(part), part, _UNFIT.sub(" ", one_line(label)).strip(), value
+        )
     return book.with_part(heading.number, last, part)
 
 

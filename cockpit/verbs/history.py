@@ -10,8 +10,8 @@ from cockpit.model.base import Frozen, Instant, rfc3339
 from cockpit.model.plan import Basis, Level, Outcome
 from cockpit.rules.say import moment
 from cockpit.store.alerts import Alerts, Kept
-from cockpit.store.journal import JournalEntry, Journal
-from cockpit.store.memory import LaunchedJob, RunMemory, Observation
+from cockpit.store.journal import Journal, JournalEntry
+from cockpit.store.memory import LaunchedJob, Observation, RunMemory
 from cockpit.store.store import Store, StoreError, run_key
 from cockpit.verbs.check import instant
 from cockpit.verbs.common import (

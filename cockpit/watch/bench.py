@@ -9,7 +9,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import Problem
 from cockpit.model.report import RunReport
 from cockpit.sources.offload import offload
-from cockpit.store.memory import RunMemory, Observation
+from cockpit.store.memory import Observation, RunMemory
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.historian import Historian
 from cockpit.watch.judging import Case, Judged, case_of, judged, reconcile, report_of

@@ -179,7 +179,9 @@ class Engine:
         elif facet == "checkpoints":
             mark = state.mark_checkpoints(now)
             if mark is not None:
-                self._historian.later(lambda store: RunMemory(store).add_checkpoint_marks(key, [mark]))
+                self._historian.later(
+                    lambda store: RunMemory(store).add_checkpoint_marks(key, [mark])
+                )
         elif facet in ("log", "tracker") and state.job_may_differ:
             self._pollers.wake("job", name)
 

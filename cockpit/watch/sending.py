@@ -12,7 +12,7 @@ from cockpit.notify.channels import Channels
 from cockpit.notify.message import Delivery, Message
 from cockpit.notify.routes import Named
 from cockpit.sources.offload import offload
-from cockpit.store.notified import Asked, SendClaim, Held, Notified, Sent
+from cockpit.store.notified import Asked, Held, Notified, SendClaim, Sent
 from cockpit.store.store import Store, StoreError
 from cockpit.watch.due import Due
 

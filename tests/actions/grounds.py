@@ -15,7 +15,7 @@ from cockpit.model.plan import Check, Level, Outcome, Plan, StepResult, StepStat
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.rules.progress import progress
-from cockpit.store.journal import JournalEntry, Holder
+from cockpit.store.journal import Holder, JournalEntry
 from tests.rules.making import T0, job, run_spec, seen
 
 NOW = T0 + 1000.0

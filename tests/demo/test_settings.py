@@ -6,9 +6,9 @@ import pytest
 
 from cockpit.demo.settings import (
     CheckpointerConfig,
-    TrainingConfig,
     Faults,
     TrainerConfig,
+    TrainingConfig,
     read_arguments,
     read_config,
     write_config,

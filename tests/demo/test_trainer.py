@@ -16,7 +16,7 @@ import pytest
 
 from cockpit.config import load
 from cockpit.demo.checkpointing import complete_checkpoints
-from cockpit.demo.settings import CheckpointerConfig, TrainingConfig, TrainerConfig, write_config
+from cockpit.demo.settings import CheckpointerConfig, TrainerConfig, TrainingConfig, write_config
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import CheckpointState, Row, TrackerValue
 from cockpit.sources.checkpoints import list_checkpoints

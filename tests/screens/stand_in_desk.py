@@ -24,7 +24,7 @@ from cockpit.model.plan import (
     Target,
     plan_of,
 )
-from cockpit.store.journal import JournalEntry, Holder
+from cockpit.store.journal import Holder, JournalEntry
 from tests.widgets import reports as made
 
 
@@ -69,7 +69,9 @@ def target(step: int) -> Target:
     return Target(path=f"/data/ckpt/step-{step}", step=step, size=16_400_000_000, why="not kept")
 
 
-def entry(run: str, number: int = 1, outcome: Outcome | None = None, **changes: Any) -> JournalEntry:
+def entry(
+    run: str, number: int = 1, outcome: Outcome | None = None, **changes: Any
+) -> JournalEntry:
     request = Request(action="relaunch", run=run, operator="ada")
     fields: dict[str, Any] = {
         "number": number,

@@ -8,7 +8,7 @@ from cockpit.model.history import CheckpointMark, PhaseMark
 from cockpit.model.observed import JobValue, LogValue, Phase, Row, TrackerValue, Triage
 from cockpit.model.report import Facets, Progress, RunReport, Verdict
 from cockpit.model.run import RunSpec
-from cockpit.store.memory import KEEP_MARKS, KEEP_OBSERVATIONS, LaunchedJob, RunMemory, Observation
+from cockpit.store.memory import KEEP_MARKS, KEEP_OBSERVATIONS, LaunchedJob, Observation, RunMemory
 from cockpit.store.store import Store
 from cockpit.text.safe import safe_line
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.store.notified import BACK_OFF, GATHER, LOST_AFTER, WINDOW, Asked, SendClaim, Notified
+from cockpit.store.notified import BACK_OFF, GATHER, LOST_AFTER, WINDOW, Asked, Notified, SendClaim
 from cockpit.store.store import Store
 
 NOW = 1_800_000_000.0
