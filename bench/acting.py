@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cockpit.model.records import EventEntry
-from cockpit.records.writing import with_event
+from cockpit.records.logbook.writing import with_event
 
 ROUNDS = 7
 RUN = "bench-run"

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from cockpit.sources.log_file import LogFile
-from cockpit.sources.log_follow import Follower
+from cockpit.sources.logs.file import LogFile
+from cockpit.sources.logs.follow import Follower
 
 MIB = 1024 * 1024
 SIZES = {"1 MB": MIB, "1 GB": 1024 * MIB}

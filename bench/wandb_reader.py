@@ -18,10 +18,10 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from tests.sources.wandb_writer import MAGIC, exited, field, frame, items, run, varint
+from tests.sources.wandb.writer import MAGIC, exited, field, frame, items, run, varint
 
 if TYPE_CHECKING:
-    from cockpit.sources.wandb_offline import RunFiles
+    from cockpit.sources.wandb.offline import RunFiles
 
 SMALL, LARGE = 930, 1_000_000
 LIMITS = {"latest_ms": 5.0, "sample_ms": 50.0, "rss_mib": 30.0, "chunk_ms": 50.0}
@@ -121,9 +121,9 @@ def measure(path: Path) -> dict[str, float]:
     """Measure one file in this (fresh) process."""
     bare = _rss_mib()
     from cockpit.model.run import MetricNames, WandbSpec
-    from cockpit.sources.wandb_fragment import Fragment
-    from cockpit.sources.wandb_metrics import choose
-    from cockpit.sources.wandb_offline import RunFiles
+    from cockpit.sources.wandb.fragment import Fragment
+    from cockpit.sources.wandb.metrics import choose
+    from cockpit.sources.wandb.offline import RunFiles
 
     imported = _rss_mib()
 

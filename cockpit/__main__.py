@@ -6,7 +6,7 @@ import os
 import sys
 from typing import NoReturn
 
-from cockpit.quickstart import quick_imports
+from cockpit.config.quickstart import quick_imports
 
 INTERRUPTED = 130
 

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cockpit import __version__
-from cockpit.actions.table import TABLE
-from cockpit.config import state_dir
+from cockpit.actions.core.table import TABLE
+from cockpit.config.file import state_dir
+from cockpit.config.quickstart import quick_imports
 from cockpit.model.clock import SystemClock
-from cockpit.quickstart import quick_imports
 from cockpit.verbs.common import INTERRUPTED, USAGE, OutputError, UsageError, say
 from cockpit.watch.crash import fault_line, write_details
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from cockpit.model.report import RunReport
-from cockpit.sources.shell import run_command
+from cockpit.runtime.shell import run_command
 from cockpit.text.scrub import scrub
 
 MOST: Final = 74_000

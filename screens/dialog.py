@@ -17,8 +17,8 @@ from textual.widgets import Input
 from cockpit.text.safe import clean
 from screens.base import acted
 from screens.keys import bindings
-from widgets.line import ACCENT, DIM, STRONG, text, wrapped
 from widgets.paged import Paged, Sheet
+from widgets.painting.line import ACCENT, DIM, STRONG, text, wrapped
 
 R = TypeVar("R")
 WIDEST: Final = 112

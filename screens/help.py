@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from screens.keys import ACTIONS, WHERES, Keys, shown
-from widgets.line import ACCENT, DIM, EMPTY, STRONG, cut, fit, text
+from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, fit, text
 from widgets.scrolled import Scrolled
 
 Section = tuple[str, Sequence[tuple[str, str, str]]]

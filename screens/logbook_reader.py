@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.safetext import SafeText
-from cockpit.records.logbook import read_logbook
-from cockpit.sources.offload import offload
+from cockpit.records.logbook.reading import read_logbook
+from cockpit.runtime.offload import offload
 from cockpit.text.safe import safe_lines
 from cockpit.text.scrub import scrub_line
 

@@ -10,7 +10,7 @@ from screens.keys import Keys
 from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:
-    from screens.acting import GuardedActions
+    from screens.acting.guarded import GuardedActions
 
 
 class Cockpit(Protocol):

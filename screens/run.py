@@ -13,8 +13,8 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
 from cockpit.model.report import RunReport
+from screens.acting.journal import done_to
 from screens.base import ActingScreen, Prompt, Work, spawn
-from screens.journal import done_to
 from screens.keys import bindings
 from screens.logbook_reader import LogbookText, read_book
 from screens.ports import Cockpit

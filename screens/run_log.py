@@ -11,11 +11,11 @@ from typing import Final
 
 from cockpit.model.observed import LogPage
 from cockpit.model.report import RunReport
-from cockpit.sources.log_file import Hit, LogFile
-from cockpit.sources.offload import offload
+from cockpit.runtime.offload import offload
+from cockpit.sources.logs.file import Hit, LogFile
 from screens.base import Work
-from widgets.facts import reason
 from widgets.log_view import LogView
+from widgets.painting.facts import reason
 
 Start = Callable[[Work], Callable[[], None]]
 """Does some work, ending the one before it; returns how to end this one."""

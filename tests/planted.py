@@ -19,7 +19,7 @@ from pathlib import Path
 from unittest import mock
 
 from cockpit.cli import main
-from tests.sources import wandb_writer
+from tests.sources.wandb import writer as wandb_writer
 from tests.verbs.tiny_run import command, environment
 
 _MADE = "9f8e7d6c5b4a39281706f5e4d3c2b1a098765432"

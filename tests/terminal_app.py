@@ -6,11 +6,11 @@ import sys
 import time
 from typing import cast
 
-import cockpit.app as program
+import cockpit.app.application as program
 from cockpit.__main__ import leave
 from cockpit.model.report import FleetReport
 from cockpit.model.run import CockpitFile
-from cockpit.sources.offload import offload
+from cockpit.runtime.offload import offload
 from cockpit.watch.engine import Engine
 from tests.screens.stand_in import StandIn
 from tests.widgets import reports as made

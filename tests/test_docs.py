@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cockpit import cli
-from cockpit.config import load
+from cockpit.config.file import load
 from screens.keys import key_table
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -35,7 +35,9 @@ def test_the_core_loads_nothing_heavy(module: str) -> None:
 
 
 def test_the_program_itself_never_loads_the_tracker_client() -> None:
-    assert "wandb" not in loaded_by("import cockpit.app, cockpit.verbs.open, cockpit.verbs.demo")
+    assert "wandb" not in loaded_by(
+        "import cockpit.app.application, cockpit.verbs.open, cockpit.verbs.demo"
+    )
 
 
 def test_only_the_demo_trainer_names_the_tracker_client() -> None:

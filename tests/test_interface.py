@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.sources import wandb_writer
+from tests.sources.wandb import writer as wandb_writer
 from tests.verbs.tiny_run import TinyRun, command, environment
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")

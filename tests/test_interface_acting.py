@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from cockpit.actions.table import TABLE
+from cockpit.actions.core.table import TABLE
 from cockpit.cli import main
 from cockpit.model.plan import Outcome, Result
 from cockpit.verbs.act import exit_code

@@ -15,10 +15,10 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import TextArea
 
-from cockpit.actions.table import TABLE, Entry
-from cockpit.app import CockpitApp
-from cockpit.app_making import make, make_books
-from cockpit.config import load
+from cockpit.actions.core.table import TABLE, Entry
+from cockpit.app.application import CockpitApp
+from cockpit.app.making import make, make_books
+from cockpit.config.file import load
 from cockpit.text.scrub import scrub
 from screens.clipboard import copy_text, identity
 from tests.notify.receivers import mail_server, webhook

@@ -13,7 +13,7 @@ import pytest
 
 from tests.notify.receivers import webhook
 from tests.planted import FOREIGN, SECRETS, Launchable, git
-from tests.sources import wandb_writer
+from tests.sources.wandb import writer as wandb_writer
 from tests.test_secrets import OPTIONS, WORDS, assert_none, github
 
 PATIENCE = 60.0

@@ -15,7 +15,7 @@ import pytest
 
 from cockpit.demo.layout import DemoLayout
 from cockpit.demo.situations import SITUATIONS
-from cockpit.launch.stopping import stop
+from cockpit.platforms.local.launcher.stopping import stop
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ("cockpit/demo/corpus.txt", "cockpit/py.typed", "themes/cockpit-dark.toml")

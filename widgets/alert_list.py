@@ -9,10 +9,10 @@ from textual.content import Content
 from cockpit.model.alert import Alert, ClosedAlert
 from cockpit.model.report import RunReport
 from cockpit.model.words import age, clock_time, day_time, glyph
-from widgets import facts
-from widgets import paint_rows as rows
-from widgets.line import ACCENT, DIM, EMPTY, STRONG, cut, row, text, within, wrapped
-from widgets.paint_journal import Done, paint_done
+from widgets.painting import facts
+from widgets.painting import paint_rows as rows
+from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, row, text, within, wrapped
+from widgets.painting.paint_journal import Done, paint_done
 from widgets.scrolled import ReportView
 
 SURE = "sure"

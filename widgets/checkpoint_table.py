@@ -9,10 +9,10 @@ from textual.content import Content
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.report import RunReport
 from cockpit.model.words import age, glyph, size, steps
-from widgets import facts
-from widgets import paint_rows as rows
-from widgets.facts import Look, look
-from widgets.line import ACCENT, DIM, EMPTY, STRONG, cut, text, whole, within, wrapped
+from widgets.painting import facts
+from widgets.painting import paint_rows as rows
+from widgets.painting.facts import Look, look
+from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, text, whole, within, wrapped
 from widgets.scrolled import ReportView
 
 PROSE: Final = 14

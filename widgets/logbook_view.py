@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from textual.content import Content
 
 from cockpit.model.safetext import SafeText
-from widgets.line import ACCENT, DIM, EMPTY, STRONG, foreign, text, wrapped
-from widgets.painted import Filter
+from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, foreign, text, wrapped
+from widgets.painting.painted import Filter
 from widgets.scrolled import Scrolled
 
 LONGEST = 12

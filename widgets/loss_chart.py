@@ -9,9 +9,9 @@ from textual.content import Content
 from cockpit.model.observed import Column
 from cockpit.model.report import RunReport
 from cockpit.model.words import number, steps
-from widgets.line import ACCENT, DIM, EMPTY, STRONG, cut, fit, frame, row, text
-from widgets.painted import Painted
-from widgets.series import Scale, Series, fold, loss_columns, plot, scale_of
+from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, fit, frame, row, text
+from widgets.painting.painted import Painted
+from widgets.painting.series import Scale, Series, fold, loss_columns, plot, scale_of
 
 ZOOMS = (1.0, 0.25, 0.05)
 _NAMES = {1.0: "the whole run", 0.25: "the last quarter", 0.05: "the last twentieth"}

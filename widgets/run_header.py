@@ -8,10 +8,10 @@ from textual.content import Content
 
 from cockpit.model.report import RunReport
 from cockpit.model.words import glyph
-from widgets import facts
-from widgets import paint_rows as rows
-from widgets.line import ACCENT, DIM, STRONG, cut, row, text, whole
-from widgets.painted import Painted
+from widgets.painting import facts
+from widgets.painting import paint_rows as rows
+from widgets.painting.line import ACCENT, DIM, STRONG, cut, row, text, whole
+from widgets.painting.painted import Painted
 
 
 class RunHeader(Painted):

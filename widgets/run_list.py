@@ -10,13 +10,13 @@ from textual.content import Content
 
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.words import glyph
-from widgets import facts
-from widgets import paint_rows as rows
-from widgets.facts import Look, look
-from widgets.line import ACCENT, DIM, EMPTY, fit, prose, row, text, whole
-from widgets.painted import Painted
+from widgets.painting import facts
+from widgets.painting import paint_rows as rows
+from widgets.painting.facts import Look, look
+from widgets.painting.line import ACCENT, DIM, EMPTY, fit, prose, row, text, whole
+from widgets.painting.painted import Painted
+from widgets.painting.series import block_line, fold, loss_columns
 from widgets.run_panel import RunClicked
-from widgets.series import block_line, fold, loss_columns
 
 MARGIN: Final = 4
 NARROW: Final = 100

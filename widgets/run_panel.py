@@ -11,11 +11,23 @@ from textual.message import Message
 
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.words import glyph
-from widgets import facts
-from widgets import paint_rows as rows
-from widgets.line import ACCENT, DIM, LINE, cut, fit, foreign, frame, prose, row, text, wrapped
-from widgets.painted import Painted
-from widgets.series import Series, block_line, fold, loss_columns, plot, scale_of
+from widgets.painting import facts
+from widgets.painting import paint_rows as rows
+from widgets.painting.line import (
+    ACCENT,
+    DIM,
+    LINE,
+    cut,
+    fit,
+    foreign,
+    frame,
+    prose,
+    row,
+    text,
+    wrapped,
+)
+from widgets.painting.painted import Painted
+from widgets.painting.series import Series, block_line, fold, loss_columns, plot, scale_of
 
 LABEL: Final = 6
 LEAST_HEIGHT: Final = 9

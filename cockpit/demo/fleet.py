@@ -11,12 +11,13 @@ from contextlib import suppress
 
 from git import GitError
 
-from cockpit.config import ConfigError, load
+from cockpit.config.file import ConfigError, load
 from cockpit.demo import folder
 from cockpit.demo.layout import DemoLayout, python_path
 from cockpit.demo.run_file import command
 from cockpit.demo.situations import CADENCE, MORTAL, SITUATIONS, Situation
-from cockpit.launch.detached import (
+from cockpit.model.lineage import keys_of, tag_of
+from cockpit.platforms.local.launcher.detached import (
     Launch,
     LaunchError,
     LockedError,
@@ -24,9 +25,8 @@ from cockpit.launch.detached import (
     UnansweredError,
     start,
 )
-from cockpit.launch.locks import LockError, lock_files, locks_folder
-from cockpit.launch.stopping import kill, noted
-from cockpit.model.lineage import keys_of, tag_of
+from cockpit.platforms.local.launcher.locks import LockError, lock_files, locks_folder
+from cockpit.platforms.local.launcher.stopping import kill, noted
 
 STAGGER = 0.4
 """Seconds between two starts, so that a small machine has time for the first paint."""

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from cockpit.demo.layout import DemoLayout, python_path
-from cockpit.launch.stopping import stop
+from cockpit.platforms.local.launcher.stopping import stop
 
 PATIENCE = 5.0
 """Seconds in which the runs may save a checkpoint before they are killed."""

@@ -6,12 +6,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cockpit.config import store_path
+from cockpit.config.file import store_path
 from cockpit.demo import folder
 from cockpit.demo.fleet import DemoFleet
 from cockpit.demo.guard import PATIENCE, DemoGuard
 from cockpit.demo.layout import DemoLayout
-from cockpit.launch.stopping import stop
+from cockpit.platforms.local.launcher.stopping import stop
 from cockpit.store.store import Store, StoreError
 
 

@@ -1,7 +1,7 @@
 """Jobs as an action sees them: what lives, what was looked up, what is to be submitted.
 
 These are the values of the one interface through which every orchestrator is acted on
-(``cockpit.actions.backend``).
+(``cockpit.platforms.base``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The run file's ``[[run]]`` and its parts, as values (INTERFACE, "The run file").
 
-Durations are seconds; ``cockpit.config`` has resolved paths: a ``Place`` may lie on another
+Durations are seconds; ``cockpit.config.file`` has resolved paths: a ``Place`` may lie on another
 machine, a plain string is an absolute path of this one. Defaults that depend on other fields
 are properties here, so that a rule and a screen cannot disagree about them.
 """

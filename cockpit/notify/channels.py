@@ -21,8 +21,8 @@ from cockpit.model.run import NotifySpec, Route
 from cockpit.notify.library import AddressError, send, service_of
 from cockpit.notify.message import Delivery, Message, cut
 from cockpit.notify.routes import Named, address, audience, command_words, named, second_audience
-from cockpit.sources.offload import offload
-from cockpit.sources.shell import Completed, run_command
+from cockpit.runtime.offload import offload
+from cockpit.runtime.shell import Completed, run_command
 from cockpit.text.safe import clean
 
 SEND_WITHIN: Final = 20.0

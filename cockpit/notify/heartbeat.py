@@ -9,7 +9,7 @@ from typing import Final
 from cockpit.model.clock import Clock
 from cockpit.model.run import NotifySpec
 from cockpit.notify.reasons import answered
-from cockpit.sources.http import Http, HttpError
+from cockpit.runtime.http import Http, HttpError
 
 WITHIN: Final = 10.0
 EARLY: Final = 0.5

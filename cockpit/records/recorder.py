@@ -12,9 +12,9 @@ from typing import TypeVar
 from cockpit.model.base import Frozen
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
-from cockpit.records.committing import Edit
-from cockpit.records.issue import IssueDesk
-from cockpit.records.saver import Saver
+from cockpit.records.git.committing import Edit
+from cockpit.records.git.saver import Saver
+from cockpit.records.issue.service import IssueDesk
 from cockpit.text.scrub import scrub
 
 F = TypeVar("F", bound=Frozen)
@@ -32,21 +32,21 @@ class RecordDesk:
 
     async def event(self, run: RunSpec, entry: EventEntry, commit: str) -> Recorded:
         """Append an entry to the event log, commit it as ``commit``, push."""
-        from cockpit.records.writing import with_event
+        from cockpit.records.logbook.writing import with_event
 
         safe = scrubbed(entry)
         return await self._save(run, lambda data: with_event(_begun(run, data), safe), commit)
 
     async def instance(self, run: RunSpec, entry: InstanceEntry, commit: str) -> Recorded:
         """Append a launched instance, commit, push."""
-        from cockpit.records.writing import with_instance
+        from cockpit.records.logbook.writing import with_instance
 
         safe = scrubbed(entry)
         return await self._save(run, lambda data: with_instance(_begun(run, data), safe), commit)
 
     async def contract(self, run: RunSpec, values: dict[str, str], commit: str) -> Recorded:
         """Set fields of the Run Contract, commit, push; creates a logbook that is not there."""
-        from cockpit.records.writing import with_contract
+        from cockpit.records.logbook.writing import with_contract
 
         safe = _masked(values)
 
@@ -97,6 +97,6 @@ def _begun(run: RunSpec, data: bytes) -> bytes:
 
 
 def _new(run: RunSpec, values: Mapping[str, str]) -> bytes:
-    from cockpit.records.writing import new_logbook
+    from cockpit.records.logbook.writing import new_logbook
 
     return new_logbook(run, values)

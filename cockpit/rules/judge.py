@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterable
 from cockpit.model.alert import Alert
 from cockpit.model.history import History
 from cockpit.model.run import RunSpec
-from cockpit.rules.artifacts import success_without_artifacts
-from cockpit.rules.checkpoints import checkpoint_not_advancing, rollback_cover_thin
-from cockpit.rules.duplicates import duplicate_job
-from cockpit.rules.jobstate import pending_too_long, state_unknown
-from cockpit.rules.monitor import monitor_stale
-from cockpit.rules.nonfinite import non_finite
-from cockpit.rules.records import records_overdue
-from cockpit.rules.repeated import same_failure_again
-from cockpit.rules.resume import resumed_elsewhere
-from cockpit.rules.spike import loss_spike
-from cockpit.rules.stall import log_frozen, step_stalled
-from cockpit.rules.terminal import ended_not_success
-from cockpit.rules.throughput import throughput_collapse
+from cockpit.rules.jobs.duplicates import duplicate_job
+from cockpit.rules.jobs.jobstate import pending_too_long, state_unknown
+from cockpit.rules.jobs.repeated import same_failure_again
+from cockpit.rules.jobs.stall import log_frozen, step_stalled
+from cockpit.rules.jobs.terminal import ended_not_success
+from cockpit.rules.kept.artifacts import success_without_artifacts
+from cockpit.rules.kept.checkpoints import checkpoint_not_advancing, rollback_cover_thin
+from cockpit.rules.kept.monitor import monitor_stale
+from cockpit.rules.kept.records import records_overdue
+from cockpit.rules.metrics.nonfinite import non_finite
+from cockpit.rules.metrics.resume import resumed_elsewhere
+from cockpit.rules.metrics.spike import loss_spike
+from cockpit.rules.metrics.throughput import throughput_collapse
 
 Rule = Callable[[RunSpec, History], Iterable[Alert]]
 

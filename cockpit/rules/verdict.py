@@ -9,7 +9,7 @@ from cockpit.model.history import History
 from cockpit.model.observed import Phase
 from cockpit.model.report import Verdict
 from cockpit.model.run import RunSpec
-from cockpit.rules import say
+from cockpit.rules import wording as say
 from cockpit.rules.present import phase_of
 
 _ATTENTION = (Severity.WARNING, Severity.ALERT)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.history import Launched
 from cockpit.store.store import StoreView, pack, unpack
+
+FIRST_CHECK: Final = 120.0
+"""Seconds after a submit until it is looked at for the first time (SPEC W)."""
 
 
 class Progressed(StrEnum):

@@ -10,10 +10,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from cockpit.actions.action import RefuseError
-from cockpit.actions.desk import Desk
-from cockpit.actions.table import TABLE, Entry
-from cockpit.actions.wiring import build_desk
+from cockpit.actions.core.action import RefuseError
+from cockpit.actions.core.service import Desk
+from cockpit.actions.core.table import TABLE, Entry
+from cockpit.actions.core.wiring import build_desk
 from cockpit.model.clock import SystemClock
 from cockpit.model.plan import (
     Approval,

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, Final
 
-from cockpit.actions.table import Entry
+from cockpit.actions.core.table import Entry
 from cockpit.model.plan import Approval
 from cockpit.verbs.common import UsageError, add_config, add_json
 

@@ -10,8 +10,8 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.run import CustomLayout
 from cockpit.model.words import age, size, steps
-from cockpit.sources.checkpoint_judge import NAMES
-from cockpit.sources.checkpoints import list_checkpoints
+from cockpit.sources.checkpoints.judge import NAMES
+from cockpit.sources.checkpoints.source import list_checkpoints
 from cockpit.text.safe import clean
 from cockpit.verbs.common import BLIND, OK, UsageError, add_json, print_document, put, say
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
-from cockpit.config import ConfigError, find, load, store_path
+from cockpit.config.file import ConfigError, find, load, store_path
 from cockpit.model.base import plain_number
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cockpit.config import load, state_dir
+from cockpit.config.file import load, state_dir
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport
 from cockpit.verbs.check import checked
@@ -127,7 +127,7 @@ def _demo(layout: DemoLayout, args: argparse.Namespace) -> int:
 
 
 def _open(layout: DemoLayout) -> int:
-    from cockpit.app import run_app
+    from cockpit.app.application import run_app
 
     return run_app(load(layout.run_file))
 

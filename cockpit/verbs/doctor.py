@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from cockpit import __version__
-from cockpit.config import find, store_path
+from cockpit.config.file import find, store_path
 from cockpit.model.alert import Severity
 from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock, SystemClock

@@ -6,9 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from cockpit.config import find
+from cockpit.config.file import find
+from cockpit.config.quickstart import quick_imports
 from cockpit.model.run import CockpitFile
-from cockpit.quickstart import quick_imports
 from cockpit.verbs.common import NO_FILE, UsageError, add_config, check_name, run_file
 
 EXAMPLE = "example: cockpit open hero-7b --read-only"
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if not on_terminal:
         raise UsageError(NO_TERMINAL)
     with quick_imports():
-        from cockpit.app import run_app
+        from cockpit.app.application import run_app
 
     return run_app(
         file,

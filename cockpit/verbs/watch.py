@@ -9,13 +9,15 @@ import re
 import signal
 from datetime import UTC, datetime
 
-from cockpit.actions.wiring import build_aftercare
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.notify.channels import terminal_of_this_process
 from cockpit.notify.heartbeat import Heartbeat
-from cockpit.sources.offload import offload
+from cockpit.runtime.offload import offload
+from cockpit.services.follow_up import build_aftercare
+from cockpit.services.notifying import Telling
+from cockpit.services.watching import Stop, Watching
 from cockpit.store.store import Store
 from cockpit.verbs.check import instant
 from cockpit.verbs.common import (
@@ -34,9 +36,7 @@ from cockpit.verbs.common import (
 from cockpit.verbs.table import checkpoint_text, job_text, loss_text, monitor_text, rate_text
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
-from cockpit.watch.notifier import Notifications
-from cockpit.watch.telling import Telling
-from cockpit.watch.watching import Stop, Watching
+from cockpit.watch.notify.notifier import Notifications
 from cockpit.watch.who import operator_name, this_process
 
 EXAMPLE = "example: cockpit watch hero-7b --until step=20000"

@@ -17,25 +17,25 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
 
-from cockpit.config import state_dir
+from cockpit.config.file import state_dir
 from cockpit.model.clock import Clock
 from cockpit.model.report import FACETS, FleetReport, RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.store.alerts import Alerts
 from cockpit.store.memory import RunMemory
 from cockpit.store.store import Store
-from cockpit.watch.asking import Answers, Asker
-from cockpit.watch.bench import Bench, Rounds, remember_report
-from cockpit.watch.feeder import Feeder
 from cockpit.watch.fleet import Fleet
-from cockpit.watch.historian import Historian
+from cockpit.watch.judging.ingest import Feeder
+from cockpit.watch.judging.judge import Bench, Rounds, remember_report
 from cockpit.watch.listeners import Listeners
-from cockpit.watch.onepass import OnePass
-from cockpit.watch.pollers import Pollers
+from cockpit.watch.maintenance import Upkeep
+from cockpit.watch.polling.asking import Answers, Asker
+from cockpit.watch.polling.onepass import OnePass
+from cockpit.watch.polling.pollers import Pollers
+from cockpit.watch.polling.sources_bundle import Sources, real_sources
+from cockpit.watch.polling.supervise import Supervisor, within
 from cockpit.watch.runstate import RunState
-from cockpit.watch.sources_bundle import Sources, real_sources
-from cockpit.watch.supervise import Supervisor, within
-from cockpit.watch.upkeep import Upkeep
+from cockpit.watch.store_writer import Historian
 from cockpit.watch.who import ownership_of
 
 LAST_WORDS = 0.3

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from cockpit.model.history import History
 from cockpit.model.report import FleetReport, RunReport, Verdict
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.rules.progress import progress
+from cockpit.rules.metrics.progress import progress
 from cockpit.store.store import run_key
-from cockpit.watch.historian import Historian, Shared
+from cockpit.watch.polling.sweep import watched_paths
 from cockpit.watch.runstate import RunState
-from cockpit.watch.sweep import watched_paths
+from cockpit.watch.store_writer import Historian, Shared
 
 
 class UnknownRunError(Exception):

@@ -14,8 +14,8 @@ from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.present import job_of
 from cockpit.store.alerts import Kept
-from cockpit.watch.historian import Shared
-from cockpit.watch.sweep import watched_paths
+from cockpit.watch.polling.sweep import watched_paths
+from cockpit.watch.store_writer import Shared
 
 CORE = frozenset(("job", "log", "tracker", "checkpoints", "monitor"))
 """Facets without which nothing may be concluded: before their first look, old facts stand in."""

@@ -15,8 +15,8 @@ from pydantic import field_serializer
 from cockpit.model.base import Frozen, Seconds
 from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport
-from cockpit.records.documents import sync_folder
-from cockpit.sources.offload import offload
+from cockpit.records.git.documents import sync_folder
+from cockpit.runtime.offload import offload
 from cockpit.store.ownership import Owner
 from cockpit.text.scrub import scrub
 

@@ -6,9 +6,9 @@ import getpass
 import os
 import socket
 
-from cockpit.config import operator
+from cockpit.config.file import operator
 from cockpit.model.run import CockpitFile
-from cockpit.sources.process import process_facts
+from cockpit.runtime.process import process_facts
 from cockpit.store.ownership import Owner, Ownership
 from cockpit.store.store import Store
 from cockpit.text.safe import clean

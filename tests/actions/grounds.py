@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cockpit.actions.ground import Ground, Parts
+from cockpit.actions.core.context import Ground, Parts
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.clock import FixedClock
 from cockpit.model.history import History
@@ -14,7 +14,7 @@ from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.plan import Check, Level, Outcome, Plan, StepResult, StepState
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.rules.progress import progress
+from cockpit.rules.metrics.progress import progress
 from cockpit.store.journal import Holder, JournalEntry
 from tests.rules.making import T0, job, run_spec, seen
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cockpit.actions.action import Action
-from cockpit.actions.desk import Desk
-from cockpit.actions.ground import Parts
+from cockpit.actions.core.action import Action
+from cockpit.actions.core.context import Parts
+from cockpit.actions.core.service import Desk
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.jobs import Found, Live, LiveJob, LookUp, Submission
 from cockpit.model.observed import CheckpointsValue
@@ -21,7 +21,7 @@ from cockpit.store.journal import Journal
 from cockpit.store.store import Store
 from cockpit.watch.engine import Engine
 from tests.actions.toys import NoNotifier
-from tests.sources.trees import levanter
+from tests.sources.checkpoints.trees import levanter
 
 RUN = "toy"
 

@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cockpit.actions.action import Action, Doing, Step, StepError
-from cockpit.actions.backend import CannotError, LostError
-from cockpit.actions.desk import Desk
-from cockpit.actions.ground import Ground, Parts
-from cockpit.actions.recording import log_step
+from cockpit.actions.core.action import Action, Doing, Step, StepError
+from cockpit.actions.core.context import Ground, Parts
+from cockpit.actions.core.recording import log_step
+from cockpit.actions.core.service import Desk
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.history import History
 from cockpit.model.jobs import Found, Live, LiveJob, LookUp, Submission
@@ -22,11 +21,12 @@ from cockpit.model.plan import Approval, Basis, Check, Draft, Level, Plan, Reque
 from cockpit.model.records import Claim, EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.report import Facets, RunReport, Verdict
 from cockpit.model.run import CockpitFile, JobSpec, RecordsSpec, RunSpec
+from cockpit.platforms.base import CannotError, LostError
 from cockpit.records.recorder import RecordDesk
-from cockpit.rules.progress import progress
+from cockpit.rules.metrics.progress import progress
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store
-from cockpit.watch.notifier import Notifications
+from cockpit.watch.notify.notifier import Notifications
 
 RUN = "toy"
 WORDS = f"relaunch {RUN}"

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.config import load
+from cockpit.config.file import load
 from cockpit.demo.checkpointing import complete_checkpoints
 from cockpit.demo.settings import CheckpointerConfig, TrainerConfig, TrainingConfig, write_config
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import CheckpointState, Row, TrackerValue
-from cockpit.sources.checkpoints import list_checkpoints
-from cockpit.sources.wandb_offline import OfflineWandb
+from cockpit.sources.checkpoints.source import list_checkpoints
+from cockpit.sources.wandb.offline import OfflineWandb
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow

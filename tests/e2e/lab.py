@@ -19,8 +19,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from cockpit.launch.detached import LAUNCH_ID, SUPERVISES
-from cockpit.sources.census import Process, census
+from cockpit.platforms.local.census import Process, census
+from cockpit.platforms.local.launcher.detached import LAUNCH_ID, SUPERVISES
 
 REPO = Path(__file__).resolve().parents[2]
 RUN = "tiny"
@@ -262,7 +262,7 @@ class Lab:
 
     def prepare(self, machine: Machine) -> None:
         """Have one job behind us that was killed: what a relaunch is for."""
-        from cockpit.launch.detached import Launch, start
+        from cockpit.platforms.local.launcher.detached import Launch, start
 
         root = machine.root
         started = start(

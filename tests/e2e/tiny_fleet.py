@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from cockpit.launch.detached import Launch, Started, start
+from cockpit.platforms.local.launcher.detached import Launch, Started, start
 
 FINAL_STEP = 1000
 NAMES = ("trains", "torn", "done")

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 from cockpit.model.run import RecordsSpec, RunSpec
-from cockpit.records.issue import IssueDesk
-from cockpit.sources.github import GitHub
-from cockpit.sources.http import Http
+from cockpit.records.issue.service import IssueDesk
+from cockpit.runtime.http import Http
+from cockpit.sources.github.client import GitHub
 from cockpit.store.store import Store
 from tests.records.fake_github import FakeGitHub
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from cockpit.model.clock import SystemClock
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RecordsSpec, RunSpec
-from cockpit.records.issue import IssueDesk
+from cockpit.records.git.saver import Saver
+from cockpit.records.issue.service import IssueDesk
 from cockpit.records.recorder import NO_LOGBOOK, RecordDesk, scrubbed
-from cockpit.records.saver import Saver
 from tests.records.remotes import LOGBOOK, git, remote_logbook, shared
 
 SECRET = "ghp_" + "a1B2" * 9

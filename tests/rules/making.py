@@ -22,7 +22,7 @@ from cockpit.model.report import Facets
 from cockpit.model.run import CheckpointSpec, JobSpec, MonitorSpec, RunSpec, Thresholds
 from cockpit.model.safetext import SafeText
 from cockpit.model.trend import Trend
-from cockpit.rules.numerics import advance
+from cockpit.rules.metrics.numerics import advance
 
 T0 = 1_800_000_000.0
 CADENCE = 60.0

@@ -9,7 +9,7 @@ from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.history import History, PhaseMark
 from cockpit.model.observed import CheckpointState, OtherMonitor, Phase, Row
 from cockpit.rules.judge import judge
-from cockpit.rules.progress import progress
+from cockpit.rules.metrics.progress import progress
 from cockpit.rules.verdict import next_action, verdict
 from tests.rules.making import (
     T0,

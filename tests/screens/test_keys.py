@@ -2,17 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from cockpit.app import CockpitApp
-from screens.ack import AckScreen
+from cockpit.app.application import CockpitApp
+from screens.acting.ack import AckScreen
+from screens.acting.editor import EditorScreen
+from screens.acting.form import FormScreen
+from screens.acting.handoff_page import HandoffPage
+from screens.acting.journal import JournalScreen
+from screens.acting.plan import PlanScreen
 from screens.dialog import LeavingScreen
-from screens.editor import EditorScreen
 from screens.fleet import FleetScreen
-from screens.form import FormScreen
-from screens.handoff_page import HandoffPage
 from screens.help import sections
-from screens.journal import JournalScreen
 from screens.keys import ACTIONS, TOGETHER, WHERES, Hotkey, Keys, KeysError, key_table, read_keys
-from screens.plan import PlanScreen
 from screens.run import RunScreen
 from screens.welcome import WelcomeScreen
 

@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from cockpit.app import CockpitApp
+from cockpit.app.application import CockpitApp
+from cockpit.model.place import place_of
 from cockpit.model.report import RunReport, Verdict
-from cockpit.sources.log import Logs
-from cockpit.sources.log_file import LogFile
+from cockpit.sources.logs.file import LogFile
+from cockpit.sources.logs.source import Logs
 from screens.logbook_reader import read_book
 from screens.run import RunScreen
 from screens.run_log import evidence_term
+from tests.screens.acting.stand_in_service import StandInDesk
 from tests.screens.stand_in import SIZES, StandIn, StillClock, app_of, cockpit, screen_of, text_of
-from tests.screens.stand_in_desk import StandInDesk
 from tests.widgets import reports as made
 from widgets.log_view import LogView
 
@@ -114,7 +115,7 @@ async def test_what_the_source_has_read_of_the_log_is_not_read_again(tmp_path: P
     path = write_log(tmp_path / "run.log", 5000)
     report, source = with_log(path), Logs(StillClock())
     assert report.spec.job is not None
-    job = report.spec.job.model_copy(update={"log": str(path)})
+    job = report.spec.job.model_copy(update={"log": place_of(str(path))})
     spec = report.spec.model_copy(update={"job": job})
 
     async def looked() -> RunReport:

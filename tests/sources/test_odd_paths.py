@@ -18,7 +18,7 @@ from cockpit.model.run import (
     RecordsSpec,
     RunSpec,
 )
-from cockpit.watch.sources_bundle import real_sources
+from cockpit.watch.polling.sources_bundle import real_sources
 
 FACETS = ("job", "log", "checkpoints", "monitor", "records", "code", "host")
 DEADLINE = 3.0

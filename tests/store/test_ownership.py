@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.sources.process import process_facts
+from cockpit.runtime.process import process_facts
 from cockpit.store.outcomes import Endings
 from cockpit.store.ownership import Owner, Ownership
 from cockpit.store.store import Store

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.records import EventEntry, Rejected
-from cockpit.records.writing import with_event
+from cockpit.records.logbook.writing import with_event
 from cockpit.text.rejections import read_rejections, rejection_lines
 
 AT = datetime(2026, 3, 11, 8, 55, 31, tzinfo=UTC).timestamp()

@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from cockpit.actions.table import TABLE, Entry
+from cockpit.actions.core.table import TABLE, Entry
 from cockpit.verbs import act_arguments
 from cockpit.verbs.common import UsageError
 

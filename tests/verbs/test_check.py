@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cockpit.cli import main
-from cockpit.config import state_dir
+from cockpit.config.file import state_dir
 from tests.verbs.tiny_run import TinyRun
 
 FACETS = ["job", "log", "tracker", "checkpoints", "monitor", "host", "code", "records"]

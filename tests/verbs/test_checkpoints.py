@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.observed import CheckpointsValue
-from cockpit.sources.checkpoints import list_checkpoints
+from cockpit.sources.checkpoints.source import list_checkpoints
 from cockpit.verbs import checkpoints
 from cockpit.verbs.common import UsageError
-from tests.sources.trees import NOW, levanter
+from tests.sources.checkpoints.trees import NOW, levanter
 
 
 def call(*words: str) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from cockpit import __version__
 from cockpit.cli import FAULT, VERBS, main
-from cockpit.config import state_dir
+from cockpit.config.file import state_dir
 from tests.verbs.tiny_run import command, environment
 
 

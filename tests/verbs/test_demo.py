@@ -13,13 +13,13 @@ import git
 import pytest
 
 from cockpit.cli import main
-from cockpit.config import load
+from cockpit.config.file import load
 from cockpit.demo import folder
 from cockpit.demo.layout import DemoLayout
 from cockpit.demo.session import prepare
 from cockpit.demo.situations import SITUATIONS
-from cockpit.launch.stopping import stop
-from cockpit.records.logbook import read_logbook
+from cockpit.platforms.local.launcher.stopping import stop
+from cockpit.records.logbook.reading import read_logbook
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from cockpit.cli import main
-from cockpit.config import store_path
+from cockpit.config.file import store_path
 from cockpit.store.memory import RunMemory
 from cockpit.store.store import Store, run_key
 from tests.verbs.tiny_run import TinyRun, command, environment

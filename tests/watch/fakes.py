@@ -20,7 +20,7 @@ from cockpit.model.observed import (
 )
 from cockpit.model.report import FACETS
 from cockpit.model.run import CockpitFile, JobSpec, RunSpec, WandbSpec
-from cockpit.watch.sources_bundle import Sources
+from cockpit.watch.polling.sources_bundle import Sources
 
 START = 1_800_000_000.0
 PATIENCE = 60.0

@@ -6,14 +6,14 @@ import json
 import re
 from typing import Final
 
-from cockpit.actions.checks.verdicts import blocked, passed, warned
-from cockpit.actions.ground import Ground
+from cockpit.actions.checks.results import blocked, passed, warned
+from cockpit.actions.core.context import Ground
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
 from cockpit.model.place import place_of
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
-from cockpit.rules import say
-from cockpit.sources.regular import is_folder, open_regular
+from cockpit.rules import wording as say
+from cockpit.runtime.regular import is_folder, open_regular
 
 ID: Final = "C-17"
 NONE: Final = "checkpoint"

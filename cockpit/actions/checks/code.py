@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from cockpit.actions.checks.globs import Touches, touches
-from cockpit.actions.checks.verdicts import blocked, passed, warned
-from cockpit.actions.ground import Ground
+from cockpit.actions.checks.results import blocked, passed, warned
+from cockpit.actions.core.context import Ground
 from cockpit.model.base import Frozen
 from cockpit.model.observed import CodeValue
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import CodeSpec
-from cockpit.sources.git import git, trouble
+from cockpit.sources.git.command import git, trouble
 from cockpit.store.snapshots import Snapshot
 from cockpit.text.safe import clean
 

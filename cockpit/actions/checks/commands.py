@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cockpit.actions.checks.verdicts import blocked, passed, warned
-from cockpit.actions.command import CommandError, fill, for_kind, places_in, shown, words_of
+from cockpit.actions.checks.results import blocked, passed, warned
+from cockpit.actions.core.command import CommandError, fill, for_kind, places_in, shown, words_of
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import Command, RunSpec
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.actions.checks.config_file import Config
-from cockpit.actions.checks.verdicts import blocked, passed, shown, warned
-from cockpit.actions.command import flags_of
+from cockpit.actions.checks.results import blocked, passed, shown, warned
+from cockpit.actions.core.command import flags_of
 from cockpit.model.plan import Basis, Check, Difference
 
 ID: Final = "C-18"

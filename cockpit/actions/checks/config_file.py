@@ -13,8 +13,8 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from cockpit.model.base import Frozen
-from cockpit.sources.regular import open_regular
-from cockpit.sources.wandb_value import ShownConfig
+from cockpit.runtime.regular import open_regular
+from cockpit.sources.wandb.value import ShownConfig
 from cockpit.text.safe import clean
 
 BIGGEST: Final = 16 << 20

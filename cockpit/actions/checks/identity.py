@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cockpit.actions.checks.verdicts import blocked, passed, warned
-from cockpit.actions.ground import Ground
+from cockpit.actions.checks.results import blocked, passed, warned
+from cockpit.actions.core.context import Ground
 from cockpit.model.observed import TrackerValue
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import WandbSpec

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from cockpit.actions.checks.verdicts import blocked, passed, warned
-from cockpit.actions.ground import Ground
+from cockpit.actions.checks.results import blocked, passed, warned
+from cockpit.actions.core.context import Ground
 from cockpit.model.facet import ErrorKind
 from cockpit.model.history import History
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.plan import Basis, Check
-from cockpit.rules import say
+from cockpit.rules import wording as say
 from cockpit.rules.present import trained_after_end
 
 STATE = "job-state"

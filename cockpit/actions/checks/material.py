@@ -7,15 +7,15 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
-from cockpit.actions.action import RefuseError
 from cockpit.actions.checks.code import Changes, changes_since
 from cockpit.actions.checks.config_file import Config, ConfigError, flattened, read_config
-from cockpit.actions.ground import Ground
+from cockpit.actions.core.action import RefuseError
+from cockpit.actions.core.context import Ground
 from cockpit.model.history import FormerFailure
 from cockpit.model.observed import TrackerValue
-from cockpit.records.logbook import Instance, Logbook, read_logbook, value_of
-from cockpit.sources.logbook import read_text
-from cockpit.sources.offload import offload
+from cockpit.records.logbook.reading import Instance, Logbook, read_logbook, value_of
+from cockpit.runtime.offload import offload
+from cockpit.sources.records import read_text
 from cockpit.store.outcomes import Failures
 from cockpit.store.snapshots import Snapshot, Snapshots
 from cockpit.store.store import StoreError

@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from cockpit.actions.checks.verdicts import blocked, passed, warned
-from cockpit.actions.command import places_in
-from cockpit.actions.ground import Ground
+from cockpit.actions.checks.results import blocked, passed, warned
+from cockpit.actions.core.command import places_in
+from cockpit.actions.core.context import Ground
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
-from cockpit.rules import say
+from cockpit.rules import wording as say
 
 NEEDED: Final = ("output_root", "checkpoint")
 SOURCE: Final = "source"

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from cockpit.actions.checks.verdicts import blocked, passed, warned
-from cockpit.actions.command import flags_of
+from cockpit.actions.checks.results import blocked, passed, warned
+from cockpit.actions.core.command import flags_of
 from cockpit.model.place import Place
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from cockpit.actions.checks.verdicts import blocked, passed
-from cockpit.actions.ground import Ground
+from cockpit.actions.checks.results import blocked, passed
+from cockpit.actions.core.context import Ground
 from cockpit.model.plan import Basis, Check, Outcome, StepState
-from cockpit.rules import say
+from cockpit.rules import wording as say
 
 NOTIFIED_WITHIN = 24 * 3600.0
 """Seconds for which a notification of the DRI holds."""

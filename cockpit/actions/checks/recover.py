@@ -6,15 +6,15 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from cockpit.actions.checks.verdicts import blocked, passed, warned
-from cockpit.actions.ground import Ground
+from cockpit.actions.checks.results import blocked, passed, warned
+from cockpit.actions.core.context import Ground
 from cockpit.model.history import FormerFailure, History
 from cockpit.model.observed import CodeValue, JobValue, MonitorValue, Phase, Triage
 from cockpit.model.plan import Basis, Check, Outcome, StepState
-from cockpit.rules import say
-from cockpit.rules.repeated import failure_of, identity, same_again
-from cockpit.rules.terminal import diagnosis
-from cockpit.rules.triage import triage
+from cockpit.rules import wording as say
+from cockpit.rules.jobs.repeated import failure_of, identity, same_again
+from cockpit.rules.jobs.terminal import diagnosis
+from cockpit.rules.triage.classify import triage
 from cockpit.store.journal import JournalEntry, stopped
 from cockpit.store.snapshots import Snapshot
 

@@ -1,0 +1,1 @@
+"""How every action runs: plan, confirm, journal, do, verify, record (SPEC A)."""

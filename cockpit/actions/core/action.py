@@ -1,0 +1,141 @@
+"""What an action is: a draft that is shown, and steps that are done (SPEC A)."""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, ParamSpec, TypeVar
+
+from cockpit.actions.core.context import Ground
+from cockpit.model.plan import Draft, Level, Plan, Request
+from cockpit.model.words import duration
+from cockpit.runtime.offload import offload
+from cockpit.store.journal import Journal, JournalEntry
+from cockpit.store.store import StoreError
+
+ANSWER_WITHIN: Final = 15.0
+PAGE_FRESH_FOR: Final = 900.0
+"""Seconds for which a page that was shown may still be used: its figures have ages of their own."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class SkipStep(Exception):  # noqa: N818 - it is an answer, not an error
+    """The step has nothing to do; the text says why."""
+
+
+class StepError(Exception):
+    """The step did not do what it should, and it is known that nothing more will come of it."""
+
+
+class StepUnknownError(Exception):
+    """It is not known what the step did: it must be looked up before anything else."""
+
+
+class RefuseError(Exception):
+    """The request makes no sense (a step that is no number); nothing is planned."""
+
+
+async def asked(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Ask the store in a thread; raises ``StoreError``, also for one that does not answer."""
+    try:
+        return await offload(functools.partial(ask, *args, **kwargs), deadline=ANSWER_WITHIN)
+    except TimeoutError as error:
+        raise StoreError(f"the journal gave no answer within {ANSWER_WITHIN:g} s") from error
+
+
+@dataclass
+class Doing:
+    """What the steps of one action share; everything in it is in the journal already."""
+
+    ground: Ground
+    plan: Plan
+    entry: JournalEntry
+    journal: Journal
+    facts: dict[str, str] = field(default_factory=dict)
+    job_id: str | None = None
+    trouble: str | None = None
+
+    @property
+    def launch_id(self) -> str:
+        """The launch id that this action was given."""
+        return self.entry.launch_id or ""
+
+    async def note(self, **facts: str) -> None:
+        """Write into the journal what was learned, before going on."""
+        self.facts.update(facts)
+        await asked(self.journal.note, self.entry.number, self.facts, self.job_id)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to do. ``run`` returns one line about what was seen, or ``None``.
+
+    A step that ``records`` may be done again after a crash (it finds what is there already),
+    and when it fails the action was still done. ``after_failure`` marks one that is also done
+    when a step before it has failed (``Doing.trouble`` says how): a failure is recorded too.
+    """
+
+    name: str
+    run: Callable[[Doing], Awaitable[str | None]]
+    records: bool = False
+    after_failure: bool = False
+
+
+class Action(ABC):
+    """One guarded action. ``exclusive`` ones hold the run's lease; ``launches`` get a launch id."""
+
+    verb: ClassVar[str]
+    exclusive: ClassVar[bool] = False
+    launches: ClassVar[bool] = False
+
+    @abstractmethod
+    async def draft(self, ground: Ground, request: Request) -> Draft:
+        """Return what would be done and what speaks for and against it; changes nothing.
+
+        Raises ``RefuseError`` with one line for a request that makes no sense.
+        """
+
+    @abstractmethod
+    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+        """Return the steps in their order; the same plan always gives the same steps."""
+
+    def still_holds(self, shown: Plan, now: Plan) -> str | None:
+        """Return what has changed between two plans so that the first may not be done, if any.
+
+        Unless an action says otherwise, everything that matters must be the same.
+        """
+        return unchanged(shown, now)
+
+
+class PageAction(Action):
+    """An action whose plan is a page with figures that go on moving with a living run."""
+
+    def still_holds(self, shown: Plan, now: Plan) -> str | None:
+        """Return why a page that was shown may not be used: it is old, or something blocks now."""
+        old = now.made_at - shown.made_at
+        if not -PAGE_FRESH_FOR <= old <= PAGE_FRESH_FOR:
+            return f"the page is {duration(old)} old"
+        fresh = {check.id for check in now.checks if check.level is Level.BLOCK}
+        new = fresh - {check.id for check in shown.checks if check.level is Level.BLOCK}
+        return f"{min(new)} blocks it now" if new else None
+
+
+def unchanged(shown: Plan, now: Plan) -> str | None:
+    """Return what differs between two plans, but for figures that move by themselves."""
+    if shown.plan_id == now.plan_id:
+        return None
+    was = {check.id: check for check in shown.checks}
+    for check in now.checks:
+        if check.about_acting:
+            continue
+        old = was.get(check.id)
+        if old is None or (check.level, check.value, check.text) != (
+            old.level, old.value, old.text,
+        ):  # fmt: skip
+            if check.moves and old is not None and old.level is check.level:
+                continue
+            return f"{check.id}: {check.text}"
+    return "the plan is another one now"

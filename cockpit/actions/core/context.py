@@ -1,0 +1,85 @@
+"""What an action's checks and steps read: the run as seen just now, and the services they use."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from cockpit.model.clock import Clock
+from cockpit.model.jobs import Live
+from cockpit.model.records import Claim
+from cockpit.model.report import RunReport
+from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.platforms.base import Backend
+from cockpit.store.journal import Journal, JournalEntry
+from cockpit.store.store import Store
+
+if TYPE_CHECKING:
+    from cockpit.records.recorder import RecordDesk
+    from cockpit.watch.notify.notifier import Notifications
+
+
+class Guard(Protocol):
+    """A claim on a lineage that other machines can see. Never raises; each call has a deadline."""
+
+    async def survey(self, run: RunSpec) -> Claim:
+        """Return how the claim stands, changing nothing."""
+
+    async def take(self, run: RunSpec, launch_id: str | None, what: str, *, over: bool) -> Claim:
+        """Take the claim by compare-and-swap; ``over`` replaces one that someone else left."""
+
+    async def still_mine(self, run: RunSpec) -> bool | None:
+        """Return whether the claim is still ours (``None``: cannot be told)."""
+
+    async def release(self, run: RunSpec, *, used: bool = True) -> None:
+        """Give the claim back if it is ours; ``used``: its launch id may have started a job."""
+
+    async def clear(self, run: RunSpec) -> None:
+        """Remove the claim if a process of this machine left it that lives no more."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The services that actions use, fixed for the life of a cockpit.
+
+    ``store`` is ``None`` when it cannot be used; ``notifier`` returns the notifications of the
+    run file in use.
+    """
+
+    clock: Clock
+    store: Store | None
+    journal: Journal | None
+    backends: Callable[[RunSpec], Backend | None]
+    guards: tuple[Guard, ...]
+    recorder: RecordDesk
+    notifier: Callable[[], Notifications]
+    look: Callable[[str], Awaitable[RunReport]]
+
+
+@dataclass(frozen=True)
+class Ground:
+    """One run at the moment of planning."""
+
+    file: CockpitFile
+    spec: RunSpec
+    report: RunReport
+    key: str
+    now: float
+    operator: str
+    parts: Parts
+    live: Live
+    entries: tuple[JournalEntry, ...] = ()
+    launch_id: str | None = None
+    claims: tuple[Claim, ...] = ()
+
+    @property
+    def backend(self) -> Backend | None:
+        """The backend of the run's kind of job, if this version has one."""
+        return self.parts.backends(self.spec)
+
+    @property
+    def job_id(self) -> str:
+        """The id of the present job; empty without one."""
+        job = self.report.facets.job.value
+        return (job.id if job is not None else None) or ""

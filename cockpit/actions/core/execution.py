@@ -1,0 +1,99 @@
+"""Does the steps of one action, each written into the journal before and after (SPEC A)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from cockpit.actions.core.action import Doing, SkipStep, Step, StepError, StepUnknownError, asked
+from cockpit.model.plan import Outcome, Result, StepResult, StepState
+from cockpit.platforms.base import CannotError, LostError
+from cockpit.store.store import StoreError
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+Told = Callable[[StepResult], None]
+At = Callable[[str], None]
+
+
+async def run_steps(
+    steps: Sequence[tuple[int, Step]],
+    doing: Doing,
+    told: Told = lambda step: None,
+    at: At = lambda point: None,
+) -> Result:
+    """Do the steps, given with their places. ``at`` hears of every point where a crash could fall.
+
+    The first that fails is the last, but for those that record the failure; a step that only
+    records never stops the others.
+    """
+    results: list[StepResult] = []
+    outcome, recorded, message = Outcome.DONE, True, ""
+    for place, step in steps:
+        if outcome is not Outcome.DONE and not step.after_failure:
+            continue
+        try:
+            result = await _one(place, step, doing, told, at)
+        except StoreError as error:
+            # The journal takes no more, and nothing unwritten may be done.
+            changed = any(each.state is StepState.DONE for each in results)
+            outcome = Outcome.UNKNOWN if changed or not step.records else Outcome.DONE
+            message = f"the journal could not be written at {step.name}, so nothing more was done: "
+            return _ended(doing, outcome, f"{message}{error}", results, recorded=False)
+        results.append(result)
+        if result.state in (StepState.DONE, StepState.SKIPPED):
+            continue
+        said = f"{step.name}: {result.note}"
+        message = "; ".join(filter(None, (message, said)))
+        if step.records:
+            recorded = False
+        else:
+            failed = result.state is StepState.FAILED
+            outcome = Outcome.FAILED if failed else Outcome.UNKNOWN
+            doing.trouble = said
+    return _ended(doing, outcome, message, results, recorded=recorded)
+
+
+def _ended(
+    doing: Doing, outcome: Outcome, message: str, steps: Sequence[StepResult], *, recorded: bool
+) -> Result:
+    return Result(
+        plan_id=doing.plan.plan_id,
+        outcome=outcome,
+        job_id=doing.job_id,
+        launch_id=doing.entry.launch_id,
+        steps=tuple(steps),
+        message=message,
+        recorded=recorded,
+    )
+
+
+async def _one(place: int, step: Step, doing: Doing, told: Told, at: At) -> StepResult:
+    journal, clock, number = doing.journal, doing.ground.parts.clock, doing.entry.number
+    begun = StepResult(name=step.name, state=StepState.BEGUN, at=clock.now())
+    await asked(journal.step, number, place, begun)
+    told(begun)
+    at(f"{step.name}:begun")
+    state, note = await _done(step, doing)
+    at(f"{step.name}:did")
+    said = None if note is None else scrub(clean(note))
+    result = StepResult(name=step.name, state=state, at=clock.now(), note=said)
+    await asked(journal.step, number, place, result)
+    told(result)
+    at(f"{step.name}:done")
+    return result
+
+
+async def _done(step: Step, doing: Doing) -> tuple[StepState, str | None]:
+    try:
+        return StepState.DONE, await step.run(doing)
+    except SkipStep as why:
+        return StepState.SKIPPED, str(why)
+    except (StepError, CannotError) as error:
+        return StepState.FAILED, str(error)
+    except (StepUnknownError, LostError, TimeoutError) as error:
+        return StepState.UNKNOWN, str(error) or "no answer in time"
+    except StoreError:
+        raise
+    except Exception as error:  # noqa: BLE001 - any fault of a step is shown as its outcome
+        kind = StepState.FAILED if step.records else StepState.UNKNOWN
+        return kind, f"a fault of the cockpit: {type(error).__name__}: {error}"

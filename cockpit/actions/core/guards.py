@@ -1,0 +1,103 @@
+"""All the guards of a run together: claims that other machines can see (SPEC A)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import ClassVar, Final
+
+from cockpit.actions.core.context import Guard
+from cockpit.model.plan import Basis, Check, Level
+from cockpit.model.records import Claim
+from cockpit.model.run import RunSpec
+from cockpit.platforms.local.launcher.launches import number_of
+
+ELSEWHERE: Final = "launched-elsewhere"
+
+
+class Claims:
+    """Takes every guard or none; one that cannot be used here only warns."""
+
+    CHECK: ClassVar[str] = "second-machine"
+
+    def __init__(self, guards: Sequence[Guard]) -> None:
+        self._guards = guards
+        self._taken: list[Guard] = []
+
+    async def survey(self, run: RunSpec) -> tuple[Claim, ...]:
+        """Return how every claim stands, changing nothing."""
+        return tuple(await asyncio.gather(*(guard.survey(run) for guard in self._guards)))
+
+    async def take(
+        self, run: RunSpec, launch_id: str | None, what: str, *, over: bool
+    ) -> str | None:
+        """Take all; return why not if one is held by somebody else (then none is kept)."""
+        for guard in self._guards:
+            claim = await guard.take(run, launch_id, what, over=over)
+            if claim.level == Level.BLOCK.value:
+                await self.release(run, used=False)
+                return claim.text
+            if claim.level == Level.PASS.value:
+                self._taken.append(guard)
+        return None
+
+    async def still_mine(self, run: RunSpec) -> bool:
+        """Return whether no claim that was taken has been lost."""
+        answers = [await guard.still_mine(run) for guard in self._taken]
+        return False not in answers
+
+    async def release(self, run: RunSpec, *, used: bool = True) -> None:
+        """Give back what was taken; ``used``: something may have been launched under it."""
+        for guard in self._taken:
+            await guard.release(run, used=used)
+        self._taken.clear()
+
+    async def clear(self, run: RunSpec) -> None:
+        """Remove what dead processes of this machine left."""
+        for guard in self._guards:
+            await guard.clear(run)
+
+
+def claim_checks(
+    run: str, claims: Sequence[Claim], here: Collection[str] | None = None
+) -> list[Check]:
+    """Return one check about whether a second machine can be excluded.
+
+    ``here`` are the launch ids that this machine knows of, where something is to be launched:
+    a later one that another machine was given may live there, out of our sight.
+    """
+    return [_check(claims), *(() if here is None else _elsewhere(run, claims, here))]
+
+
+def _elsewhere(run: str, claims: Sequence[Claim], here: Collection[str]) -> list[Check]:
+    ours = {claim.launch_id for claim in claims if claim.launched_by is None}
+    numbers = (number_of(run, each) for each in (*here, *ours) if each is not None)
+    newest = max((number for number in numbers if number is not None), default=0)
+    return [
+        Check(
+            id=ELSEWHERE, level=Level.BLOCK, basis=Basis.RECORDED, overridable=True,
+            text=f"{claim.launch_id} was launched by {claim.launched_by}, and nothing here tells "
+            "whether it lives: look there, and approve this when it has ended",
+            about_acting=True,
+        )
+        for claim in claims
+        if claim.launched_by and (number_of(run, claim.launch_id or "") or 0) > newest
+    ]  # fmt: skip
+
+
+def _check(claims: Sequence[Claim]) -> Check:
+    held = next((claim for claim in claims if claim.level == Level.BLOCK.value), None)
+    usable = [claim for claim in claims if claim.level == Level.PASS.value]
+    if held is not None:
+        level, text = Level.BLOCK, held.text
+    elif usable:
+        level, text = Level.PASS, "; ".join(claim.text for claim in usable)
+    else:
+        level = Level.WARN
+        why = "; ".join(claim.text for claim in claims) or "no guard is set up"
+        text = f"a second machine cannot be excluded: {why}"
+    return Check(
+        id=Claims.CHECK, level=level, text=text, basis=Basis.OBSERVED,
+        overridable=level is Level.BLOCK,
+        about_acting=True,
+    )  # fmt: skip

@@ -1,0 +1,132 @@
+"""The steps that write an action down: logbook entry, launched instance, issue comment (SPEC A).
+
+Each may be done again after a crash: the entries carry the action's own time, so that one that
+is there already is found. A run without a logbook or an issue skips them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from cockpit.actions.checks.records import linked_issue
+from cockpit.actions.checks.results import passed, warned
+from cockpit.actions.core.action import Doing, SkipStep, Step, StepError
+from cockpit.model.plan import Basis, Check, Plan
+from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
+from cockpit.model.run import RunSpec
+from cockpit.runtime.offload import offload
+
+DEADLINE: Final = 10.0
+ISSUE: Final = "issue"
+"""The fact that holds the address of an issue that the action itself created."""
+NO_LOGBOOK: Final = "the run has no logbook (records.logbook)"
+NO_ISSUE: Final = "the run has no issue (records.issue)"
+
+
+def log_step(
+    make: Callable[[Doing], EventEntry], commit: str, *, after_failure: bool = False
+) -> Step:
+    """Return the step that appends an entry to the event log, commits it as ``commit``, pushes.
+
+    ``make`` must give the same entry for the same action: its ``at`` is ``doing.entry.begun_at``.
+    """
+
+    async def run(doing: Doing) -> str | None:
+        spec = _with_logbook(doing)
+        return lasting(await doing.ground.parts.recorder.event(spec, make(doing), commit))
+
+    return Step("log", run, records=True, after_failure=after_failure)
+
+
+def instance_step(make: Callable[[Doing], InstanceEntry], commit: str) -> Step:
+    """Return the step that appends a launched instance."""
+
+    async def run(doing: Doing) -> str | None:
+        spec = _with_logbook(doing)
+        return lasting(await doing.ground.parts.recorder.instance(spec, make(doing), commit))
+
+    return Step("instance", run, records=True)
+
+
+def comment_step(
+    event: Callable[[Doing], str], body: Callable[[Doing], str], *, after_failure: bool = False
+) -> Step:
+    """Return the step that comments on the issue; one ``event`` is never posted twice."""
+
+    async def run(doing: Doing) -> str | None:
+        spec = await _with_issue(doing)
+        return lasting(await doing.ground.parts.recorder.comment(spec, event(doing), body(doing)))
+
+    return Step("issue", run, records=True, after_failure=after_failure)
+
+
+def event_name(doing: Doing) -> str:
+    """Return the name of this very action, the same whenever it is asked for."""
+    return f"{doing.plan.action}:{doing.launch_id or doing.plan.plan_id}:{doing.entry.begun_at:.3f}"
+
+
+def approvals_text(plan: Plan) -> str:
+    """Return who let which block pass and why, one line each; empty without any."""
+    given = [check.approved for check in plan.checks if check.approved is not None]
+    return "\n".join(f"{each.check} approved by {each.by}: {each.reason}" for each in given)
+
+
+def logbook_check(run: RunSpec) -> Check:
+    """Return whether there is a logbook to write into."""
+    if run.records.logbook is None:
+        text = "no logbook in the run file: it stands in this machine's journal only"
+        return warned("logbook", text, Basis.RECORDED)
+    return passed("logbook", f"recorded in {run.records.logbook}", Basis.RECORDED)
+
+
+def issue_check(run: RunSpec) -> Check:
+    """Return whether there is an issue to comment on."""
+    if run.records.issue is not None:
+        return passed("issue", f"posted to {run.records.issue}", Basis.RECORDED)
+    say = warned if run.tier == "hero" else passed
+    return say("issue", "no issue in the run file: nothing is posted", Basis.RECORDED)
+
+
+def _with_logbook(doing: Doing) -> RunSpec:
+    if doing.ground.spec.records.logbook is None:
+        raise SkipStep(NO_LOGBOOK)
+    return doing.ground.spec
+
+
+async def _with_issue(doing: Doing) -> RunSpec:
+    """Return the run with its issue: the run file's, else the one that a launch has created."""
+    spec = doing.ground.spec
+    url = spec.records.issue or doing.facts.get(ISSUE)
+    if url is None and spec.records.issue_repo is not None:
+        url = await offload(_linked, spec.records.logbook, deadline=DEADLINE)
+    if url is None:
+        raise SkipStep(NO_ISSUE)
+    return spec.model_copy(update={"records": spec.records.model_copy(update={"issue": url})})
+
+
+def _linked(logbook: str | None) -> str | None:
+    """Return the issue that the logbook's Run Contract links; ``None`` if it cannot be told."""
+    from cockpit.records.logbook.reading import read_logbook
+    from cockpit.sources.records import read_text
+
+    try:
+        return None if logbook is None else linked_issue(read_logbook(read_text(Path(logbook))))
+    except (OSError, ValueError):
+        return None
+
+
+def lasting(recorded: Recorded) -> str:
+    """Return how far it came; raises ``StepError`` for a record that will not last by itself."""
+    if not recorded.lasting:
+        stage, why = recorded.stage.value, recorded.trouble or "it did not last"
+        raise StepError(why if why.startswith(f"{stage}, but ") else f"{stage}, but {why}")
+    if recorded.queued:
+        return recorded.trouble or "queued"
+    if recorded.stage is SaveStage.NOTHING:
+        return recorded.url or "posted"
+    if recorded.as_far:
+        return recorded.trouble or recorded.stage.value
+    commit = "" if recorded.commit is None else f" {recorded.commit[:7]}"
+    return f"{recorded.stage.value}{commit}"

@@ -1,0 +1,369 @@
+"""The one way in which anything is done to a run (SPEC A): plan, words, journal, do, record.
+
+The terminal UI and the command line both ask here. A plan changes nothing. Acting takes the
+run's lease, makes the plan again under it, and stops if anything that matters has changed since
+it was shown; then every step is written into the journal before and after it is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from cockpit.actions.core.action import Action, Doing, RefuseError, asked
+from cockpit.actions.core.context import Ground, Parts
+from cockpit.actions.core.execution import At, Told, run_steps
+from cockpit.actions.core.guards import Claims, claim_checks
+from cockpit.actions.core.parameters import masked_plan
+from cockpit.actions.core.recovery import Settled, Settling, check_of, gone_by_word
+from cockpit.model.jobs import Live
+from cockpit.model.plan import (
+    Approval,
+    Basis,
+    Check,
+    Draft,
+    Level,
+    Outcome,
+    Plan,
+    Request,
+    Result,
+    plan_of,
+)
+from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.platforms.local.launcher.launches import next_launch_id
+from cockpit.records.lease.holder import this_holder, under_way
+from cockpit.store.journal import Busy, JournalEntry, UsedIdError
+from cockpit.store.store import StoreError, run_key
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+WORDS_FOR = 3600.0
+"""Seconds for which the words of a plan that was shown are known again."""
+LAUNCH_ID = "launch_id"
+READ_ONLY = "this cockpit is read-only: it offers no actions"
+NO_JOURNAL = "the journal cannot be written, and nothing is done without it"
+
+
+class Desk:
+    """Plans and does guarded actions on the runs of one run file.
+
+    ``file`` returns the run file in use. ``at`` is called at every point where a crash could
+    fall (tests kill the process there).
+    """
+
+    def __init__(
+        self,
+        file: Callable[[], CockpitFile],
+        parts: Parts,
+        actions: Mapping[str, Action],
+        *,
+        read_only: bool = False,
+        at: At = lambda point: None,
+    ) -> None:
+        self.actions = actions
+        self.read_only = read_only
+        self._file = file
+        self._parts = parts
+        self._at = at
+        self._journal = parts.journal
+        self._settling = Settling(parts, actions, self._ground_of, self._key)
+
+    async def plan(self, request: Request, approvals: Sequence[Approval] = ()) -> Plan:
+        """Return what would be done, as it may be shown; changes nothing but the memory of it.
+
+        Raises ``RefuseError`` for a request that makes no sense.
+        """
+        return masked_plan(await self._planned(request, approvals))
+
+    async def _planned(self, request: Request, approvals: Sequence[Approval] = ()) -> Plan:
+        """Return the plan as it is acted on: its paths are those of the files."""
+        request, approvals = _masked(request, approvals)
+        ground, settled = await self._ground(request)
+        plan = await self._draft(request, ground, settled)
+        if self._journal is None or not self._journal.writes:
+            plan = _without_journal(plan, "nothing can be written into the store")
+        elif not self.read_only:
+            try:
+                await asked(self._journal.keep_plan, ground.key, plan)
+            except StoreError as error:
+                plan = _without_journal(plan, str(error))
+        return plan.approved(approvals)
+
+    async def act(
+        self,
+        request: Request,
+        words: str,
+        approvals: Sequence[Approval] = (),
+        *,
+        shown: str | None = None,
+        told: Told = lambda step: None,
+    ) -> Result:
+        """Do what was planned, if the words are right and nothing has changed.
+
+        ``shown`` is the id of the plan that the person saw; without it the words must be those
+        of a plan that was shown lately, or of the plan as it is now. ``told`` hears of every
+        step. Raises ``RefuseError`` for a request that makes no sense.
+        """
+        if self.read_only or self._journal is None or not self._journal.writes:
+            return _refused(shown or "", READ_ONLY if self.read_only else NO_JOURNAL)
+        request, approvals = _masked(request, approvals)
+        try:
+            await self.recover(request.run)
+            plan = await self._meant(request, words, shown)
+            if isinstance(plan, Result):
+                return plan
+            approved = plan.approved(approvals)
+            if not approved.blocked:
+                await self._settling.settle(self._spec(request.run), gone_by_word(approved))
+            return await self._begin(request, plan, approvals, told)
+        except StoreError as error:
+            return _refused(shown or "", f"{NO_JOURNAL}: {error}")
+
+    async def recover(self, run: str) -> tuple[Settled, ...]:
+        """Settle what crashed cockpits left of a run: look up, write down, give leases back."""
+        if self.read_only or self._journal is None or not self._journal.writes:
+            return ()
+        return await self._settling.settle(self._spec(run))
+
+    async def interrupted(self, run: str) -> tuple[Settled, ...]:
+        """Return what is known of actions that nobody has ended; changes nothing."""
+        return await self._settling.survey(self._spec(run))
+
+    async def history(self, run: str) -> tuple[JournalEntry, ...]:
+        """Return every action on a run, oldest first; raises ``StoreError``."""
+        return () if self._journal is None else await asked(self._journal.entries, self._key(run))
+
+    async def _meant(self, request: Request, words: str, shown: str | None) -> Plan | Result:
+        """Return the plan that these words confirm, or the refusal."""
+        assert self._journal is not None
+        since = self._parts.clock.now() - WORDS_FOR
+        known = await asked(self._journal.plans, self._key(request.run), request.action, since)
+        mine = [plan for plan in known if plan.params == request.params]
+        if shown is not None:
+            known = tuple(plan for plan in mine if plan.plan_id == shown)
+            if not known:
+                return _refused(shown, f"no plan {shown} was shown lately; plan again")
+            plan = known[0]
+        else:
+            plan = await self._by_words(request, words.strip(), mine)
+        if words.strip() != plan.words:
+            return _refused(plan.plan_id, f'the words are wrong; expected "{plan.words}"')
+        return plan
+
+    async def _by_words(self, request: Request, words: str, known: Sequence[Plan]) -> Plan:
+        """Return the plan as it is now; or one shown lately that differs by moving figures only."""
+        now = await self._planned(request)
+        # A plan that nobody could confirm was no offer.
+        shown = [
+            plan
+            for plan in known
+            if plan.words == words
+            and not any(each.stands_in_the_way and not each.overridable for each in plan.checks)
+        ]
+        if now.words != words:
+            holds = self._action(request.action).still_holds
+            shown = [plan for plan in shown if holds(plan, now) is None]
+        elif not now.targets:
+            return now
+        # Words that count what will be deleted mean the list that was shown, not a new one.
+        return next(iter(shown), now)
+
+    async def _begin(
+        self, request: Request, shown: Plan, approvals: tuple[Approval, ...], told: Told
+    ) -> Result:
+        assert self._journal is not None
+        action = self._action(request.action)
+        if shown.approved(approvals).blocked:
+            return _blocked(shown.approved(approvals))
+        try:
+            entry = await asked(
+                self._journal.begin,
+                self._key(request.run),
+                shown.approved(approvals),
+                request.operator,
+                this_holder(),
+                self._parts.clock.now(),
+                exclusive=action.exclusive,
+                launch_id=shown.facts.get(LAUNCH_ID) if action.launches else None,
+            )
+        except Busy as busy:
+            return _refused(shown.plan_id, f"{busy}; nothing was done")
+        except UsedIdError as used:
+            return _changed(shown, f"the launch id {used} was given out meanwhile")
+        self._at("begun")
+        claims = Claims(self._parts.guards if action.exclusive else ())
+        with under_way(self._journal.place, entry.number):
+            try:
+                result = await self._under_lease(request, shown, entry, claims, approvals, told)
+            except RefuseError as error:
+                result = _refused(shown.plan_id, str(error))
+            # Anything else that is raised leaves the entry open: it will be looked up.
+            return await self._end(entry, result, claims, self._spec(request.run))
+
+    async def _under_lease(
+        self,
+        request: Request,
+        shown: Plan,
+        entry: JournalEntry,
+        claims: Claims,
+        approvals: tuple[Approval, ...],
+        told: Told,
+    ) -> Result:
+        action, spec = self._action(request.action), self._spec(request.run)
+        over = any(approval.check == claims.CHECK for approval in approvals)
+        taken = await claims.take(spec, entry.launch_id, action.verb, over=over)
+        if taken is not None:
+            return _refused(shown.plan_id, taken)
+        self._at("claimed")
+        ground, settled = await self._ground(request, entry)
+        fresh = (await self._draft(request, ground, settled)).approved(approvals)
+        changed = action.still_holds(shown, fresh)
+        if changed is not None:
+            return _changed(shown, changed)
+        if fresh.blocked:
+            return _blocked(fresh)
+        if not await claims.still_mine(spec):
+            return _refused(shown.plan_id, "another machine has taken the run meanwhile")
+        self._at("planned")
+        assert self._journal is not None
+        plan = shown.approved(approvals)
+        doing = Doing(ground, plan, entry, self._journal)
+        await doing.note(**plan.facts)
+        steps = list(enumerate(action.steps(ground, plan)))
+        return await run_steps(steps, doing, told, self._at)
+
+    async def _end(
+        self, entry: JournalEntry, result: Result, claims: Claims, spec: RunSpec
+    ) -> Result:
+        """Write the end down and give everything back; an unknown outcome keeps its claim."""
+        assert self._journal is not None
+        try:
+            await asked(
+                self._journal.end,
+                entry.number,
+                result.outcome,
+                self._parts.clock.now(),
+                result.message,
+                recorded=result.recorded,
+            )
+        except StoreError as error:
+            said = "; ".join(filter(None, (result.message, f"its end is not written: {error}")))
+            return result.model_copy(update={"recorded": False, "message": said})
+        self._at("ended")
+        if result.outcome is not Outcome.UNKNOWN:
+            await claims.release(spec, used=result.outcome is not Outcome.REFUSED)
+        self._at("released")
+        return result
+
+    async def _ground(
+        self, request: Request, own: JournalEntry | None = None
+    ) -> tuple[Ground, tuple[Settled, ...]]:
+        """Look at the run anew; ``own`` is our own entry, which is no hindrance to itself."""
+        action = self._action(request.action)
+        spec = self._spec(request.run)
+        settled = await self._settling.survey(spec, without=own)
+        claims = Claims(self._parts.guards if action.exclusive else ())
+        ground, seen = await asyncio.gather(
+            self._ground_of(spec, request.operator), claims.survey(spec)
+        )
+        ground = replace(ground, claims=seen)
+        if own is not None:
+            return replace(ground, launch_id=own.launch_id), settled
+        if not action.launches:
+            return ground, settled
+        known = await self._known_ids(ground)
+        known |= {claim.launch_id for claim in ground.claims if claim.launch_id}
+        return replace(ground, launch_id=next_launch_id(spec.name, known)), settled
+
+    async def _ground_of(self, spec: RunSpec, operator: str) -> Ground:
+        report, live = await asyncio.gather(self._parts.look(spec.name), self._live(spec))
+        return Ground(
+            file=self._file(),
+            spec=spec,
+            report=report,
+            key=self._key(spec.name),
+            now=self._parts.clock.now(),
+            operator=operator,
+            parts=self._parts,
+            live=live,
+            entries=await self.history(spec.name),
+        )
+
+    async def _live(self, spec: RunSpec) -> Live:
+        backend = self._parts.backends(spec)
+        if backend is None:
+            return Live(unknown="the run file names no job that this version can act on")
+        return await backend.live(spec)
+
+    async def _known_ids(self, ground: Ground) -> set[str]:
+        """Return the launch ids that this machine knows of by itself."""
+        known = set(await asked(self._journal.launch_ids, ground.key)) if self._journal else set()
+        job = ground.report.facets.job.value
+        if job is not None and job.launch_id:
+            known.add(job.launch_id)
+        return known | {each.launch_id for each in ground.live.jobs if each.launch_id}
+
+    async def _draft(self, request: Request, ground: Ground, settled: tuple[Settled, ...]) -> Plan:
+        action = self._action(request.action)
+        draft = await action.draft(ground, request)
+        checks: list[Check] = []
+        if action.exclusive:
+            here = await self._known_ids(ground) if action.launches else None
+            checks = [check_of(each) for each in settled]
+            checks += claim_checks(ground.spec.name, ground.claims, here)
+        facts = dict(draft.facts)
+        if action.launches and ground.launch_id is not None:
+            facts[LAUNCH_ID] = ground.launch_id
+        full = Draft.model_validate(
+            {**dict(draft), "checks": (*checks, *draft.checks), "facts": facts}
+        )
+        return plan_of(request, full, ground.now)
+
+    def _action(self, verb: str) -> Action:
+        if verb not in self.actions:
+            raise RefuseError(f"there is no action {clean(verb)!r}")
+        return self.actions[verb]
+
+    def _spec(self, run: str) -> RunSpec:
+        file = self._file()
+        found = next((each for each in file.runs if each.name == run), None)
+        if found is None:
+            names = ", ".join(each.name for each in file.runs)
+            raise RefuseError(f"{file.path} has no run {clean(run)!r}; it has: {names}")
+        return found
+
+    def _key(self, run: str) -> str:
+        return run_key(self._file().path, run)
+
+
+def _masked(
+    request: Request, approvals: Sequence[Approval]
+) -> tuple[Request, tuple[Approval, ...]]:
+    """Return both as they may be kept: what a person typed can hold a secret too."""
+    params = {name: scrub(value) for name, value in request.params.items()}
+    given = (
+        each.model_copy(update={"by": scrub(each.by), "reason": scrub(each.reason)})
+        for each in approvals
+    )
+    return request.model_copy(update={"params": params}), tuple(given)
+
+
+def _without_journal(plan: Plan, why: str) -> Plan:
+    """Return the plan with the block that says why nothing could be written down."""
+    text = f"{NO_JOURNAL}: {scrub(clean(why))}"
+    check = Check(id="journal", level=Level.BLOCK, text=text, basis=Basis.OBSERVED)
+    return plan.model_copy(update={"checks": (check, *plan.checks)})
+
+
+def _changed(shown: Plan, what: str) -> Result:
+    return _refused(shown.plan_id, f"changed since it was shown: {what}; plan again")
+
+
+def _blocked(plan: Plan) -> Result:
+    why = "; ".join(check.text for check in plan.checks if check.stands_in_the_way)
+    return _refused(plan.plan_id, f"blocked: {why}")
+
+
+def _refused(plan_id: str, message: str) -> Result:
+    return Result(plan_id=plan_id, outcome=Outcome.REFUSED, message=message)

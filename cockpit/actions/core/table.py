@@ -1,0 +1,109 @@
+"""The one table of guarded actions: palette, command line and documents are made from it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+if TYPE_CHECKING:
+    from cockpit.actions.core.action import Action
+
+
+class Param(NamedTuple):
+    """An option of a verb: its long name, what it means, and whether it must be given."""
+
+    name: str
+    help: str
+    required: bool = False
+
+
+class Entry(NamedTuple):
+    """One row: ``spec`` is SPEC's id, ``place`` the class that does it, ``key`` the palette's."""
+
+    verb: str
+    spec: str
+    place: str
+    title: str
+    help: str
+    params: tuple[Param, ...] = ()
+    asks: str = ""
+
+
+TABLE: Final = (
+    Entry("launch", "A-1", "cockpit.actions.launching.launch:Launch", "launch",
+          "start the run for the first time, everything validated", asks="launch RUN"),
+    Entry("relaunch", "A-2", "cockpit.actions.launching.relaunch:Relaunch", "relaunch",
+          "stop what is left, resubmit the same lineage from its newest complete checkpoint",
+          (Param("save-first", "ask the trainer to save a checkpoint first (yes)"),),
+          asks="relaunch RUN"),
+    Entry("lineage", "A-3", "cockpit.actions.launching.lineage:NewLineage", "new lineage",
+          "a new run id, W&B id and output root, from one checkpoint of this run",
+          (Param("run-id", "the new run's slug", True), Param("wandb-id", "the new W&B id", True),
+           Param("output-root", "the new, pinned output root", True),
+           Param("from", "the checkpoint: a step or a path", True),
+           Param("reason", "why the old lineage is left", True)), asks="lineage RUN NEW-ID"),
+    Entry("rollback", "A-4", "cockpit.actions.stopping.rollback:Rollback", "roll back",
+          "go back to an older complete checkpoint; newer ones are rejected for good",
+          (Param("to", "the step to go back to", True),
+           Param("reason", "why the newer ones are rejected"),
+           Param("move", "move the rejected ones aside (yes)")), asks="rollback RUN STEP"),
+    Entry("stop", "A-5", "cockpit.actions.stopping.stop:Stop", "stop",
+          "stop the run's job, gracefully first; says what would be lost",
+          (Param("reason", "why"), Param("save-first", "ask for a checkpoint first (yes)")),
+          asks="stop RUN [STEP]"),
+    Entry("retain", "A-6", "cockpit.actions.retention.retain:Retain", "clean up checkpoints",
+          "delete the checkpoints that the policy does not keep, from a list that is shown",
+          (Param("keep", "how many of the newest to keep (default: the policy's)"),),
+          asks="delete N from RUN"),
+    Entry("seal", "A-7", "cockpit.actions.sealing.seal:Seal", "seal",
+          "verify the finished run, tag the code, record the final metrics",
+          asks="seal RUN STEP"),
+    Entry("handoff", "A-8", "cockpit.actions.telling.handoff:Handoff", "hand off",
+          "one page about the run, and its ownership to somebody by name",
+          (Param("to", "who owns it now", True), Param("note", "what they should know")),
+          asks="handoff RUN"),
+    Entry("escalate", "A-9", "cockpit.actions.telling.escalate:Escalate", "escalate",
+          "to the DRI: a notification and an issue comment with the evidence",
+          (Param("note", "what you want decided"),), asks="escalate RUN"),
+    Entry("log", "A-10", "cockpit.actions.telling.log_entry:LogEntry", "log entry",
+          "an entry in the logbook, committed and pushed",
+          (Param("event", "the entry's title"), Param("status", "Status"),
+           Param("evidence", "Evidence"), Param("decision", "Decision"), Param("next", "Next")),
+          asks="log RUN"),
+    Entry("teardown", "A-12", "cockpit.actions.retention.teardown:Teardown", "tear down",
+          "stop the meter, once every artifact is pulled and verified",
+          asks="KIND HOST N-VERIFIED"),
+    Entry("publish", "A-13", "cockpit.actions.sealing.publish:Publish", "publish gate",
+          "check passport and sign-off, write TRAINING_LOG.md; uploads nothing",
+          (Param("repo", "the Hugging Face repository for the run log's section"),
+           Param("path", "the folder that holds MODEL_PASSPORT.json and SIGNOFF.json")),
+          asks="publish RUN"),
+    Entry("ack", "A-14", "cockpit.actions.telling.acknowledge:Acknowledge", "acknowledge",
+          "take an alert: who, until when, why",
+          (Param("key", "the alert's key, or \"end\" for the run's end", True),
+           Param("by", "who takes it"),
+           Param("until", "until when it stays quiet: a time, 2h, or now (taken back)"),
+           Param("reason", "why")), asks="ack RUN"),
+)  # fmt: skip
+"""Every guarded verb, in SPEC's order."""
+
+
+class Actions(Mapping[str, "Action"]):
+    """The actions by verb; each module is imported when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._rows = {row.verb: row for row in TABLE}
+        self._made: dict[str, Action] = {}
+
+    def __getitem__(self, verb: str) -> Action:
+        if verb not in self._made:
+            module, _, name = self._rows[verb].place.partition(":")
+            self._made[verb] = cast("Action", getattr(importlib.import_module(module), name)())
+        return self._made[verb]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)

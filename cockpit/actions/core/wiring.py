@@ -1,0 +1,79 @@
+"""Puts the desk together: journal, backends, guards, records, notifications."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cockpit.actions.core.context import Parts
+from cockpit.actions.core.service import Desk
+from cockpit.actions.core.table import Actions
+from cockpit.model.clock import Clock
+from cockpit.model.report import RunReport
+from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.platforms.base import Backend
+from cockpit.records.lease.holder import lives, this_holder
+from cockpit.store.journal import Journal
+from cockpit.store.store import Store, run_key
+from cockpit.watch.engine import Engine
+
+if TYPE_CHECKING:
+    from cockpit.records.issue.service import IssueDesk
+    from cockpit.records.recorder import RecordDesk
+
+LOOK_WITHIN = 20.0
+
+
+def build_desk(
+    file: Callable[[], CockpitFile],
+    engine: Engine,
+    store: Store | None,
+    clock: Clock,
+    *,
+    operator: str,
+    read_only: bool = False,
+) -> Desk:
+    """Return the desk of one run file; ``operator`` names who acts in claims and messages.
+
+    Imports here: what only acts need is not loaded for looking.
+    """
+    from cockpit.records.lease.ref import LeaseRef
+    from cockpit.records.lease.root_claim import RootClaim
+    from cockpit.watch.notify.notifier import Notifications
+
+    async def look(run: str) -> RunReport:
+        return (await engine.check([run], LOOK_WITHIN)).runs[0]
+
+    parts = Parts(
+        clock=clock,
+        store=store,
+        journal=None if store is None else Journal(store),
+        backends=_backends(clock),
+        guards=(
+            RootClaim(clock, lambda: operator),
+            LeaseRef(clock, this_holder(), lambda: operator, lives),
+        ),
+        recorder=build_records(file, store, clock)[0],
+        notifier=lambda: Notifications(file(), store, clock, operator=operator),
+        look=look,
+    )
+    return Desk(file, parts, Actions(), read_only=read_only)
+
+
+def build_records(
+    file: Callable[[], CockpitFile], store: Store | None, clock: Clock
+) -> tuple[RecordDesk, IssueDesk]:
+    """Return what writes records, and what comments on issues."""
+    from cockpit.records.git.saver import Saver
+    from cockpit.records.issue.service import IssueDesk
+    from cockpit.records.recorder import RecordDesk
+
+    issues = IssueDesk(store, clock, key=lambda run: run_key(file().path, run.name))
+    return RecordDesk(Saver(clock), issues), issues
+
+
+def _backends(clock: Clock) -> Callable[[RunSpec], Backend | None]:
+    from cockpit.platforms.local.acting import LocalBackend
+
+    by_kind: dict[str, Backend] = {"local": LocalBackend(clock)}
+    return lambda run: None if run.job is None else by_kind.get(run.job.kind)

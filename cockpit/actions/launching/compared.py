@@ -1,0 +1,149 @@
+"""What ran beside what would run: command, code, config, checkpoint, identity (SPEC A-2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from cockpit.actions.checks.code import worst_first
+from cockpit.actions.checks.config_drift import command_drift, config_drift, settled
+from cockpit.actions.checks.config_file import ConfigError, flattened
+from cockpit.actions.checks.material import Material, logged_command
+from cockpit.actions.checks.output import (
+    Said,
+    agrees,
+    said_by_command,
+    said_by_config,
+    said_by_record,
+)
+from cockpit.actions.checks.results import shown
+from cockpit.actions.core.command import masked
+from cockpit.actions.core.command import shown as shown_command
+from cockpit.actions.core.context import Ground
+from cockpit.model.observed import Pick
+from cockpit.model.plan import Check, Difference
+from cockpit.model.run import RunSpec
+from cockpit.records.logbook.reading import value_of
+from cockpit.rules import wording as say
+
+
+class WouldRun(NamedTuple):
+    """What would be launched: the words as they would run, as they are recorded, and from where.
+
+    ``words`` are empty where the command cannot be run.
+    """
+
+    words: tuple[str, ...]
+    template: tuple[str, ...]
+    pick: Pick | None
+
+    @property
+    def shown(self) -> str | None:
+        """The command as one line; as it is recorded where it cannot be run."""
+        return shown_command(self.words or self.template) or None
+
+
+class Compared(NamedTuple):
+    """C-18's checks, and everything side by side."""
+
+    checks: tuple[Check, ...]
+    differences: tuple[Difference, ...]
+
+    @property
+    def same(self) -> bool:
+        """True when no setting and no flag differs, as far as they were compared."""
+        return not any(check.overridable for check in self.checks)
+
+
+def compared(ground: Ground, material: Material, would: WouldRun) -> Compared:
+    """Compare what ran with what would run."""
+    prior = material.prior
+    recorded = prior is not None and bool(prior.template)  # the form in which the record has them
+    now = masked(would.template if recorded else would.words or would.template)
+    flags = command_drift(command_was(material), now)
+    whole = prior is not None and prior.config is not None
+    config = config_drift(material.config_was, material.read.config, whole=whole)
+    checks = settled([config, flags], material.recorded_by)
+    listed = tuple(_side_by_side(ground, material, would))
+    return Compared(tuple(checks), (*listed, *config.differences, *flags.differences))
+
+
+def command_was(material: Material) -> tuple[str, ...] | None:
+    """Return the recorded words that a command is compared with, masked."""
+    prior = material.prior
+    if prior is not None:
+        return prior.template or prior.command
+    return logged_command(material.instance)
+
+
+def _side_by_side(ground: Ground, material: Material, would: WouldRun) -> Iterator[Difference]:
+    prior, code = material.prior, ground.report.facets.code.value
+    was = command_was(material)
+    ran = prior.command if prior is not None else was
+    yield Difference(
+        what="command",
+        ran=None if ran is None else shown_command(ran),
+        would_run=would.shown,
+    )
+    base = material.changes.base
+    yield Difference(what="commit", ran=base, would_run=code.sha if code is not None else None)
+    spec = ground.spec.code
+    if code is not None and spec is not None:
+        before = prior.dirty if prior is not None else None
+        yield Difference(
+            what="dirty files that matter",
+            ran=None if before is None else _files(before, ground.spec),
+            would_run=_files(code.dirty, ground.spec),
+        )
+    origin = None if prior is None else _pick(prior.checkpoint)
+    yield Difference(what="checkpoint", ran=origin, would_run=_pick(would.pick))
+    yield from _identity(ground, material)
+
+
+def _files(paths: Sequence[str], run: RunSpec) -> str:
+    assert run.code is not None
+    return shown(", ".join(path for _, path in worst_first(paths, run.code)) or "none")
+
+
+def _pick(pick: Pick | None) -> str:
+    return "from scratch" if pick is None else shown(f"step {say.step(pick.step)}: {pick.path}")
+
+
+def _identity(ground: Ground, material: Material) -> Iterator[Difference]:
+    run, prior = ground.spec, material.prior
+    tracker = ground.report.facets.tracker.value
+    wandb = prior.wandb_id if prior is not None else tracker.id if tracker is not None else None
+    if run.wandb is not None:
+        yield Difference(what="W&B id", ran=wandb, would_run=run.wandb.id)
+    if run.hardware is not None:
+        was = prior.hardware if prior is not None else None
+        yield Difference(what="hardware", ran=was, would_run=shown(run.hardware))
+    root = None if run.output_root is None else shown(str(run.output_root))
+    yield Difference(
+        what="output root", ran=prior.output_root if prior is not None else None, would_run=root
+    )
+
+
+def output_checks(ground: Ground, material: Material, would: WouldRun) -> list[Check]:
+    """Return C-16 over everybody who names the output root."""
+    said = list(_said(ground, material, would))
+    return agrees(ground.spec, said, material.read.same)
+
+
+def _said(ground: Ground, material: Material, would: WouldRun) -> Iterator[Said]:
+    run, prior, book = ground.spec, material.prior, material.read.book
+    yield from said_by_command(would.words)
+    config = material.read.config
+    if config is not None and config.values is not None:
+        yield from said_by_config("the config file", config.values)
+    tracker = ground.report.facets.tracker.value
+    if tracker is not None and tracker.config:
+        with suppress(ConfigError):
+            yield from said_by_config("the tracker's config", flattened(tracker.config))
+    if prior is not None and prior.output_root is not None:
+        yield Said(f"launch {prior.launch_id}", prior.output_root)
+    if book is not None:
+        told = value_of(book.contract, "Output root")
+        own = None if run.output_root is None else run.output_root.seen_from(run.job)
+        yield from said_by_record("the logbook", told, own)

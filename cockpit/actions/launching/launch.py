@@ -1,0 +1,215 @@
+"""A-1, launch: a run's first job, with everything validated and written down before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from cockpit.actions.checks import checkpoint, code, commands, identity, jobs, people, records
+from cockpit.actions.checks.checkpoint import initialize_from, named_step
+from cockpit.actions.checks.material import DEADLINE, Material, gather
+from cockpit.actions.checks.records import linked_issue
+from cockpit.actions.checks.results import passed, shown, warned
+from cockpit.actions.core.action import Action, Doing, SkipStep, Step, StepError
+from cockpit.actions.core.command import shown as shown_command
+from cockpit.actions.core.command import values_of
+from cockpit.actions.core.context import Ground
+from cockpit.actions.core.recording import ISSUE, lasting
+from cockpit.actions.launching.compared import WouldRun, output_checks
+from cockpit.actions.launching.launch_records import record_steps, trouble_step
+from cockpit.actions.launching.relaunch import store_there, template_of
+from cockpit.actions.launching.relaunch_steps import (
+    filled,
+    looked,
+    nothing_lives,
+    planned_facts,
+    prepare,
+)
+from cockpit.actions.launching.run_log_steps import launched_step
+from cockpit.actions.launching.submitting import CONFIRM, submit
+from cockpit.actions.retention.at_rest import job_name
+from cockpit.actions.stopping.stop import evidence
+from cockpit.model.observed import Pick
+from cockpit.model.plan import Basis, Check, Difference, Draft, Plan, Request
+from cockpit.model.run import RunSpec
+from cockpit.records.issue.creating import LABELS, logbook_link
+from cockpit.records.issue.text import new_issue, title
+from cockpit.records.logbook.reading import Logbook
+from cockpit.runtime.offload import offload
+
+BODY: Final = "issue_body"
+
+
+class Looked(NamedTuple):
+    """Everything that a launch is planned from."""
+
+    material: Material
+    would: WouldRun
+    command: list[Check]
+    origin: list[Check]
+    issue: str = ""
+
+
+class Launch(Action):
+    """Starts a run that has no job yet; one that has is relaunched."""
+
+    verb = "launch"
+    exclusive = True
+    launches = True
+
+    async def draft(self, ground: Ground, request: Request) -> Draft:
+        """Return what would be started, and all that is missing before it may be."""
+        found = await _look(ground)
+        return Draft(
+            words=f"launch {request.run}",
+            checks=people.for_dri(
+                _checks(ground, found),
+                [checkpoint.NONE, *code.of_the_dri(ground, found.material.changes)],
+                ground.spec.dri,
+            ),
+            command=shown_command(found.would.words) or None,
+            spares=tuple(job_name(job) for job in ground.live.spared),
+            differences=(Difference(what="command", ran=None, would_run=found.would.shown),),
+            page=preview(ground.spec, found.issue) if found.issue else None,
+            facts={
+                **planned_facts(ground.report.facets.code.value, found.material.read.config),
+                **({BODY: found.issue} if found.issue else {}),
+            },
+        )
+
+    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+        """Return: evidence of a job before, look again, the issue, submit, verify, the records."""
+        return (
+            Step("evidence", archive),
+            Step("checkpoint", look_again),
+            create_step(),
+            Step("submit", go),
+            Step("verify", looked),
+            *record_steps(plan.run, self.verb),
+            launched_step(plan.run),
+            CONFIRM,
+            trouble_step(plan.run, self.verb),
+        )
+
+
+async def _look(ground: Ground) -> Looked:
+    material = await gather(ground)
+    spec = ground.spec
+    source = spec.checkpoints.initialize_from if spec.checkpoints is not None else None
+    command = spec.launch or spec.resubmit
+    values = values_of(spec, ground.launch_id, None if source is None else str(source), None)
+    checks, words = commands.ready(spec, command, values)
+    origin = await offload(initialize_from, spec, deadline=DEADLINE)
+    would = WouldRun(words, template_of(command), None)
+    issue = await issue_to_create(spec, material.read.book, shown_command(words) or None)
+    return Looked(material, would, checks, origin, issue)
+
+
+def _checks(ground: Ground, found: Looked) -> list[Check]:
+    material = found.material
+    return [
+        *people.has_dri(ground),
+        *people.dri_knows(ground),
+        *jobs.backend_there(ground),
+        *jobs.launch_state(ground),
+        *jobs.lineage_jobs(ground),
+        *code.lineage(ground, material.changes, material.prior, first=True),
+        *output_checks(ground, material, found.would),
+        *checkpoint.from_scratch(ground),
+        *found.origin,
+        *identity.unused_tracker(ground),
+        *records.kept_records(ground, material.read.book, material.read.book_trouble),
+        *found.command,
+        *_config(found.material),
+        *store_there(ground, material),
+    ]
+
+
+def _config(material: Material) -> list[Check]:
+    """Say which config the launch is recorded with: the next relaunch is compared with it."""
+    config = material.read.config
+    if config is None or config.values is None:
+        why = "no config_file is named" if config is None else config.trouble
+        text = f"{why}: later relaunches cannot be compared with this launch"
+        return [warned("config", text, Basis.INFERRED)]
+    text = f"{len(config.values)} settings of {config.source} are recorded with the launch"
+    return [passed("config", text)]
+
+
+def to_create(run: RunSpec, book: Logbook | None) -> bool:
+    """Tell whether a launch creates the issue: none is named, linked, and a place for it is."""
+    records = run.records
+    return records.issue is None and records.issue_repo is not None and linked_issue(book) is None
+
+
+async def issue_to_create(run: RunSpec, book: Logbook | None, command: str | None) -> str:
+    """Return the text of the issue that a launch creates, if it does: contract and logbook."""
+    if not to_create(run, book):
+        return ""
+    if run.records.logbook is None:
+        return new_issue(run, command=command)
+    path, url = await logbook_link(run.records.logbook)
+    return new_issue(run, logbook=path, logbook_url=url, command=command)
+
+
+def preview(run: RunSpec, body: str) -> str:
+    """Return what the plan shows of the issue that will be created."""
+    head = f"A new issue in {shown(run.records.issue_repo or '')}, labels {', '.join(LABELS)}:"
+    return f"{head}\n\n# {title(run)}\n\n{body}"
+
+
+def create_step() -> Step:
+    """Return the step that creates the issue and links it; nothing is started without it."""
+
+    async def run(doing: Doing) -> str:
+        spec, body = doing.ground.spec, doing.plan.facts.get(BODY)
+        if not body:
+            raise SkipStep(
+                "there is one" if spec.records.issue else "no issue_repo to create one in"
+            )
+        recorder = doing.ground.parts.recorder
+        made = await recorder.create_issue(spec, body)
+        if made.url is None or made.trouble is not None:
+            hint = f" ({made.url})" if made.url else ""
+            raise StepError(f"not started: the issue: {made.trouble or 'it has no address'}{hint}")
+        await doing.note(**{ISSUE: made.url})
+        if spec.records.logbook is not None:
+            commit = f"{spec.name}: link the issue"
+            lasting(await recorder.contract(spec, {"Issue": made.url}, commit))
+        return f'created {made.url}; add it to the run file: issue = "{made.url}"'
+
+    return Step("create-issue", run)
+
+
+async def archive(doing: Doing) -> str:
+    """Archive what a job before this one has left; a run that never ran has nothing."""
+    if doing.ground.report.facets.job.value is None:
+        raise SkipStep("there was no job before")
+    return await evidence(doing)
+
+
+async def look_again(doing: Doing) -> str:
+    """Look once more before anything is started; raises ``StepError``."""
+    run = doing.ground.spec
+    await nothing_lives(doing, run)
+    report = await doing.ground.parts.look(run.name)
+    value = report.facets.checkpoints.value
+    if value is not None and value.latest_complete is not None:
+        raise StepError("not started: there is a complete checkpoint now; this is a relaunch")
+    await prepare(doing, run, run.launch or run.resubmit, report, _origin(run), {})
+    return "nothing of this lineage lives, and there is no complete checkpoint"
+
+
+async def go(doing: Doing) -> str:
+    """Submit the recorded launch command."""
+    run = doing.ground.spec
+    words, _ = filled(run, run.launch or run.resubmit, doing, _origin(run))
+    return await submit(doing, run, words)
+
+
+def _origin(run: RunSpec) -> Pick | None:
+    """Return the checkpoint of another run that this one begins with, if it does."""
+    source = run.checkpoints.initialize_from if run.checkpoints is not None else None
+    if source is None:
+        return None
+    return Pick(path=str(source), step=named_step(source.path) or 0, why="initialize_from")

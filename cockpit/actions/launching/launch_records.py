@@ -1,0 +1,299 @@
+"""What is written down of a launch: store, state file, logbook, issue; each at most once in effect.
+
+All of these steps may be done again after a crash: they rest on the journal's facts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from cockpit.actions.core.action import Doing, SkipStep, Step, StepError
+from cockpit.actions.core.recording import (
+    approvals_text,
+    comment_step,
+    event_name,
+    instance_step,
+    log_step,
+)
+from cockpit.actions.launching.snapshot import instance_fields
+from cockpit.actions.launching.submitting import DIED, UNSEEN, snapshot_in, submitted_at
+from cockpit.model.history import FormerFailure
+from cockpit.model.plan import Approval, Level, Plan
+from cockpit.model.records import EventEntry, InstanceEntry
+from cockpit.model.run import RunSpec
+from cockpit.model.words import steps
+from cockpit.records.issue import text as issue_text
+from cockpit.records.logbook.markdown import prose
+from cockpit.runtime.offload import offload
+from cockpit.store.followups import FIRST_CHECK, Followup, FollowupStore
+from cockpit.store.memory import LaunchedJob, RunMemory
+from cockpit.store.outcomes import Failures
+from cockpit.store.snapshots import Snapshots
+from cockpit.store.store import Store, run_key, unpack
+from cockpit.watch.statefile import restarted
+
+FAILURE: Final = "failure"
+RESUMES_FROM: Final = "resumes_from"
+FAILED_STEP: Final = "failed_step"
+STOPPED: Final = "stopped"
+STATE_FILE: Final = "state_file"
+RESTARTS: Final = "restarts"
+DEADLINE: Final = 10.0
+RunOf = Callable[[Doing], RunSpec]
+MOST: Final = 10
+
+
+def own_run(doing: Doing) -> RunSpec:
+    """Return the run that the action is about."""
+    return doing.ground.spec
+
+
+def record_steps(
+    name: str,
+    word: str,
+    run: RunOf = own_run,
+    *,
+    instance: bool = True,
+) -> tuple[Step, ...]:
+    """Return the steps that write a launch of run ``name`` down; ``word`` is what it is called.
+
+    ``run`` gives the run that was launched; ``instance``: it is an instance of the run whose
+    logbook is written.
+    """
+
+    def key(doing: Doing) -> str:
+        """Return where the store is asked once the run file names that run."""
+        return run_key(doing.ground.file.path, run(doing).name)
+
+    async def remember(doing: Doing) -> str:
+        used, at = snapshot_in(doing), submitted_at(doing)
+        launch = LaunchedJob(at=at, job_id=job_of(doing), launch_id=doing.entry.launch_id)
+
+        def write(store: Store) -> None:
+            with store.writing():
+                RunMemory(store).add_launch(key(doing), launch)
+                Snapshots(store).add(key(doing), used.model_copy(update={"at": at}))
+
+        await _stored(doing, write)
+        return f"{launch.launch_id} is {launch.job_id}"
+
+    async def follow(doing: Doing) -> str:
+        followup = _followup(doing, run(doing))
+        await _stored(doing, lambda store: FollowupStore(store).add(key(doing), followup))
+        return f"first check after {FIRST_CHECK:g} s"
+
+    message = f"{name}: log {word}"
+    steps = (
+        Step("record-launch", remember, records=True),
+        Step("failure", _record_failure, records=True),
+        Step("state-file", _state_file, records=True),
+        Step("follow", follow, records=True),
+        *((instance_step(_instance, message),) if instance else ()),
+        log_step(launch_event(word), message),
+    )
+    return (*steps, comment_step(event_name, launch_comment(word)))
+
+
+def trouble_step(name: str, word: str) -> Step:
+    """Return the step that logs an action which failed before anything was started."""
+
+    def entry(doing: Doing) -> EventEntry:
+        stopped = bool(doing.facts.get(STOPPED))
+        return EventEntry(
+            title=f"{word} did not happen",
+            at=doing.entry.begun_at,
+            status="nothing is known to have been started"
+            + ("; the job was stopped" if stopped else ""),
+            evidence=doing.trouble or "",
+            decision=f"{word} was ordered by {doing.entry.operator}",
+            next="look at the journal, then plan again",
+        )
+
+    step = log_step(entry, f"{name}: log failed {word}", after_failure=True)
+
+    async def run(doing: Doing) -> str | None:
+        if doing.trouble is None or doing.job_id is not None:
+            raise SkipStep("there is no trouble to log")
+        return await step.run(doing)
+
+    return replace(step, name="log-trouble", run=run)
+
+
+async def _stored(doing: Doing, write: Callable[[Store], None]) -> None:
+    """Write into the store, off the loop; raises ``StoreError``."""
+    store = doing.ground.parts.store
+    if store is None:
+        raise StepError("there is no store to remember it in")
+    kept = store
+    await offload(lambda: write(kept), deadline=DEADLINE)
+
+
+async def _record_failure(doing: Doing) -> str:
+    failure = unpack(FormerFailure, doing.facts.get(FAILURE, ""))
+    if failure is None:
+        raise SkipStep("there is no failure to recover from")
+    key = doing.ground.key
+    kept = failure
+    await _stored(doing, lambda store: Failures(store).add(key, kept))
+    return f"recovers from {failure.name}"
+
+
+async def _state_file(doing: Doing) -> str:
+    """Count the restart and name the new job in the monitor's state file, if there is one."""
+    path = doing.facts.get(STATE_FILE)
+    if not path:
+        raise SkipStep("the run has no monitor state file")
+    restarts = int(doing.facts.get(RESTARTS) or 0)
+    now = doing.ground.parts.clock.now()
+    try:
+        await offload(restarted, Path(path), job_of(doing), restarts, now, deadline=DEADLINE)
+    except (OSError, TimeoutError) as error:
+        raise StepError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    return f"restart_count {restarts}, job_id {job_of(doing)}"
+
+
+def _number(doing: Doing, name: str) -> int | None:
+    text = doing.facts.get(name, "")
+    return int(text) if text.isdigit() else None
+
+
+def _followup(doing: Doing, run: RunSpec) -> Followup:
+    return Followup(
+        run=run.name,
+        launch_id=doing.launch_id,
+        job_id=job_of(doing),
+        action=doing.plan.action,
+        operator=doing.entry.operator,
+        at=submitted_at(doing),
+        entry=doing.entry.number,
+        resumes_from=_number(doing, RESUMES_FROM),
+        failed_step=_number(doing, FAILED_STEP),
+    )
+
+
+def _instance(doing: Doing) -> InstanceEntry:
+    used = snapshot_in(doing)
+    approved = next(
+        (f"approved by {check.approved.by}" for check in doing.plan.checks
+         if check.id == "C-15" and check.approved is not None), "",
+    )  # fmt: skip
+    fields = instance_fields(doing.ground.spec, used, approved)
+    return InstanceEntry(launch_id=doing.launch_id, at=submitted_at(doing), fields=fields)
+
+
+def job_of(doing: Doing) -> str:
+    """Return the id of the job that was started."""
+    return doing.job_id or doing.entry.job_id or doing.launch_id
+
+
+def launch_event(word: str) -> Callable[[Doing], EventEntry]:
+    """Return what makes the logbook's entry; ``word`` is what the action is called there."""
+
+    def entry(doing: Doing) -> EventEntry:
+        trouble = doing.facts.get(DIED) or doing.facts.get(UNSEEN)
+        pick, reason = snapshot_in(doing).checkpoint, doing.plan.params.get("reason")
+        origin = "from scratch" if pick is None else f"from {pick.path} (step {pick.step})"
+        order = f"{word} by {doing.entry.operator}" + (f": {reason}" if reason else "")
+        failed, goal = (
+            doing.facts.get(FAILED_STEP, ""),
+            "its steps advance and a checkpoint is saved",
+        )
+        if failed.isdigit():
+            goal = f"it is past step {steps(int(failed))}, where the last one failed"
+        return EventEntry(
+            title=f"{word} {doing.launch_id}",
+            at=doing.entry.begun_at,
+            status=trouble or f"{doing.launch_id} runs as {job_of(doing)}, {origin}",
+            evidence="\n".join(_evidence(doing)),
+            decision="\n".join(filter(None, (order, approvals_text(doing.plan)))),
+            next=f"check after {FIRST_CHECK:g} s, then every cadence, until {goal}",
+        )
+
+    return entry
+
+
+def _evidence(doing: Doing) -> Sequence[str]:
+    """Return why it could be done: what was not simply in order, and where the evidence is."""
+    spoken = [check for check in doing.plan.checks if check.id in ("T", "job-state", "C-17")]
+    warned = [check for check in doing.plan.checks if check.level is not Level.PASS]
+    lines = [f"{check.id}: {check.text}" for check in dict.fromkeys((*spoken, *warned))]
+    where = doing.facts.get("evidence")
+    used = snapshot_in(doing)
+    return [
+        *lines,
+        *_differing(doing.plan),
+        *([f"commit {used.sha}"] if used.sha is not None else []),
+        *([f"archived in {where}"] if where else []),
+    ]
+
+
+def _differing(plan: Plan) -> list[str]:
+    """Return what is another than before, old and new; settings have their checks already."""
+    known = [each for each in plan.differences if each.ran is not None and not each.same]
+    checked = {check.id.partition(":")[2] for check in plan.checks}
+    return [
+        f"{each.what}: {each.ran} → {each.would_run or 'not set'}"
+        for each in known
+        if each.what not in checked
+    ][:MOST]
+
+
+def launch_comment(word: str) -> Callable[[Doing], str]:
+    """Return what makes the issue's comment."""
+
+    def body(doing: Doing) -> str:
+        make = {"launch": _launched, "relaunch": _relaunched}.get(word, _new_lineage)
+        trouble = doing.facts.get(DIED) or doing.facts.get(UNSEEN)
+        told = "" if trouble is None else f"\n\n**Trouble**: {prose(trouble)}"
+        return f"{make(doing)}{told}"
+
+    return body
+
+
+def _launched(doing: Doing) -> str:
+    used = snapshot_in(doing)
+    values = {
+        "Job": job_of(doing),
+        "Command": " ".join(used.command),
+        "Git SHA": used.sha or "unknown",
+        "Output root": used.output_root or "unknown",
+        "Begins with": "nothing: from scratch" if used.checkpoint is None else used.checkpoint.path,
+        "Launched by": doing.entry.operator,
+    }
+    told = issue_text.launched(doing.ground.spec, doing.launch_id, values)
+    return "\n\n".join(filter(None, (told, issue_text.approved(_approvals(doing.plan)))))
+
+
+def _relaunched(doing: Doing) -> str:
+    used, job = snapshot_in(doing), doing.ground.report.facets.job.value
+    checks = {check.id: check.text for check in doing.plan.checks}
+    at = used.checkpoint
+    return issue_text.relaunched(
+        doing.ground.spec,
+        doing.launch_id,
+        recoverable=checks.get("T") or checks.get("job-state") or "unknown",
+        checkpoint=None if at is None else f"{at.path} (step {at.step})",
+        sha=used.sha,
+        approvals=_approvals(doing.plan),
+        former=None if job is None or job.id == job_of(doing) else job.id,
+    )
+
+
+def _new_lineage(doing: Doing) -> str:
+    used, pairs = snapshot_in(doing), doing.plan.differences
+    return issue_text.new_lineage(
+        doing.ground.spec,
+        reason=doing.plan.params.get("reason", ""),
+        old={each.what: each.ran or "unknown" for each in pairs},
+        new={each.what: each.would_run or "unknown" for each in pairs},
+        source=None if used.checkpoint is None else used.checkpoint.path,
+        sha=used.sha,
+        approvals=_approvals(doing.plan),
+    )
+
+
+def _approvals(plan: Plan) -> list[Approval]:
+    return [check.approved for check in plan.checks if check.approved is not None]

@@ -1,0 +1,157 @@
+"""A-3, new lineage: a new run id, W&B id and output root, from one checkpoint of this run.
+
+The cockpit never rewrites the run file: it launches with the new identity filled in, records
+old and new in logbook and issue, and shows the ``[[run]]`` block that a person adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from cockpit.actions.checks import code, commands, jobs, people
+from cockpit.actions.checks.material import DEADLINE, gather
+from cockpit.actions.checks.new_lineage import source_of, takes_identity, unused
+from cockpit.actions.checks.people import for_dri
+from cockpit.actions.checks.results import blocked, passed, shown, warned
+from cockpit.actions.core.action import Action, Doing, RefuseError, Step, StepError
+from cockpit.actions.core.command import shown as shown_command
+from cockpit.actions.core.context import Ground
+from cockpit.actions.launching.launch_records import RESUMES_FROM, record_steps, trouble_step
+from cockpit.actions.launching.new_run import environment, new_run, run_block
+from cockpit.actions.launching.relaunch import template_of
+from cockpit.actions.launching.relaunch_steps import (
+    filled,
+    nothing_lives,
+    planned_facts,
+    prepare,
+    values_for,
+)
+from cockpit.actions.launching.run_log_steps import status_step
+from cockpit.actions.launching.submitting import CONFIRM, submit, verify
+from cockpit.actions.retention.at_rest import job_name
+from cockpit.model.plan import Basis, Check, Difference, Draft, Plan, Request
+from cockpit.model.run import RunSpec
+from cockpit.runtime.offload import offload
+
+WORD: Final = "new lineage"
+
+
+class NewLineage(Action):
+    """Launches the same recorded command under another identity."""
+
+    verb = "lineage"
+    exclusive = True
+    launches = True
+
+    async def draft(self, ground: Ground, request: Request) -> Draft:
+        """Return old and new side by side; raises ``RefuseError`` for what is no identity."""
+        run = new_run(ground.spec, request.params)
+        if not request.params.get("reason", "").strip():
+            raise RefuseError("--reason is missing: why is the old lineage left?")
+        material = await gather(ground)
+        pick, source = source_of(ground, request.params.get("from", ""))
+        template = template_of(ground.spec.resubmit)
+        values = values_for(run, ground.launch_id, pick)
+        command, words = commands.ready(run, ground.spec.resubmit, values)
+        free = await offload(lambda: list(unused(ground, run)), deadline=DEADLINE)
+        checks = [
+            *people.has_dri(ground),
+            *people.dri_knows(ground),
+            *jobs.backend_there(ground),
+            *await _nothing_yet(ground, run),
+            *free,
+            source,
+            *takes_identity(run, template, ground.spec),
+            *code.lineage(ground, material.changes, material.prior, first=True),
+            *command,
+            passed("reason", shown(request.params["reason"]), Basis.RECORDED),
+        ]
+        return Draft(
+            words=f"lineage {request.run} {run.name}",
+            checks=for_dri(checks, code.of_the_dri(ground, material.changes), ground.spec.dri),
+            command=shown_command(words) or None,
+            spares=tuple(job_name(job) for job in (*ground.live.jobs, *ground.live.spared)),
+            checkpoint=pick,
+            differences=tuple(_differences(ground.spec, run)),
+            page=run_block(run, pick.path if pick is not None else "?"),
+            facts=planned_facts(ground.report.facets.code.value, material.read.config),
+        )
+
+    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+        """Return: look again, submit, verify, then the records in both places."""
+        return (
+            Step("checkpoint", _look_again),
+            Step("submit", _go),
+            Step("verify", lambda doing: verify(doing, _run(doing))),
+            *record_steps(plan.run, WORD, _run, instance=False),
+            status_step(_status, f"{plan.run}: log {WORD}"),
+            CONFIRM,
+            trouble_step(plan.run, WORD),
+        )
+
+
+def subject(run: RunSpec, plan: Plan) -> RunSpec:
+    """Return the run that a planned new lineage starts: what its launch id is looked up for."""
+    return new_run(run, plan.params)
+
+
+def _differences(old: RunSpec, new: RunSpec) -> list[Difference]:
+    def wandb(run: RunSpec) -> str | None:
+        return run.wandb.id if run.wandb is not None else None
+
+    def root(run: RunSpec) -> str | None:
+        return None if run.output_root is None else str(run.output_root)
+
+    pairs = (
+        ("run id", old.name, new.name),
+        ("W&B id", wandb(old), wandb(new)),
+        ("output root", root(old), root(new)),
+    )
+    return [
+        Difference(what=what, ran=ran and shown(ran), would_run=now and shown(now))
+        for what, ran, now in pairs
+    ]
+
+
+async def _nothing_yet(ground: Ground, run: RunSpec) -> list[Check]:
+    """Check that nothing of the new lineage lives, and say what becomes of the old one's job."""
+    if ground.live.unknown is not None:
+        return [blocked("C-25", f"which jobs live cannot be told: {ground.live.unknown}")]
+    if ground.backend is not None:
+        live = await ground.backend.live(run)
+        if live.unknown is not None or live.jobs:
+            left = live.unknown or ", ".join(job_name(job) for job in live.jobs)
+            return [blocked("C-25", f"something of {run.name} may live already: {left}")]
+    if ground.live.jobs:
+        names = ", ".join(job_name(job) for job in ground.live.jobs)
+        return [warned("C-25", f"the old lineage still trains and is left alone: {names}")]
+    return [passed("C-25", "nothing of either lineage lives")]
+
+
+async def _look_again(doing: Doing) -> str:
+    run, planned = _run(doing), doing.plan.checkpoint
+    await nothing_lives(doing, run)
+    report = await doing.ground.parts.look(doing.ground.spec.name)
+    now = source_of(replace(doing.ground, report=report), doing.plan.params.get("from", ""))[0]
+    if planned is None or now is None or now.path != planned.path:
+        raise StepError("not started: the source checkpoint is not there as planned; plan again")
+    noted = {RESUMES_FROM: "", "new run": run.name}
+    await prepare(doing, run, doing.ground.spec.resubmit, report, planned, noted)
+    return f"begins with {planned.path}"
+
+
+def _status(doing: Doing) -> str:
+    run, reason = _run(doing), doing.plan.params.get("reason", "")
+    return f"goes on as {run.name} in {run.output_root}, by {doing.entry.operator}: {reason}"
+
+
+async def _go(doing: Doing) -> str:
+    run = _run(doing)
+    words, _ = filled(run, doing.ground.spec.resubmit, doing, doing.plan.checkpoint)
+    return await submit(doing, run, words, environment(run))
+
+
+def _run(doing: Doing) -> RunSpec:
+    return new_run(doing.ground.spec, doing.plan.params)

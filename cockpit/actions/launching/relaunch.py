@@ -1,0 +1,171 @@
+"""A-2, relaunch: the same lineage goes on from its newest complete checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cockpit.actions.checks import checkpoint, code, commands, identity, jobs, recover
+from cockpit.actions.checks.material import Material, gather
+from cockpit.actions.checks.people import for_dri, has_dri
+from cockpit.actions.checks.results import blocked, warned
+from cockpit.actions.core.action import Action, Step
+from cockpit.actions.core.command import CommandError, places_in, words_of
+from cockpit.actions.core.command import shown as shown_command
+from cockpit.actions.core.context import Ground
+from cockpit.actions.core.parameters import yes_param
+from cockpit.actions.launching.compared import Compared, WouldRun, compared, output_checks
+from cockpit.actions.launching.launch_records import record_steps, trouble_step
+from cockpit.actions.launching.relaunch_steps import (
+    archive,
+    go,
+    look_again,
+    looked,
+    planned_facts,
+    stop,
+    values_for,
+)
+from cockpit.actions.launching.run_log_steps import resumed_step
+from cockpit.actions.launching.submitting import CONFIRM
+from cockpit.actions.retention.at_rest import job_name
+from cockpit.actions.stopping.stop import STOPS, can_save, counted, save_first, saving
+from cockpit.model.observed import Pick
+from cockpit.model.plan import Check, Draft, Plan, Request
+from cockpit.model.run import Command
+from cockpit.model.words import steps
+
+
+class Looked(NamedTuple):
+    """Everything that a relaunch is planned from."""
+
+    material: Material
+    would: WouldRun
+    command: list[Check]
+    compared: Compared
+
+
+class Relaunch(Action):
+    """Stops what is left of the job, submits the recorded command again, follows it."""
+
+    verb = "relaunch"
+    exclusive = True
+    launches = True
+
+    async def draft(self, ground: Ground, request: Request) -> Draft:
+        """Return what ran beside what would run, and all that speaks against it."""
+        save = yes_param(request.params.get("save-first"), "save-first")
+        found = await _look(ground)
+        own = jobs.own_jobs(ground)
+        value = ground.report.facets.checkpoints.value
+        return Draft(
+            words=f"relaunch {request.run}",
+            checks=for_dri(
+                _checks(ground, found, save=save),
+                code.of_the_dri(ground, found.material.changes),
+                ground.spec.dri,
+            ),
+            command=shown_command(found.would.words) or None,
+            stops=tuple(job_name(job) for job in own),
+            spares=tuple(job_name(job) for job in ground.live.spared),
+            checkpoint=found.would.pick,
+            trainer_would_load=value.trainer_would_load if value is not None else None,
+            differences=found.compared.differences,
+            loses=_loses(ground, found.would.pick),
+            can_save_first=bool(own) and can_save(ground.spec),
+            facts={
+                STOPS: "\n".join(job.id for job in own),
+                "save-first": "yes" if save else "no",
+                **planned_facts(ground.report.facets.code.value, found.material.read.config),
+            },
+        )
+
+    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+        """Return: evidence, save, stop, look again, submit, verify, then the records."""
+        return (
+            Step("evidence", archive),
+            Step("save", save_first),
+            Step("stop", stop),
+            Step("checkpoint", look_again),
+            Step("submit", go),
+            Step("verify", looked),
+            *record_steps(plan.run, self.verb),
+            resumed_step(plan.run),
+            CONFIRM,
+            trouble_step(plan.run, self.verb),
+        )
+
+
+async def _look(ground: Ground) -> Looked:
+    material = await gather(ground)
+    value = ground.report.facets.checkpoints.value
+    pick = value.relaunch_from if value is not None else None
+    command = ground.spec.resubmit
+    checks, words = commands.ready(
+        ground.spec, command, values_for(ground.spec, ground.launch_id, pick)
+    )
+    would = WouldRun(words, template_of(command), pick)
+    return Looked(material, would, checks, compared(ground, material, would))
+
+
+def template_of(command: Command | None) -> tuple[str, ...]:
+    """Return the recorded words; none where they cannot be read."""
+    try:
+        return () if command is None else words_of(command)
+    except CommandError:
+        return ()
+
+
+def _checks(ground: Ground, found: Looked, *, save: bool) -> list[Check]:
+    material, prior = found.material, found.material.prior
+    named = "checkpoint" in places_in(found.would.template)
+    return [
+        *has_dri(ground),
+        *jobs.backend_there(ground),
+        *jobs.relaunch_state(ground),
+        *jobs.lineage_jobs(ground),
+        *recover.recoverable(ground),
+        *recover.no_numbers_lost(ground),
+        *recover.not_again(ground, material.read.failures),
+        *recover.fixed(ground, prior, found.compared.same),
+        *code.lineage(ground, material.changes, prior),
+        *output_checks(ground, material, found.would),
+        *checkpoint.resume_from(ground, named=named),
+        *found.compared.checks,
+        *identity.may_resume(ground),
+        *identity.same_tracker(ground, prior),
+        *found.command,
+        *_saving(ground, save),
+        *_monitors(ground),
+        *store_there(ground, material),
+    ]
+
+
+def _saving(ground: Ground, save: bool) -> list[Check]:
+    if save and not jobs.own_jobs(ground):
+        return [blocked("save", "nothing lives that could save a checkpoint first")]
+    return saving(ground, save=save, say=warned)
+
+
+def _monitors(ground: Ground) -> list[Check]:
+    """Warn of other monitors that would relaunch too."""
+    monitor = ground.report.facets.monitor.value
+    others = [each for each in (monitor.others if monitor is not None else ()) if each.fresh]
+    if not others:
+        return []
+    who = ", ".join(each.owner or each.path for each in others)
+    return [warned("monitor", f"another monitor watches this job and may act too: {who}")]
+
+
+def store_there(ground: Ground, material: Material) -> list[Check]:
+    """Warn when the store could not be read: earlier launches and failures are then unknown."""
+    if material.read.store_trouble is None:
+        return []
+    return [blocked("store", f"earlier launches are unknown: {material.read.store_trouble}")]
+
+
+def _loses(ground: Ground, pick: Pick | None) -> str | None:
+    """Return the steps that are trained again, and about how long that takes."""
+    last = checkpoint.last_step(ground)
+    if pick is None or last is None:
+        return None
+    return counted(ground.report, max(0, last - pick.step), f"since step {steps(pick.step)}")

@@ -1,0 +1,195 @@
+"""The steps of a relaunch: evidence, the stop, one more look, the submit, and seeing it live."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from cockpit.actions.checks.config_file import Config, digest, read_config
+from cockpit.actions.checks.recover import present_failure
+from cockpit.actions.checks.results import shown
+from cockpit.actions.core.action import Doing, SkipStep, StepError
+from cockpit.actions.core.command import (
+    CommandError,
+    fill,
+    for_kind,
+    places_in,
+    values_of,
+    words_of,
+)
+from cockpit.actions.launching.launch_records import (
+    FAILED_STEP,
+    FAILURE,
+    RESTARTS,
+    RESUMES_FROM,
+    STATE_FILE,
+    STOPPED,
+)
+from cockpit.actions.launching.snapshot import snapshot_of
+from cockpit.actions.launching.submitting import SNAPSHOT, backend_of, submit, verify
+from cockpit.actions.stopping.stop import STOPS, evidence
+from cockpit.actions.stopping.stop import stop as stop_jobs
+from cockpit.model.observed import CheckpointsValue, CodeValue, Pick
+from cockpit.model.report import RunReport
+from cockpit.model.run import Command, RunSpec
+from cockpit.model.words import steps
+from cockpit.runtime.offload import offload
+from cockpit.store.store import pack
+
+CODE: Final = "code"
+CONFIG: Final = "config_sha256"
+SETTLES_WITHIN: Final = 20.0
+LOOK_EVERY: Final = 1.0
+DEADLINE: Final = 10.0
+
+
+async def archive(doing: Doing) -> str:
+    """Archive the evidence, and note the failure that this recovers from."""
+    failure = present_failure(doing.ground)
+    monitor = doing.ground.report.facets.monitor.value
+    facts: dict[str, str] = {}
+    if failure is not None:
+        facts[FAILURE] = pack(failure)
+        facts[FAILED_STEP] = "" if failure.step is None else str(failure.step)
+    if monitor is not None and monitor.path is not None:
+        facts[STATE_FILE] = monitor.path
+        facts[RESTARTS] = str((monitor.restart_count or 0) + 1)
+    await doing.note(**facts)
+    return await evidence(doing)
+
+
+async def stop(doing: Doing) -> str:
+    """Stop what is left of the job; nothing else, and nothing when it is over."""
+    if not doing.plan.facts.get(STOPS):
+        raise SkipStep("the job is over")
+    said = await stop_jobs(doing)
+    await doing.note(**{STOPPED: "yes"})
+    return said
+
+
+async def look_again(doing: Doing) -> str:
+    """Look once more before anything is started: the stop may have changed what is there.
+
+    Raises ``StepError`` when another job lives, when code or config are others than planned, or
+    when the checkpoint is neither the planned one nor a newer one that the stop has made.
+    """
+    await nothing_lives(doing, doing.ground.spec)
+    report, pick = await _settled(doing)
+    noted = {RESUMES_FROM: str(pick.step), "checkpoint": pick.path}
+    await prepare(doing, doing.ground.spec, doing.ground.spec.resubmit, report, pick, noted)
+    return f"resumes from step {steps(pick.step)}: {pick.path}"
+
+
+async def nothing_lives(doing: Doing, run: RunSpec) -> None:
+    """See that no job of the lineage lives; raises ``StepError``."""
+    live = await backend_of(doing).live(run)
+    if live.unknown is not None or live.jobs:
+        left = live.unknown or ", ".join(job.name for job in live.jobs)
+        raise StepError(f"not started: a job of this lineage may still live: {shown(left)}")
+
+
+async def _settled(doing: Doing) -> tuple[RunReport, Pick]:
+    """Look until the checkpoint is one that may be resumed from; raises ``StepError``."""
+    clock = doing.ground.parts.clock
+    until = clock.monotonic() + SETTLES_WITHIN
+    while True:
+        report = await doing.ground.parts.look(doing.ground.spec.name)
+        found = _pick(doing, report.facets.checkpoints.value)
+        if isinstance(found, Pick):
+            return report, found
+        if clock.monotonic() >= until:
+            raise StepError(f"not started: {found}")
+        await clock.sleep(LOOK_EVERY)
+
+
+def _pick(doing: Doing, value: CheckpointsValue | None) -> Pick | str:
+    planned, pick = doing.plan.checkpoint, value.relaunch_from if value is not None else None
+    if value is None or pick is None or planned is None:
+        return "the checkpoints are unknown now"
+    if pick.step < planned.step:
+        return f"the newest complete checkpoint is step {steps(pick.step)} now, not the planned"
+    if pick.step == planned.step and pick.path != planned.path:
+        return f"another checkpoint of step {steps(pick.step)} was picked: {pick.path}"
+    template = _words(doing.ground.spec.resubmit)
+    theirs = value.trainer_would_load
+    if "checkpoint" in places_in(template) or doing.plan.trainer_would_load is None:
+        return pick
+    if theirs is None or theirs.path != pick.path:
+        what = "nothing" if theirs is None else f"step {steps(theirs.step)} ({theirs.path})"
+        return f"the trainer would load {what}, not step {steps(pick.step)}"
+    return pick
+
+
+def planned_facts(code: CodeValue | None, config: Config | None) -> dict[str, str]:
+    """Return what tells one state of code and config from another, as facts of a plan."""
+    told = ""
+    if code is not None:
+        dirty = " ".join(code.dirty)[:400]
+        told = f"{code.sha} {code.patch_id or 'clean'} {len(code.dirty)} {dirty}"
+    values = None if config is None else config.values
+    return {CODE: told, CONFIG: "" if values is None else digest(values)}
+
+
+async def prepare(
+    doing: Doing,
+    run: RunSpec,
+    command: Command | None,
+    report: RunReport,
+    pick: Pick | None,
+    noted: Mapping[str, str],
+) -> None:
+    """See that code and config are those of the plan, and note what is about to be launched.
+
+    Raises ``StepError``.
+    """
+    code, file = report.facets.code.value, doing.ground.spec.config_file
+    try:
+        config = None if file is None else await offload(read_config, file, deadline=DEADLINE)
+    except TimeoutError as error:
+        raise StepError(f"not started: {file} gives no answer") from error
+    now, planned = planned_facts(code, config), doing.plan.facts
+    for fact, what in ((CODE, "code"), (CONFIG, "config file")):
+        if now[fact] != planned.get(fact, ""):
+            raise StepError(f"not started: the {what} is another one than planned; plan again")
+    words, template = filled(run, command, doing, pick)
+    used = snapshot_of(doing, run, code, words, template, config, pick)
+    await doing.note(**noted, **{SNAPSHOT: pack(used)})
+
+
+def filled(
+    run: RunSpec, command: Command | None, doing: Doing, pick: Pick | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the command's words as they run and as they are recorded; raises ``StepError``."""
+    template = _words(command)
+    try:
+        values = values_for(run, doing.launch_id, pick)
+        return for_kind(fill(template, values), run, doing.launch_id), template
+    except CommandError as error:
+        raise StepError(f"not started: {error}") from error
+
+
+def values_for(run: RunSpec, launch_id: str | None, pick: Pick | None) -> dict[str, str | None]:
+    """Return what the placeholders stand for where ``pick`` is what is loaded."""
+    path, step = (pick.path, pick.step) if pick is not None else (None, None)
+    return values_of(run, launch_id, path, step)
+
+
+def _words(command: Command | None) -> tuple[str, ...]:
+    try:
+        return words_of(command or "")
+    except CommandError as error:
+        raise StepError(f"not started: {error}") from error
+
+
+async def go(doing: Doing) -> str:
+    """Submit the recorded command, filled in with the checkpoint that was just seen."""
+    run = doing.ground.spec
+    step = int(doing.facts[RESUMES_FROM])
+    pick = Pick(path=doing.facts["checkpoint"], step=step, why="looked at just now")
+    words, _ = filled(run, run.resubmit, doing, pick)
+    return await submit(doing, run, words)
+
+
+async def looked(doing: Doing) -> str:
+    """See the new job alive."""
+    return await verify(doing, doing.ground.spec)

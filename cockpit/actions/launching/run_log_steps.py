@@ -1,0 +1,145 @@
+"""The steps that keep a run's HPC run log (SPEC S-12): its jobs, its status lines, its results.
+
+Each may be done again after a crash: what it writes rests on the journal's facts alone, and an
+entry that is there already stays as it is. A run without ``records.run_log`` skips them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from cockpit.actions.core.action import Doing, SkipStep, Step, StepError
+from cockpit.actions.launching.launch_records import job_of
+from cockpit.actions.launching.submitting import snapshot_in, submitted_at
+from cockpit.model.run import RunSpec
+from cockpit.records.git.committing import Edit
+from cockpit.records.git.saver import Saver
+from cockpit.records.runlog.experiments import experiments_of
+from cockpit.records.runlog.run_logs import (
+    new_run_log,
+    run_log_of,
+    with_first_job,
+    with_results,
+    with_resumed_job,
+    with_status,
+)
+from cockpit.records.runlog.timeline import timeline_of
+from cockpit.store.snapshots import Snapshot
+from cockpit.text.scrub import scrub
+
+NAME: Final = "run-log"
+NO_RUN_LOG: Final = "the run has no run log (records.run_log)"
+EXPERIMENT: Final = "experiment"
+
+
+def launched_step(run: str) -> Step:
+    """Return the step that begins the run log of a first launch, and lists it."""
+
+    async def write(doing: Doing) -> str:
+        spec, at = doing.ground.spec, submitted_at(doing)
+        path = _path(spec, at)
+        begun, fields = (
+            _begun(doing, path, snapshot_in(doing)),
+            _submitted(doing, "submitted/start"),
+        )
+        first = lambda data: with_first_job(begun(data), fields)  # noqa: E731
+        await _saved(doing, path, first, f"{run}: log launch")
+        await _saved(doing, *timeline_of(path, at), f"{run}: list the run log")
+        if (spec.records.run_type or "").startswith(EXPERIMENT):
+            listed = experiments_of(path, spec.name, spec.goal or "")
+            await _saved(doing, *listed, f"{run}: list the experiment")
+        return str(path)
+
+    return Step(NAME, write, records=True)
+
+
+def resumed_step(run: str) -> Step:
+    """Return the step that appends ``## Job (resumed)`` after a relaunch (HPC, Resumptions)."""
+
+    async def write(doing: Doing) -> str:
+        path = _path(doing.ground.spec, submitted_at(doing))
+        used, fields = snapshot_in(doing), _submitted(doing, "submitted")
+        if used.checkpoint is not None:
+            fields["resumed from"] = f"`{used.checkpoint.path}` (step {used.checkpoint.step})"
+        begun = _begun(doing, path)
+        return await _saved(
+            doing, path, lambda data: with_resumed_job(begun(data), fields), f"{run}: log relaunch"
+        )
+
+    return Step(NAME, write, records=True)
+
+
+def status_step(make: Callable[[Doing], str], commit: str) -> Step:
+    """Return the step that appends a dated line to ``## Status``; ``make`` gives its words."""
+
+    async def write(doing: Doing) -> str:
+        at, text = doing.entry.begun_at, scrub(make(doing))
+        begun = _begun(doing, path := _path(doing.ground.spec, at))
+        return await _saved(doing, path, lambda data: with_status(begun(data), at, text), commit)
+
+    return Step(NAME, write, records=True)
+
+
+def results_step(
+    results: Callable[[Doing], Mapping[str, str]], status: Callable[[Doing], str], commit: str
+) -> Step:
+    """Return the step that fills ``## Results`` and says the end in ``## Status``."""
+
+    async def write(doing: Doing) -> str:
+        at, told, line = doing.entry.begun_at, _masked(results(doing)), scrub(status(doing))
+        begun = _begun(doing, path := _path(doing.ground.spec, at))
+        return await _saved(
+            doing, path, lambda data: with_results(with_status(begun(data), at, line), told), commit
+        )
+
+    return Step(NAME, write, records=True)
+
+
+def _path(run: RunSpec, at: float) -> Path:
+    """Return the run log; raises ``SkipStep`` without one, ``StepError`` for a folder's trouble."""
+    if run.records.run_log is None:
+        raise SkipStep(NO_RUN_LOG)
+    try:
+        return run_log_of(run.records.run_log, run.name, at)
+    except OSError as error:
+        raise StepError(f"{run.records.run_log}: {error.strerror or error}") from error
+
+
+def _begun(doing: Doing, path: Path, used: Snapshot | None = None) -> Edit:
+    """Return what makes a run log of an empty file and leaves every other one alone."""
+    run = doing.ground.spec
+    task = path.stem.partition("_")[2] or path.stem
+    config = {"config": f"`{run.config_file}`" if run.config_file else ""}
+    if used is not None:
+        command = " ".join(used.command).replace("`", "'")
+        config = {"script": f"`{command}`", **config, "code": used.sha or ""}
+    values = {
+        "Mode": _masked({"run_type": run.records.run_type or "", "objective": run.goal or ""}),
+        "Config": _masked(config),
+    }
+    new = new_run_log(scrub(task), scrub(run.name), values)
+    return lambda data: data if data.strip() else new
+
+
+def _submitted(doing: Doing, label: str) -> dict[str, str]:
+    moment = datetime.fromtimestamp(submitted_at(doing), tz=UTC)
+    return {
+        "execution_id": f"{job_of(doing)} ({doing.launch_id})",
+        label: f"{moment:%Y-%m-%d %H:%M} UTC",
+    }
+
+
+def _masked(values: Mapping[str, str]) -> dict[str, str]:
+    return {label: scrub(value) for label, value in values.items()}
+
+
+async def _saved(doing: Doing, path: Path, edit: Edit, message: str) -> str:
+    """Save, commit that file alone, push; raises ``StepError`` for what will not last."""
+    done = await Saver(doing.ground.parts.clock).save(path, edit, message)
+    if not done.lasting:
+        raise StepError(f"{path}: {done.stage.value}, but {done.trouble}")
+    commit = "" if done.commit is None else f" {done.commit[:7]}"
+    return f"{done.stage.value}{commit}"

@@ -1,0 +1,100 @@
+"""What a launch really uses, put together at the moment of launching (SPEC C-18, SPEC L)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cockpit.actions.checks.config_file import Config, digest
+from cockpit.actions.checks.results import shown
+from cockpit.actions.core.action import Doing
+from cockpit.actions.core.command import masked
+from cockpit.model.observed import CodeValue, Pick
+from cockpit.model.run import RunSpec
+from cockpit.rules import wording as say
+from cockpit.store.snapshots import Snapshot
+
+
+def snapshot_of(
+    doing: Doing,
+    run: RunSpec,
+    code: CodeValue | None,
+    words: Sequence[str],
+    template: Sequence[str],
+    config: Config | None,
+    pick: Pick | None,
+) -> Snapshot:
+    """Return the record of one launch; everything in it may be shown."""
+    values = None if config is None else config.values
+    wandb = run.wandb
+    return Snapshot(
+        launch_id=doing.launch_id,
+        at=doing.entry.begun_at,
+        action=doing.plan.action,
+        command=masked(words),
+        template=masked(template),
+        sha=code.sha if code is not None else None,
+        branch=code.branch if code is not None else None,
+        patch_id=code.patch_id if code is not None else None,
+        dirty=code.dirty if code is not None else (),
+        config=values,
+        config_source=config.source if config is not None else None,
+        config_sha256=None if values is None else digest(values),
+        checkpoint=pick,
+        hardware=None if run.hardware is None else shown(run.hardware),
+        output_root=None if run.output_root is None else shown(str(run.output_root), 2000),
+        wandb_id=wandb.id if wandb is not None else None,
+        wandb_project=wandb.project if wandb is not None else None,
+    )
+
+
+def instance_fields(run: RunSpec, used: Snapshot, approved: str) -> dict[str, str]:
+    """Return SPEC L's labels of a launched instance, in their order."""
+    command = " ".join(used.command).replace("`", "'")
+    # What travels with the job: a process of a box runs from its files.
+    bundled = run.job is None or run.job.kind not in ("local", "box")
+    source = run.checkpoints.initialize_from if run.checkpoints is not None else None
+    pick, resumed = used.checkpoint, {}
+    if pick is not None and pick.path != str(source):
+        resumed = {"Resumed from": shown(f"{pick.path} (step {pick.step})", 2000)}
+    final, config = "unknown", "unknown"
+    if run.final_step is not None:
+        final = f"{run.final_step} ({run.final_step_source or 'run file'})"
+    if used.config is not None:
+        config = f"{len(used.config)} settings, sha256 {used.config_sha256} ({used.config_source})"
+    return {
+        "Command": f"`{command}`",
+        "Git SHA": used.sha or "unknown",
+        "Dirty tree": _dirty(used, approved),
+        "Source bundle/container": "unknown" if bundled else "none",
+        "Hardware/topology": used.hardware or "unknown",
+        "`initialize_from`": "none" if source is None else shown(str(source), 2000),
+        **resumed,
+        "Final step": final,
+        "Checkpoint policy": _policy(run),
+        "Babysitter/check cadence": say.span(run.cadence),
+        "Config": config,
+    }
+
+
+def _dirty(used: Snapshot, approved: str) -> str:
+    if not used.dirty:
+        return "no" if used.sha is not None else "unknown"
+    patch = used.patch_id or "none (untracked files only)"
+    names = ", ".join(used.dirty[:10]) + (" …" if len(used.dirty) > 10 else "")
+    return f"yes ({names}), {approved or 'not approved by name'}, patch identity {patch}"
+
+
+def _policy(run: RunSpec) -> str:
+    spec = run.checkpoints
+    if spec is None:
+        return "unknown"
+    parts = []
+    if spec.save_every is not None:
+        parts.append(f"temporary every {say.span(spec.save_every)}")
+    if spec.permanent_every is not None:
+        parts.append(f"permanent every {spec.permanent_every} steps")
+    if spec.keep is not None:
+        parts.append(f"keep {spec.keep}")
+    if spec.rollback_depth is not None:
+        parts.append(f"rollback depth {spec.rollback_depth}")
+    return ", ".join(parts) or "not chosen"

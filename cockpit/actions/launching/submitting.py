@@ -1,0 +1,129 @@
+"""The steps that start a job and see that it lives: the same for every action that launches.
+
+What is submitted is noted in the journal before it is sent. An answer that is lost is looked up
+once, by the launch id; what that does not settle stays unknown, and is never sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from cockpit.actions.checks.results import shown
+from cockpit.actions.core.action import Doing, Step, StepError, StepUnknownError
+from cockpit.model.jobs import Found, LookUp, Submission
+from cockpit.model.run import RunSpec
+from cockpit.platforms.base import Backend, CannotError, LostError
+from cockpit.store.snapshots import Snapshot
+from cockpit.store.store import unpack
+
+SNAPSHOT: Final = "snapshot"
+SUBMITTED_AT: Final = "submitted_at"
+DIED: Final = "died"
+UNSEEN: Final = "unseen"
+SEEN_WITHIN: Final = 60.0
+"""Seconds in which a job that was accepted must be found by its launch id."""
+LIVES_FOR: Final = 3.0
+"""Seconds for which it is watched: what cannot start at all dies at once."""
+LOOK_EVERY: Final = 0.5
+TAIL: Final = 3
+
+
+def backend_of(doing: Doing) -> Backend:
+    """Return the backend; raises ``CannotError`` where this version has none."""
+    found = doing.ground.backend
+    if found is None:
+        raise CannotError("this version cannot act on this kind of job")
+    return found
+
+
+def snapshot_in(doing: Doing) -> Snapshot:
+    """Return what was noted; raises ``StepError`` if another version of the cockpit noted it."""
+    used = unpack(Snapshot, doing.facts.get(SNAPSHOT, "{}"))
+    if used is None:
+        raise StepError("what was launched is not in the journal in a form that can be read")
+    return used
+
+
+def submitted_at(doing: Doing) -> float:
+    """Return when the job was sent, to the second of the journal."""
+    return float(doing.facts.get(SUBMITTED_AT) or doing.entry.begun_at)
+
+
+async def submit(
+    doing: Doing, run: RunSpec, words: Sequence[str], env: dict[str, str] | None = None
+) -> str:
+    """Start the job under the action's launch id; at most once, whatever becomes of the answer."""
+    backend = backend_of(doing)
+    now = doing.ground.parts.clock.now()
+    await doing.note(**{SUBMITTED_AT: f"{now:.3f}"})
+    workdir = run.job.workdir if run.job is not None else None
+    submission = Submission(
+        run=run.name,
+        launch_id=doing.launch_id,
+        command=tuple(words),
+        workdir=None if workdir is None else workdir.path,
+        env=env or {},
+    )
+    try:
+        doing.job_id = await backend.submit(run, submission)
+    except (LostError, TimeoutError) as error:
+        doing.job_id = await _looked_up(doing, run, str(error))
+    await doing.note()
+    return f"started {doing.launch_id}: {doing.job_id}"
+
+
+async def _looked_up(doing: Doing, run: RunSpec, why: str) -> str:
+    found = await backend_of(doing).look_up(run, doing.launch_id)
+    said = f"the answer was lost ({why}); looked up {doing.launch_id}: {found.text}"
+    if found.found is Found.ABSENT:
+        raise StepError(f"{said}; nothing was started")
+    if found.found is Found.UNKNOWN:
+        raise StepUnknownError(said)
+    return found.job_id or doing.launch_id
+
+
+async def verify(doing: Doing, run: RunSpec) -> str:
+    """See the job alive by its launch id, and that it does not die at once.
+
+    Bad news is noted for the records first; ``confirm`` makes it the action's outcome.
+    """
+    clock = doing.ground.parts.clock
+    until = clock.monotonic() + SEEN_WITHIN
+    since: float | None = None
+    found = LookUp(found=Found.UNKNOWN, text="not looked up yet")
+    while clock.monotonic() < until:
+        found = await backend_of(doing).look_up(run, doing.launch_id)
+        if found.found is Found.ENDED:
+            return await _died(doing, found)
+        if found.found is Found.LIVE:
+            since = clock.monotonic() if since is None else since
+            if clock.monotonic() - since >= LIVES_FOR:
+                return f"it lives: {found.text}"
+        await clock.sleep(LOOK_EVERY)
+    text = f"not seen alive by its launch id: {found.text}"
+    await doing.note(**{UNSEEN: shown(text)})
+    return text
+
+
+async def _died(doing: Doing, found: LookUp) -> str:
+    report = await doing.ground.parts.look(doing.ground.spec.name)
+    log = report.facets.log.value
+    lines = [line.plain for line in log.lines if line.plain.strip()][-TAIL:] if log else []
+    text = f"it ended at once ({found.text})"
+    text += f"; its log ends: {' | '.join(lines)}" if lines else ""
+    await doing.note(**{DIED: shown(text, 2000)})
+    return text
+
+
+async def confirm(doing: Doing) -> str:
+    """Make what ``verify`` saw the outcome, now that it is recorded."""
+    if doing.facts.get(DIED):
+        raise StepError(doing.facts[DIED])
+    if doing.facts.get(UNSEEN):
+        raise StepUnknownError(doing.facts[UNSEEN])
+    return "it lives and is recorded"
+
+
+CONFIRM: Final = Step("confirm", confirm)
+"""The last step of an action that launches."""

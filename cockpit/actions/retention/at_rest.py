@@ -1,0 +1,85 @@
+"""What several actions ask first: whether anything is alive, and what lies in the roots."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from cockpit.actions.checks.results import blocked, passed
+from cockpit.actions.core.context import Ground
+from cockpit.actions.core.parameters import safe
+from cockpit.model.jobs import LiveJob
+from cockpit.model.observed import CheckpointsValue, Phase
+from cockpit.model.place import Place
+from cockpit.model.plan import Check
+from cockpit.runtime.offload import offload
+from cockpit.sources.checkpoints.source import without
+from cockpit.store.outcomes import Rejections
+from cockpit.store.store import StoreError
+from cockpit.text.scrub import scrub
+
+JOB: Final = "job-state"
+CHECKPOINT: Final = "checkpoint"
+DEADLINE: Final = 15.0
+
+
+def job_name(job: LiveJob) -> str:
+    """Return how a plan names a job: its name and, where that is another one, its id."""
+    return scrub(job.name if job.id in job.name else f"{job.name} ({job.id})")
+
+
+def nothing_lives(ground: Ground, verb: str) -> Iterator[Check]:
+    """Yield what says that no job of the lineage is alive, or the hard block."""
+    live, job = ground.live, ground.report.facets.job
+    if live.jobs:
+        names = ", ".join(job_name(each) for each in live.jobs)
+        yield blocked(JOB, f"still alive: {names}; stop it before a {verb}")
+    elif live.unknown is not None:
+        yield blocked(JOB, f"it is not known whether a job is alive: {live.unknown}")
+    elif job.configured and (not job.known or job.value is None):
+        why = job.error.message if job.error is not None else "not seen yet"
+        yield blocked(JOB, f"the job's state is unknown: {why}")
+    elif job.value is not None and job.value.phase is Phase.UNKNOWN:
+        yield blocked(JOB, f"the job's state is unknown: {job.value.reason or job.value.state}")
+    elif job.value is not None and not job.value.phase.terminal and ground.spec.job is not None:
+        yield blocked(JOB, f"the job is {job.value.phase.value}; stop it before a {verb}")
+    else:
+        said = "never launched" if job.value is None else job.value.phase.value
+        yield passed(JOB, f"no job of this lineage is alive ({said})")
+
+
+def listing(ground: Ground) -> CheckpointsValue | Check:
+    """Return the checkpoints as just listed, or the hard block that says why they are not known."""
+    facet = ground.report.facets.checkpoints
+    if not facet.configured:
+        return blocked(CHECKPOINT, "the run file names no checkpoints (run.checkpoints.path)")
+    if not facet.known or facet.value is None:
+        why = facet.error.message if facet.error is not None else "not listed yet"
+        return blocked(CHECKPOINT, f"the checkpoints are not known: {why}")
+    return facet.value
+
+
+async def relisted(ground: Ground, gone: Collection[str] = ()) -> CheckpointsValue | str:
+    """Return the listing of a dead run anew, as if ``gone`` were not there, or why it cannot be."""
+
+    def look() -> CheckpointsValue:
+        store = ground.parts.store
+        known = () if store is None else Rejections(store).of(ground.key)
+        return without(ground.spec, frozenset(gone), known, ground.parts.clock.now())
+
+    try:
+        return await offload(look, deadline=DEADLINE)
+    except (OSError, ValueError, TimeoutError, StoreError) as error:
+        return safe(error)
+
+
+def local_roots(ground: Ground) -> tuple[str, ...]:
+    """Return the run's checkpoint roots on this machine."""
+    spec = ground.spec.checkpoints
+    return tuple(root.path for root in (spec.path if spec is not None else ()) if root.here)
+
+
+def remote_root(ground: Ground) -> Place | None:
+    """Return a checkpoint root that is not on this machine, if there is one."""
+    spec = ground.spec.checkpoints
+    return next((root for root in (spec.path if spec is not None else ()) if not root.here), None)

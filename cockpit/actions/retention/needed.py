@@ -1,0 +1,94 @@
+"""Which checkpoints something was begun from: they are never cleaned up (SPEC A-6).
+
+HERO: never rely on permanent retention alone to protect a rollback source; launch lineage is
+state. What says so: the journal, the snapshots of launches, the run file, and the logbook.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from pydantic import Field
+
+from cockpit.actions.core.context import Ground
+from cockpit.model.base import Frozen
+from cockpit.model.observed import Checkpoint, CheckpointState
+from cockpit.model.plan import Outcome
+from cockpit.model.run import RunSpec
+from cockpit.runtime.offload import offload
+from cockpit.sources.records import read_text
+from cockpit.store.snapshots import Snapshots
+from cockpit.store.store import StoreError
+from cockpit.text.logbook_scan import read_entries
+from cockpit.text.safe import clean
+
+DEADLINE: Final = 10.0
+_BEGINS: Final = ("launch", "relaunch", "lineage", "rollback")
+_TITLE: Final = re.compile(r"launch|resum|recover|roll(?:ed)?[ -]?back|lineage|restart", re.I)
+_FIELD: Final = re.compile(r"initialize|resum|checkpoint|source|from|next", re.I)
+
+
+class Sources(Frozen):
+    """What was begun from which path or step; ``unknown`` is why this cannot be told."""
+
+    paths: dict[str, str] = Field(default_factory=dict)
+    lines: tuple[str, ...] = ()
+    unknown: str | None = None
+
+    def why(self, item: Checkpoint) -> str | None:
+        """Return why a checkpoint is a source of something, if it is."""
+        if item.path in self.paths:
+            return self.paths[item.path]
+        if item.state is CheckpointState.REJECTED:
+            return None
+        name = item.path.rpartition("/")[2]
+        words = [re.escape(name)]
+        if item.step is not None:
+            words += [rf"step[ -_]?{item.step}", rf"step {re.escape(f'{item.step:,}')}"]
+        pattern = re.compile(rf"(?<![\w.])(?:{'|'.join(words)})(?![\d,]*\d)", re.I)
+        found = any(item.path in line or pattern.search(line) for line in self.lines)
+        return "the logbook names it as a source" if found else None
+
+
+async def sources_of(ground: Ground) -> Sources:
+    """Return the launch checkpoints and recovery sources of a run."""
+    try:
+        return await offload(lambda: _sources(ground), deadline=DEADLINE)
+    except (OSError, ValueError, StoreError, TimeoutError) as error:
+        return Sources(unknown=clean(getattr(error, "strerror", None) or error))
+
+
+def _sources(ground: Ground) -> Sources:
+    paths = {}
+    spec = ground.spec.checkpoints
+    for entry in ground.entries:
+        pick = entry.plan.checkpoint
+        if pick is not None and entry.action in _BEGINS and entry.outcome is not Outcome.REFUSED:
+            paths[pick.path] = f"recovery source: {entry.action} by {entry.operator}"
+    store = ground.parts.store
+    last = None if store is None else Snapshots(store).last(ground.key)
+    if last is not None and last.checkpoint is not None:
+        paths[last.checkpoint.path] = "launch checkpoint: the last launch resumed from it"
+    if spec is not None and spec.initialize_from:
+        paths[clean(str(spec.initialize_from).rstrip("/"), 4096)] = "initialize_from"
+    return Sources(paths=paths, lines=_logbook_lines(ground.spec))
+
+
+def _logbook_lines(run: RunSpec) -> tuple[str, ...]:
+    """Return the lines of launches and recoveries that may name what they began from.
+
+    Raises ``OSError`` for a logbook that is there and cannot be read.
+    """
+    if run.records.logbook is None:
+        return ()
+    try:
+        text = read_text(Path(run.records.logbook))
+    except FileNotFoundError:
+        return ()
+    lines = []
+    for entry in read_entries(text):
+        if "instance" in entry.section.lower() or _TITLE.search(entry.title):
+            lines += [line for line in entry.text.splitlines() if _FIELD.search(line)]
+    return tuple(lines)

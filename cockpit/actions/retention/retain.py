@@ -1,0 +1,276 @@
+"""A-6, retention clean-up: a list with reasons is shown, and what was listed is deleted."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pydantic import Field
+
+from cockpit.actions.checks.results import blocked, passed, warned
+from cockpit.actions.core.action import (
+    Action,
+    Doing,
+    RefuseError,
+    Step,
+    StepError,
+    StepUnknownError,
+)
+from cockpit.actions.core.context import Ground
+from cockpit.actions.core.parameters import plural, safe
+from cockpit.actions.core.recording import comment_step, event_name, log_step
+from cockpit.actions.retention.at_rest import CHECKPOINT, listing, local_roots, remote_root
+from cockpit.actions.retention.deleting import (
+    Identity,
+    NotDeletedError,
+    delete,
+    identity_of,
+    left_over,
+    size_of,
+)
+from cockpit.actions.retention.needed import Sources, sources_of
+from cockpit.model.base import Frozen
+from cockpit.model.observed import CheckpointState, CheckpointsValue
+from cockpit.model.plan import Basis, Check, Draft, Plan, Request, Target
+from cockpit.model.records import EventEntry
+from cockpit.model.words import size, steps
+from cockpit.records.issue.text import retained
+from cockpit.records.logbook.markdown import prose
+from cockpit.rules.kept.retention import Decision, Needed, decide, depth_of, policy_of
+from cockpit.runtime.offload import offload
+
+RETENTION: Final = "retention"
+DEADLINE: Final = 30.0
+IDENTITIES: Final = "identities"
+DELETED: Final = "deleted"
+DELETE_WITHIN: Final = 3600.0
+"""Seconds for one checkpoint: a large one on a network file system takes its time."""
+
+
+class Doomed(Frozen):
+    """What may be deleted: the listed ones with their identities, and half deleted leftovers."""
+
+    targets: tuple[Target, ...] = ()
+    identities: dict[str, str] = Field(default_factory=dict)
+    spared: tuple[Target, ...] = ()
+
+
+class Retain(Action):
+    """Deletes the checkpoints that the policy does not keep."""
+
+    verb = "retain"
+    exclusive = True
+
+    async def draft(self, ground: Ground, request: Request) -> Draft:
+        """Return what would be deleted and what stays, each with its reason."""
+        keep = _keep_param(request.params.get("keep"))
+        value = listing(ground)
+        sources = await sources_of(ground)
+        hard = tuple(_hard(ground, value, sources))
+        if isinstance(value, Check) or hard:
+            return Draft(words=f"delete 0 from {request.run}", checks=hard)
+        decisions = _decide(ground, value, sources, keep)
+        try:
+            doomed = await offload(_look, decisions, local_roots(ground), deadline=DEADLINE)
+        except TimeoutError:
+            slow = blocked(CHECKPOINT, f"the candidates gave no answer within {DEADLINE:g} s")
+            return Draft(words=f"delete 0 from {request.run}", checks=(slow,))
+        kept = tuple(_target(each) for each in decisions if not each.delete)
+        count = len(doomed.targets)
+        return Draft(
+            words=f"delete {count} from {request.run}",
+            checks=(*_policy(ground, keep), _freed(doomed), _left(ground, decisions)),
+            targets=doomed.targets,
+            keeps=(*kept, *doomed.spared),
+            trainer_would_load=value.trainer_would_load,
+            facts={IDENTITIES: json.dumps(doomed.identities, sort_keys=True)},
+        )
+
+    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+        """Return: delete one after another, log, comment."""
+        return (
+            Step("delete", _delete),
+            log_step(_entry, f"{plan.run}: log retention", after_failure=True),
+            comment_step(event_name, _comment, after_failure=True),
+        )
+
+    def still_holds(self, shown: Plan, now: Plan) -> str | None:
+        """Return what changed: each that was listed must still be a candidate, and the same one.
+
+        What has appeared since does not matter: it was not listed, so it is not deleted.
+        """
+        here = {target.path for target in now.targets}
+        gone = [target.path for target in shown.targets if target.path not in here]
+        if gone:
+            why = {kept.path: kept.why for kept in now.keeps}
+            return f"{gone[0]} is no candidate any more: {why.get(gone[0], 'it is gone')}"
+        was, is_now = (json.loads(plan.facts.get(IDENTITIES, "{}")) for plan in (shown, now))
+        other = [path for path in was if was[path] != is_now.get(path)]
+        if other:
+            return f"{other[0]} is another one than was listed"
+        return next((c.text for c in now.checks if c.stands_in_the_way), None)
+
+
+def _keep_param(text: str | None) -> int | None:
+    if text is None or not text.strip():
+        return None
+    if not text.strip().isascii() or not text.strip().isdigit() or len(text) > 9:
+        raise RefuseError(f"--keep is {safe(text)!r}; expected how many of the newest to keep")
+    return int(text)
+
+
+def _hard(ground: Ground, value: CheckpointsValue | Check, sources: Sources) -> Iterator[Check]:
+    """Yield what must be known before anything may be deleted, and is not."""
+    if isinstance(value, Check):
+        yield value
+    remote = remote_root(ground)
+    if remote is not None:
+        yield blocked(
+            CHECKPOINT, f"{remote} is not on this machine: it is not cleaned up from here"
+        )
+    if sources.unknown is not None:
+        yield blocked("logbook", f"recovery sources are not known: {sources.unknown}")
+
+
+def _decide(
+    ground: Ground, value: CheckpointsValue, sources: Sources, keep: int | None
+) -> tuple[Decision, ...]:
+    load = value.trainer_would_load
+    needed = Needed(
+        now=ground.now,
+        trainer_would_load=None if load is None else load.path,
+        sources={item.path: why for item in value.items if (why := sources.why(item)) is not None},
+    )
+    return decide(value.items, policy_of(ground.spec, keep), needed)
+
+
+def _look(decisions: Sequence[Decision], roots: Sequence[str]) -> Doomed:
+    """Return the candidates as they lie on the disk; one that is a link is spared. Blocking."""
+    targets, spared, identities = [], [], {}
+    for each in decisions:
+        if not each.delete:
+            continue
+        try:
+            markers = () if each.item.marker is None else (each.item.marker,)
+            identities[each.item.path] = identity_of(each.item.path, markers).model_dump_json()
+            targets.append(_target(each))
+        except NotDeletedError as error:
+            spared.append(_target(each).model_copy(update={"why": safe(error)}))
+    inner = [each.item.root for each in decisions]
+    for path in left_over((*roots, *inner)):
+        try:
+            identities[path] = identity_of(path).model_dump_json()
+        except NotDeletedError:
+            continue
+        why = "left half deleted by an earlier clean-up"
+        targets.append(Target(path=safe(path), step=None, size=size_of(path), why=why))
+    return Doomed(targets=tuple(targets), identities=identities, spared=tuple(spared))
+
+
+def _target(each: Decision) -> Target:
+    item = each.item
+    step = item.name_step if item.step is None else item.step
+    return Target(path=item.path, step=step, size=item.size, why=each.why)
+
+
+def _policy(ground: Ground, keep: int | None) -> Iterator[Check]:
+    policy, depth = policy_of(ground.spec, keep), depth_of(ground.spec)
+    text = f"keeps the newest {policy.keep}; rollback depth {depth}"
+    own = ground.spec.checkpoints is not None and ground.spec.checkpoints.keep is not None
+    if keep is not None and policy.keep != keep:
+        yield warned(RETENTION, f"{text}: never fewer than the rollback depth", Basis.RECORDED)
+    elif keep is None and not own:
+        yield warned(RETENTION, f"{text}; the run file names no number", Basis.INFERRED)
+    else:
+        yield passed(RETENTION, text, Basis.RECORDED)
+
+
+def _freed(doomed: Doomed) -> Check:
+    if not doomed.targets:
+        return blocked("candidates", "nothing to delete: the policy keeps everything there is")
+    known = [target.size for target in doomed.targets if target.size is not None]
+    unsure = " at least" if len(known) < len(doomed.targets) else ""
+    text = f"{plural(len(doomed.targets), 'candidate')}; frees{unsure} {size(sum(known))}"
+    return warned("candidates", f"{text}; this cannot be undone", value=str(len(doomed.targets)))
+
+
+def _left(ground: Ground, decisions: Sequence[Decision]) -> Check:
+    left = [
+        each.item
+        for each in decisions
+        if not each.delete and each.item.state is CheckpointState.COMPLETE
+    ]
+    newest = max((item.step for item in left if item.step is not None), default=None)
+    text = f"{plural(len(left), 'complete checkpoint')} will be left, up to step {steps(newest)}"
+    here = [each for each in decisions if each.item.state is CheckpointState.COMPLETE]
+    if len(left) < min(depth_of(ground.spec), len(here)):
+        return blocked("C-08", f"{text}: fewer than the rollback depth {depth_of(ground.spec)}")
+    # The number left grows while the run saves: it moves by itself.
+    return passed("C-08", text).model_copy(update={"moves": True})
+
+
+async def _delete(doing: Doing) -> str:
+    identities = json.loads(doing.facts[IDENTITIES])
+    roots = local_roots(doing.ground)
+    spec = doing.ground.spec.checkpoints
+    markers = () if spec is None or spec.custom is None else (spec.custom.marker,)
+    done: list[Target] = []
+    for target in doing.plan.targets:
+        was = Identity.model_validate_json(identities[target.path])
+        mine = {*markers, *(name for name, *_ in was.markers)}
+        one = functools.partial(delete, target.path, roots, was, doing.plan.plan_id, mine)
+        try:
+            await offload(one, deadline=DELETE_WITHIN)
+        except TimeoutError as error:
+            text = f"{target.path} is still being deleted; {_so_far(doing.plan.targets, done)}"
+            raise StepUnknownError(safe(text)) from error
+        except (NotDeletedError, OSError) as error:
+            raise StepError(safe(f"{error}; {_so_far(doing.plan.targets, done)}")) from error
+        done.append(target)
+        await doing.note(**{DELETED: json.dumps([each.path for each in done])})
+    return f"{plural(len(done), 'checkpoint')} deleted, {_bytes(done)} freed"
+
+
+def _so_far(all_of_them: Sequence[Target], done: Sequence[Target]) -> str:
+    left = len(all_of_them) - len(done)
+    return f"{plural(len(done), 'checkpoint')} deleted before it, {left} not deleted"
+
+
+def _bytes(targets: Sequence[Target]) -> str:
+    return size(sum(target.size or 0 for target in targets))
+
+
+def _deleted(doing: Doing) -> list[Target]:
+    paths = set(json.loads(doing.facts.get(DELETED, "[]")))
+    return [target for target in doing.plan.targets if target.path in paths]
+
+
+def _entry(doing: Doing) -> EventEntry:
+    done = _deleted(doing)
+    lines = [f"step {steps(each.step)}: {each.path} ({each.why})" for each in done]
+    counted = f"{plural(len(doing.plan.targets), 'checkpoint')} deleted"
+    trouble = ""
+    if doing.trouble:
+        counted, trouble = f"{len(done)} of {counted}", f"; {doing.trouble}"
+    return EventEntry(
+        title="retention clean-up",
+        at=doing.entry.begun_at,
+        status=f"{counted} by {doing.entry.operator}, {_bytes(done)} freed{trouble}",
+        evidence="\n".join(lines) or "nothing was deleted",
+        decision=f"confirmed as: {doing.plan.words}",
+        next=f"{plural(len(doing.plan.keeps), 'checkpoint')} kept",
+    )
+
+
+def _comment(doing: Doing) -> str:
+    done = _deleted(doing)
+    text = retained(
+        doing.ground.spec,
+        deleted=[each.step for each in done if each.step is not None],
+        kept=[each.step for each in doing.plan.keeps if each.step is not None],
+        freed=sum(each.size or 0 for each in done),
+        by=doing.entry.operator,
+    )
+    return text + (f"\n\nIt did not finish: {prose(doing.trouble)}" if doing.trouble else "")

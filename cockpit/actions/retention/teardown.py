@@ -1,0 +1,264 @@
+"""A-12, teardown gate: the meter stops only once every artifact is pulled and verified by load."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from cockpit.actions.checks.results import blocked, passed, warned
+from cockpit.actions.core.action import Action, Doing, Step, StepError, StepUnknownError
+from cockpit.actions.core.command import CommandError, shown, words_of
+from cockpit.actions.core.context import Ground
+from cockpit.actions.core.parameters import plural, safe
+from cockpit.actions.core.recording import comment_step, event_name, log_step
+from cockpit.actions.retention.at_rest import local_roots, nothing_lives, remote_root
+from cockpit.actions.retention.pulled import Compared, compare, verified
+from cockpit.model.plan import Basis, Check, Draft, Plan, Request, StepState
+from cockpit.model.records import EventEntry
+from cockpit.model.report import Verdict
+from cockpit.model.run import Command, RunSpec, TeardownSpec
+from cockpit.model.words import duration, size
+from cockpit.platforms.base import CannotError
+from cockpit.platforms.local.launcher.supervisor import expand
+from cockpit.runtime.offload import offload
+from cockpit.runtime.shell import CANNOT_RUN, NO_PROGRAM, Completed, run_command
+from cockpit.store.journal import JournalEntry
+
+STORAGE: Final = ("delete_files", "cancel_storage")
+"""What removes durable storage: always last (SPEC A-12)."""
+COMPARE_WITHIN: Final = 120.0
+VERIFY_WITHIN: Final = 1800.0
+STEP: Final = "teardown"
+CONSOLE: Final = "look at the provider's console"
+RUN_WITHIN: Final = 600.0
+
+
+class Teardown(Action):
+    """Runs the recorded command that stops the meter; the last thing that is done to a run."""
+
+    verb = "teardown"
+    exclusive = True
+
+    async def draft(self, ground: Ground, request: Request) -> Draft:
+        """Return what stops, what survives, and whether everything is here and loads."""
+        spec = ground.spec.teardown
+        if spec is None:
+            none = blocked("teardown", "the run file has no [run.teardown]", Basis.RECORDED)
+            return Draft(words=f"teardown {request.run}", checks=(none,))
+        command, about = _command(spec)
+        pulled, files = await _pulled(ground, spec)
+        loaded, count = await _verified(ground, spec, pulled, files)
+        checks = (
+            about,
+            _meaning(spec),
+            *nothing_lives(ground, self.verb),
+            *_before(ground.entries),
+            *_storage(ground, spec),
+            pulled,
+            loaded,
+        )
+        return Draft(
+            words=f"{spec.kind} {host_of(ground.spec)} {count}",
+            checks=checks,
+            command=command,
+            loses=f"what {spec.kind} removes; survives: {_survives(spec)}",
+            facts={"kind": spec.kind, "host": host_of(ground.spec), "verified": str(count)},
+        )
+
+    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+        """Return: run the command once, log, comment."""
+        return (
+            Step(STEP, _run),
+            log_step(_entry, f"{plan.run}: log teardown", after_failure=True),
+            comment_step(event_name, _comment, after_failure=True),
+        )
+
+
+def host_of(run: RunSpec) -> str:
+    """Return what a person types for the machine: the job's host, else this machine."""
+    return (run.job.host if run.job is not None else None) or "local"
+
+
+def _command(spec: TeardownSpec) -> tuple[str | None, Check]:
+    if spec.command is None:
+        return None, blocked(
+            "teardown", "no command is recorded (teardown.command)", Basis.RECORDED
+        )
+    try:
+        line = shown(words_of(spec.command))
+    except CommandError as error:
+        text = str(error).replace("resubmit", "teardown.command")
+        return None, blocked("teardown", text, Basis.RECORDED)
+    return line, passed("teardown", f"runs once: {line}", Basis.RECORDED)
+
+
+def _meaning(spec: TeardownSpec) -> Check:
+    meter = "stops the meter" if spec.stops_meter else "does NOT stop the meter: it goes on billing"
+    back = "can be undone" if spec.reversible else "cannot be undone"
+    text = f"{spec.kind} {meter}; survives: {_survives(spec)}; {back}"
+    harmless = spec.stops_meter and spec.reversible
+    return (passed if harmless else warned)("meter", text, Basis.RECORDED)
+
+
+def _survives(spec: TeardownSpec) -> str:
+    return ", ".join(safe(each) for each in spec.survives) or "nothing"
+
+
+def _before(entries: Sequence[JournalEntry]) -> Iterator[Check]:
+    """Yield the hard facts of an earlier teardown: one that was begun may have happened."""
+    for entry in reversed(entries):
+        step = entry.step(STEP) if entry.action == "teardown" else None
+        if step is None or step.state is StepState.FAILED:
+            continue
+        if step.state is StepState.DONE:
+            text = f"it was torn down already by {entry.operator}"
+        else:
+            text = f"a teardown by {entry.operator} was begun and its end is not known"
+        yield blocked(STEP, f"{text}; {CONSOLE}", Basis.RECORDED, overridable=True)
+        return
+
+
+def _storage(ground: Ground, spec: TeardownSpec) -> Iterator[Check]:
+    """Durable storage goes last: when the run is sealed and its records are pushed."""
+    if spec.kind not in STORAGE:
+        return
+    records = ground.report.facets.records.value
+    left = []
+    if ground.report.verdict is not Verdict.SEALED:
+        left.append(f"the run is {ground.report.verdict.value}, not sealed")
+    if records is not None and records.logbook is not None and not records.pushed:
+        left.append("its logbook is not pushed")
+    if left:
+        yield blocked("storage", f"{spec.kind} comes last: {'; '.join(left)}")
+    else:
+        yield passed("storage", "everything else is done: durable storage may go")
+
+
+async def _pulled(ground: Ground, spec: TeardownSpec) -> tuple[Check, int]:
+    """Compare the pulled copy with its source; return how many files it holds, too."""
+    sources, trouble = _sources(ground)
+    if spec.pulled_to is None:
+        trouble = "no folder is named that the artifacts are pulled to (teardown.pulled_to)"
+    if trouble is not None or spec.pulled_to is None:
+        return blocked("pulled", trouble or ""), 0
+    try:
+        found = await offload(_compared, sources, spec.pulled_to, deadline=COMPARE_WITHIN)
+    except TimeoutError:
+        text = f"{sources[0]} gave no answer within {duration(COMPARE_WITHIN)}; {CONSOLE}"
+        return blocked("pulled", text), 0
+    except OSError as error:
+        reason = (error.strerror or "cannot be read").lower()
+        where = error.filename or sources[0]
+        return blocked("pulled", f"{where}: {reason}; {CONSOLE}"), 0
+    if found.trouble is not None:
+        return blocked("pulled", found.trouble), found.count
+    text = f"{plural(found.count, 'file')}, {size(found.size)}, equal to {' + '.join(sources)}"
+    return passed("pulled", text, value=str(found.count)), found.count
+
+
+def _sources(ground: Ground) -> tuple[tuple[str, ...], str | None]:
+    root = ground.spec.output_root
+    if root is not None and root.here:
+        return (root.path,), None
+    remote = root or remote_root(ground)
+    if remote is not None:
+        return (), f"{remote} cannot be read by this version: {CONSOLE}"
+    roots = local_roots(ground)
+    return roots, None if roots else "the run file names no output_root to compare with"
+
+
+def _compared(sources: tuple[str, ...], copy: str) -> Compared:
+    """Return how the copy compares with its source; of several, each has a folder of its name."""
+    if len(sources) == 1:
+        return compare(sources[0], copy)
+    parts = [compare(source, str(Path(copy, Path(source).name))) for source in sources]
+    return Compared(
+        count=sum(part.count for part in parts),
+        size=sum(part.size for part in parts),
+        trouble=next((part.trouble for part in parts if part.trouble is not None), None),
+    )
+
+
+async def _verified(
+    ground: Ground, spec: TeardownSpec, pulled: Check, files: int
+) -> tuple[Check, int]:
+    """Load every artifact by the run file's own command; only that proves that they are whole."""
+    if spec.verify is None:
+        text = "no command verifies the artifacts by loading them (teardown.verify)"
+        return blocked("verified", text, Basis.RECORDED), 0
+    if pulled.stands_in_the_way:
+        return blocked("verified", "not asked: the artifacts are not all here"), 0
+    try:
+        done = await execute(ground, spec.verify, VERIFY_WITHIN)
+    except CommandError as error:
+        return blocked("verified", str(error).replace("resubmit", "teardown.verify")), 0
+    if done.timed_out:
+        text = f"verify gave no answer within {duration(VERIFY_WITHIN)}"
+        return blocked("verified", text), 0
+    if done.rc != 0:
+        return blocked("verified", f"verify ended with {done.rc}: {last_line(done)}"), 0
+    found = verified(done.text, files)
+    if isinstance(found, str):
+        return blocked("verified", found), 0
+    text = f"{plural(found, 'artifact')} verified by load"
+    return passed("verified", text, value=str(found)), found
+
+
+async def execute(ground: Ground, command: Command, deadline: float) -> Completed:
+    """Run a recorded command beside the run file; its ``$VARS`` resolve now and nowhere else.
+
+    Raises ``CommandError`` for one that cannot be run as it is written.
+    """
+    try:
+        words = expand(words_of(command), os.environ)
+    except KeyError as error:
+        raise CommandError(f"${error.args[0]} is not set") from error
+    return await run_command(words, deadline=deadline, cwd=Path(ground.file.path).parent)
+
+
+def last_line(done: Completed) -> str:
+    """Return the last line that a command said, safe to show."""
+    lines = [
+        line for line in (done.err or done.out).decode("utf-8", "replace").splitlines() if line
+    ]
+    return safe(lines[-1]) if lines else "no message"
+
+
+async def _run(doing: Doing) -> str:
+    spec = doing.ground.spec.teardown
+    if spec is None or spec.command is None:
+        raise StepError("the run file has no teardown command any more")
+    try:
+        done = await execute(doing.ground, spec.command, RUN_WITHIN)
+    except CommandError as error:
+        raise StepError(str(error)) from error
+    if done.timed_out or done.rc < 0:
+        how = "was killed" if not done.timed_out else f"gave no answer in {duration(RUN_WITHIN)}"
+        raise StepUnknownError(f"the command {how}: {CONSOLE}")
+    if done.rc in (NO_PROGRAM, CANNOT_RUN):
+        raise CannotError(f"the command could not be run: {last_line(done)}")
+    if done.rc != 0:
+        raise StepUnknownError(f"the command ended with {done.rc}: {last_line(done)}; {CONSOLE}")
+    return f"{spec.kind} was ordered: {last_line(done)}"
+
+
+def _entry(doing: Doing) -> EventEntry:
+    facts, trouble = doing.facts, doing.trouble
+    done = "ordered" if trouble is None else f"not certain: {trouble}"
+    return EventEntry(
+        title=f"teardown: {facts['kind']} {facts['host']}",
+        at=doing.entry.begun_at,
+        status=f"{done}, by {doing.entry.operator}",
+        evidence=f"{facts['verified']} artifacts verified by load; {doing.plan.command}",
+        decision=f"confirmed as: {doing.plan.words}",
+        next=CONSOLE if trouble else "see that the meter has stopped",
+    )
+
+
+def _comment(doing: Doing) -> str:
+    facts = doing.facts
+    text = f"Teardown ({facts['kind']} {facts['host']}) by {doing.entry.operator}"
+    trouble = f" is not certain: {doing.trouble}" if doing.trouble else " was ordered"
+    return f"{text}{trouble}. {facts['verified']} artifacts were verified by load before."

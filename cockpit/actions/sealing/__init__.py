@@ -1,0 +1,1 @@
+"""Seal, and the publish gate (SPEC A-7, A-13)."""

@@ -1,0 +1,196 @@
+"""The code side of a seal: what would be committed and tagged, and whether it may be (A-7)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from cockpit.actions.checks.globs import Touches, touches
+from cockpit.actions.checks.results import blocked, passed, warned
+from cockpit.actions.core.context import Ground
+from cockpit.actions.core.parameters import plural
+from cockpit.model.base import Frozen
+from cockpit.model.plan import Basis, Check
+from cockpit.model.words import size
+from cockpit.records.git.sealing import SealFacts, seal_plan
+from cockpit.runtime.offload import offload
+from cockpit.sources.git.command import git
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+ID: Final = "C-15"
+DEADLINE: Final = 15.0
+MOST: Final = 10_000_000
+"""Bytes of changed files that may go into a seal commit: more is data, not code."""
+SHOWN: Final = 8
+
+
+class Code(Frozen):
+    """What a seal finds in the code repository; ``dirty`` are the files that it would commit.
+
+    ``secrets`` are the places in them that look like one.
+    """
+
+    facts: SealFacts
+    dirty: tuple[str, ...] = ()
+    digest: str = ""
+    bytes: int = 0
+    secrets: tuple[str, ...] = ()
+    trouble: str | None = None
+
+
+async def look(ground: Ground, step: int) -> Code | None:
+    """Return the state of the code repository; ``None`` for a run that names none."""
+    spec = ground.spec.code
+    if spec is None or spec.repo is None or not spec.repo.here:
+        return None
+    facts = await seal_plan(Path(spec.repo.path), ground.spec.name, step)
+    dirty = tuple(name for name in facts.dirty if touches(name, spec) is not Touches.IGNORE)
+    try:
+        digest, total = await offload(_digest, spec.repo.path, dirty, deadline=DEADLINE)
+        top = await offload(_top, Path(spec.repo.path), deadline=DEADLINE)
+        secrets = () if total > MOST else await secrets_in(top, dirty)
+    except (OSError, TimeoutError) as error:
+        why = getattr(error, "strerror", None) or "no answer"
+        return Code(facts=facts, dirty=dirty, trouble=f"the changed files cannot be read: {why}")
+    return Code(facts=facts, dirty=dirty, digest=digest, bytes=total, secrets=secrets)
+
+
+def _digest(repo: str, dirty: Sequence[str]) -> tuple[str, int]:
+    """Return what tells this very content, and its bytes; of a deleted file its absence."""
+    total, digest = 0, hashlib.sha256()
+    top = _top(Path(repo))
+    for name in dirty:
+        path = top / name
+        digest.update(os.fsencode(name) + b"\0")
+        if path.is_symlink():
+            digest.update(os.fsencode(path.readlink()))
+        elif path.is_file():
+            total += path.stat().st_size
+            if total <= MOST:
+                digest.update(path.read_bytes())
+        digest.update(b"\0")
+    return digest.hexdigest(), total
+
+
+def _top(folder: Path) -> Path:
+    """Return the work tree's top, from which git names files."""
+    real = folder.resolve()
+    return next((each for each in (real, *real.parents) if (each / ".git").exists()), real)
+
+
+def checks(ground: Ground, code: Code | None) -> Iterator[Check]:
+    """Yield what speaks for and against tagging this code."""
+    if code is None:
+        text = "no code repository is named: no tag is made, the seal stands in the logbook alone"
+        yield warned("tag", text, Basis.RECORDED)
+        return
+    facts = code.facts
+    if facts.trouble is not None or code.trouble is not None:
+        yield blocked("tag", facts.trouble or code.trouble or "")
+        return
+    if facts.remote is None:
+        yield blocked("tag", "the code repository has no remote: a tag is pushed, or it is lost")
+    elif facts.tag_at is not None:
+        there = {True: "and pushed", False: "not pushed yet"}.get(facts.on_remote is True)
+        yield warned("tag", f"{facts.tag} is made at {facts.tag_at[:10]}, {there}")
+    elif facts.on_remote:
+        yield blocked("tag", f"{facts.tag} exists on {facts.remote} and not here: fetch, and look")
+    else:
+        where = f"{facts.remote} ({'asked' if facts.on_remote is False else 'not reachable now'})"
+        yield passed("tag", f"annotated tag {facts.tag}, pushed to {where}")
+    if facts.tag_at is None:
+        yield from _lineage(ground, code)
+        yield from _dirty(ground, code)
+
+
+def _lineage(ground: Ground, code: Code) -> Iterator[Check]:
+    """Yield whether HEAD is what the run was launched from: that is what a seal recovers."""
+    value = ground.report.facets.code.value
+    recorded = value.record_sha if value is not None else None
+    head = code.facts.sha or ""
+    if recorded is None:
+        yield warned("lineage", f"no launch has recorded its commit; HEAD is {head[:10]}")
+    elif not head.startswith(recorded):
+        text = f"the run was launched from {recorded[:10]}, and HEAD is {head[:10]}"
+        yield blocked(ID, text, value=head, overridable=True)
+    else:
+        yield passed("lineage", f"HEAD is what was launched: {head[:10]}", value=head)
+
+
+def _dirty(ground: Ground, code: Code) -> Iterator[Check]:
+    if not code.dirty:
+        ignored = len(code.facts.dirty)
+        rest = f"; {plural(ignored, 'changed file')} cannot touch training" if ignored else ""
+        yield passed("dirty", f"nothing that matters is uncommitted{rest}")
+        return
+    value = ground.report.facets.code.value
+    patch = (value.patch_id if value is not None else None) or code.digest
+    more = f" and {len(code.dirty) - SHOWN} more" if len(code.dirty) > SHOWN else ""
+    named = ", ".join(map(clean, code.dirty[:SHOWN])) + more
+    if code.bytes > MOST:
+        text = f"{size(code.bytes)} are uncommitted ({named}): too much; ignore or commit them"
+        yield blocked("dirty", text)
+    elif code.secrets:
+        places = ", ".join(code.secrets[:SHOWN])
+        text = f"looks like a secret, and would be pushed: {places}; take it out of the code"
+        yield blocked("secret", text)
+    else:
+        text = f"uncommitted, would be sealed: {named} (patch {patch[:10]})"
+        yield blocked(ID, text, value=patch, overridable=True)
+
+
+async def secrets_in(top: Path, dirty: Sequence[str]) -> tuple[str, ...]:
+    """Return ``file:line`` of every added line that looks like a secret, and such file names.
+
+    Raises ``OSError`` or ``TimeoutError`` for files that cannot be read.
+    """
+    if not dirty:
+        return ()
+    former = await _committed(top, dirty)
+    return await offload(_found, top, tuple(dirty), former, deadline=DEADLINE)
+
+
+async def _committed(top: Path, names: Sequence[str]) -> Mapping[str, frozenset[str]]:
+    """Return the lines that each file has in HEAD; a file that is not there is left out."""
+    asked = [name for name in names if "\n" not in name]
+    wanted = b"".join(b"HEAD:" + os.fsencode(name) + b"\n" for name in asked)
+    done = await git(str(top), "cat-file", "--batch", stdin=wanted)
+    found: dict[str, frozenset[str]] = {}
+    data = done.out
+    for name in asked:
+        head, _, data = data.partition(b"\n")
+        if not head[-1:].isdigit():
+            continue
+        size = int(head.split()[-1])
+        found[name] = frozenset(_lines(data[:size]))
+        data = data[size + 1 :]
+    return found
+
+
+def _found(
+    top: Path, names: Sequence[str], former: Mapping[str, frozenset[str]]
+) -> tuple[str, ...]:
+    found = []
+    for name in names:
+        shown = scrub(clean(name))
+        if shown != clean(name):
+            found.append(f"the name {shown}")
+        path, data = top / name, b""
+        if path.is_symlink():
+            data = os.fsencode(path.readlink())
+        elif path.is_file():
+            data = path.read_bytes()
+        lines = _lines(data)
+        masked = scrub("\n".join(lines)).split("\n")
+        known = former.get(name, frozenset())
+        pairs = enumerate(zip(lines, masked, strict=True), 1)
+        found += [f"{shown}:{n}" for n, (a, b) in pairs if a != b and a not in known]
+    return tuple(found)
+
+
+def _lines(data: bytes) -> list[str]:
+    return data.decode("utf-8", "replace").split("\n")

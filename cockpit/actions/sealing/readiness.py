@@ -1,0 +1,135 @@
+"""What must be there before a run is sealed (SPEC A-7, C-19); each thing missing is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cockpit.actions.checks.results import blocked, lacking, passed, warned
+from cockpit.actions.core.context import Ground
+from cockpit.model.alert import Severity
+from cockpit.model.observed import Checkpoint, CheckpointState, Phase
+from cockpit.model.plan import Basis, Check
+from cockpit.model.words import number, steps
+
+
+def job_done(ground: Ground) -> Iterator[Check]:
+    """Yield whether the orchestrator says success and nothing of the lineage is alive."""
+    job, live = ground.report.facets.job, ground.live
+    if live.jobs:
+        names = ", ".join(each.name for each in live.jobs)
+        yield blocked("C-25", f"a job of this lineage is still alive: {names}")
+    elif live.unknown is not None:
+        yield warned("C-25", f"whether a job is still alive is not known: {live.unknown}")
+    if ground.spec.job is None:
+        tracker = ground.report.facets.tracker.value
+        if tracker is not None and tracker.exit_code == 0:
+            yield passed("job-state", "no job is named; the tracker says exit 0", Basis.INFERRED)
+        else:
+            yield blocked("job-state", "no job is named, and the tracker says no success")
+    elif not job.known or job.value is None:
+        why = job.error.message if job.error is not None else "not seen yet"
+        yield blocked("job-state", f"the orchestrator's word is missing: {why}")
+    elif job.value.phase is not Phase.SUCCEEDED:
+        yield blocked("job-state", f"the orchestrator says {job.value.phase.value}, not success")
+    else:
+        yield passed("job-state", "the orchestrator says success", value=job.value.state)
+
+
+def tracker_done(ground: Ground) -> Iterator[Check]:
+    """Yield whether W&B has its final state, and the final metrics."""
+    facet = ground.report.facets.tracker
+    value = facet.value
+    if not facet.configured:
+        yield lacking(ground.spec, "tracker", "no tracker is named: there are no final metrics")
+        return
+    if not facet.known or value is None:
+        why = facet.error.message if facet.error is not None else "not read yet"
+        yield blocked("tracker", f"W&B's final state is not known: {why}")
+        return
+    if value.exit_code not in (0, None) or (value.exit_code is None and value.state != "finished"):
+        yield blocked("tracker", f'W&B says "{value.state}", exit code {value.exit_code}')
+    else:
+        yield passed("tracker", f"W&B is finished: {value.id or value.url}", value=value.state)
+    if value.step is None or value.loss is None:
+        yield blocked("metrics", "the final metrics are missing: no step or loss was logged")
+    else:
+        text = f"final metrics: step {steps(value.step)}, loss {number(value.loss)}"
+        yield passed("metrics", text, value=number(value.loss))
+
+
+def final_checkpoint(ground: Ground) -> tuple[Checkpoint | None, Check]:
+    """Return the final checkpoint, if it is complete, and what is said of it."""
+    facet, run = ground.report.facets.checkpoints, ground.spec
+    if not facet.configured:
+        return None, lacking(ground.spec, "checkpoint", "the run file names no checkpoints")
+    if not facet.known or facet.value is None:
+        why = facet.error.message if facet.error is not None else "not listed yet"
+        return None, blocked("checkpoint", f"the final checkpoint is not known: {why}")
+    items = facet.value.items
+    done = [item for item in items if item.state is CheckpointState.COMPLETE]
+    newest = max((item for item in done if item.step is not None), key=_step, default=None)
+    if run.final_step is None:
+        text = "the final step is unknown (final_step), so the newest is not known to be final"
+        return newest, lacking(ground.spec, "checkpoint", text)
+    final = [item for item in done if item.step in (run.final_step - 1, run.final_step)]
+    if not final:
+        last = "none" if newest is None else steps(newest.step)
+        text = f"there is no complete checkpoint of step {steps(run.final_step)}; newest: {last}"
+        return None, blocked("checkpoint", text)
+    best = max(final, key=lambda item: (item.permanent is not False, _step(item)))
+    if best.permanent is False:
+        text = f"the final checkpoint lies in the temporary root: {best.path}"
+        return best, warned("checkpoint", text)
+    return best, passed("checkpoint", f"final checkpoint: {best.path}", value=best.path)
+
+
+def _step(item: Checkpoint) -> int:
+    return item.step or 0
+
+
+def records_done(ground: Ground) -> Iterator[Check]:
+    """Yield whether there is a logbook and an issue to write into."""
+    spec, facet = ground.spec.records, ground.report.facets.records
+    if spec.logbook is None:
+        yield lacking(ground.spec, "logbook", "the run has no logbook (records.logbook)")
+    elif facet.error is not None:
+        yield blocked("logbook", f"the logbook cannot be read: {facet.error.message}")
+    else:
+        yield passed("logbook", f"the seal is written to {spec.logbook}")
+    if spec.issue is None:
+        yield lacking(ground.spec, "issue", "the run has no issue (records.issue)")
+
+
+def open_alerts(ground: Ground) -> Iterator[Check]:
+    """Yield what is still open: a missing artifact blocks, the rest is said (C-19)."""
+    for alert in ground.report.alerts:
+        if alert.id == "C-19":
+            for line in alert.evidence:
+                yield blocked("C-19", f"{line.text} ({line.source})")
+        elif alert.severity in (Severity.ALERT, Severity.CRITICAL):
+            by = f" (taken by {alert.acknowledged.by})" if alert.acknowledged else ""
+            yield warned(alert.id, f"still open: {alert.title}{by}")
+
+
+def monitors(ground: Ground) -> Iterator[Check]:
+    """Yield whether anybody else still monitors the run; our own watch ends by itself."""
+    value, ours = ground.report.facets.monitor.value, ground.report.watched_by
+    if ours is not None:
+        yield passed("monitors", f"watched by {ours}; the seal tells it that the run is over")
+    if value is None:
+        return
+    if value.fresh and not _is_ours(value.owner, ours):
+        who = value.owner or "somebody"
+        where = value.path or "a state file"
+        session = value.tunnel_session or value.server_session
+        how = f"end its session {session}" if session else f"end what writes {where}"
+        yield blocked("monitors", f"the monitor of {who} still runs: {how}, then seal")
+    for other in value.others:
+        if other.fresh and not _is_ours(other.owner, ours):
+            who = other.owner or "somebody"
+            yield blocked("monitors", f"a second monitor, of {who}, still writes {other.path}")
+
+
+def _is_ours(owner: str | None, watched_by: str | None) -> bool:
+    """Tell whether a fresh state file is that of the watch that this cockpit knows."""
+    return owner is not None and watched_by is not None and watched_by.startswith(f"{owner} (")

@@ -1,0 +1,273 @@
+"""A-7, seal: a finished run is verified, its code tagged, its final metrics recorded, once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from cockpit.actions.checks.results import blocked
+from cockpit.actions.core.action import Action, Doing, SkipStep, Step, StepError
+from cockpit.actions.core.command import CommandError, shown, words_of
+from cockpit.actions.core.context import Ground
+from cockpit.actions.core.parameters import safe
+from cockpit.actions.core.recording import approvals_text, comment_step, log_step
+from cockpit.actions.launching.run_log_steps import results_step
+from cockpit.actions.sealing import code as seal_code
+from cockpit.actions.sealing import readiness as seal_checks
+from cockpit.actions.sealing.code import Code
+from cockpit.model.observed import Checkpoint
+from cockpit.model.plan import Basis, Check, Draft, Outcome, Plan, Request
+from cockpit.model.records import EventEntry
+from cockpit.model.words import number, rate, steps
+from cockpit.records.git.sealing import seal
+from cockpit.records.issue.text import sealed
+from cockpit.runtime.offload import offload
+from cockpit.sources.records import read_text
+from cockpit.store.outcomes import Endings
+from cockpit.store.store import StoreError
+from cockpit.text.logbook_scan import read_entries
+
+TITLE: Final = "final seal"
+DEADLINE: Final = 10.0
+STORE_WITHIN: Final = 15.0
+COMMIT: Final = "commit"
+FIGURES: Final = {"last_step": "Last step", "loss": "Loss", "throughput": "Throughput"}
+
+
+class Seal(Action):
+    """Refuses with the list of what is missing, or seals; twice changes nothing."""
+
+    verb = "seal"
+    exclusive = True
+
+    async def draft(self, ground: Ground, request: Request) -> Draft:
+        """Return what is missing, what would be tagged, and the final figures."""
+        final, about = seal_checks.final_checkpoint(ground)
+        step = _step(ground, final)
+        code = await seal_code.look(ground, step)
+        logged = await _logged(ground)
+        done = _already(ground, code, logged)
+        figures = _figures(ground, final)
+        page = [f"# {ground.spec.name}: seal at step {steps(step)}", ""]
+        page += [f"- {name.replace('_', ' ')}: {value}" for name, value in figures.items()]
+        return Draft(
+            words=f"seal {request.run} {step}",
+            checks=(
+                *([done] if done is not None else []),
+                *seal_checks.job_done(ground),
+                *seal_checks.tracker_done(ground),
+                about,
+                *seal_checks.records_done(ground),
+                *seal_checks.open_alerts(ground),
+                *seal_checks.monitors(ground),
+                *seal_code.checks(ground, code),
+            ),
+            page="\n".join(page),
+            facts={
+                "step": str(step),
+                "dirty": json.dumps([] if code is None else code.dirty),
+                "digest": "" if code is None else code.digest,
+                "tag": "" if code is None else code.facts.tag,
+                "tag_at": (None if code is None else code.facts.tag_at) or "",
+                "on_remote": "yes" if code is not None and code.facts.on_remote else "no",
+                "job": ground.job_id,
+                "logged": "yes" if logged else "no",
+                **figures,
+            },
+        )
+
+    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+        """Return: commit, tag and push; end the watch; log; comment."""
+        return (
+            Step("seal", _seal),
+            Step("end", _end),
+            _once(log_step(_entry, f"{plan.run}: log final seal")),
+            results_step(_results, _status, f"{plan.run}: log final seal"),
+            comment_step(lambda doing: f"seal:{doing.facts['step']}", _comment),
+        )
+
+
+def _step(ground: Ground, final: Checkpoint | None) -> int:
+    """Return the step that the seal is named after: the exact final one, where that is known."""
+    if ground.spec.final_step is not None:
+        return ground.spec.final_step
+    if final is not None and final.step is not None:
+        return final.step
+    tracker = ground.report.facets.tracker.value
+    return (tracker.step if tracker is not None else None) or 0
+
+
+async def _logged(ground: Ground) -> bool:
+    """Return whether the logbook holds the seal already; one that cannot be read does not."""
+    path = ground.spec.records.logbook
+    if path is None:
+        return False
+    try:
+        text = await offload(read_text, Path(path), deadline=DEADLINE)
+    except (OSError, ValueError, TimeoutError):
+        return False
+    return any(TITLE in entry.title.lower() for entry in read_entries(text))
+
+
+def _already(ground: Ground, code: Code | None, logged: bool) -> Check | None:
+    """Return the block of a run that is sealed: the tag stands, and that is written down."""
+    by_us = [
+        entry
+        for entry in ground.entries
+        if entry.action == "seal" and entry.outcome is Outcome.DONE and entry.recorded
+    ]
+    if code is None:
+        if logged or by_us:
+            return blocked("sealed", "already sealed: it is recorded", Basis.RECORDED)
+        return None
+    tag = code.facts.tag_at
+    written = logged or by_us or ground.spec.records.logbook is None
+    if tag is None or not written or code.facts.on_remote is False:
+        return None
+    return blocked("sealed", f"already sealed: tag {code.facts.tag} at {tag}", value=tag)
+
+
+def _figures(ground: Ground, final: Checkpoint | None) -> dict[str, str]:
+    """Return the final figures, as they are recorded (HERO, Seal)."""
+    tracker, spec = ground.report.facets.tracker.value, ground.spec
+    told = {
+        "checkpoint": final.path if final is not None else None,
+        "output_root": spec.output_root,
+        "command": _command(ground),
+    }
+    if tracker is not None:
+        told |= {
+            "last_step": steps(tracker.step),
+            "loss": number(tracker.loss),
+            "throughput": rate(tracker.throughput, tracker.throughput_unit),
+            "wandb_id": tracker.id,
+            "wandb_name": tracker.name,
+            "wandb_url": tracker.url,
+        }
+    return {name: safe(value) for name, value in told.items() if value}
+
+
+def _command(ground: Ground) -> str | None:
+    command = ground.spec.resubmit or ground.spec.launch
+    try:
+        return None if command is None else shown(words_of(command))
+    except CommandError:
+        return None
+
+
+def _once(log: Step) -> Step:
+    """Return the step that logs, but never a second entry of one seal."""
+
+    async def run(doing: Doing) -> str | None:
+        if doing.facts.get("logged") == "yes":
+            raise SkipStep("the logbook holds it already")
+        return await log.run(doing)
+
+    return Step(log.name, run, records=True)
+
+
+async def _seal(doing: Doing) -> str:
+    code, facts = doing.ground.spec.code, doing.facts
+    if code is None or code.repo is None:
+        raise SkipStep("no code repository is named")
+    if facts.get("tag_at") and facts.get("on_remote") == "yes":
+        await doing.note(**{COMMIT: facts["tag_at"]})
+        raise SkipStep(f"{facts['tag']} stands at {facts['tag_at'][:10]} already")
+    done = await seal(
+        Path(code.repo.path),
+        doing.ground.spec.name,
+        int(facts["step"]),
+        _message(doing),
+        json.loads(facts["dirty"]),
+    )
+    if done.commit is not None:
+        await doing.note(**{COMMIT: done.commit})
+    if done.trouble is not None:
+        raise StepError(done.trouble)
+    return f"{done.tag} at {(done.commit or '')[:10]}, pushed"
+
+
+async def _end(doing: Doing) -> str:
+    """Tell the watch, here or in another process, that a person knows of the end (SPEC W)."""
+    store, key = doing.ground.parts.store, doing.ground.key
+    if store is None:
+        raise SkipStep("there is no store")
+    who, at = doing.entry.operator, doing.entry.begun_at
+    try:
+        await offload(
+            lambda: Endings(store).acknowledge(key, doing.facts["job"], who, at),
+            deadline=STORE_WITHIN,
+        )
+    except (StoreError, TimeoutError) as error:
+        raise StepError(f"the end could not be acknowledged: {error}") from error
+    watched = doing.ground.report.watched_by
+    return f"the watch of {watched} ends" if watched else "the end is acknowledged"
+
+
+def _message(doing: Doing) -> str:
+    facts = doing.facts
+    lines = [f"{doing.plan.run}: final seal at step {facts['step']}", ""]
+    named = ("loss", "wandb_id", "wandb_url", "checkpoint", "output_root")
+    lines += [f"{name}: {facts[name]}" for name in named if facts.get(name)]
+    return "\n".join([*lines, f"sealed by: {doing.entry.operator}"])
+
+
+def _entry(doing: Doing) -> EventEntry:
+    facts = doing.facts
+    return EventEntry(
+        title="final seal",
+        at=doing.entry.begun_at,
+        status=f"sealed at step {steps(int(facts['step']))} by {doing.entry.operator}",
+        evidence="\n".join(_evidence(doing)),
+        decision=approvals_text(doing.plan) or "everything that a seal needs is there",
+        next="nothing; the run is over",
+    )
+
+
+def _evidence(doing: Doing) -> list[str]:
+    facts = doing.facts
+    figures = [f"{name} {facts[name]}" for name in ("loss", "throughput") if facts.get(name)]
+    wandb = [facts[name] for name in ("wandb_id", "wandb_name", "wandb_url") if facts.get(name)]
+    lines = [
+        f"final metrics: step {facts.get('last_step', '?')}, {', '.join(figures) or 'none'}",
+        f"W&B: {' · '.join(dict.fromkeys(wandb)) or 'none'}",
+        f"final checkpoint: {facts.get('checkpoint', 'none')}",
+        f"output root: {facts.get('output_root', 'none')}",
+    ]
+    if facts.get(COMMIT):
+        lines.append(f"tag: {facts['tag']} at {facts[COMMIT]}")
+    if facts.get("command"):
+        lines.append(f"launch command: `{facts['command']}`")
+    return lines
+
+
+def _comment(doing: Doing) -> str:
+    facts, approvals = doing.facts, approvals_text(doing.plan)
+    return sealed(
+        doing.ground.spec,
+        int(facts["step"]),
+        tag=facts.get("tag") or "none: no code repository is named",
+        commit=facts.get(COMMIT),
+        checkpoint=facts.get("checkpoint"),
+        metrics={label: facts[name] for name, label in FIGURES.items() if facts.get(name)},
+        command=facts.get("command"),
+        caveats=approvals.replace("\n", "; ") or None,
+    )
+
+
+def _results(doing: Doing) -> dict[str, str]:
+    """Return what the run log's results are filled with (HPC, "Updating a run log")."""
+    facts = doing.facts
+    told = {
+        "final step": facts["step"],
+        "end_train_loss": facts.get("loss", ""),
+        "checkpoint": f"`{facts['checkpoint']}`" if facts.get("checkpoint") else "",
+    }
+    return {label: value for label, value in told.items() if value}
+
+
+def _status(doing: Doing) -> str:
+    tag = f", tag {doing.facts['tag']}" if doing.facts.get(COMMIT) else ""
+    return f"sealed at step {steps(int(doing.facts['step']))} by {doing.entry.operator}{tag}"

@@ -1,0 +1,1 @@
+"""Stop and rollback (SPEC A-4, A-5)."""

@@ -1,0 +1,142 @@
+"""Makes checkpoints rejected for good, and moves them out of the trainer's sight (SPEC A-4).
+
+First it is recorded (store, a file under each root, the logbook), then something is moved, so
+that a crash between any two leaves nothing that a later pick could take for good. Every step
+finds what is done already. Functions named here block; they run off the event loop.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from cockpit.model.base import Frozen
+from cockpit.model.records import Rejected
+from cockpit.sources.checkpoints.rejected import FOLDER, NAME, read_marks
+
+ASIDE: Final = "rejected-"
+_TRIES: Final = 100
+
+
+class Doomed(Frozen):
+    """One checkpoint that is to be rejected: where it is, its step, and when it was saved."""
+
+    path: str
+    root: str
+    step: int
+    saved_at: float | None = None
+
+
+def pack(doomed: Iterable[Doomed]) -> str:
+    """Return them as text for the journal."""
+    return json.dumps([each.model_dump() for each in doomed])
+
+
+def unpack(text: str) -> tuple[Doomed, ...]:
+    """Return what ``pack`` wrote."""
+    return tuple(Doomed.model_validate(each) for each in json.loads(text))
+
+
+def rejections(doomed: Iterable[Doomed], at: float, by: str, reason: str) -> tuple[Rejected, ...]:
+    """Return the rejections; each holds for what was saved until its moment, in whole seconds.
+
+    A file's clock may be ahead of ours: what lies there now is rejected all the same.
+    """
+    return tuple(
+        Rejected(
+            step=each.step,
+            path=each.path,
+            at=float(math.ceil(max(at, each.saved_at or at))),
+            by=by,
+            reason=reason,
+        )
+        for each in doomed
+    )
+
+
+def mark(root: str, rejected: Iterable[Rejected]) -> None:
+    """Write what of ``root`` is rejected into the root itself, beside what stands there.
+
+    Raises ``OSError``, and ``ValueError`` for a file there that cannot be understood.
+    """
+    mine = {one.path: one for one in read_marks(root)}
+    for one in rejected:
+        if one.path not in mine or mine[one.path].at < one.at:
+            mine[one.path] = one
+    folder = Path(root, FOLDER)
+    folder.mkdir(exist_ok=True)
+    if folder.is_symlink():
+        raise OSError(0, "is a link, so nothing is written there", str(folder))
+    entries = [
+        {
+            "name": one.path.rpartition("/")[2],
+            "step": one.step,
+            "at": one.at,
+            "by": one.by,
+            "reason": one.reason,
+        }
+        for one in sorted(mine.values(), key=lambda one: one.step)
+    ]
+    put_whole(folder / NAME, json.dumps({"schema": 1, "rejected": entries}, indent=1) + "\n")
+
+
+def put_whole(target: Path, text: str) -> None:
+    """Put a file that everybody may read in its place in one piece; raises ``OSError``."""
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            os.fchmod(file.fileno(), 0o644)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(target)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def place_aside(each: Doomed, at: float) -> str:
+    """Return a free place in ``<root>/rejected-<date>/``, or in a further folder of that day.
+
+    Raises ``OSError``.
+    """
+    day = datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%d")
+    name = Path(each.path).name
+    for count in range(1, _TRIES):
+        folder = Path(each.root, f"{ASIDE}{day}{f'-{count}' if count > 1 else ''}")
+        if not folder.is_symlink() and not os.path.lexists(folder / name):
+            return str(folder / name)
+    raise FileExistsError(0, f"{_TRIES} folders {ASIDE}{day} hold a {name}", each.root)
+
+
+def move(path: str, target: str) -> None:
+    """Rename inside one file system: nothing is overwritten, and a rename back undoes it.
+
+    Raises ``OSError``.
+    """
+    Path(target).parent.mkdir(exist_ok=True)
+    if os.path.lexists(target):
+        raise FileExistsError(0, "is there already", target)
+    Path(path).rename(target)
+
+
+def why_not_movable(doomed: Iterable[Doomed]) -> str | None:
+    """Return why one of them cannot be moved inside its root, if that is so."""
+    for each in doomed:
+        path, root = Path(each.path), Path(each.root)
+        try:
+            if not os.access(root, os.W_OK | os.X_OK):
+                return f"{root} may not be written"
+            if path.parent != root or path.lstat().st_dev != root.stat().st_dev:
+                return f"{path} is not on the file system of its root"
+            if path.is_mount():
+                return f"{path} is a mount point"
+        except OSError as error:
+            return f"{path}: {(error.strerror or 'cannot be looked at').lower()}"
+    return None

@@ -1,0 +1,302 @@
+"""A-4, rollback: an older complete checkpoint is chosen, the newer ones are rejected for good."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from cockpit.actions.checks.results import blocked, passed, warned
+from cockpit.actions.core.action import Action, Doing, SkipStep, Step, StepError
+from cockpit.actions.core.context import Ground
+from cockpit.actions.core.parameters import plural, safe, step_param, yes_param
+from cockpit.actions.core.recording import comment_step, event_name, log_step
+from cockpit.actions.launching.run_log_steps import status_step
+from cockpit.actions.retention.at_rest import (
+    CHECKPOINT,
+    listing,
+    nothing_lives,
+    relisted,
+    remote_root,
+)
+from cockpit.actions.stopping.rejecting import (
+    Doomed,
+    mark,
+    move,
+    pack,
+    place_aside,
+    rejections,
+    unpack,
+    why_not_movable,
+)
+from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
+from cockpit.model.plan import Check, Draft, Plan, Request, Target
+from cockpit.model.records import EventEntry, Rejected
+from cockpit.model.run import RunSpec
+from cockpit.model.words import steps
+from cockpit.records.issue.text import rolled_back
+from cockpit.runtime.offload import offload
+from cockpit.store.outcomes import Rejections
+from cockpit.store.store import StoreError
+from cockpit.text.rejections import rejection_lines
+
+PLACEHOLDER: Final = "{checkpoint}"
+LOADS: Final = "C-17"
+DEADLINE: Final = 15.0
+
+
+class Rollback(Action):
+    """Rejects every checkpoint that is newer than the one to go back to."""
+
+    verb = "rollback"
+    exclusive = True
+
+    async def draft(self, ground: Ground, request: Request) -> Draft:
+        """Return what would be rejected, and what the trainer would load afterwards."""
+        to = step_param(request.params.get("to"), "to")
+        move = yes_param(request.params.get("move"), "move")
+        words = f"rollback {request.run} {to}"
+        value = listing(ground)
+        if isinstance(value, Check):
+            return Draft(words=words, checks=(value,))
+        newer = tuple(item for item in value.items if (_step(item) or -1) > to)
+        chosen, about = _chosen(value, to)
+        after = await relisted(ground, [item.path for item in newer]) if move else value
+        furthest = max((_step(item) or to for item in newer), default=to)
+        loses = f"{furthest - to:,} steps, from {steps(furthest)} back to {steps(to)}"
+        checks = (
+            *nothing_lives(ground, self.verb),
+            about,
+            *_newer(value, newer, to),
+            *_movable(ground, newer, move=move),
+            *_would_load(ground.spec, chosen, after, len(newer), move=move),
+        )
+        return Draft(
+            words=words,
+            checks=checks,
+            checkpoint=chosen,
+            trainer_would_load=None if isinstance(after, str) else after.trainer_would_load,
+            loses=None if furthest == to else loses,
+            targets=tuple(_target(item, move=move) for item in newer),
+            facts={
+                "to": str(to),
+                "move": "yes" if move else "no",
+                "reason": safe(request.params.get("reason") or f"rolled back to step {to:,}"),
+                "rejected": pack(_doomed(item) for item in newer),
+            },
+        )
+
+    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+        """Return: reject (store, roots, logbook), move, verify, comment."""
+        return (
+            Step("reject", _reject),
+            Step("mark", _mark),
+            log_step(_entry, f"{plan.run}: log rollback"),
+            Step("move", _move),
+            Step("verify", _verify),
+            status_step(_status, f"{plan.run}: log rollback"),
+            comment_step(event_name, _comment),
+        )
+
+
+def _step(item: Checkpoint) -> int | None:
+    return item.name_step if item.step is None else item.step
+
+
+def _chosen(value: CheckpointsValue, to: int) -> tuple[Pick | None, Check]:
+    """Return the complete checkpoint of that step, or why it cannot be gone back to."""
+    there = [item for item in value.items if _step(item) == to]
+    good = [item for item in there if item.state is CheckpointState.COMPLETE and item.step == to]
+    if good:
+        best = max(good, key=lambda item: (item.permanent is not False, item.saved_at or 0.0))
+        pick = Pick(path=best.path, step=to, why="chosen by the operator")
+        text = f"step {steps(to)} is complete and of this lineage: {best.path}"
+        return pick, passed(CHECKPOINT, text)
+    if there:
+        what = "; ".join(f"{item.state.value} ({item.note or item.path})" for item in there)
+        return None, blocked(CHECKPOINT, f"step {steps(to)} cannot be gone back to: {what}")
+    known = [item.step for item in value.items if item.state is CheckpointState.COMPLETE]
+    named = ", ".join(steps(step) for step in known[-5:]) or "none"
+    text = f"there is no checkpoint of step {steps(to)}; the newest complete ones: {named}"
+    return None, blocked(CHECKPOINT, text)
+
+
+def _newer(value: CheckpointsValue, newer: Sequence[Checkpoint], to: int) -> Iterator[Check]:
+    writing = [item for item in newer if item.state is CheckpointState.WRITING]
+    if writing:
+        yield blocked("rejected", f"{writing[0].path} is being written at this moment")
+    elif not newer:
+        yield blocked("rejected", f"nothing is newer than step {steps(to)}: nothing to reject")
+    else:
+        text = f"{plural(len(newer), 'newer checkpoint')} will be rejected for good"
+        yield warned("rejected", text, value=str(len(newer)))
+    for item in value.items:
+        if _step(item) is None:
+            yield warned("rejected", f"the step of {item.path} is unknown: it is left alone")
+
+
+def _movable(ground: Ground, newer: Sequence[Checkpoint], *, move: bool) -> Iterator[Check]:
+    if not move or not newer:
+        return
+    remote = remote_root(ground)
+    trouble = (
+        f"{remote} is not on this machine"
+        if remote is not None
+        else why_not_movable(_doomed(item) for item in newer)
+    )
+    if trouble is not None:
+        yield blocked("move", f"they cannot be moved aside: {trouble}")
+    else:
+        text = f"{plural(len(newer), 'checkpoint')} will be moved to rejected-<date> in its root"
+        yield passed("move", f"{text}; moving back undoes it", value=str(len(newer)))
+
+
+def _would_load(
+    run: RunSpec,
+    chosen: Pick | None,
+    after: CheckpointsValue | str,
+    newer: int,
+    *,
+    move: bool,
+) -> Iterator[Check]:
+    """Yield whether the trainer, by its own rule, would load what is wanted (SPEC A-4)."""
+    if chosen is None:
+        return
+    command = run.resubmit or ()
+    if any(PLACEHOLDER in word for word in ((command,) if isinstance(command, str) else command)):
+        wanted = f"it will be step {steps(chosen.step)}"
+        yield passed(LOADS, f"the command names the checkpoint: {wanted}")
+        return
+    if isinstance(after, str):
+        yield blocked(LOADS, f"it cannot be told what the trainer would load: {after}")
+        return
+    load = after.trainer_would_load
+    if load is not None and load.step == chosen.step:
+        yield passed(LOADS, f"the trainer would load {load.path} ({load.why})", value=load.path)
+        return
+    what = "it is not known what the trainer would load, or it would find nothing"
+    if load is not None:
+        what = f"the trainer would load step {steps(load.step)}, not {steps(chosen.step)}"
+        what += f" ({load.why})"
+    remedy = f"put {PLACEHOLDER} into resubmit"
+    if not move:
+        remedy = f"move the {plural(newer, 'rejected one')} aside (--move yes), or {remedy}"
+    yield blocked(LOADS, f"{what}; {remedy}", value=None if load is None else load.path)
+
+
+def _target(item: Checkpoint, *, move: bool) -> Target:
+    what = "rejected already" if item.state is CheckpointState.REJECTED else "rejected lineage"
+    why = f"{what}, {item.state.value}" if what == "rejected lineage" else what
+    return Target(
+        path=item.path, step=_step(item), size=item.size, why=f"{why}; moved aside" if move else why
+    )
+
+
+def _doomed(item: Checkpoint) -> Doomed:
+    saved = item.touched_at if item.saved_at is None else max(item.saved_at, item.touched_at or 0)
+    return Doomed(path=item.path, root=item.root, step=_step(item) or 0, saved_at=saved)
+
+
+def rejected_by(doing: Doing) -> tuple[Rejected, ...]:
+    """Return the rejections of this very action, the same however often it is asked."""
+    return rejections(
+        unpack(doing.facts["rejected"]),
+        doing.entry.begun_at,
+        doing.entry.operator,
+        doing.facts["reason"],
+    )
+
+
+async def _reject(doing: Doing) -> str:
+    store, key = doing.ground.parts.store, doing.ground.key
+    if store is None:
+        raise StepError("there is no store to remember the rejection in; nothing was changed")
+    rejected = rejected_by(doing)
+    try:
+        await offload(lambda: Rejections(store).add(key, rejected), deadline=DEADLINE)
+    except (StoreError, TimeoutError) as error:
+        raise StepError(f"the rejection cannot be remembered: {error}") from error
+    return f"{plural(len(rejected), 'checkpoint')} rejected"
+
+
+async def _mark(doing: Doing) -> str:
+    """Write it under each root too: that is what is read where there is no run file."""
+    by_root: dict[str, list[Rejected]] = {}
+    for each, one in zip(unpack(doing.facts["rejected"]), rejected_by(doing), strict=True):
+        by_root.setdefault(each.root, []).append(one)
+    troubles = []
+    for root, mine in by_root.items():
+        try:
+            await offload(functools.partial(mark, root, mine), deadline=DEADLINE)
+        except (OSError, ValueError, TimeoutError) as error:
+            troubles.append(f"{root}: {getattr(error, 'strerror', None) or error}")
+    if troubles:
+        raise SkipStep("not marked in " + safe("; ".join(troubles)))
+    return f"marked in {plural(len(by_root), 'root')}"
+
+
+async def _move(doing: Doing) -> str:
+    if doing.facts.get("move") != "yes":
+        raise SkipStep("nothing is moved")
+    moved: list[str] = []
+    doomed = unpack(doing.facts["rejected"])
+    for each in doomed:
+        try:
+            target = await offload(place_aside, each, doing.entry.begun_at, deadline=DEADLINE)
+            await doing.note(moved="\n".join([*moved, f"{each.path} -> {target}"]))
+            await offload(move, each.path, target, deadline=DEADLINE)
+        except (OSError, TimeoutError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            done = f"{len(moved)} of {len(doomed)} were moved"
+            raise StepError(safe(f"{each.path} cannot be moved: {why}; {done}")) from error
+        moved.append(f"{each.path} -> {target}")
+    return f"{plural(len(moved), 'checkpoint')} moved aside"
+
+
+async def _verify(doing: Doing) -> str:
+    """Look at the disk again: ours is the wanted one, and so is the trainer's."""
+    to = int(doing.facts["to"])
+    found = await relisted(doing.ground)
+    if isinstance(found, str):
+        raise StepError(f"rejected, but the listing cannot be checked: {found}")
+    ours, theirs = found.relaunch_from, found.trainer_would_load
+    if ours is None or ours.step != to:
+        took = "nothing" if ours is None else f"step {steps(ours.step)}"
+        raise StepError(f"a relaunch would take {took}, not step {steps(to)}")
+    planned = doing.plan.trainer_would_load
+    if planned is not None and planned.step == to and (theirs is None or theirs.step != to):
+        took = "nothing" if theirs is None else f"step {steps(theirs.step)}"
+        raise StepError(f"the trainer would load {took}, not step {steps(to)}")
+    return f"a relaunch takes step {steps(to)}: {ours.path}"
+
+
+def _entry(doing: Doing) -> EventEntry:
+    to, chosen = int(doing.facts["to"]), doing.plan.checkpoint
+    count = plural(len(doing.plan.targets), "newer checkpoint")
+    where = ", moved aside in the root" if doing.facts.get("move") == "yes" else ", left in place"
+    return EventEntry(
+        title=f"rollback to step {steps(to)}",
+        at=doing.entry.begun_at,
+        status=f"rolled back by {doing.entry.operator}; {doing.plan.loses or 'no steps lost'}",
+        evidence=f"{count} rejected{where}\n{rejection_lines(rejected_by(doing))}",
+        decision=doing.facts["reason"],
+        next=f"relaunch from {chosen.path if chosen is not None else f'step {to}'}",
+    )
+
+
+def _comment(doing: Doing) -> str:
+    to, chosen = int(doing.facts["to"]), doing.plan.checkpoint
+    return rolled_back(
+        doing.ground.spec,
+        to,
+        chosen.path if chosen is not None else "unknown",
+        rejected=[each.step for each in rejected_by(doing)],
+        reason=doing.facts["reason"],
+        by=doing.entry.operator,
+    )
+
+
+def _status(doing: Doing) -> str:
+    to = steps(int(doing.facts["to"]))
+    gone = plural(len(rejected_by(doing)), "newer checkpoint")
+    return f"rolled back to step {to} by {doing.entry.operator}; {gone} rejected for good"

@@ -1,0 +1,261 @@
+"""A-5, stop: exactly the jobs of this lineage, gracefully, after saying what would be lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from cockpit.actions.checks.results import blocked, passed, warned
+from cockpit.actions.core.action import Action, Doing, SkipStep, Step, StepError, StepUnknownError
+from cockpit.actions.core.context import Ground
+from cockpit.actions.core.evidence import archive
+from cockpit.actions.core.parameters import plural, safe, yes_param
+from cockpit.actions.core.recording import log_step
+from cockpit.actions.launching.run_log_steps import status_step
+from cockpit.actions.retention.at_rest import JOB, job_name
+from cockpit.model.jobs import LiveJob
+from cockpit.model.observed import CheckpointState, CheckpointsValue
+from cockpit.model.plan import Basis, Check, Draft, Level, Plan, Request
+from cockpit.model.records import EventEntry
+from cockpit.model.report import RunReport, Verdict
+from cockpit.model.run import RunSpec
+from cockpit.model.words import duration, steps
+from cockpit.platforms.base import Backend, CannotError
+from cockpit.runtime.offload import offload
+from cockpit.sources.checkpoints.source import list_checkpoints
+
+LOSS: Final = "loses"
+HEALTH: Final = "health"
+STOPS: Final = "stops"
+SAVED_WITHIN: Final = 120.0
+LOOK_EVERY: Final = 0.5
+DEADLINE: Final = 15.0
+
+
+class Stop(Action):
+    """Stops the live jobs of a run; nothing that merely looks like one of them."""
+
+    verb = "stop"
+    exclusive = True
+
+    async def draft(self, ground: Ground, request: Request) -> Draft:
+        """Return what would die, what would not, and what would be lost."""
+        save = yes_param(request.params.get("save-first"), "save-first")
+        live, words = ground.live, f"stop {request.run}"
+        healthy = ground.report.verdict is Verdict.HEALTHY
+        step = ground.report.progress.step
+        lost = _lost(ground.report)
+        health = passed(
+            HEALTH, f"the run is {ground.report.verdict.value}: {ground.report.next_action}"
+        )
+        if healthy:
+            health = warned(HEALTH, "the run is healthy: what it does is lost by stopping it")
+        return Draft(
+            words=f"{words} {step}" if healthy and step is not None else words,
+            checks=(*_alive(ground), health, _loss(lost), *saving(ground, save=save)),
+            stops=tuple(job_name(job) for job in live.jobs),
+            spares=tuple(job_name(job) for job in live.spared),
+            loses=lost,
+            can_save_first=can_save(ground.spec),
+            facts={
+                STOPS: "\n".join(job.id for job in live.jobs),
+                "save-first": "yes" if save else "no",
+                "reason": safe(request.params.get("reason") or ""),
+            },
+        )
+
+    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+        """Return: evidence, save if asked, stop, log."""
+        return (
+            Step("evidence", evidence),
+            Step("save", save_first),
+            Step("stop", stop),
+            log_step(_entry, f"{plan.run}: log stop"),
+            status_step(_status, f"{plan.run}: log stop"),
+        )
+
+    def still_holds(self, shown: Plan, now: Plan) -> str | None:
+        """Return what changed: another set of jobs, or a block; a living run moves on by itself."""
+        if shown.facts != now.facts or shown.stops != now.stops:
+            return f"the jobs that live are others now: {', '.join(now.stops) or 'none'}"
+        for check in now.checks:
+            if check.stands_in_the_way and _level(shown, check.id) is not Level.BLOCK:
+                return f"{check.id}: {check.text}"
+        if _level(shown, HEALTH) is Level.PASS and _level(now, HEALTH) is Level.WARN:
+            return "the run is healthy now: more is asked for before it is stopped"
+        return None
+
+
+def _level(plan: Plan, name: str) -> Level | None:
+    return next((check.level for check in plan.checks if check.id == name), None)
+
+
+def _alive(ground: Ground) -> Iterator[Check]:
+    live = ground.live
+    if live.unknown is not None:
+        yield blocked(JOB, f"which jobs are alive is not known: {live.unknown}")
+    elif not live.jobs:
+        yield blocked(JOB, "nothing of this run is alive: there is nothing to stop")
+    else:
+        how = "; ".join(f"{job_name(job)}: {job.why}" for job in live.jobs)
+        yield passed(JOB, f"{plural(len(live.jobs), 'job')} of this lineage: {how}")
+    if len(live.jobs) > 1:
+        yield warned("C-25", "more than one job of this lineage is alive: all will be stopped")
+
+
+def _loss(lost: str | None) -> Check:
+    """Return what would be lost: a figure that moves by itself while the run lives."""
+    if lost is None:
+        check = warned(LOSS, "what would be lost is not known", Basis.INFERRED)
+    else:
+        check = warned(LOSS, f"loses {lost}")
+    return check.model_copy(update={"moves": True})
+
+
+def saving(ground: Ground, *, save: bool, say: Callable[[str, str], Check] = passed) -> list[Check]:
+    """Return what is said of saving first, where that is asked for."""
+    if not save:
+        return []
+    if not can_save(ground.spec):
+        text = "the trainer has no way to save on request (job.save_signal, job.save_command)"
+        return [blocked("save", text)]
+    return [say("save", "a checkpoint is asked for first; without it nothing is stopped")]
+
+
+def _lost(report: RunReport) -> str | None:
+    """Return what has been done since the last complete checkpoint, in steps and about in time."""
+    step, value = report.progress.step, report.facets.checkpoints.value
+    saved = None if value is None else value.latest_complete
+    if step is None or not report.facets.checkpoints.known:
+        return None
+    since = f"since step {steps(saved)}" if saved is not None else "all: nothing is complete"
+    return counted(report, max(0, step - saved) if saved is not None else step, since)
+
+
+def counted(report: RunReport, count: int, since: str) -> str:
+    """Return steps and, where their usual pace is known, about how long they take."""
+    tracker = report.facets.tracker.value
+    usual = tracker.usual_step_s if tracker is not None else None
+    about = f" (≈ {duration(count * usual)})" if usual and count else ""
+    return f"{plural(count, 'step')} {since}{about}"
+
+
+def _entry(doing: Doing) -> EventEntry:
+    where = doing.facts.get("evidence")
+    archived = f"evidence: {where}" if where else ""
+    return EventEntry(
+        title="stop",
+        at=doing.entry.begun_at,
+        status=f"stopped by {doing.entry.operator}: {', '.join(doing.plan.stops)}",
+        evidence="; ".join(filter(None, (_lost_or_saved(doing), archived))),
+        decision=doing.facts.get("reason") or "stopped on purpose",
+        next="relaunch when it may go on",
+    )
+
+
+def _status(doing: Doing) -> str:
+    reason, step = doing.facts.get("reason"), doing.ground.report.progress.step
+    told = (
+        f"stopped by {doing.entry.operator}",
+        "" if step is None else f"near step {steps(step)}",
+        _lost_or_saved(doing),
+        reason,
+    )
+    return ", ".join(filter(None, told))
+
+
+def _lost_or_saved(doing: Doing) -> str:
+    saved = doing.facts.get("saved")
+    if saved:
+        return f"a checkpoint was saved first, at step {saved}"
+    return f"loses {doing.plan.loses}" if doing.plan.loses else ""
+
+
+def can_save(run: RunSpec) -> bool:
+    """Return whether the run file names a way to ask the trainer for a checkpoint."""
+    job = run.job
+    return job is not None and (job.save_signal is not None or job.save_command is not None)
+
+
+async def evidence(doing: Doing) -> str:
+    """Archive log, orchestrator's answer and device state before anything is stopped (SPEC A)."""
+    ground, jobs = doing.ground, await _mine(doing)
+    live = ground.live.model_copy(update={"jobs": jobs})
+    archived = await archive(ground.spec, ground.report, _backend(doing), live)
+    await doing.note(evidence=safe(archived.path or "none could be kept"))
+    return archived.text
+
+
+async def save_first(doing: Doing) -> str:
+    """Ask for a checkpoint and wait until one is complete; without it nothing is stopped."""
+    if doing.facts.get("save-first") != "yes":
+        raise SkipStep("not asked for")
+    run = doing.ground.spec
+    before = await _complete(run)
+    for job in await _mine(doing):
+        await _backend(doing).save(run, job)
+    clock = doing.ground.parts.clock
+    until = clock.monotonic() + SAVED_WITHIN
+    while clock.monotonic() < until:
+        now = await _complete(run)
+        new = [now[each] for each in now.keys() - before.keys()]
+        if new:
+            await doing.note(saved=steps(max(new)))
+            return f"a checkpoint was saved at step {steps(max(new))}"
+        await clock.sleep(LOOK_EVERY)
+    wait = duration(SAVED_WITHIN)
+    raise StepError(f"no new checkpoint was complete within {wait}; nothing was stopped")
+
+
+async def stop(doing: Doing) -> str:
+    """Stop exactly the jobs of the plan that still live, and see that they are gone."""
+    run, jobs = doing.ground.spec, await _mine(doing)
+    if not jobs:
+        raise SkipStep("they ended by themselves meanwhile")
+    await doing.note(**{STOPS: "\n".join(job.id for job in jobs)})
+    backend = _backend(doing)
+    await backend.stop(run, jobs)
+    after = await backend.live(run)
+    left = [job.name for job in after.jobs if job.id in {each.id for each in jobs}]
+    if left:
+        raise StepError(f"still alive after the stop: {', '.join(left)}")
+    if after.unknown is not None:
+        raise StepUnknownError(f"stopped, but whether it is gone is not known: {after.unknown}")
+    return f"{plural(len(jobs), 'job')} stopped: {', '.join(job.name for job in jobs)}"
+
+
+async def _mine(doing: Doing) -> tuple[LiveJob, ...]:
+    """Return the jobs of the plan that are alive now: nothing that appeared since."""
+    wanted = doing.plan.facts.get(STOPS, "").split("\n")
+    live = await _backend(doing).live(doing.ground.spec)
+    if live.unknown is not None:
+        raise StepError(f"which jobs are alive is not known: {live.unknown}")
+    return tuple(job for job in live.jobs if job.id in wanted)
+
+
+def _backend(doing: Doing) -> Backend:
+    found = doing.ground.backend
+    if found is None:
+        raise CannotError("this version has no way to act on this kind of job")
+    return found
+
+
+async def _complete(run: RunSpec) -> dict[tuple[str, float | None], int]:
+    """Return the complete checkpoints by place and time, with their steps."""
+    spec = run.checkpoints
+    if spec is None:
+        return {}
+
+    def look() -> CheckpointsValue | None:
+        local = (root.path for root in spec.path if root.here)
+        paths = [path for path in local if Path(path).expanduser().is_dir()]
+        return list_checkpoints(paths, spec.layout, spec.custom, now=0.0) if paths else None
+
+    try:
+        value = await offload(look, deadline=DEADLINE)
+    except (OSError, ValueError, TimeoutError):
+        return {}
+    items = () if value is None else value.items
+    done = [item for item in items if item.state is CheckpointState.COMPLETE]
+    return {(item.path, item.saved_at): item.step for item in done if item.step is not None}

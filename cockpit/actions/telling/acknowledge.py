@@ -1,0 +1,177 @@
+"""A-14, acknowledge or snooze an alert, or the run's end: who, until when, why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from cockpit.actions.checks.results import blocked, passed, warned
+from cockpit.actions.core.action import Action, Doing, RefuseError, Step, StepError
+from cockpit.actions.core.context import Ground
+from cockpit.actions.core.parameters import safe
+from cockpit.actions.core.recording import log_step
+from cockpit.model.alert import Acknowledgement, Alert
+from cockpit.model.base import rfc3339
+from cockpit.model.duration import parse_duration
+from cockpit.model.plan import Basis, Check, Draft, Plan, Request
+from cockpit.model.records import EventEntry
+from cockpit.runtime.offload import offload
+from cockpit.store.alerts import Alerts, Kept
+from cockpit.store.outcomes import Endings
+from cockpit.store.store import Store, StoreError
+
+END: Final = "end"
+NOW: Final = "now"
+DEADLINE: Final = 15.0
+_PLAIN: Final = re.compile(r"[+]?[\d.]+\s*(?:ms|[smhdw]).*", re.I)
+
+
+class Acknowledge(Action):
+    """Takes an alert through the store, where every cockpit and watch of the run sees it."""
+
+    verb = "ack"
+
+    async def draft(self, ground: Ground, request: Request) -> Draft:
+        """Return what would be taken; a key that is not open is told with those that are."""
+        key = (request.params.get("key") or "").strip()
+        until = _until(request.params.get("until"), ground.now)
+        by = safe(request.params.get("by") or request.operator)
+        if not by:
+            raise RefuseError("nobody is named; expected --by NAME")
+        return Draft(
+            words=f"ack {request.run}",
+            checks=tuple(_checks(ground, key, until)),
+            facts={
+                "key": key,
+                "by": by,
+                "until": "" if until is None else until,
+                "reason": safe(request.params.get("reason") or ""),
+                "job": ground.job_id if key == END else "",
+            },
+        )
+
+    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+        """Return: take it in the store, log."""
+        return (Step("ack", _take), log_step(_entry, f"{plan.run}: log acknowledgement"))
+
+    def still_holds(self, shown: Plan, now: Plan) -> str | None:
+        """Return what changed: it may have closed, the rest of the run may move."""
+        if shown.facts != now.facts:
+            return "the job is another one now"
+        return next((check.text for check in now.checks if check.stands_in_the_way), None)
+
+
+def _until(text: str | None, now: float) -> str | None:
+    """Return RFC 3339 or a duration as it was meant; raises ``RefuseError``.
+
+    A duration stays one until it is done: planning it again does not make another plan.
+    """
+    word = (text or "").strip()
+    if not word or word.lower() == NOW:
+        return word.lower() or None
+    try:
+        if _PLAIN.fullmatch(word):
+            parse_duration(word.lstrip("+"))
+            return word.lstrip("+").lower()
+        moment = datetime.fromisoformat(word.replace("Z", "+00:00"))
+        at = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError) as error:
+        expected = "a time such as 2026-03-11T09:00:00Z, a duration such as 2h, or now"
+        raise RefuseError(f"--until is {safe(word)!r}; expected {expected}") from error
+    return rfc3339(at)
+
+
+def _instant(until: str, now: float) -> float | None:
+    if not until:
+        return None
+    if until == NOW:
+        return now
+    if _PLAIN.fullmatch(until):
+        return now + parse_duration(until)
+    return datetime.fromisoformat(until.replace("Z", "+00:00")).timestamp()
+
+
+def _checks(ground: Ground, key: str, until: str | None) -> Iterator[Check]:
+    if key == END:
+        yield _over(ground)
+        return
+    alert = _open(ground, key)
+    if alert is None:
+        keys = ", ".join(each.key for each in ground.report.alerts) or "none"
+        yield blocked("alert", f"no alert {safe(key)!r} is open; open: {keys}")
+        return
+    yield passed("alert", f"{alert.severity.value}: {alert.title}", value=alert.key)
+    if until == NOW:
+        yield warned("until", "its acknowledgement ends: it is nobody's again", Basis.RECORDED)
+    elif alert.acknowledged is not None:
+        by = alert.acknowledged.by
+        yield warned("taken", f"{by} has taken it already", Basis.RECORDED)
+
+
+def _over(ground: Ground) -> Check:
+    job = ground.report.facets.job
+    if ground.spec.job is None:
+        tracker = ground.report.facets.tracker.value
+        if tracker is not None and tracker.exit_code is not None:
+            return passed(END, f"the tracker says that it ended with {tracker.exit_code}")
+        return blocked(END, "the run is not known to be over")
+    if not job.known or job.value is None:
+        return blocked(END, "the job's state is unknown: its end cannot be acknowledged")
+    if not job.value.phase.terminal:
+        return blocked(END, f"the job is {job.value.phase.value}: it has not ended")
+    return passed(END, f"the job is over: {job.value.phase.value}; its watch may end")
+
+
+def _open(ground: Ground, key: str) -> Alert | None:
+    return next((alert for alert in ground.report.alerts if alert.key == key), None)
+
+
+async def _take(doing: Doing) -> str:
+    store = doing.ground.parts.store
+    if store is None:
+        raise StepError("there is no store to write the acknowledgement into")
+    try:
+        await offload(lambda: _write(doing, store), deadline=DEADLINE)
+    except (StoreError, TimeoutError) as error:
+        raise StepError(f"it could not be written: {error}") from error
+    return f"{doing.facts['key']} taken by {doing.facts['by']}"
+
+
+def _write(doing: Doing, store: Store) -> None:
+    """Write it; an alert that no watch has stored yet is stored with it. Blocking."""
+    ground, facts = doing.ground, doing.facts
+    key, by, at = facts["key"], facts["by"], doing.entry.begun_at
+    if key == END:
+        if facts["until"] == NOW:
+            Endings(store).withdraw(ground.key, facts["job"])
+        else:
+            Endings(store).acknowledge(ground.key, facts["job"], by, at)
+        return
+    taken = Acknowledgement(by=by, at=at, until=_instant(facts["until"], at))
+    alerts, reason = Alerts(store), facts["reason"] or None
+    with store.writing():
+        if alerts.acknowledge(ground.key, key, taken, reason):
+            return
+        alert = _open(ground, key)
+        if alert is None:
+            raise StoreError(f"{key} has closed meanwhile")
+        alerts.save(ground.key, [Kept(alert=alert, opened_at=ground.now, seen=True)])
+        alerts.acknowledge(ground.key, key, taken, reason)
+
+
+def _entry(doing: Doing) -> EventEntry:
+    facts = doing.facts
+    alert = _open(doing.ground, facts["key"])
+    end = _instant(facts["until"], doing.entry.begun_at)
+    until = "" if end is None else f" until {rfc3339(end)}"
+    what = "the run's end" if facts["key"] == END else facts["key"]
+    return EventEntry(
+        title=f"acknowledged {what}",
+        at=doing.entry.begun_at,
+        status=f"taken by {facts['by']}{until}",
+        evidence="" if alert is None else alert.title,
+        decision=facts["reason"],
+        next="" if alert is None else alert.next_action,
+    )

@@ -1,0 +1,136 @@
+"""A-9, escalate: to the DRI, by notification and issue comment, with the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cockpit.actions.checks.results import blocked, passed, warned
+from cockpit.actions.core.action import Doing, PageAction, SkipStep, Step, StepError
+from cockpit.actions.core.context import Ground
+from cockpit.actions.core.parameters import text_param
+from cockpit.actions.core.recording import (
+    comment_step,
+    event_name,
+    issue_check,
+    log_step,
+    logbook_check,
+)
+from cockpit.model.plan import Basis, Check, Draft, Plan, Request
+from cockpit.model.records import EventEntry
+from cockpit.model.report import RunReport
+from cockpit.model.words import utc_minute
+from cockpit.notify.message import NobodyReachedError
+from cockpit.records.issue.text import escalated
+from cockpit.text.scrub import scrub
+
+EVIDENCE_SHOWN = 6
+
+
+class Escalate(PageAction):
+    """Tells the DRI what is wrong, since when, on what evidence, and what is asked of them."""
+
+    verb = "escalate"
+
+    async def draft(self, ground: Ground, request: Request) -> Draft:
+        """Return the message and who gets it; a run without a DRI has nobody to escalate to."""
+        note = text_param(request, "note", lines=True)
+        spec, report = ground.spec, ground.report
+        evidence = tuple(
+            each for alert in report.alerts for each in alert.evidence[:EVIDENCE_SHOWN]
+        )
+        reason = "\n".join(filter(None, (_title(report), note)))
+        if spec.dri is None:
+            text = "no DRI in the run file: there is nobody to escalate to"
+            dri = blocked("dri", text, Basis.RECORDED)
+        else:
+            dri = passed("dri", f"to {spec.dri}, the DRI", Basis.RECORDED, spec.dri)
+        return Draft(
+            words=f"escalate {spec.name}",
+            checks=(dri, _routes(ground), issue_check(spec), logbook_check(spec)),
+            page=message(report, ground.operator, note),
+            facts={
+                "title": _title(report),
+                "severity": "alert" if report.worst is None else report.worst.severity.value,
+                "note": note,
+                # The same text, with every foreign word kept from meaning anything.
+                "comment": escalated(spec, by=ground.operator, reason=reason, evidence=evidence),
+            },
+        )
+
+    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+        """Return: notify, comment, log."""
+        return (
+            Step("notify", _notify),
+            comment_step(event_name, lambda doing: doing.plan.facts["comment"]),
+            log_step(_entry, f"{plan.run}: log escalation"),
+        )
+
+
+def message(report: RunReport, operator: str, note: str) -> str:
+    """Return what the DRI reads, as Markdown, scrubbed."""
+    return scrub("\n".join(_lines(report, operator, note)) + "\n")
+
+
+def _lines(report: RunReport, operator: str, note: str) -> Iterator[str]:
+    yield f"**{report.name}**: {_title(report)}"
+    yield ""
+    yield f"- Escalated by {operator} to {report.spec.dri or 'the DRI'}"
+    yield f"- Verdict: {report.verdict.value}; progress {report.progress.text}"
+    yield f"- Next safe action: {report.next_action}"
+    if note:
+        yield f"- Asked of you: {note}"
+    for alert in report.alerts:
+        yield ""
+        since = utc_minute(alert.since)
+        yield f"**{alert.id} {alert.severity.value}**: {alert.title}, since {since}"
+        yield "```"
+        yield from (
+            f"{each.text.replace('```', chr(39) * 3)}  [{each.source}]"
+            for each in alert.evidence[:EVIDENCE_SHOWN]
+        )
+        yield "```"
+
+
+def _title(report: RunReport) -> str:
+    worst = report.worst
+    return report.next_action if worst is None else f"{worst.id} {worst.title}"
+
+
+def _routes(ground: Ground) -> Check:
+    if ground.file.notify.routes:
+        text = f"{len(ground.file.notify.routes)} routes in [notify]"
+        return passed("routes", text, Basis.RECORDED)
+    text = "no route in [notify]: no notification is sent"
+    if ground.spec.records.issue is not None:
+        return warned("routes", text, Basis.RECORDED)
+    text += ", and there is no issue either: nobody would hear of it"
+    return blocked("routes", text, Basis.RECORDED)
+
+
+async def _notify(doing: Doing) -> str | None:
+    """Reach the DRI; where an issue is there to carry the news, failing to is no end."""
+    ground, facts = doing.ground, doing.plan.facts
+    try:
+        return await ground.parts.notifier().send(
+            ground.spec,
+            event_name(doing),
+            f"{ground.spec.name}: {facts['title']}",
+            doing.plan.page or "",
+            facts["severity"],
+        )
+    except NobodyReachedError as error:
+        if ground.spec.records.issue is not None:
+            raise SkipStep(f"{error}; the issue carries it") from error
+        raise StepError(str(error)) from error
+
+
+def _entry(doing: Doing) -> EventEntry:
+    plan = doing.plan
+    return EventEntry(
+        title=f"escalated to {doing.ground.spec.dri}",
+        at=doing.entry.begun_at,
+        status=plan.facts["title"],
+        evidence=plan.page or "",
+        decision=plan.facts["note"] or f"escalated by {doing.entry.operator}",
+        next=f"wait for {doing.ground.spec.dri}",
+    )

@@ -1,0 +1,231 @@
+"""A-8, handoff: one page about the run, and its ownership to somebody by name."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from cockpit.actions.checks.results import passed, warned
+from cockpit.actions.core.action import Doing, PageAction, Step
+from cockpit.actions.core.context import Ground
+from cockpit.actions.core.parameters import required_param, text_param
+from cockpit.actions.core.recording import (
+    comment_step,
+    event_name,
+    issue_check,
+    log_step,
+    logbook_check,
+)
+from cockpit.model.alert import Alert
+from cockpit.model.facet import Facet
+from cockpit.model.plan import Basis, Draft, Outcome, Plan, Request
+from cockpit.model.records import EventEntry
+from cockpit.model.report import RunReport
+from cockpit.model.run import RunSpec
+from cockpit.model.words import ago, duration, number, rate, size, steps, utc_minute
+from cockpit.records.issue.text import handed_off
+from cockpit.store.journal import JournalEntry
+from cockpit.text.scrub import scrub
+
+LAST_ACTIONS = 5
+
+
+class Handoff(PageAction):
+    """Makes the page, writes it into the logbook and the issue, and transfers the ownership."""
+
+    verb = "handoff"
+
+    async def draft(self, ground: Ground, request: Request) -> Draft:
+        """Return the page and what speaks against handing over."""
+        to = required_param(request, "to", "who owns the run from now on, by name")
+        note = text_param(request, "note", lines=True)
+        of = owner_of(ground.entries) or ground.operator
+        if to == of:
+            owner = warned("owner", f"{to} owns it already", Basis.RECORDED, to)
+        else:
+            text = f"{to} owns it after this; until now {of}"
+            owner = passed("owner", text, Basis.RECORDED, to)
+        return Draft(
+            words=f"handoff {ground.spec.name}",
+            checks=(owner, logbook_check(ground.spec), issue_check(ground.spec)),
+            page=page(ground.report, ground.entries, ground.now, of=of, to=to, note=note),
+            facts={"to": to, "of": of, "comment": handed_off(ground.report, by=of, to=to)},
+        )
+
+    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+        """Return: transfer, log, comment."""
+        commit = f"{plan.run}: log handoff to {plan.facts['to']}"
+        return (
+            Step("transfer", _transfer),
+            log_step(_entry, commit),
+            comment_step(event_name, lambda doing: doing.plan.facts["comment"]),
+        )
+
+
+def owner_of(entries: Sequence[JournalEntry]) -> str | None:
+    """Return to whom the run was handed last, if it ever was."""
+    done = [e for e in entries if e.action == "handoff" and e.outcome is Outcome.DONE]
+    return done[-1].facts.get("to") if done else None
+
+
+async def _transfer(doing: Doing) -> str | None:
+    """Name the new owner in the journal, from which every cockpit here reads it."""
+    await doing.note(owner=doing.plan.facts["to"])
+    return f"{doing.plan.facts['to']} owns {doing.plan.run}"
+
+
+def _entry(doing: Doing) -> EventEntry:
+    facts = doing.plan.facts
+    return EventEntry(
+        title=f"handoff to {facts['to']}",
+        at=doing.entry.begun_at,
+        status=f"handed from {facts['of']} to {facts['to']}",
+        evidence=_body(doing.plan.page or ""),
+        decision=f"{facts['to']} owns the run; ordered by {doing.entry.operator}",
+    )
+
+
+def _body(text: str) -> str:
+    """Return the page without its headings' marks, so that it does not break the logbook up."""
+    lines = (line.lstrip("#").strip() if line.startswith("#") else line for line in
+             text.splitlines()[4:])  # fmt: skip
+    return "\n".join(line for line in lines if line.strip())
+
+
+def page(
+    report: RunReport, entries: Sequence[JournalEntry], now: float, *, of: str, to: str, note: str
+) -> str:
+    """Return the page; ``of`` hands over, ``to`` owns the run from now on."""
+    lines = [f"# Handoff: {report.name}", "", f"{of} → {to}, {utc_minute(now)}", ""]
+    lines += [f"> {line}" for line in note.splitlines()] + [""] * bool(note)
+    for title, part in (
+        ("State", _state(report, now)),
+        ("Latest signal", _signal(report, now)),
+        ("Open alerts", _alerts(report.alerts, now)),
+        ("Tracker", _tracker(report, now)),
+        ("Checkpoints", _checkpoints(report, now)),
+        ("Resubmit", _resubmit(report.spec)),
+        ("Ownership", _ownership(report, now, to)),
+        ("Done to it lately", _lately(entries)),
+    ):
+        lines += [f"## {title}", *(f"- {line}" for line in part), ""]
+    return scrub("\n".join(lines).rstrip() + "\n")
+
+
+def _state(report: RunReport, now: float) -> Iterator[str]:
+    job = report.facets.job
+    yield f"Verdict: {report.verdict.value}; next: {report.next_action}"
+    if job.value is None:
+        yield f"Job: unknown ({_why(job)})"
+    else:
+        value = job.value
+        said = "" if value.state == value.phase.value else f" ({value.state})"
+        parts = [f"{value.phase.value}{said}", f"id {value.id or 'unknown'}"]
+        parts += [f"launch {value.launch_id}"] if value.launch_id else []
+        parts += [f"exit status {value.exit_code}"] if value.exit_code is not None else []
+        yield f"Job: {', '.join(parts)}, seen {ago(job.age(now))}"
+        yield from (f"Child: {child}" for child in value.children)
+        yield from (f"Diagnostic, not the run itself: {job_id}" for job_id in value.diagnostic)
+    left = report.progress.eta_s
+    eta = "" if left is None else f", {duration(left)} to go"
+    yield f"Progress: {report.progress.text}{eta}"
+
+
+def _signal(report: RunReport, now: float) -> Iterator[str]:
+    worst, log = report.worst, report.facets.log
+    if worst is not None:
+        yield f"{worst.id} {worst.title}"
+        yield from (f"`{_code(each.text)}` ({each.source})" for each in worst.evidence[:4])
+    if log.value is not None and log.value.lines:
+        last = next((line.plain for line in reversed(log.value.lines) if line.plain.strip()), "")
+        when = now - log.value.mtime
+        yield f"Last log line, {ago(when)}: `{_code(last)}`"
+    elif log.configured:
+        yield f"Log: unknown ({_why(log)})"
+
+
+def _alerts(alerts: Sequence[Alert], now: float) -> Iterator[str]:
+    for alert in alerts:
+        taken = alert.acknowledged
+        who = f", taken by {taken.by}" if taken is not None else ""
+        what = f"{alert.id} {alert.severity.value}: {alert.title}"
+        yield f"{what}, since {utc_minute(alert.since)}{who}; next: {alert.next_action}"
+    if not alerts:
+        yield "none"
+
+
+def _tracker(report: RunReport, now: float) -> Iterator[str]:
+    facet, spec = report.facets.tracker, report.spec.wandb
+    value = facet.value
+    if spec is None:
+        yield "none in the run file"
+        return
+    recorded = "/".join(filter(None, (spec.entity, spec.project, spec.id)))
+    yield f"W&B: {spec.url or (value.url if value is not None else None) or recorded}"
+    if spec.dir is not None:
+        yield f"Offline in `{spec.dir}`"
+    if value is None:
+        yield f"State: unknown ({_why(facet)})"
+        return
+    loss = f"loss {number(value.loss)}"
+    pace = rate(value.throughput, value.throughput_unit)
+    last = None if value.last_step_at is None else now - value.last_step_at
+    yield f"State: {value.state}, step {steps(value.step)}, {loss}, {pace}, last step {ago(last)}"
+
+
+def _checkpoints(report: RunReport, now: float) -> Iterator[str]:
+    facet = report.facets.checkpoints
+    value = facet.value
+    if value is None:
+        yield f"unknown ({_why(facet)})" if facet.configured else "none in the run file"
+        return
+    for pick, what in (
+        (value.relaunch_from, "A relaunch takes"),
+        (value.trainer_would_load, "The trainer would load"),
+    ):
+        if pick is not None:
+            yield f"{what} step {steps(pick.step)}: `{_code(pick.path)}` ({pick.why})"
+    if value.relaunch_from is None:
+        yield "No complete checkpoint"
+    newest = next((item for item in value.items if item.step == value.latest_complete), None)
+    if newest is not None and newest.saved_at is not None:
+        yield f"Newest complete: {size(newest.size)}, saved {ago(now - newest.saved_at)}"
+
+
+def _resubmit(run: RunSpec) -> Iterator[str]:
+    command, place = run.resubmit, run.workdir or (run.job.workdir if run.job is not None else None)
+    words = command if isinstance(command, str) else shlex.join(command or ())
+    yield f"`{_code(words)}`" if command else "none in the run file"
+    if place:
+        yield f"Runs in `{_code(str(place))}`"
+
+
+def _ownership(report: RunReport, now: float, to: str) -> Iterator[str]:
+    spec = report.spec
+    yield f"Owner now: {to}; DRI: {spec.dri or 'none'}"
+    yield f"Watched by: {report.watched_by or 'nobody'}"
+    due = report.next_check_at if report.next_check_at is not None else now + spec.cadence
+    yield f"Next check due: {utc_minute(due)}, then every {duration(spec.cadence)}"
+    yield from (
+        f"{what}: {where}"
+        for what, where in (("Logbook", spec.records.logbook), ("Issue", spec.records.issue))
+        if where
+    )
+
+
+def _lately(entries: Sequence[JournalEntry]) -> Iterator[str]:
+    for entry in entries[-LAST_ACTIONS:]:
+        how = "not ended" if entry.outcome is None else entry.outcome.value
+        yield f"{utc_minute(entry.begun_at)} {entry.action} by {entry.operator}: {how}"
+    if not entries:
+        yield "nothing in this machine's journal"
+
+
+def _code(text: str) -> str:
+    """Return foreign text that stays inside a code span."""
+    return text.replace("`", "'")
+
+
+def _why(facet: Facet[Any]) -> str:
+    return facet.error.message if facet.error is not None else "not seen yet"

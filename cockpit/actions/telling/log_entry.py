@@ -1,0 +1,70 @@
+"""A-10, log entry: Status, Evidence, Decision, Next, prefilled from what is observed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cockpit.actions.checks.results import blocked, passed, warned
+from cockpit.actions.core.action import Doing, PageAction, RefuseError, Step
+from cockpit.actions.core.context import Ground
+from cockpit.actions.core.parameters import text_param
+from cockpit.actions.core.recording import NO_LOGBOOK, log_step
+from cockpit.model.plan import Basis, Check, Draft, Plan, Request
+from cockpit.model.records import EventEntry
+from cockpit.records.logbook.entry_text import prefill
+from cockpit.records.logbook.writing import preview
+from cockpit.runtime.offload import offload
+
+DEADLINE = 10.0
+FIELDS = ("status", "evidence", "decision", "next")
+DEFAULT_EVENT = "check"
+
+
+class LogEntry(PageAction):
+    """Appends one entry, in the file's own style; what is not given is what was observed."""
+
+    verb = "log"
+
+    async def draft(self, ground: Ground, request: Request) -> Draft:
+        """Return the entry as it will stand in the file."""
+        unknown = request.params.keys() - {"event", *FIELDS}
+        if unknown:
+            raise RefuseError(f"--{min(unknown)} is no field of an entry")
+        entry = _entry_of(ground, request)
+        facts = {name: getattr(entry, name) for name in ("title", *FIELDS)}
+        page, check = await _page(ground, entry)
+        return Draft(words=f"log {ground.spec.name}", checks=(check,), page=page, facts=facts)
+
+    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+        """Return the one step: the entry, committed and pushed."""
+
+        def entry(doing: Doing) -> EventEntry:
+            fields = {name: doing.plan.facts[name] for name in ("title", *FIELDS)}
+            return EventEntry(at=doing.entry.begun_at, **fields)
+
+        return (log_step(entry, f"{plan.run}: log {plan.facts['title']}"),)
+
+
+def _entry_of(ground: Ground, request: Request) -> EventEntry:
+    title = text_param(request, "event") or DEFAULT_EVENT
+    seen = prefill(ground.report, title, ground.now)
+    given = {
+        name: text_param(request, name, lines=True) for name in FIELDS if name in request.params
+    }
+    return seen.model_copy(update=given)
+
+
+async def _page(ground: Ground, entry: EventEntry) -> tuple[str | None, Check]:
+    """Return the entry in the file's own style, and whether there is a file."""
+    path = ground.spec.records.logbook
+    if path is None:
+        return None, blocked("logbook", NO_LOGBOOK, Basis.RECORDED)
+    try:
+        page = await offload(lambda: preview(Path(path).read_bytes(), entry), deadline=DEADLINE)
+    except FileNotFoundError:
+        return None, warned("logbook", f"{path} is not there yet: it will be begun")
+    except (OSError, TimeoutError) as error:
+        text = f"{path} cannot be read: {getattr(error, 'strerror', None) or 'no answer'}"
+        return None, blocked("logbook", text)
+    return page, passed("logbook", f"appended to {path}")

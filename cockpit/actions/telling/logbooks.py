@@ -1,0 +1,133 @@
+"""A person's own entries (SPEC A-10, L): begun from what is observed, kept as drafts, saved.
+
+What a person typed is never lost: it is kept as a draft until it stands in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from cockpit.model.clock import Clock
+from cockpit.model.logbook import Opened
+from cockpit.model.records import Recorded, SaveStage
+from cockpit.model.report import RunReport
+from cockpit.runtime.offload import offload
+from cockpit.text.safe import safe_lines
+from cockpit.text.scrub import scrub
+
+DEADLINE: Final = 10.0
+TAIL: Final = 40
+"""Lines of the file's end that are shown."""
+MOST: Final = 4_000_000
+"""Bytes; a longer logbook is not prefilled from."""
+EVENTS: Final = "Event Log"
+TITLE: Final = "note"
+KIND: Final = "entry"
+"""Under which name an unfinished entry is kept."""
+NO_LOGBOOK: Final = "the run file names no logbook (records.logbook)"
+
+
+class Logbooks:
+    """Opens, keeps and saves entries; nothing here raises for files, git or the network."""
+
+    def __init__(self, clock: Clock, drafts: Path) -> None:
+        from cockpit.records.git.saver import Saver
+        from cockpit.records.logbook.drafts import Drafts
+
+        self._drafts = Drafts(drafts)
+        self._saver = Saver(clock)
+
+    async def open(self, report: RunReport, now: float) -> Opened:
+        """Return the draft that was left, else an entry prefilled from what is observed."""
+        path = report.spec.records.logbook
+        try:
+            draft = await offload(self._drafts.get, *_place(report), deadline=DEADLINE)
+        except (OSError, TimeoutError):
+            draft = None
+        if path is None:
+            return Opened(path="", text=draft or "", draft=bool(draft), trouble=NO_LOGBOOK)
+        try:
+            opened = await offload(_opened, Path(path), report, now, deadline=DEADLINE)
+        except (OSError, TimeoutError) as error:
+            opened = Opened(path=path, trouble=_why(path, error))
+        if draft:
+            opened = opened.model_copy(update={"text": draft, "draft": True})
+        return opened
+
+    async def keep(self, report: RunReport, text: str) -> str:
+        """Keep a draft, masked as its entry will be; return what stands in the way, or nothing."""
+        safe = self.masked(text)
+        try:
+            await offload(self._drafts.put, *_place(report), safe, deadline=DEADLINE)
+        except (OSError, TimeoutError) as error:
+            return _why("the draft", error)
+        return ""
+
+    def masked(self, text: str) -> str:
+        """Return the text with its secrets masked: what may be written."""
+        return scrub(text)
+
+    async def save(
+        self, report: RunReport, text: str, told: Callable[[Recorded], None]
+    ) -> Recorded:
+        """Write, commit, push; the draft is dropped once the file holds the text."""
+        path = report.spec.records.logbook
+        if path is None:
+            return Recorded(stage=SaveStage.NOTHING, trouble=NO_LOGBOOK)
+        await self.keep(report, text)
+        from cockpit.records.logbook.writing import with_text
+
+        safe = self.masked(text)
+        message = f"{report.name}: {_heading(safe)}"
+        recorded = await self._saver.save(
+            Path(path), lambda data: with_text(data, EVENTS, safe), message, told
+        )
+        if recorded.stage is not SaveStage.NOTHING:
+            with suppress(OSError, TimeoutError):
+                await offload(self._drafts.drop, *_place(report), deadline=DEADLINE)
+        return recorded
+
+    async def retry(self, report: RunReport) -> Recorded:
+        """Commit and push what is saved but has not come further."""
+        path = report.spec.records.logbook
+        if path is None:
+            return Recorded(stage=SaveStage.NOTHING, trouble=NO_LOGBOOK)
+        return await self._saver.retry(Path(path))
+
+
+def _place(report: RunReport) -> tuple[str, str]:
+    """Return under which names a run's draft is kept: two run files may name runs alike."""
+    return report.name, f"{KIND} {report.spec.records.logbook or ''}"
+
+
+def _opened(path: Path, report: RunReport, now: float) -> Opened:
+    """Return a prefilled entry below the file's tail; raises ``OSError``."""
+    from cockpit.records.logbook.entry_text import prefill
+    from cockpit.records.logbook.writing import preview
+
+    note, data = "append", b""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST + 1)
+    except FileNotFoundError:
+        note = "new file"
+    if len(data) > MOST:
+        return Opened(path=str(path), trouble=f"{path} is larger than {MOST // 1_000_000} MB")
+    tail = tuple(scrub(line.plain) for line in safe_lines(data)[-TAIL:])
+    text = preview(data, prefill(report, TITLE, now), empties=True)
+    return Opened(path=str(path), text=text.strip("\n"), tail=tail, note=note)
+
+
+def _heading(text: str) -> str:
+    """Return what the commit is called: the entry's own heading, without its marks and time."""
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    stamp, dash, title = first.strip("# ").partition(" - ")
+    return f"log {(title if dash else stamp).strip()[:60] or 'entry'}"
+
+
+def _why(what: str, error: Exception) -> str:
+    said = error.strerror if isinstance(error, OSError) and error.strerror else "no answer in time"
+    return f"{what}: {said.lower()}"

@@ -1,0 +1,1 @@
+"""The terminal UI: the Textual app and how it is put together."""

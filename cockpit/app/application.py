@@ -1,0 +1,393 @@
+"""The Textual app: screens on an engine. It composes; what is shown and done stands elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from textual import events
+from textual.binding import BindingType
+from textual.content import Content
+from textual.screen import Screen
+
+from cockpit.app.making import Attend, make, make_books
+from cockpit.app.terminal import TerminalApp, run_in_terminal
+from cockpit.config.file import operator
+from cockpit.model.clock import Clock, SystemClock
+from cockpit.model.report import RunReport
+from cockpit.model.run import CockpitFile
+from cockpit.model.words import to_ascii
+from cockpit.runtime.offload import offload
+from cockpit.watch.who import login_name
+from screens.acting.guarded import ASK_WITHIN, GuardedActions, MakeDesk
+from screens.acting.palette import Command, PaletteScreen
+from screens.base import CockpitScreen, spawn
+from screens.clipboard import copy_text, identity
+from screens.dialog import Dialog
+from screens.fleet import FleetScreen
+from screens.help import HelpScreen
+from screens.keys import ACTIONS, Keys, KeysError, bindings, read_keys
+from screens.mask import Mask
+from screens.run import RunScreen
+from screens.welcome import DEMO, WelcomeScreen
+from themes.loader import load_themes
+from widgets.fleet_header import Watch
+
+if TYPE_CHECKING:
+    from cockpit.actions.telling.logbooks import Logbooks
+    from cockpit.services.follow_up import Attending
+    from cockpit.watch.engine import Engine
+
+AGES: Final = 5.0
+"""Seconds between two looks at the ages, which step by 15 s at least."""
+SOON: Final = (0.15, 0.6, 2.0)
+"""Seconds after the start at which to look whether the store had something to tell."""
+NEWS: Final = 0.25
+"""Seconds in which news is gathered before it is painted."""
+ATTEND_AFTER: Final = 1.5
+"""Seconds after the start: what tells people takes a while to import."""
+NOTICE: Final = 10.0
+LEAVE_WITHIN: Final = 0.3
+"""Seconds that the engine may spend on its last words."""
+CONFIG: Final = 2
+
+
+class CockpitApp(TerminalApp):
+    """The cockpit on one run file; without one, a welcome."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("everywhere")
+    CSS = """
+    Screen { background: $background; color: $ink; }
+    PaletteScreen, Dialog { background: transparent; }
+    """
+
+    def __init__(  # noqa: PLR0913 - what the verb that opens it hands over
+        self,
+        file: CockpitFile | None,
+        engine: Engine | None,
+        *,
+        read_only: bool = False,
+        present: bool = False,
+        ascii: bool = False,  # noqa: A002
+        clock: Clock | None = None,
+        run: str | None = None,
+        desk: MakeDesk | None = None,
+        books: Callable[[], Logbooks] | None = None,
+        attend: Attend | None = None,
+        version: Callable[[], int] | None = None,
+    ) -> None:
+        super().__init__()
+        self._attend = attend
+        self._attendant: Attending | None = None
+        self.file = file or CockpitFile(path="")
+        self.keys: Keys = read_keys(self.file.keys)
+        self._engine = engine
+        self._clock = clock or SystemClock()
+        self._ascii = ascii or self.file.ui.ascii
+        self._first = run
+        self._reports: dict[str, RunReport] = {}
+        if engine is not None:
+            self._reports = {each.name: each for each in engine.report().runs}
+        self._at_work = Watch(operator=self.file.operator or "", read_only=read_only or present)
+        self.actions = GuardedActions(self, self, desk, books, version, present=present)
+        self._said = ""
+        self.trouble = ""
+        self._gathering = False
+        self._watching: asyncio.Task[None] | None = None
+        self._mask = self._masking() if present else None
+        self._set_theme()
+        self.set_keymap(self.keys.keymap())
+
+    def _set_theme(self) -> None:
+        themes = load_themes()
+        for theme in themes.values():
+            self.register_theme(theme.textual())
+        wanted = self.file.ui.theme
+        self.theme = wanted if wanted in themes else "cockpit-dark"
+        if wanted not in themes:
+            self._said = f"no theme {wanted!r}; there are: {', '.join(themes)}"
+
+    def _masking(self) -> Mask:
+        people = {login_name(), socket.gethostname(), self._at_work.operator}
+        return Mask.of(self.file, people)
+
+    def get_default_screen(self) -> Screen[str | None]:
+        """Return the first screen."""
+        return WelcomeScreen(self) if self._engine is None else FleetScreen(self)
+
+    async def on_mount(self) -> None:
+        """Show what is known, then start to watch."""
+        if self._engine is None:
+            return
+        self._engine.subscribe(self._news)
+        self._watching = asyncio.create_task(self._engine.run())
+        self._watching.add_done_callback(self._watch_ended)
+        self.set_interval(AGES, self._take_all)
+        for seconds in SOON:
+            self.set_timer(seconds, self._take_all)
+        if not self._at_work.operator:
+            spawn(self, self._ask_operator)
+        if self._first is not None and self._first in self._reports:
+            self.open_run(self._first)
+        self.actions.look_for_interrupted()
+        if self._attend is not None:
+            self.set_timer(ATTEND_AFTER, partial(spawn, self, self._attending))
+
+    async def on_event(self, event: events.Event) -> None:
+        """Note that a person has begun to type: from then on nothing opens by itself."""
+        self.actions.touched = self.actions.touched or isinstance(event, events.Key)
+        await super().on_event(event)
+
+    async def stop_work(self) -> None:
+        """Give the engine and the attendant one moment, the same, for their last words."""
+        last: set[asyncio.Future[Any]] = set()
+        if self._watching is not None and not self._watching.done():
+            self._watching.cancel()
+            last.add(self._watching)
+        if self._attendant is not None:
+            last.add(asyncio.ensure_future(self._attendant.stop()))
+        if last:
+            await asyncio.wait(last, timeout=LEAVE_WITHIN)
+
+    async def _attending(self) -> None:
+        """Begin to tell people and to look after launches, once the screens stand."""
+        if self._attend is None or self._attendant is not None:
+            return
+        make = partial(self._attend, self._at_work.operator or login_name(), self.ring)
+        self._attendant = await offload(make, deadline=ASK_WITHIN)
+        self._attendant.start()
+
+    @property
+    def reports(self) -> Sequence[RunReport]:
+        """Every run's newest report, in the run file's order."""
+        return tuple(self._reports.values())
+
+    @property
+    def watch_state(self) -> Watch:
+        """Who sits here, and whether this cockpit is watching."""
+        return self._at_work
+
+    @property
+    def notice(self) -> str:
+        """What was said last, else what the engine has to say about itself."""
+        notices = self._engine.notices if self._engine is not None else ()
+        notices = (*notices, *(self._attendant.notices if self._attendant is not None else ()))
+        going = [f"● {each} is under way" for each in self.actions.under_way]
+        return self._said or next(iter(going), notices[-1] if notices else self.trouble)
+
+    def now(self) -> float:
+        """Return seconds since the epoch."""
+        return self._clock.now()
+
+    def paint_filter(self, line: Content) -> Content:
+        """Return a painted line as it may be shown: masked, in ASCII, as was asked for."""
+        if self._mask is not None:
+            line = self._mask(line)
+        if self._ascii:
+            line = Content(to_ascii(line.plain), list(line.spans))
+        return line
+
+    def ring(self, sequence: str) -> None:
+        """Ring the terminal, if the run file asks for that: otherwise it stays quiet."""
+        asked = any(route.kind == "terminal" for route in self.file.notify.routes)
+        if asked and self._driver is not None:
+            self._driver.write(sequence)
+
+    def say(self, words: str) -> None:
+        """Show one line in the footer for a while."""
+
+        def unsay() -> None:
+            if self._said == words:
+                self._said = ""
+                self._repaint_footer()
+
+        self._said = words
+        self._repaint_footer()
+        self.set_timer(NOTICE, unsay)
+
+    @property
+    def _front(self) -> CockpitScreen | None:
+        """The screen in front if it shows reports; none while leaving or under a dialog."""
+        screen = self.screen_stack[-1] if self.screen_stack else None
+        return screen if isinstance(screen, CockpitScreen) and screen.is_mounted else None
+
+    def _repaint_footer(self) -> None:
+        if self._front is not None:
+            self._front.show_keys()
+
+    def look_again(self, name: str) -> None:
+        """Ask every source of a run again."""
+        if self._engine is not None:
+            spawn(self, partial(self._engine.poke, name))
+
+    def seen(self, name: str) -> None:
+        """Record that a person looks at a run's alerts."""
+        if self._engine is not None:
+            spawn(self, partial(self._engine.looked_at, name))
+
+    def open_run(self, name: str) -> None:
+        """Show a run's own screen."""
+        if isinstance(self.screen, RunScreen):
+            self.switch_screen(RunScreen(self, name))
+        else:
+            self.push_screen(RunScreen(self, name))
+
+    def report_fault(self, error: BaseException) -> str:
+        """Show a fault of the cockpit's own, besides keeping its details."""
+        said = super().report_fault(error)
+        if self.is_running and self.crash_line is None:
+            self.say(said)
+        return said
+
+    def _news(self, report: RunReport) -> None:
+        self._reports[report.name] = report
+        if not self._gathering:
+            self._gathering = True
+            self.set_timer(NEWS, self._show)
+
+    def _take_all(self) -> None:
+        if self._engine is not None:
+            self._reports = {each.name: each for each in self._engine.report().runs}
+        self._show()
+
+    def _show(self) -> None:
+        self._gathering = False
+        screen = self.screen_stack[-1] if self.screen_stack else None
+        if isinstance(screen, CockpitScreen | Dialog) and screen.is_mounted:
+            screen.show()
+
+    def _watch_ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        said = "" if error is None else self.report_fault(error)
+        self._at_work = self._at_work._replace(stopped=said or "the engine has ended")
+        self._show()
+
+    async def _ask_operator(self) -> None:
+        name = await offload(operator, self.file, deadline=ASK_WITHIN)
+        self._at_work = self._at_work._replace(operator=name or login_name())
+        if self._mask is not None:
+            self._mask = self._masking()
+        self._show()
+
+    def _scopes(self) -> tuple[str, ...]:
+        return getattr(self.screen, "SCOPES", ("everywhere",))
+
+    def report_of(self, name: str | None) -> RunReport | None:
+        """Return the newest report of a run (``None``: of the selected one)."""
+        front = self._front.selected if self._front is not None else None
+        return self._reports.get(name or front or "")
+
+    def action_check(self) -> None:
+        """Look at every source of the selected run again."""
+        report = self.report_of(None)
+        if report is None:
+            self.say("no run is selected")
+        else:
+            self.say(f"looking at {report.name} again")
+            self.look_again(report.name)
+
+    def action_copy(self) -> None:
+        """Copy what identifies the selected run."""
+        report = self.report_of(None)
+        if report is None:
+            self.say("no run is selected")
+        else:
+            self.copy(identity(report))
+
+    def copy(self, text: str) -> None:
+        """Copy text to the person's own clipboard and say which way it went."""
+        write = self._driver.write if self._driver else len
+
+        async def copied() -> None:
+            self.say(await copy_text(text, write))
+
+        spawn(self, copied)
+
+    def action_theme(self) -> None:
+        """Toggle between the dark and the light twin."""
+        self.theme = load_themes()[self.theme].twin
+
+    def action_help(self) -> None:
+        """Show all keys."""
+        self.push_screen(HelpScreen(self.keys, self._scopes()))
+
+    def action_palette(self) -> None:
+        """Find a command or a run."""
+        report = self.report_of(None)
+        about = report.name if report is not None else ""
+        self.push_screen(PaletteScreen(self._commands(), about), self._run_command)
+
+    def _commands(self) -> list[Command]:
+        scopes = self._scopes()
+        acts = self.actions.offers(self.report_of(None)) if "act" in scopes else []
+        own = [
+            Command(each.title, each.help, each.run, self.keys.shown(each.id))
+            for each in ACTIONS
+            if each.palette and each.where in scopes
+        ]
+        runs = [
+            Command(each.name, f"open, {each.verdict.value}", f"open_run:{each.name}")
+            for each in self.reports
+        ]
+        return [*acts, *own, *runs]
+
+    async def _run_command(self, call: str | None) -> None:
+        if call is None:
+            return
+        kind, _, name = call.partition(":")
+        if kind == "open_run":
+            self.open_run(name)
+        elif kind == "act":
+            self.actions.act(name)
+        elif any(each.run == call and each.where == "everywhere" for each in ACTIONS):
+            await self.run_action(call, self)
+        else:
+            await self.run_action(call, self.screen)
+
+    async def action_quit(self, code: int = 0) -> None:
+        """Leave with an exit status; while an action is under way, ask first."""
+        leave = partial(self.exit, return_code=code)
+        if self.actions.may_leave(leave):
+            leave()
+
+
+def run_app(
+    file: CockpitFile | None,
+    engine: Engine | None = None,
+    *,
+    read_only: bool = False,
+    present: bool = False,
+    ascii: bool = False,  # noqa: A002
+    run: str | None = None,
+) -> int:
+    """Open the cockpit on a run file (``None``: the welcome) and return the exit status.
+
+    Without an ``engine`` one is made, with the store. ``run`` is opened at once.
+    """
+    trouble = ""
+    more: dict[str, Any] = {}
+    if file is not None and engine is None:
+        made = make(file, read_only or present)
+        engine, trouble = made.engine, made.trouble
+        more = {"desk": made.desk, "books": make_books, "attend": made.attend,
+                "version": made.version}  # fmt: skip
+    try:
+        app = CockpitApp(
+            file, engine, read_only=read_only, present=present, ascii=ascii, run=run, **more
+        )
+    except KeysError as error:
+        path = file.path if file is not None else "cockpit.toml"
+        sys.stderr.writelines(f"{path}: {problem}\n" for problem in error.problems)
+        return CONFIG
+    app.trouble = trouble
+    code = run_in_terminal(app, mouse=app.file.ui.mouse)
+    if app.return_value == DEMO:
+        os.execv(sys.executable, [sys.executable, "-m", "cockpit", "demo"])
+    return code

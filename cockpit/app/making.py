@@ -1,0 +1,69 @@
+"""Makes what the app is given: engine, store, desk, logbooks; imports late, for a fast start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from cockpit.model.clock import SystemClock
+from cockpit.model.run import CockpitFile
+from screens.acting.guarded import MakeDesk
+
+if TYPE_CHECKING:
+    from cockpit.actions.core.service import Desk
+    from cockpit.actions.telling.logbooks import Logbooks
+    from cockpit.services.follow_up import Attending
+    from cockpit.watch.engine import Engine
+
+Ring = Callable[[str], None]
+Attend = Callable[[str, Ring], "Attending"]
+"""Makes the attendant for an operator; may import much, so it is called in a thread."""
+
+
+class Making(NamedTuple):
+    """Everything that an app on a run file is given; ``trouble`` is why nothing is remembered."""
+
+    engine: Engine
+    trouble: str
+    desk: MakeDesk
+    attend: Attend | None
+    version: Callable[[], int] | None = None
+    """Changes whenever another process has written to the store; may block."""
+
+
+def make(file: CockpitFile, read_only: bool) -> Making:
+    """Return what the app on a run file is given; one that only reads attends to nothing."""
+    from cockpit.config.file import store_path
+    from cockpit.store.store import Store, StoreError
+    from cockpit.watch.engine import Engine
+
+    clock, trouble = SystemClock(), ""
+    store: Store | None = None
+    try:
+        store = Store(store_path())
+    except StoreError as error:
+        trouble = f"nothing is remembered: {error}"
+    engine = Engine(file, store=store, clock=clock)
+
+    def desk(operator: str) -> Desk:
+        from cockpit.actions.core.wiring import build_desk
+
+        return build_desk(
+            lambda: engine.file, engine, store, clock, operator=operator, read_only=read_only
+        )
+
+    def attend(operator: str, ring: Ring) -> Attending:
+        from cockpit.services.follow_up import attending
+
+        return attending(engine, store, clock, operator, ring)
+
+    version = None if store is None else store.version
+    return Making(engine, trouble, desk, None if read_only else attend, version)
+
+
+def make_books() -> Logbooks:
+    """Return what writes a person's own entries."""
+    from cockpit.actions.telling.logbooks import Logbooks
+    from cockpit.config.file import state_dir
+
+    return Logbooks(SystemClock(), state_dir() / "drafts")

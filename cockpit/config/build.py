@@ -1,0 +1,154 @@
+"""Make the values of a run file from what TOML gave: its shapes, checks and defaults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from cockpit.config.check import DERIVED, Settings, Trouble, checked, one_of, unknown_key
+from cockpit.config.lines import KeyPath
+from cockpit.config.resolve import resolved
+from cockpit.config.values import run_names, value_troubles
+from cockpit.model.run import CockpitFile, HostSpec, NotifySpec, RunSpec, UiSpec
+
+M = TypeVar("M", bound=BaseModel)
+
+SECTIONS = ("cockpit", "run", "notify", "ui", "keys", "hosts")
+LAYOUTS = (
+    *("auto", "levanter", "orbax", "hf", "deepspeed", "megatron"),
+    *("torchtitan", "lightning", "nanogpt", "custom"),
+)
+
+
+def build(data: Mapping[str, Any], path: Path) -> CockpitFile | list[Trouble]:
+    """Return the values of the file at ``path``, or everything that is wrong with it."""
+    troubles = [*value_troubles(data), *_sections(data)]
+    settings = _part(Settings, data, ("cockpit",), troubles)
+    notify = _part(NotifySpec, data, ("notify",), troubles)
+    troubles += _route_troubles(notify)
+    screen = _part(UiSpec, data, ("ui",), troubles)
+    hosts = {
+        name: _part(HostSpec, data["hosts"], ("hosts", name), troubles)
+        for name in _table(data, "hosts")
+    }
+    runs = _runs(data, settings or Settings(), troubles)
+    if troubles:
+        return troubles
+    folder = path.absolute().parent
+    return CockpitFile(
+        path=str(path.absolute()),
+        cadence=settings.cadence,
+        operator=settings.operator,
+        runs=tuple(resolved(run, folder) for run in runs),
+        notify=notify,
+        ui=screen,
+        keys=_table(data, "keys"),
+        hosts=hosts,
+    )
+
+
+def _table(data: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = data.get(name, {})
+    return value if isinstance(value, dict) else {}
+
+
+def _part(model: type[M], raw: Mapping[str, Any], at: KeyPath, troubles: list[Trouble]) -> M:
+    """Return one table as ``model``; with troubles noted, its defaults."""
+    value = checked(model, raw.get(str(at[-1]), {}), at)
+    if isinstance(value, list):
+        troubles += value
+        return model()
+    return value
+
+
+def _sections(data: Mapping[str, Any]) -> Iterator[Trouble]:
+    for name in data:
+        if name not in SECTIONS:
+            yield Trouble((name,), unknown_key((name,), SECTIONS))
+    for name in ("keys", "hosts"):
+        if not isinstance(data.get(name, {}), dict):
+            yield Trouble((name,), f"expected a table [{name}]")
+    for action, key in _table(data, "keys").items():
+        if not isinstance(key, str) or not key:
+            yield Trouble(("keys", action), f'expected a key in quotes, such as {action} = "r"')
+
+
+def _route_troubles(notify: NotifySpec) -> Iterator[Trouble]:
+    """Yield the routes that lead nowhere, or to two places."""
+    for place, route in enumerate(notify.routes):
+        at: KeyPath = ("notify", "routes", place)
+        local = route.kind in ("terminal", "desktop")
+        ways = [local, route.url_env is not None, route.command is not None]
+        if sum(ways) != 1 or (route.command is not None and route.kind not in (None, "command")):
+            text = 'expected one way: url_env = "VARIABLE", command = […] or kind = "terminal"'
+            yield Trouble(at, text)
+        elif route.kind == "command" and route.command is None:
+            yield Trouble(at, 'expected the command: command = ["program", "argument"]')
+
+
+def _runs(data: Mapping[str, Any], settings: Settings, troubles: list[Trouble]) -> list[RunSpec]:
+    tables = data.get("run", [])
+    if not isinstance(tables, list):
+        troubles.append(Trouble(("run",), "expected [[run]], in double brackets, for each run"))
+        return []
+    if not tables:
+        troubles.append(Trouble((), "no [[run]] in it; expected at least one, with a name"))
+    troubles += run_names(tables)
+    runs = []
+    for position, table in enumerate(tables):
+        run = _run(table, ("run", position), settings, troubles)
+        runs += [] if run is None else [run]
+    return runs
+
+
+def _run(table: object, at: KeyPath, settings: Settings, troubles: list[Trouble]) -> RunSpec | None:
+    if isinstance(table, dict):
+        table = {"cadence": settings.cadence, **table}
+        troubles += (
+            Trouble((*at, name), unknown_key((*at, name))) for name in DERIVED & table.keys()
+        )
+        if isinstance(table.get("checkpoints"), dict):
+            table["checkpoints"] = _checkpoints(table["checkpoints"])
+            troubles += _layout_troubles(table["checkpoints"], (*at, "checkpoints"))
+    run = checked(RunSpec, table, at)
+    if isinstance(run, list):
+        troubles += run
+        return None
+    return run
+
+
+def _checkpoints(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the table in the model's shape: a list of roots, a named layout."""
+    shaped = dict(table)
+    if isinstance(shaped.get("path"), str):
+        shaped["path"] = [shaped["path"]]
+    layout = shaped.get("layout")
+    if isinstance(layout, dict):
+        shaped["custom"] = layout.get("custom", layout)
+    if "custom" in shaped and not isinstance(layout, str):
+        shaped["layout"] = "custom"
+    return shaped
+
+
+def _layout_troubles(table: Mapping[str, Any], at: KeyPath) -> Iterator[Trouble]:
+    layout, custom = table.get("layout"), table.get("custom")
+    if isinstance(layout, str) and layout not in LAYOUTS:
+        yield Trouble((*at, "layout"), one_of(layout, LAYOUTS))
+    if layout == "custom" and not isinstance(custom, dict):
+        example = 'custom = { pattern = "ckpt_(\\\\d+)", marker = "DONE" }'
+        yield Trouble((*at, "layout"), f"a layout of your own needs {example}")
+    pattern = custom.get("pattern") if isinstance(custom, dict) else None
+    if isinstance(pattern, str) and not _finds_a_step(pattern):
+        expected = "expected a regular expression with one group, the step"
+        yield Trouble((*at, "custom", "pattern"), f'{expected}, such as "ckpt_(\\\\d+)"')
+
+
+def _finds_a_step(pattern: str) -> bool:
+    try:
+        return re.compile(pattern).groups == 1
+    except (re.error, RecursionError, OverflowError):
+        return False

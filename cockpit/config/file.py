@@ -1,0 +1,196 @@
+"""The run file: found, read, checked and turned into values (INTERFACE, "The run file").
+
+Every problem is one line, ``file:line: field: what; expected …``, and all of them are told at
+once. What they repeat of the file has been scrubbed, so no secret stands in them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from cockpit.config.build import build
+from cockpit.config.lines import KeyPath, key_lines, line_of
+from cockpit.config.values import too_deep
+from cockpit.model.run import CockpitFile
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+FILE_NAME = "cockpit.toml"
+
+_BIGGEST = 16 * 2**20
+_TOML_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+
+
+class ConfigError(Exception):
+    """A run file that cannot be used; ``problems`` holds one line for each thing wrong."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+def load(path: Path) -> CockpitFile:
+    """Return the run file at ``path``, defaults filled in and paths resolved.
+
+    Raises :class:`ConfigError` with every problem, sorted by line.
+    """
+    text = _read(path)
+    data = _parse(path, text)
+    built = build(data, path)
+    if isinstance(built, CockpitFile):
+        return built
+    lines = key_lines(text)
+    placed = sorted((line_of(lines, trouble.path), trouble) for trouble in built)
+    told: dict[KeyPath, str] = {}
+    for line, trouble in placed:
+        field = ".".join(str(part) for part in trouble.path if isinstance(part, str))
+        place = f"{_shown(path)}:{line}: {clean(scrub(field), 200)}" if field else _shown(path)
+        told.setdefault(trouble.path, f"{place}: {clean(scrub(trouble.text))}")
+    raise ConfigError(tuple(told.values()))
+
+
+def find(start: Path) -> Path | None:
+    """Return the nearest run file from ``start`` upwards, else the user's own, else none."""
+    start = start.absolute()
+    for folder in (start, *start.parents, config_dir()):
+        if os.path.lexists(folder / FILE_NAME):
+            return folder / FILE_NAME
+    return None
+
+
+def config_dir() -> Path:
+    """Return the folder of the user's own run file (``$XDG_CONFIG_HOME/cockpit``)."""
+    return _xdg("XDG_CONFIG_HOME", ".config")
+
+
+def state_dir() -> Path:
+    """Return the folder for what the cockpit remembers (``$XDG_STATE_HOME/cockpit``)."""
+    return _xdg("XDG_STATE_HOME", ".local/state")
+
+
+def store_path() -> Path:
+    """Return where the store lies unless a run file is asked for with another."""
+    return state_dir() / "store.sqlite"
+
+
+def operator(file: CockpitFile) -> str | None:
+    """Return who acts: the file's operator, else git's ``user.name``, else ``None``; masked.
+
+    Not asked while loading, since reading git's settings takes longer than all the rest.
+    """
+    return file.operator or _git_user(Path(file.path).parent)
+
+
+class Reloader:
+    """Keeps a run file current: a good edit replaces it, a bad one is told and changes nothing."""
+
+    def __init__(self, file: CockpitFile) -> None:
+        self.file = file
+        self.problems: tuple[str, ...] = ()
+        self._path = Path(file.path)
+        self._seen = _fingerprint(self._path)
+
+    def check(self) -> bool:
+        """Look at the file; return whether :attr:`file` or :attr:`problems` changed."""
+        now = _fingerprint(self._path)
+        if now == self._seen:
+            return False
+        self._seen = now
+        before = self.file, self.problems
+        try:
+            new, self.problems = load(self._path), ()
+        except ConfigError as error:
+            new, self.problems = self.file, error.problems
+        self.file = self.file if new == self.file else new
+        return (self.file, self.problems) != before
+
+
+def _read(path: Path) -> str:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            kind = "a directory" if path.is_dir() else "no regular file"
+            raise _failed(path, f"is {kind}; expected a file such as {FILE_NAME}")
+        with path.open("rb") as file:
+            raw = file.read(_BIGGEST + 1)
+    except (OSError, ValueError) as error:
+        raise _failed(path, _why_unreadable(error)) from None
+    if len(raw) > _BIGGEST:
+        raise _failed(path, "is larger than 16 MB; expected a run file")
+    try:
+        return raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise _failed(path, "is not UTF-8 text; save it as UTF-8", line) from None
+
+
+def _why_unreadable(error: OSError | ValueError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "no such file; name one with --config FILE, or see `cockpit demo`"
+    if isinstance(error, PermissionError):
+        return "may not be read; check its permissions"
+    return f"cannot be read: {clean(getattr(error, 'strerror', None) or error)}"
+
+
+def _parse(path: Path, text: str) -> dict[str, Any]:
+    try:
+        data = tomllib.loads(text)
+    except RecursionError:
+        raise _failed(path, "is nested too deeply") from None
+    except ValueError as error:
+        raise _broken(path, text, str(error)) from None
+    if too_deep(data):
+        raise _failed(path, "is nested too deeply")
+    return data
+
+
+def _broken(path: Path, text: str, message: str) -> ConfigError:
+    place = _TOML_PLACE.search(message)
+    what = clean(_TOML_PLACE.sub("", message), 200)
+    if place is None:
+        return _failed(path, f"is not valid TOML: {what}")
+    last = text.rstrip("\n").count("\n") + 1
+    line, column = (int(place[1]), f", column {place[2]}") if place[1] else (last, "")
+    return _failed(path, f"not valid TOML{column}: {what}", line)
+
+
+def _failed(path: Path, what: str, line: int | None = None) -> ConfigError:
+    place = _shown(path) if line is None else f"{_shown(path)}:{line}"
+    return ConfigError((f"{place}: {what}",))
+
+
+def _shown(path: Path) -> str:
+    try:
+        return clean(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):  # not below the working directory, or that is gone
+        return clean(path)
+
+
+def _fingerprint(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _xdg(variable: str, default: str) -> Path:
+    base = Path(os.environ.get(variable, ""))
+    return (base if base.is_absolute() else Path.home() / default) / "cockpit"
+
+
+def _git_user(folder: Path) -> str | None:
+    """Ask git itself, which knows its own rules about repositories and included files."""
+    try:
+        import git
+    except ImportError:  # no git on this machine
+        return None
+    try:
+        name = git.Git(folder).config("--get", "user.name", kill_after_timeout=5)
+    except (git.GitCommandError, OSError):
+        return None
+    return scrub(clean(name, 1000))[:100] or None

@@ -1,0 +1,1 @@
+"""Jobs of kind ``local``: processes of this machine (SPEC S-5)."""

@@ -1,0 +1,331 @@
+"""Jobs of kind ``local``, acted on: started detached, looked up, saved and stopped (SPEC S-5).
+
+What keeps "at most once" here lies below: the lineage's locks are held by the kernel for as long
+as anything of a job lives, and a launch id's note is made once
+(``cockpit.platforms.local.launcher.supervisor``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from cockpit.model.clock import Clock
+from cockpit.model.jobs import Found, Live, LiveJob, LookUp, Submission
+from cockpit.model.lineage import keys_of, local_root, tag_of
+from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.base import CannotError, LostError
+from cockpit.platforms.local import evidence as local_evidence
+from cockpit.platforms.local import lookup as local_lookup
+from cockpit.platforms.local.census import Process, census
+from cockpit.platforms.local.launcher import launches, locks
+from cockpit.platforms.local.launcher.detached import Launch, LaunchError, UnansweredError, start
+from cockpit.platforms.local.launcher.ending import (
+    REAL_END,
+    NotAllowedError,
+    NotEndedError,
+    Target,
+    addressed,
+    end,
+    send,
+)
+from cockpit.platforms.local.launcher.supervisor import expand
+from cockpit.platforms.local.lineage import live_jobs
+from cockpit.runtime.offload import offload
+from cockpit.runtime.shell import run_command
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+LOOK: Final = 10.0
+START: Final = 60.0
+SLACK: Final = 30.0
+SAVE_COMMAND: Final = 120.0
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+class LocalBackend:
+    """Acts on processes of this machine (``Backend``). ``locks_folder`` is the user's own."""
+
+    def __init__(
+        self, clock: Clock, *, locks_folder: Path | None = None, answer_within: float = START
+    ) -> None:
+        self._clock = clock
+        self._locks = locks_folder or locks.locks_folder()
+        self._answer_within = answer_within
+        self._supervisors: list[subprocess.Popen[bytes]] = []
+
+    async def live(self, run: RunSpec) -> Live:
+        """Return the live jobs of the lineage on this machine."""
+        try:
+            return (await offload(live_jobs, (run,), deadline=LOOK))[run.name]
+        except TimeoutError as error:
+            return Live(unknown=f"the process table or the job's files did not answer: {error}")
+
+    async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
+        """Return what became of a launch id.
+
+        One that was meant and never used is closed by looking: nothing can start under it after.
+        """
+        if not _ID.fullmatch(launch_id):
+            return LookUp(found=Found.ABSENT, text="no launch id of ours has such a name")
+        try:
+            return await offload(local_lookup.look_up, run, launch_id, deadline=LOOK)
+        except (TimeoutError, OSError) as error:
+            text = f"the notes of its launch cannot be read: {_line(error)}"
+            return LookUp(found=Found.UNKNOWN, text=text)
+
+    async def submit(self, run: RunSpec, submission: Submission) -> str:
+        """Start the job detached and return ``pid:N``."""
+        self._supervisors = [each for each in self._supervisors if each.poll() is None]
+        attempt = _Attempt()
+        work = lambda: self._submit(run, submission, attempt)  # noqa: E731 - never the same call
+        try:
+            return await offload(work, deadline=self._answer_within + SLACK)
+        except TimeoutError as error:
+            if attempt.give_up():
+                text = f"the machine did not answer ({error}); nothing was started"
+                raise CannotError(text) from error
+            raise LostError(f"no answer about the start: {error}") from error
+
+    def _submit(self, run: RunSpec, submission: Submission, attempt: _Attempt) -> str:
+        job = _startable(run, submission)
+        _refuse_beside_others(run)
+        root = None if (place := local_root(run)) is None else Path(place)
+        assert job.pid_file is not None and job.log is not None
+        pid_file = Path(job.pid_file.path)
+        folder = launches.launches_folder(root, pid_file)
+        try:
+            held = locks.lock_files(root, keys_of(run), self._locks)
+            launches.intend(
+                folder, submission.launch_id, {"by": os.getpid(), "at": f"{self._clock.now():.2f}"}
+            )
+        except locks.LockError as error:
+            raise CannotError(str(error)) from error
+        except OSError as error:
+            raise CannotError(f"cannot note the launch in {folder}: {error.strerror}") from error
+        launch = Launch(
+            command=submission.command,
+            log=Path(job.log.path),
+            pid_file=pid_file,
+            exit_file=Path(job.exit_file.path) if job.exit_file else pid_file.with_suffix(".exit"),
+            cwd=_workdir(run, submission),
+            launch_id=submission.launch_id,
+            env=submission.env,
+            run=submission.run,
+            lineage=tag_of(run),
+            locks=held,
+            launches=folder,
+        )
+        if not attempt.commit():
+            raise CannotError("it was given up before anything was started")
+        return self._start(launch)
+
+    def _start(self, launch: Launch) -> str:
+        try:
+            started = start(launch, self._answer_within)
+        except LaunchError as error:
+            raise CannotError(_line(error)) from error
+        except UnansweredError as error:
+            raise LostError(_line(error)) from error
+        self._supervisors.append(started.supervisor)
+        return f"pid:{started.pid}"
+
+    async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
+        """Stop exactly these jobs and what descends from them; waits for their real end."""
+        grace = 60.0 if run.job is None else run.job.grace
+        targets = [target_of(job) for job in jobs]
+        work = lambda: end(targets, grace)  # noqa: E731 - never the same call
+        try:
+            await offload(work, deadline=grace + 2 * REAL_END + SLACK)
+        except NotAllowedError as error:
+            raise CannotError(_line(error)) from error
+        except (NotEndedError, TimeoutError, OSError) as error:
+            raise LostError(_line(error)) from error
+
+    async def save(self, run: RunSpec, job: LiveJob) -> None:
+        """Ask by ``save_signal``, else by ``save_command``."""
+        spec = run.job
+        if spec is not None and spec.save_signal:
+            await self._save_by_signal(spec.save_signal, job)
+        elif spec is not None and spec.save_command:
+            await _save_by_command(run, spec, job)
+        else:
+            raise CannotError("the run names neither job.save_signal nor job.save_command")
+
+    async def _save_by_signal(self, name: str, job: LiveJob) -> None:
+        number = signal_number(name)
+        try:
+            await offload(_send_to_trainer, target_of(job), number, deadline=LOOK)
+        except TimeoutError as error:
+            raise LostError(f"asking it to save had no answer: {error}") from error
+        except OSError as error:
+            raise CannotError(f"cannot send {name} to {job.id}: {_line(error)}") from error
+
+    async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
+        """Return files, notes, stacks and device state of these jobs."""
+        ours = [job for job in jobs if "pid" in job.handle]
+        return await local_evidence.gather(run, [target_of(job) for job in ours])
+
+
+class _Attempt:
+    """Decides, once, whether a start goes ahead or was given up before it could."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._decided: str | None = None
+
+    def commit(self) -> bool:
+        """Go ahead, unless it was given up."""
+        return self._decide("start")
+
+    def give_up(self) -> bool:
+        """Give up; False if it has gone ahead."""
+        return self._decide("no")
+
+    def _decide(self, word: str) -> bool:
+        with self._lock:
+            self._decided = self._decided or word
+            return self._decided == word
+
+
+def target_of(job: LiveJob) -> Target:
+    """Return what a live job is ended by; raises ``CannotError`` if it is not a local one."""
+    try:
+        pid, ticks = int(job.handle["pid"]), int(job.handle["ticks"])
+    except (KeyError, ValueError) as error:
+        raise CannotError(f"{job.id} is not a process of this machine") from error
+    return Target(pid, ticks, job.handle.get("launch_id"), job.handle.get("lineage", ""))
+
+
+def signal_number(name: str) -> int:
+    """Return the number of ``USR1``, ``SIGUSR1`` or ``10``; raises ``CannotError``."""
+    try:
+        if name.isdigit():
+            return signal.Signals(int(name))
+        return signal.Signals[name if name.startswith("SIG") else f"SIG{name}"]
+    except (KeyError, ValueError) as error:
+        raise CannotError(f"job.save_signal: there is no signal {clean(name, 40)}") from error
+
+
+def _startable(run: RunSpec, submission: Submission) -> JobSpec:
+    """Return the job's settings if they name everything that a start needs."""
+    job = run.job
+    if job is None or job.kind != "local":
+        raise CannotError("only a job of kind local can be started on this machine")
+    if not job.pid_file or not job.log:
+        raise CannotError("job.pid_file and job.log must be set: where would it be noted?")
+    if not _ID.fullmatch(submission.launch_id):
+        raise CannotError(f"bad launch id {clean(submission.launch_id, 80)}")
+    if not submission.command:
+        raise CannotError("there is no command to run")
+    if any("\0" in part for part in (*submission.command, *submission.env.values())):
+        raise CannotError("the command holds a zero byte")
+    if not keys_of(run):
+        raise CannotError("the run names neither an output root nor a W&B id to be guarded")
+    try:
+        expand(submission.command, {**os.environ, **submission.env, **OWN})
+    except KeyError as error:
+        name = clean(str(error.args[0]), 80)
+        text = f"the command uses ${name}, which is not set; nothing was started"
+        raise CannotError(text) from error
+    _workdir(run, submission)
+    return job
+
+
+OWN: Final = {"COCKPIT_LAUNCH_ID": "", "COCKPIT_RUN": "", "COCKPIT_LINEAGE": ""}
+
+
+def _workdir(run: RunSpec, submission: Submission) -> Path:
+    own = (None if run.job is None else run.job.workdir) or run.workdir
+    place = submission.workdir or (None if own is None else own.path)
+    if not place:
+        raise CannotError("no job.workdir says where the command is to be run")
+    if not Path(place).is_dir():
+        raise CannotError(f"the working folder {clean(place, 200)} is not there")
+    return Path(place)
+
+
+def _refuse_beside_others(run: RunSpec) -> None:
+    """Look once more, right before: whoever lives now was not started by us, or holds a lock."""
+    live = live_jobs((run,))[run.name]
+    if live.unknown is not None:
+        raise CannotError(f"cannot tell whether a job lives: {live.unknown}")
+    if live.jobs:
+        names = "; ".join(f"{job.id} {job.name} ({job.why})" for job in live.jobs)
+        raise CannotError(f"a job of this lineage lives: {names}")
+
+
+def _send_to_trainer(target: Target, number: int) -> None:
+    """Signal the job alone, and only if it listens: unheard, most signals kill."""
+    processes = census()
+    main = processes.get(target.pid)
+    if main is None or main.ticks != target.ticks:
+        raise CannotError(f"pid {target.pid} is gone")
+    meant = [one for one in addressed(processes, main) if one is not main] or [main]
+    if len(meant) > 1:
+        pids = ", ".join(str(one.pid) for one in meant)
+        raise CannotError(f"a shell runs several processes ({pids}): which is the trainer?")
+    if not _listens(meant[0], number):
+        name = signal.Signals(number).name
+        raise CannotError(f"pid {meant[0].pid} does not listen to {name} (yet): it could kill it")
+    if not send(meant[0], number):
+        raise CannotError(f"pid {meant[0].pid} is gone")
+
+
+def _listens(process: Process, number: int) -> bool:
+    """Tell whether a process has a handler for a signal; where that is not told, believe it."""
+    try:
+        status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return not Path("/proc/self/status").exists()
+    caught = next((line for line in status.splitlines() if line.startswith("SigCgt:")), "")
+    return bool(int(caught.partition(":")[2].strip() or "0", 16) >> (number - 1) & 1)
+
+
+async def _save_by_command(run: RunSpec, job: JobSpec, live: LiveJob) -> None:
+    assert job.save_command is not None
+    command = _filled(run, job.save_command, live)
+    workdir = job.workdir or run.workdir
+    done = await run_command(
+        command, deadline=SAVE_COMMAND, cwd=None if workdir is None else workdir.path
+    )
+    if done.timed_out:
+        raise LostError(f"job.save_command did not end within {SAVE_COMMAND:g} s")
+    if not done.ok:
+        said = scrub(clean(done.err.decode("utf-8", "replace").strip()[-300:]))
+        raise CannotError(f"job.save_command ended with {done.rc}: {said}")
+
+
+def _filled(run: RunSpec, command: str | tuple[str, ...], live: LiveJob) -> list[str]:
+    """Return a save command with its placeholders filled; raises ``CannotError`` for others."""
+    known = {
+        "run": run.name,
+        "launch_id": live.launch_id,
+        "output_root": None if run.output_root is None else run.output_root.seen_from(run.job),
+        "wandb_id": None if run.wandb is None else run.wandb.id,
+        "pid": live.handle.get("pid"),
+    }
+    words = shlex.split(command) if isinstance(command, str) else list(command)
+
+    def fill(match: re.Match[str]) -> str:
+        value = known.get(match[1])
+        if value is None:
+            raise CannotError(f"job.save_command: {{{match[1]}}} is not known here")
+        return value
+
+    try:
+        return expand([_PLACE.sub(fill, word) for word in words], os.environ)
+    except KeyError as error:
+        raise CannotError(f"job.save_command uses ${error.args[0]}, which is not set") from error
+
+
+def _line(error: BaseException) -> str:
+    return scrub(clean(str(error) or type(error).__name__))

@@ -1,0 +1,161 @@
+"""Every process of this machine, read once for many questions.
+
+Blocking; called through ``offload``. Linux reads ``/proc`` (about 60 µs a process), others ask
+``ps``, which tells neither environments nor folders nor open files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cockpit.runtime.process import PROC
+from cockpit.runtime.shell import run_blocking
+
+MOST_FILES: Final = 4096
+"""Open files of one process that are looked at."""
+PS: Final = ("ps", "-axww", "-o", "pid=,ppid=,pgid=,uid=,state=,command=")
+
+
+class Process(NamedTuple):
+    """One process. ``env`` is its first environment, as bytes; ``None`` where it is not ours.
+
+    ``ticks`` is its start in the kernel's ticks since boot, -1 where only ``ps`` tells.
+    """
+
+    pid: int
+    ppid: int
+    pgid: int
+    sid: int
+    uid: int
+    state: str
+    ticks: int
+    argv: tuple[str, ...]
+    env: bytes | None
+    cwd: str | None
+
+    def variable(self, name: str) -> str | None:
+        """Return a variable of its first environment."""
+        start = name.encode() + b"="
+        if self.env is None or start not in self.env:
+            return None
+        found = (part for part in self.env.split(b"\0") if part.startswith(start))
+        return next((part[len(start) :].decode("utf-8", "replace") for part in found), None)
+
+
+Census = Mapping[int, Process]
+
+
+def census(proc: Path = PROC) -> Census:
+    """Return every process but zombies and kernel threads; raises ``OSError``."""
+    if not (proc / "self" / "stat").exists():
+        done = run_blocking(PS, deadline=5.0, env={"LC_ALL": "C"}, cap=8_000_000)
+        if not done.ok:
+            raise OSError(0, f"ps failed: {done.err.decode('utf-8', 'replace')[:200]}", "ps")
+        return read_ps(done.text)
+    names = (entry.name for entry in os.scandir(proc) if entry.name.isdigit())
+    found = (_read(proc, int(name)) for name in names)
+    return {process.pid: process for process in found if process is not None}
+
+
+def _read(proc: Path, pid: int) -> Process | None:
+    folder = f"{proc}/{pid}"
+    argv = _bytes(f"{folder}/cmdline")
+    stat = _bytes(f"{folder}/stat")
+    if not argv or not stat:
+        return None
+    fields = stat.rpartition(b")")[2].split()
+    if len(fields) < 20 or fields[0] in (b"Z", b"X"):
+        return None
+    try:
+        uid = os.stat(folder).st_uid  # noqa: PTH116 - thousands of these
+    except OSError:
+        return None
+    parts = argv.removesuffix(b"\0").split(b"\0")
+    return Process(
+        pid=pid,
+        ppid=int(fields[1]),
+        pgid=int(fields[2]),
+        sid=int(fields[3]),
+        uid=uid,
+        state=chr(fields[0][0]),
+        ticks=int(fields[19]),
+        argv=tuple(part.decode("utf-8", "replace") for part in parts),
+        env=_bytes(f"{folder}/environ"),
+        cwd=_link(f"{folder}/cwd"),
+    )
+
+
+def _bytes(path: str) -> bytes | None:
+    try:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - thousands of these
+            return file.read()
+    except OSError:
+        return None
+
+
+def _link(path: str) -> str | None:
+    try:
+        return os.readlink(path)  # noqa: PTH115 - thousands of these
+    except OSError:
+        return None
+
+
+def written_files(pid: int, proc: Path = PROC) -> Iterator[str]:
+    """Yield the paths that a process has open for writing, as far as we may look."""
+    folder = f"{proc}/{pid}/fd"
+    try:
+        names = [entry.name for entry in os.scandir(folder)][:MOST_FILES]
+    except OSError:
+        return
+    for name in names:
+        path = _link(f"{folder}/{name}")
+        if path is not None and path.startswith("/") and _writes(f"{folder}/{name}"):
+            yield path.removesuffix(" (deleted)")
+
+
+def _writes(link: str) -> bool:
+    """Tell whether a descriptor is open for writing: the kernel shows it as the link's mode."""
+    with suppress(OSError):
+        return bool(os.lstat(link).st_mode & 0o200)
+    return False
+
+
+def lineage_up(processes: Census, pid: int) -> Iterator[Process]:
+    """Yield a process and its parents, nearest first."""
+    seen: set[int] = set()
+    while (process := processes.get(pid)) is not None and pid not in seen:
+        seen.add(pid)
+        yield process
+        pid = process.ppid
+
+
+def descendants(processes: Census, pids: Iterable[int]) -> set[int]:
+    """Return the processes below ``pids``, by parent links; without ``pids`` themselves."""
+    below: dict[int, list[int]] = {}
+    for process in processes.values():
+        below.setdefault(process.ppid, []).append(process.pid)
+    found: set[int] = set()
+    todo = list(pids)
+    while todo:
+        for child in below.get(todo.pop(), ()):
+            if child not in found:
+                found.add(child)
+                todo.append(child)
+    return found
+
+
+def read_ps(text: str) -> Census:
+    """Return what ``ps`` says, asked with ``PS``; arguments are cut at blanks."""
+    found = {}
+    for line in text.splitlines():
+        parts = line.split(None, 5)
+        if len(parts) < 6 or not all(part.isdigit() for part in parts[:4]) or parts[4][0] in "ZX":
+            continue
+        pid, ppid, pgid, uid = (int(part) for part in parts[:4])
+        argv = tuple(parts[5].split())
+        found[pid] = Process(pid, ppid, pgid, -1, uid, parts[4][0], -1, argv, None, None)
+    return found

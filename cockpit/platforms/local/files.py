@@ -1,0 +1,94 @@
+"""The small files that a launcher leaves beside a job (format: ``platforms.local.jobs``)."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from typing import Final, NamedTuple
+
+from cockpit.runtime.regular import open_regular
+from cockpit.text.safe import clean
+
+MOST: Final = 4096
+"""Bytes of such a file that are read: a real one has less than 200."""
+LARGEST_PID: Final = 2**31 - 1
+_NUMBER = re.compile(r"[+-]?\d{1,18}")
+
+
+class BadNote(NamedTuple):
+    """A file that is there and cannot be believed, and why."""
+
+    reason: str
+
+
+class PidNote(NamedTuple):
+    """A pid file: ``start`` as recorded, ``written_at`` the file's mtime (epoch seconds).
+
+    ``ticks`` is the start in the kernel's ticks since boot, where the launcher noted it.
+    """
+
+    pid: int
+    start: float | None
+    launch_id: str | None
+    written_at: float
+    ticks: int | None = None
+
+
+class ExitNote(NamedTuple):
+    """An exit file: the status, and when it was written."""
+
+    status: int
+    written_at: float
+
+
+def read_pid(path: str) -> PidNote | BadNote | None:
+    """Return the pid file's content; ``None`` if there is none. Raises ``OSError``."""
+    found = _read(path)
+    if found is None:
+        return None
+    text, written_at = found
+    first, *rest = text.splitlines() or [""]
+    pid = _integer(first)
+    if pid is None or not 0 < pid <= LARGEST_PID:
+        return BadNote(f"{path}: expected a process id, found {_shown(first)}")
+    fields = dict(line.split("=", 1) for line in rest if "=" in line)
+    start = _seconds(fields.get("start"))
+    launch_id = clean(fields.get("launch_id", ""), 200) or None
+    return PidNote(pid, start, launch_id, written_at, _integer(fields.get("ticks", "")))
+
+
+def read_exit(path: str) -> ExitNote | BadNote | None:
+    """Return the exit file's content; ``None`` if there is none. Raises ``OSError``."""
+    found = _read(path)
+    if found is None:
+        return None
+    text, written_at = found
+    status = _integer(text)
+    if status is None or not -128 <= status <= 255:
+        return BadNote(f"{path}: expected one exit status, found {_shown(text)}")
+    return ExitNote(status, written_at)
+
+
+def _read(path: str) -> tuple[str, float] | None:
+    try:
+        with open_regular(path) as (fd, status):
+            return os.read(fd, MOST).decode("utf-8", "replace"), status.st_mtime
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _integer(text: str) -> int | None:
+    return int(text) if _NUMBER.fullmatch(text := text.strip()) else None
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value > 0 else None
+
+
+def _shown(text: str) -> str:
+    return f'"{clean(text, 40)}"' if text.strip() else "nothing (half written?)"

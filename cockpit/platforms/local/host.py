@@ -1,0 +1,174 @@
+"""The health of this machine, as far as it concerns its local jobs (SPEC S-14, C-22)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
+from cockpit.model.observed import Disk, Gpu, HostValue
+from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.local.files import PidNote, read_pid
+from cockpit.platforms.local.host_memory import Memory, read_memory
+from cockpit.runtime.offload import each, offload
+from cockpit.runtime.regular import is_there
+from cockpit.runtime.shell import run_command
+from cockpit.text.safe import clean
+
+DEADLINE: Final = 4.0
+GPU_DEADLINE: Final = 5.0
+SOURCE: Final = "this machine"
+_GPU_QUERY: Final = (
+    "--query-gpu=index,name,utilization.gpu,memory.used,memory.total",
+    "--format=csv,noheader,nounits",
+)
+
+
+class Hosts:
+    """Observes the machine of each run; in this version only the local one."""
+
+    def __init__(self, clock: Clock, root: Path = Path("/")) -> None:
+        self._clock = clock
+        self._root = root
+
+    async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[HostValue]]:
+        """Return the host facet of each run, by run name."""
+        local = [run for run in runs if _is_local(run)]
+        gpus = await read_gpus() if local else ()
+        facets = await each(local, lambda run: self._one(run, gpus))
+        here = {run.name: facet for run, facet in zip(local, facets, strict=True)}
+        return {run.name: here.get(run.name) or self._elsewhere(run) for run in runs}
+
+    def _elsewhere(self, run: RunSpec) -> Facet[HostValue]:
+        if run.job is None:
+            return not_configured("[run.job]")
+        where = run.job.host or run.job.kind
+        message = f"the hosts of {run.job.kind} jobs are not read yet by this version"
+        return unknown(ErrorKind.UNSUPPORTED, message, where, self._clock.now())
+
+    async def _one(self, run: RunSpec, gpus: tuple[Gpu, ...]) -> Facet[HostValue]:
+        now = self._clock.now()
+        try:
+            disks = await asyncio.gather(*(_disk(path) for path in _paths(run)))
+            memory = await offload(_memory, run, self._root, deadline=DEADLINE)
+        except TimeoutError as error:
+            return unknown(ErrorKind.TIMEOUT, str(error), SOURCE, now)
+        except OSError as error:
+            message = f"cannot read {error.filename}: {error.strerror}"
+            return unknown(ErrorKind.BAD_ANSWER, message, SOURCE, now)
+        value = HostValue(
+            disks=_each_once(disks),
+            mem_frac=memory.frac,
+            oom_kills=memory.oom_kills,
+            load=_load(),
+            gpus=gpus,
+        )
+        return known(value, SOURCE, now)
+
+
+def _is_local(run: RunSpec) -> bool:
+    return run.job is not None and run.job.kind == "local" and run.job.host is None
+
+
+def _paths(run: RunSpec) -> list[str]:
+    """Return the local paths that the run writes to."""
+    roots = run.checkpoints.path if run.checkpoints is not None else ()
+    log = run.job.log if run.job is not None else None
+    found = [place for place in (run.output_root, *roots, log) if place is not None]
+    return list(dict.fromkeys(place.path for place in found if place.here))
+
+
+def _memory(run: RunSpec, root: Path) -> Memory:
+    return read_memory(_pid(run.job), root)
+
+
+def _pid(job: JobSpec | None) -> int | None:
+    """Return the job's process; none if its pid file cannot be read (the job facet says why)."""
+    if job is None or job.pid_file is None:
+        return None
+    try:
+        note = read_pid(job.pid_file.path)
+    except OSError:
+        return None
+    return note.pid if isinstance(note, PidNote) else None
+
+
+async def _disk(path: str) -> Disk:
+    try:
+        return await offload(read_disk, path, deadline=DEADLINE)
+    except TimeoutError as error:
+        raise TimeoutError(f"the disk of {path}: {error}") from error
+
+
+def read_disk(path: str) -> Disk:
+    """Return the disk that holds ``path`` or, before it exists, its nearest parent. Blocking.
+
+    ``used_frac`` is what ``df`` says: the share of what is not reserved for root.
+    """
+    place = Path(path).absolute()
+    while not is_there(place) and place != place.parent:
+        place = place.parent
+    figures = os.statvfs(place)
+    used = figures.f_blocks - figures.f_bfree
+    usable = used + figures.f_bavail
+    files = figures.f_files
+    return Disk(
+        mount=clean(_mount_of(place.resolve())),
+        free=figures.f_bavail * figures.f_frsize,
+        used_frac=used / usable if usable else 1.0,
+        inodes_frac=1 - figures.f_favail / files if files else None,
+    )
+
+
+def _mount_of(place: Path) -> str:
+    while not place.is_mount():
+        place = place.parent
+    return str(place)
+
+
+def _each_once(disks: Sequence[Disk]) -> tuple[Disk, ...]:
+    return tuple({disk.mount: disk for disk in disks}.values())
+
+
+def _load() -> float | None:
+    try:
+        return os.getloadavg()[0]
+    except OSError:
+        return None
+
+
+async def read_gpus() -> tuple[Gpu, ...]:
+    """Return the GPUs that ``nvidia-smi`` lists; none if there is no such program or answer."""
+    if shutil.which("nvidia-smi") is None:
+        return ()
+    done = await run_command(("nvidia-smi", *_GPU_QUERY), deadline=GPU_DEADLINE)
+    if not done.ok:
+        return ()
+    found = (_gpu(line) for line in done.text.splitlines())
+    return tuple(gpu for gpu in found if gpu is not None)
+
+
+def _gpu(line: str) -> Gpu | None:
+    fields = [field.strip() for field in line.split(",")]
+    if len(fields) < 5 or not fields[0].isdigit():
+        return None
+    name = ", ".join(fields[1:-3])
+    util, used, total = (_number(field) for field in fields[-3:])
+    return Gpu(
+        index=int(fields[0]),
+        name=clean(name),
+        util_frac=None if util is None else util / 100,
+        mem_frac=used / total if used is not None and total else None,
+    )
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:  # "[N/A]", "[Not Supported]"
+        return None

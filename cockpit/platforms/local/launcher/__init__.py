@@ -1,0 +1,1 @@
+"""Starts a command detached, at most once per launch id, and stops exactly that."""

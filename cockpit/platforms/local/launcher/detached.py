@@ -1,0 +1,168 @@
+"""Runs one command detached from whoever starts it, and notes how it fares (INTERFACE).
+
+A small supervisor process in a session of its own starts the command (in yet another session,
+so that the command can be killed as a group and the supervisor lives to tell), appends its
+output to ``log``, writes ``pid_file`` when it runs and ``exit_file`` when it has ended. Both
+are written atomically, in the format that ``cockpit.platforms.local.jobs`` reads::
+
+    12345                     the command's own process id
+    start=1795249501.37       when it started, epoch seconds, as the kernel tells it
+    ticks=4711842             the same in ticks since boot, which setting the clock does not move
+    launch_id=my-run-i003     if there is one
+
+The exit file holds one integer: the exit status, 128 + n for signal n, 127 for a missing
+program, 126 for one that cannot be executed. What the supervisor does, and in which order so
+that nothing ever runs without a trace, is told in ``cockpit.platforms.local.launcher.supervisor``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ANSWER_WITHIN = 60.0
+"""Seconds in which a supervisor must have said how the start went."""
+BAD_USE, CANNOT_NOTE, LOCKED, USED, CANNOT_EXECUTE, NO_PROGRAM = 64, 74, 75, 76, 126, 127
+REFUSALS = (BAD_USE, CANNOT_NOTE, LOCKED, USED, CANNOT_EXECUTE, NO_PROGRAM)
+"""Exit statuses of a supervisor that has started nothing, and never will."""
+LAUNCH_ID, RUN, LINEAGE = "COCKPIT_LAUNCH_ID", "COCKPIT_RUN", "COCKPIT_LINEAGE"
+"""Variables in which a job carries what it is, so that it can be found by looking."""
+SUPERVISES = "COCKPIT_SUPERVISES"
+"""The variable by which a supervisor is known: launch id, lineage. The command does not get it."""
+
+
+class LaunchError(Exception):
+    """The command was not started and will not be; the message is one line that says why."""
+
+
+class LockedError(LaunchError):
+    """Something of another job of the same lineage lives; the message names it."""
+
+
+class UsedError(LaunchError):
+    """The launch id was used before; the message says what is known of it."""
+
+
+class UnansweredError(Exception):
+    """The supervisor did not say how the start went: the command may run. Look it up."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What to start and where to note it. ``env`` is added to this process's environment.
+
+    ``$NAME`` in the command is filled in by the supervisor, from the environment, right before
+    it starts the command. ``locks`` are held for as long as the supervisor or anything of the
+    command lives; ``launches`` is the folder in which ``launch_id`` is used up.
+    """
+
+    command: Sequence[str]
+    log: Path
+    pid_file: Path
+    exit_file: Path
+    cwd: Path
+    launch_id: str | None = None
+    env: Mapping[str, str] | None = None
+    run: str | None = None
+    lineage: str | None = None
+    locks: Sequence[Path] = ()
+    launches: Path | None = None
+
+
+@dataclass(frozen=True)
+class Started:
+    """A command that runs: its process id, its start (epoch seconds) and its supervisor."""
+
+    pid: int
+    start: float
+    supervisor: subprocess.Popen[bytes]
+
+
+def start(launch: Launch, deadline: float = ANSWER_WITHIN) -> Started:
+    """Start ``launch`` and return once its process runs and its pid file is written.
+
+    Raises ``LaunchError`` (``LockedError``, ``UsedError``) if nothing was started, and
+    ``UnansweredError`` if that is not known after ``deadline`` seconds.
+    """
+    supervisor = _begin(launch)
+    assert supervisor.stdout is not None and supervisor.stderr is not None
+    with supervisor.stdout, supervisor.stderr:
+        line = _answer(supervisor.stdout.fileno(), time.monotonic() + deadline)
+        if line is None:
+            raise UnansweredError(f"the supervisor said nothing within {deadline:g} s")
+        if line:
+            told = json.loads(line)
+            return Started(pid=told["pid"], start=told["start"], supervisor=supervisor)
+        raise _refusal(supervisor, supervisor.stderr.fileno())
+
+
+def _begin(launch: Launch) -> subprocess.Popen[bytes]:
+    own = {
+        **os.environ,
+        **(launch.env or {}),
+        SUPERVISES: f"{launch.launch_id or '-'} {launch.lineage or ''}",
+    }
+    for name in (LAUNCH_ID, RUN, LINEAGE):
+        own.pop(name, None)
+    program = str(Path(__file__).with_name("supervisor.py"))
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-S", "-P", program, *_arguments(launch)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=own,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise LaunchError(f"cannot start a supervisor: {error}") from error
+
+
+def _answer(pipe: int, until: float) -> bytes | None:
+    """Return the first line from ``pipe``, nothing at its end, ``None`` when time is up."""
+    line = b""
+    while not line.endswith(b"\n"):
+        left = until - time.monotonic()
+        if left <= 0 or not select.select([pipe], [], [], left)[0]:
+            return None
+        data = os.read(pipe, 4096)
+        if not data:
+            return b""
+        line += data
+    return line
+
+
+def _refusal(supervisor: subprocess.Popen[bytes], complaints: int) -> Exception:
+    """Return what it means that the supervisor ended without an answer."""
+    try:
+        status = supervisor.wait(ANSWER_WITHIN)
+    except subprocess.TimeoutExpired:
+        return UnansweredError("the supervisor closed its answer and went on")
+    if status not in REFUSALS:
+        return UnansweredError(f"the supervisor ended with {status} before it answered")
+    text = os.read(complaints, 65536).decode("utf-8", "replace").strip()
+    line = text.splitlines()[-1] if text else f"the supervisor refused ({status})"
+    return {LOCKED: LockedError, USED: UsedError}.get(status, LaunchError)(line)
+
+
+def _arguments(launch: Launch) -> list[str]:
+    places = {
+        "--log": launch.log,
+        "--pid-file": launch.pid_file,
+        "--exit-file": launch.exit_file,
+        "--cwd": launch.cwd,
+        "--launches": launch.launches,
+    }
+    named = [(flag, path.absolute()) for flag, path in places.items() if path is not None]
+    named += [("--lock", path.absolute()) for path in launch.locks]
+    given = [part for flag, path in named for part in (flag, str(path))]
+    words = {"--launch-id": launch.launch_id, "--run": launch.run, "--lineage": launch.lineage}
+    given += [f"{flag}={word}" for flag, word in words.items() if word is not None]
+    return [*given, "--", *launch.command]

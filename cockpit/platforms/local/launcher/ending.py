@@ -1,0 +1,231 @@
+"""Ends exactly some jobs of this machine: each with its true descendants, and nothing else.
+
+A job is its process, what descends from it by parent links, the groups and sessions that these
+lead, and whatever carries the job's launch id in its environment, so that a child which left the
+session or lost its parent is found too. Each is told from a later one with the same process id
+by its start. SIGTERM goes to the job alone, which can then save and take its children down in
+its own order; what is left when it has gone is asked next, and what is left at the end of the
+grace is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from cockpit.model.lineage import related
+from cockpit.platforms.local.census import Census, Process, census, descendants, lineage_up
+from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
+from cockpit.platforms.local.launcher.kernel import start_ticks
+from cockpit.platforms.local.tools import is_cockpit, is_shell, is_supervisor
+
+LOOK = 0.1
+REAL_END = 15.0
+"""Seconds that what was killed has to be gone, and a supervisor to note the exit status."""
+
+
+class NotEndedError(Exception):
+    """Something still lives and nothing more can be done; the message names it."""
+
+
+class NotAllowedError(Exception):
+    """Something still lives that we may not signal; the message names it."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One job to end: its process, known by its start, and the launch that it carries."""
+
+    pid: int
+    ticks: int
+    launch_id: str | None = None
+    lineage: str = ""
+
+
+@dataclass
+class _Ending:
+    """What is known of one job while it ends."""
+
+    target: Target
+    known: dict[int, int] = field(default_factory=dict)
+    leading: set[int] = field(default_factory=set)
+    asked: set[int] = field(default_factory=set)
+    supervisor: tuple[int, int] | None = None
+
+    def members(self, processes: Census) -> list[Process]:
+        """Return everything of the job that lives now."""
+        found = {pid for pid, one in processes.items() if self._is_known(one)}
+        found |= {one.pid for one in processes.values() if self._carries(one)}
+        while True:
+            self.leading |= {pid for pid in found if processes[pid].pgid == pid}
+            grouped = {
+                one.pid
+                for one in processes.values()
+                if one.pgid in self.leading or one.sid in self.leading
+            }
+            more = (grouped | descendants(processes, found)) - found
+            if not more:
+                break
+            found |= more
+        own = {one.pid for one in lineage_up(processes, os.getpid())} | {1}
+        members = [processes[pid] for pid in found - own if self._may_be(processes[pid])]
+        self.leading &= {one.pgid for one in members} | {one.sid for one in members}
+        self.known = {one.pid: one.ticks for one in members}
+        return members
+
+    def _is_known(self, one: Process) -> bool:
+        target = self.target
+        return self.known.get(one.pid) == one.ticks or (one.pid, one.ticks) == (
+            target.pid, target.ticks,
+        )  # fmt: skip
+
+    def _carries(self, one: Process) -> bool:
+        if self.target.launch_id is None or one.variable(LAUNCH_ID) != self.target.launch_id:
+            return False
+        return related(self.target.lineage, one.variable(LINEAGE) or "")
+
+    def _may_be(self, one: Process) -> bool:
+        """Leave alone what is there to watch, and a job of another lineage started from here."""
+        if is_supervisor(one) or is_cockpit(one.argv):
+            return False
+        tag = one.variable(LINEAGE)
+        return not tag or not self.target.lineage or related(tag, self.target.lineage)
+
+
+def end(targets: Sequence[Target], grace: float) -> None:
+    """End the jobs and return when they are gone; blocking, ``grace`` seconds and some more.
+
+    Raises ``NotAllowedError`` or ``NotEndedError`` if something of them still lives.
+    """
+    endings = [_Ending(target) for target in targets]
+    for ending in endings:
+        ending.supervisor = _supervisor(ending.target)
+    begun = time.monotonic()
+    while left := _step(endings, late=time.monotonic() - begun >= grace):
+        if time.monotonic() - begun >= grace + REAL_END:
+            raise NotEndedError(_still(left))
+        time.sleep(LOOK)
+    _await_notes([ending.supervisor for ending in endings if ending.supervisor is not None])
+
+
+def members(target: Target) -> list[Process]:
+    """Return everything of a job that lives now, by process id."""
+    return sorted(_Ending(target).members(census()), key=lambda one: one.pid)
+
+
+def addressed(processes: Census, main: Process) -> list[Process]:
+    """Return who is meant by a signal to a job: its process; of a shell, what it runs too.
+
+    The shell comes first: asked last, it could begin its next line when what it ran has gone.
+    """
+    if not is_shell(main.argv):
+        return [main]
+    children = [one for one in processes.values() if one.ppid == main.pid]
+    below = [meant for child in children for meant in addressed(processes, child)]
+    return [main, *below]
+
+
+def send(process: Process, number: int) -> bool:
+    """Signal that very process, never a later one with its id; False if it is gone.
+
+    Raises ``PermissionError``.
+    """
+    if hasattr(os, "pidfd_open"):
+        try:
+            handle = os.pidfd_open(process.pid)
+        except ProcessLookupError:
+            return False
+        except OSError:
+            return _send_plainly(process, number)
+        try:
+            if start_ticks(process.pid) != process.ticks:
+                return False
+            signal.pidfd_send_signal(handle, number)
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(handle)
+        return True
+    return _send_plainly(process, number)
+
+
+def _send_plainly(process: Process, number: int) -> bool:
+    if start_ticks(process.pid) not in (None, process.ticks):
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(process.pid, number)
+        return True
+    return False
+
+
+def _step(endings: Iterable[_Ending], *, late: bool) -> list[Process]:
+    """Look once, signal whom it is the time for, and return what lives."""
+    processes = census()
+    left: list[Process] = []
+    for ending in endings:
+        alive = ending.members(processes)
+        left += alive
+        if late:
+            for one in alive:
+                _signal(one, signal.SIGKILL)
+        else:
+            _ask(ending, processes, alive)
+    return left
+
+
+def _ask(ending: _Ending, processes: Census, alive: Sequence[Process]) -> None:
+    """Ask the job to leave; once it has, ask what it left behind."""
+    target = ending.target
+    main = next((one for one in alive if (one.pid, one.ticks) == (target.pid, target.ticks)), None)
+    inside = {one.pid for one in alive}
+    meant = alive if main is None else addressed(processes, main)
+    for one in meant:
+        if one.pid not in ending.asked and one.pid in inside:
+            _signal(one, signal.SIGTERM)
+            ending.asked.add(one.pid)
+        if one.state in "Tt" and one.pid in inside:
+            _signal(one, signal.SIGCONT)
+
+
+def _signal(process: Process, number: int) -> None:
+    try:
+        send(process, number)
+    except PermissionError as error:
+        text = f"pid {process.pid} belongs to user {process.uid}: not allowed to stop it"
+        raise NotAllowedError(text) from error
+
+
+def _still(left: Sequence[Process]) -> str:
+    """Say what lives although it was killed, and why that can be."""
+    names = ", ".join(f"pid {one.pid} (state {one.state})" for one in left[:10])
+    if any(one.state == "D" for one in left):
+        return f"killed, but it waits in the kernel (disk, GPU driver, network file): {names}"
+    return f"killed, but not gone after {REAL_END:g} s: {names}"
+
+
+def _supervisor(target: Target) -> tuple[int, int] | None:
+    processes = census()
+    main = processes.get(target.pid)
+    parent = None if main is None or main.ticks != target.ticks else processes.get(main.ppid)
+    if parent is None or parent.variable(SUPERVISES) is None:
+        return None
+    return parent.pid, parent.ticks
+
+
+def _await_notes(supervisors: Sequence[tuple[int, int]]) -> None:
+    """Give each supervisor the time to note the exit status and to let go of its locks."""
+    until = time.monotonic() + REAL_END
+    waiting = list(supervisors)
+    while waiting and time.monotonic() < until:
+        processes = census()
+        waiting = [
+            (pid, ticks)
+            for pid, ticks in waiting
+            if (one := processes.get(pid)) is not None and one.ticks == ticks
+        ]
+        if waiting:
+            time.sleep(LOOK / 2)

@@ -1,0 +1,320 @@
+"""The process that starts a job's command and stays with it to its end (INTERFACE, local).
+
+This file is run by its path, with the standard library alone: it starts fast and works wherever
+there is a Python. The order in which it does things is what keeps SPEC A's promises, wherever
+it is killed and whenever the disk is full:
+
+1. It takes the lineage's locks. They pass on to the command, so that they are held for as long
+   as it or anything that it started lives.
+2. It uses the launch id up. Nobody can start anything under it again.
+3. It forks. The child waits for one byte and starts nothing before: if the supervisor dies, the
+   child's pipe ends and it leaves.
+4. It writes the pid file and the launch's note, both on the disk. If they cannot be written,
+   the child never gets its byte.
+5. It sends the byte; the child becomes the command, under the process id that was noted.
+
+So whatever runs has been noted, and a launch still noted as ``starting`` whose supervisor is
+gone has never run and never will.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).resolve().parents[4]))
+
+from cockpit.platforms.local.launcher import detached, launches, locks
+from cockpit.platforms.local.launcher.child import Child
+from cockpit.platforms.local.launcher.detached import Launch
+from cockpit.platforms.local.launcher.kernel import (
+    Status,
+    boot_id,
+    machine_id,
+    start_ticks,
+    started_at,
+    write_atomically,
+)
+
+PASSED_ON = (signal.SIGTERM, signal.SIGINT)
+"""Signals that reach the command when someone sends them to the supervisor."""
+UPKEEP = 6 * 3600
+"""Seconds between two times at which the locks are touched, so that no cleaner takes them."""
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
+
+
+class Refused(Exception):  # noqa: N818 - it is an answer, not an error
+    """Nothing was started; ``code`` is the supervisor's exit status."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def expand(command: Sequence[str], env: Mapping[str, str]) -> list[str]:
+    """Return the command with ``$NAME`` and ``${NAME}`` filled in, and ``~`` of its program.
+
+    No shell is involved. Raises ``KeyError`` with the name of a variable that is not set.
+    """
+    first, *rest = (_VARIABLE.sub(lambda m: env[m[1] or m[2]], part) for part in command)
+    return [str(Path(first).expanduser()) if first.startswith("~") else first, *rest]
+
+
+def supervise(launch: Launch) -> int:
+    """Run ``launch`` to its end, in the foreground; return the exit status that was noted.
+
+    Raises ``Refused`` if nothing was started.
+    """
+    try:
+        held = locks.take(launch.locks)
+    except locks.HeldError as error:
+        raise Refused(detached.LOCKED, str(error)) from error
+    except locks.LockError as error:
+        raise Refused(detached.CANNOT_NOTE, str(error)) from error
+    locks.describe(held, _lock_text(launch, os.getpid()))
+    _keep_up(held)
+    note = _use_up(launch)
+    try:
+        status = _ready(launch)
+        child = _start(launch, held, status, note)
+    except Refused:
+        _tell(note, launch, launches.FAILED)
+        raise
+    return _stay(launch, child, status, note)
+
+
+def _start(launch: Launch, held: list[int], status: Status, note: Path | None) -> Child:
+    """Start the command, noted before it runs; raises ``Refused``."""
+    env = _environment(launch)
+    try:
+        command = expand(launch.command, env)
+        _find(command[0], launch.cwd, env)
+        with launch.log.open("ab") as log:
+            child = Child(command, launch.cwd, log.fileno(), env, held)
+    except KeyError as error:
+        text = f"the command uses ${error.args[0]}, which is not set; nothing was started"
+        raise _not_started(status, detached.CANNOT_EXECUTE, text) from error
+    except OSError as error:
+        raise _cannot(launch, status, error) from error
+    former = _text_of(launch.pid_file)
+    try:
+        write_atomically(launch.pid_file, _note(launch, child.pid))
+        if note is not None:
+            launches.tell(note, _fields(launch, launches.RUNNING, child.pid))
+        launch.exit_file.unlink(missing_ok=True)  # the former job's
+    except OSError as error:
+        child.abandon()
+        _restore(launch.pid_file, former)
+        status.drop()
+        text = f"cannot note the job ({error.filename or launch.pid_file}): {error.strerror}"
+        raise Refused(detached.CANNOT_NOTE, f"{text}; nothing was started") from error
+    for number in PASSED_ON:
+        signal.signal(number, lambda received, _frame: child.send(received))
+    locks.describe(held, _lock_text(launch, os.getpid(), child.pid))
+    try:
+        child.let_go()
+    except OSError as error:
+        _restore(launch.pid_file, former)
+        raise _cannot(launch, status, error) from error
+    return child
+
+
+def _stay(launch: Launch, child: Child, status: Status, note: Path | None) -> int:
+    """Answer whoever waits, then wait for the command's end and note it."""
+    _answer({"pid": child.pid, "start": started_at(child.pid) or time.time()})
+    ended = child.wait()
+    status.write(ended)
+    _tell(note, launch, launches.ENDED, child.pid, ended)
+    return ended
+
+
+def _use_up(launch: Launch) -> Path | None:
+    if launch.launches is None or launch.launch_id is None:
+        return None
+    fields = _fields(launch, launches.STARTING)
+    try:
+        return launches.claim(launch.launches, launch.launch_id, fields)
+    except FileExistsError:
+        known = _text_of(launch.launches / launch.launch_id) or "nothing is known of it"
+        said = ", ".join(known.split())
+        text = f"launch id {launch.launch_id} was used before: {said}"
+        raise Refused(detached.USED, text) from None
+    except OSError as error:
+        text = f"cannot note the launch in {launch.launches}: {error.strerror}"
+        raise Refused(detached.CANNOT_NOTE, f"{text}; nothing was started") from error
+
+
+def _ready(launch: Launch) -> Status:
+    """Make the folders and take room for the exit status."""
+    try:
+        for path in (launch.log, launch.pid_file, launch.exit_file):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        if launch.locks:  # the room that killed supervisors had taken: we hold their locks now
+            for path in launch.exit_file.parent.iterdir():
+                if path.name.startswith(f"{launch.exit_file.name}.") and path.suffix == ".new":
+                    path.unlink(missing_ok=True)
+        status = Status(launch.exit_file)
+    except OSError as error:
+        text = f"cannot write {error.filename or launch.exit_file}: {error.strerror}"
+        raise Refused(detached.CANNOT_NOTE, f"{text}; nothing was started") from error
+    return status
+
+
+def _find(program: str, cwd: Path, env: Mapping[str, str]) -> None:
+    """Raise ``OSError`` for a program that is not there, before anything is noted."""
+    if "/" in program:
+        (cwd / program).stat()
+    elif shutil.which(program, path=env.get("PATH")) is None:
+        raise FileNotFoundError(2, "No such file or directory", program)
+
+
+def _cannot(launch: Launch, status: Status, error: OSError) -> Refused:
+    missing = isinstance(error, FileNotFoundError)
+    code = detached.NO_PROGRAM if missing else detached.CANNOT_EXECUTE
+    text = f"cannot start {launch.command[0]}: {error.strerror}"
+    if error.filename is not None and str(error.filename) == str(launch.log):
+        text += f" ({launch.log})"
+    elif not launch.cwd.is_dir():
+        text += f" ({launch.cwd} is no folder)"
+    return _not_started(status, code, text)
+
+
+def _not_started(status: Status, code: int, text: str) -> Refused:
+    status.write(code)
+    return Refused(code, text)
+
+
+def _environment(launch: Launch) -> dict[str, str]:
+    """Return the command's environment: ours, and what it is (SPEC J, found by launch id)."""
+    env = {name: value for name, value in os.environ.items() if name != detached.SUPERVISES}
+    own = {
+        detached.LAUNCH_ID: launch.launch_id,
+        detached.RUN: launch.run,
+        detached.LINEAGE: launch.lineage,
+    }
+    return {**env, **{name: value for name, value in own.items() if value is not None}}
+
+
+def _fields(
+    launch: Launch, state: str, pid: int | None = None, exit_: int | None = None
+) -> dict[str, object]:
+    return {
+        "state": state,
+        "launch_id": launch.launch_id,
+        "pid": pid,
+        "ticks": None if pid is None else start_ticks(pid),
+        "boot": boot_id(),
+        "machine": machine_id(),
+        "host": os.uname().nodename,
+        "supervisor": os.getpid(),
+        "supervisor_ticks": start_ticks(os.getpid()),
+        "exit": exit_,
+        "at": f"{time.time():.2f}",
+    }
+
+
+def _tell(
+    note: Path | None, launch: Launch, state: str, pid: int | None = None, exit_: int | None = None
+) -> None:
+    """Say how the launch fares, if that can be written: the exit file says it too."""
+    if note is not None:
+        with suppress(OSError):
+            launches.tell(note, _fields(launch, state, pid, exit_))
+
+
+def _lock_text(launch: Launch, supervisor: int, pid: int | None = None) -> str:
+    command = "" if pid is None else f"pid={pid}\n"
+    return f"{command}supervisor={supervisor}\nlaunch_id={launch.launch_id or ''}\n"
+
+
+def _note(launch: Launch, pid: int) -> str:
+    begun = started_at(pid) or time.time()
+    ticks = start_ticks(pid)
+    exact = "" if ticks is None else f"ticks={ticks}\n"
+    name = "" if launch.launch_id is None else f"launch_id={launch.launch_id}\n"
+    return f"{pid}\nstart={begun:.2f}\n{exact}{name}"
+
+
+def _text_of(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+
+
+def _restore(path: Path, former: str | None) -> None:
+    """Put back what a pid file said before: the new one names a job that never was."""
+    with suppress(OSError):
+        if former is None:
+            path.unlink(missing_ok=True)
+        else:
+            write_atomically(path, former)
+
+
+def _keep_up(held: list[int]) -> None:
+    """Touch the locks now and then."""
+
+    def touch(_number: int, _frame: object) -> None:
+        for handle in held:
+            with suppress(OSError):
+                os.utime(handle)
+        signal.alarm(UPKEEP)
+
+    if held:
+        signal.signal(signal.SIGALRM, touch)
+        signal.alarm(UPKEEP)
+
+
+def _answer(answer: dict[str, float]) -> None:
+    """Answer whoever waits in ``start``, then let go of its pipes."""
+    with suppress(BrokenPipeError):
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    os.close(nowhere)
+
+
+def _read(argv: Sequence[str]) -> Launch:
+    parser = argparse.ArgumentParser(
+        prog="supervisor", description="Run a command, note its pid and its exit status."
+    )
+    for flag in ("--log", "--pid-file", "--exit-file"):
+        parser.add_argument(flag, type=Path, required=True)
+    parser.add_argument("--cwd", type=Path, default=Path())
+    parser.add_argument("--launches", type=Path)
+    parser.add_argument("--lock", type=Path, action="append", default=[], dest="locks")
+    for flag in ("--launch-id", "--run", "--lineage"):
+        parser.add_argument(flag)
+    place = list(argv).index("--") if "--" in argv else len(argv)
+    given = parser.parse_args(argv[:place])
+    command = list(argv[place + 1 :])
+    if not command:
+        parser.error("expected -- and a command")
+    return Launch(command, **vars(given))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Supervise what the arguments describe; they are those of ``--help``."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    launch = _read(sys.argv[1:] if argv is None else argv)
+    try:
+        return supervise(launch)
+    except Refused as refusal:
+        sys.stderr.write(f"{refusal}\n")
+        return refusal.code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

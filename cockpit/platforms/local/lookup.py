@@ -1,0 +1,150 @@
+"""What became of a launch id on this machine (SPEC A: an answer that was lost is looked up).
+
+Blocking; called through ``offload``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from cockpit.model.jobs import Found, LookUp
+from cockpit.model.lineage import local_root, related, tag_of
+from cockpit.model.run import RunSpec
+from cockpit.platforms.local.census import Census, Process, census
+from cockpit.platforms.local.files import PidNote, read_pid
+from cockpit.platforms.local.launcher import launches
+from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
+from cockpit.platforms.local.launcher.kernel import boot_id
+
+
+def look_up(run: RunSpec, launch_id: str) -> LookUp:
+    """Return what became of ``launch_id``; raises ``OSError`` when its notes cannot be read."""
+    folder = _folder(run)
+    if folder is None:
+        return LookUp(found=Found.UNKNOWN, text="the run names no place where launches are noted")
+    note = launches.read(folder / launch_id)
+    processes = census()
+    alive = _living(run, launch_id, note, processes)
+    if alive is not None:
+        text = f"{launch_id} runs as pid {alive.pid}"
+        return LookUp(found=Found.LIVE, text=text, job_id=f"pid:{alive.pid}")
+    starting = _supervisor(run, launch_id, processes) and _state(note) in (None, launches.STARTING)
+    if starting or _between(note, processes):
+        text = f"a supervisor of {launch_id} is still starting it"
+        return LookUp(found=Found.UNKNOWN, text=text)
+    if note is None:
+        return _unused(run, folder, launch_id)
+    return _ended(launch_id, note)
+
+
+def _folder(run: RunSpec) -> Path | None:
+    root = local_root(run)
+    pid_file = None if run.job is None else run.job.pid_file
+    if root is None and pid_file is None:
+        return None
+    return launches.launches_folder(
+        None if root is None else Path(root), Path(pid_file.path if pid_file is not None else "/")
+    )
+
+
+def _state(note: Mapping[str, str] | None) -> str | None:
+    return None if note is None else note.get("state")
+
+
+def _living(
+    run: RunSpec, launch_id: str, note: Mapping[str, str] | None, processes: Census
+) -> Process | None:
+    """Return the job's process if it lives, else the oldest of what it left behind."""
+    told = _told(processes, note)
+    if told is not None and _state(note) == launches.RUNNING:
+        return told
+    tag = tag_of(run)
+    carrying = [
+        one
+        for one in processes.values()
+        if one.variable(LAUNCH_ID) == launch_id
+        and one.variable(SUPERVISES) is None
+        and related(tag, one.variable(LINEAGE) or "")
+    ]
+    return min(carrying, key=lambda one: (one.ticks, one.pid), default=None)
+
+
+def _between(note: Mapping[str, str] | None, processes: Census) -> bool:
+    """Tell whether the noted process is there and has not become the command yet.
+
+    It is noted first and let go then: whether it will run is not decided.
+    """
+    return _state(note) == launches.RUNNING and _named(processes, note) is not None
+
+
+def _told(processes: Census, note: Mapping[str, str] | None) -> Process | None:
+    """Return the process that a note names, if it is the command already."""
+    found = _named(processes, note)
+    return None if found is None or found.variable(SUPERVISES) is not None else found
+
+
+def _named(processes: Census, note: Mapping[str, str] | None) -> Process | None:
+    """Return the process that a note names, if it is that very one."""
+    if note is None or note.get("boot") not in (None, boot_id()):
+        return None
+    pid = note.get("pid", "")
+    found = processes.get(int(pid)) if pid.isdigit() else None
+    if found is None or note.get("ticks") not in (None, str(found.ticks)):
+        return None
+    return found
+
+
+def _supervisor(run: RunSpec, launch_id: str, processes: Census) -> bool:
+    """Tell whether a supervisor (or its child before it becomes the command) has this launch."""
+    tag = tag_of(run)
+    told = (one.variable(SUPERVISES) for one in processes.values())
+    parts = (text.split(" ", 1) for text in told if text)
+    return any(part[0] == launch_id and related(tag, "".join(part[1:])) for part in parts)
+
+
+def _unused(run: RunSpec, folder: Path, launch_id: str) -> LookUp:
+    """Return that nothing was started; a launch that was meant is closed for good first."""
+    noted = _by_pid_file(run, launch_id)
+    if noted is not None:
+        return noted
+    if not (folder / f"{launch_id}{launches.INTENT}").exists():
+        text = f"no start of {launch_id} was ever begun here"
+        return LookUp(found=Found.ABSENT, text=text)
+    try:
+        launches.claim(folder, launch_id, {"state": launches.CLOSED, "launch_id": launch_id})
+    except FileExistsError:
+        return LookUp(found=Found.UNKNOWN, text=f"{launch_id} is being started at this moment")
+    text = f"{launch_id} was meant and never started; its launch id is closed now"
+    return LookUp(found=Found.ABSENT, text=text)
+
+
+def _by_pid_file(run: RunSpec, launch_id: str) -> LookUp | None:
+    """Return what the pid file says of a launch that was noted nowhere else."""
+    path = None if run.job is None else run.job.pid_file
+    note = read_pid(path.path) if path is not None else None
+    if not isinstance(note, PidNote) or note.launch_id != launch_id:
+        return None
+    found = census().get(note.pid)
+    alive = found is not None and note.ticks in (None, found.ticks)
+    how = "runs" if alive else "ended"
+    return LookUp(
+        found=Found.LIVE if alive else Found.ENDED,
+        text=f"{launch_id} {how}, by {path} (pid {note.pid})",
+        job_id=f"pid:{note.pid}",
+    )
+
+
+def _ended(launch_id: str, note: Mapping[str, str]) -> LookUp:
+    state, pid = note.get("state"), note.get("pid")
+    if state == launches.ENDED:
+        text = f"{launch_id} ran as pid {pid} and ended with {note.get('exit', 'unknown')}"
+        return LookUp(found=Found.ENDED, text=text, job_id=f"pid:{pid}")
+    if state == launches.RUNNING:
+        text = f"{launch_id} was started as pid {pid} and is gone without an exit status"
+        return LookUp(found=Found.ENDED, text=text, job_id=f"pid:{pid}")
+    why = {
+        launches.FAILED: "could not be started",
+        launches.CLOSED: "was never started, and its launch id is closed",
+    }.get(state or "", "was interrupted before its command began")
+    return LookUp(found=Found.ABSENT, text=f"{launch_id} {why}; nothing ran")

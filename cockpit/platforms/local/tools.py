@@ -1,0 +1,78 @@
+"""Processes that only look at a run, or carry it: never jobs, whatever path they name."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from cockpit.platforms.local.census import Process
+
+SUPERVISES: Final = "COCKPIT_SUPERVISES"
+SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh", "fish", "tcsh", "csh"})
+TOOLS: Final = frozenset(
+    """
+    tail head cat less more most view vi vim nvim vimdiff nano emacs emacsclient micro helix hx code
+    grep egrep fgrep rg ag ack sed awk gawk find fd ls tree du df wc sort diff cmp stat file watch
+    top htop btop nvtop tee cp mv rm rsync scp sftp ssh sshd sshfs rclone gsutil gcloud aws s5cmd
+    tar gzip pigz zstd zip unzip split sha256sum md5sum inotifywait lsof fuser strace gdb py-spy
+    perf ps pgrep pkill kill sleep git gh tmux screen zellij mosh-server login su sudo systemd init
+    cron crond dockerd containerd containerd-shim containerd-shim-runc-v2 slurmd slurmstepd jupyter
+    jupyter-lab jupyter-notebook ipython tensorboard multitail lnav jq xargs
+    """.split()  # noqa: SIM905 - sixty names
+)
+_PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:-\w+)?")
+
+
+def is_tool(argv: Sequence[str]) -> bool:
+    """Tell whether a command only looks or carries; a shell counts unless it runs a script."""
+    words = list(argv)
+    if not words:
+        return True
+    name = program(words)
+    if name in SHELLS or name.lstrip("-") in SHELLS:
+        return words[0].startswith("-") or not _runs_something(words[1:])
+    if name in ("wandb", "tensorboard"):
+        return True
+    return name in TOOLS or name.rstrip(":") in TOOLS
+
+
+def is_cockpit(argv: Sequence[str]) -> bool:
+    """Tell whether a command is the cockpit itself; a demo's trainer is not."""
+    words = list(argv)
+    if "-m" in words:
+        module = words[words.index("-m") + 1 :][:1]
+        return _PYTHON.fullmatch(posixpath.basename(words[0])) is not None and (
+            module in (["cockpit"], ["cockpit.demo.guard"])
+        )
+    return bool(words) and program(words) == "cockpit"
+
+
+def is_supervisor(process: Process) -> bool:
+    """Tell whether a process is the one that stays with a job, by its environment or its file."""
+    if process.variable(SUPERVISES) is not None:
+        return True
+    return any(part.endswith("/cockpit/launch/supervisor.py") for part in process.argv[:5])
+
+
+def program(argv: Sequence[str]) -> str:
+    """Return the name of what runs: of an interpreter, that of its script or module."""
+    name = posixpath.basename(argv[0])
+    if _PYTHON.fullmatch(name):
+        words = [part for part in argv[1:] if not part.startswith("-") or part == "-m"]
+        if words[:1] == ["-m"] and len(words) > 1 and "-m" in argv:
+            return words[1]
+        if words and "-c" not in argv and words[0] != "-m":
+            return posixpath.basename(words[0])
+    return name
+
+
+def is_shell(argv: Sequence[str]) -> bool:
+    """Tell whether a command is a shell, which hands no signal on to what it waits for."""
+    return bool(argv) and posixpath.basename(argv[0]).lstrip("-") in SHELLS
+
+
+def _runs_something(rest: Sequence[str]) -> bool:
+    """Tell whether a shell was given a script or a command to run."""
+    return any(not part.startswith("-") for part in rest)

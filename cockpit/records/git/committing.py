@@ -1,0 +1,236 @@
+"""One edit of one file, and a commit of it alone: all else stays as it is (SPEC S-10).
+
+The edit is done to each version of the file: the work tree's, the index's and HEAD's.
+
+The commit is built from HEAD's tree and one blob in an index of its own, the user's hooks see
+it there, and HEAD moves by compare-and-swap. The user's index takes the blob first: a crash in
+between leaves the entry staged, never a staged removal of it. ``git commit`` is not used: killed
+at its deadline it leaves ``index.lock`` behind, and it takes whatever stands in the file, also
+what somebody is in the middle of writing there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from cockpit.model.base import Frozen
+from cockpit.records.git import documents
+from cockpit.records.git.documents import PREFIX
+from cockpit.records.git.repository import NOTHING, Blob, GitError, Repository, has_hook, run_hook
+from cockpit.runtime.offload import offload
+
+PLAIN: Final = "100644"
+_TRIES: Final = 5
+_PAUSE: Final = 0.1
+_IN_USE: Final = ("File exists", "cannot lock ref", "Unable to create")
+_MOVED: Final = ("but expected", "reference already exists")
+Edit = Callable[[bytes], bytes]
+_EDIT_TRIES = 20
+
+
+class FileChange(Frozen):
+    """One file's new blob in HEAD and in the index (``None``: leave the index alone)."""
+
+    path: str
+    blob: str
+    staged: str | None
+
+
+async def commit_file(
+    repository: Repository,
+    make: Callable[[str | None], Awaitable[FileChange | None]],
+    message: str,
+) -> str | None:
+    """Commit one file on top of HEAD and return the commit; ``None`` if there is nothing to.
+
+    ``make`` is given HEAD's commit (``None`` before the first) and asked again when somebody
+    else has committed meanwhile. Raises ``GitError`` and ``HookRefusedError``.
+    """
+    for attempt in range(_TRIES):
+        head = await repository.oid("HEAD")
+        change = await make(head)
+        if change is None:
+            return None
+        commit = await _commit(repository, head, change, message)
+        try:
+            await _advance(repository, head, commit, change, message)
+        except GitError as error:
+            if attempt + 1 < _TRIES and any(word in str(error) for word in _MOVED):
+                continue
+            raise
+        if await has_hook(repository, "post-commit"):  # its refusal changes nothing
+            await repository.run("hook", "run", "post-commit", deadline=repository.limits.hook)
+        return commit
+    raise AssertionError("unreachable")
+
+
+@asynccontextmanager
+async def scratch(repository: Repository, what: str) -> AsyncIterator[Path]:
+    """Give a name in the git directory that is gone afterwards."""
+    path = repository.folder / f"{PREFIX}{what}-{os.getpid()}-{uuid4().hex[:8]}"
+    try:
+        yield path
+    finally:
+        for left in (path, path.with_name(f"{path.name}.lock")):
+            left.unlink(missing_ok=True)
+
+
+async def start_index(repository: Repository, index: Path, commit: str | None) -> None:
+    """Make ``index`` hold what ``commit`` holds, with what git knows of unchanged files."""
+    real = await repository.git_path("index")
+    await offload(_copy, real, index, deadline=repository.limits.local)
+    words = ("--empty",) if commit is None else ("--reset", commit)
+    await repository.ask("read-tree", *words, index=index)
+
+
+async def put(repository: Repository, index: Path | None, path: str, blob: Blob) -> None:
+    """Put a file's blob into an index."""
+    entry = f"{blob.mode} {blob.oid}\t{path}\0".encode("utf-8", "surrogateescape")
+    await repository.ask("update-index", "-z", "--add", "--index-info", stdin=entry, index=index)
+
+
+async def put_back(repository: Repository, path: str, blob: Blob | None) -> None:
+    """Give the user's index back what it had."""
+    if blob is None:
+        await repository.ask("update-index", "--force-remove", "--", path)
+    else:
+        await put(repository, None, path, blob)
+
+
+async def make_commit(
+    repository: Repository,
+    tree: str,
+    parents: tuple[str, ...],
+    message: str,
+    env: Mapping[str, str] | None = None,
+) -> str:
+    """Return a new commit, signed if the user signs theirs."""
+    signs = (await repository.setting("commit.gpgSign") or "").lower() in ("true", "yes", "on", "1")
+    words = [word for parent in parents for word in ("-p", parent)]
+    return await repository.ask(
+        "commit-tree", *(("-S",) if signs else ()), *words, "-F", "-", tree,
+        stdin=message.encode(), env=env,
+    )  # fmt: skip
+
+
+async def patiently(repository: Repository, work: Callable[[], Awaitable[None]]) -> None:
+    """Do ``work``, again for a while if another git holds a lock."""
+    pauses = max(1, round(repository.limits.locked / _PAUSE))
+    for attempt in range(pauses + 1):
+        try:
+            await work()
+        except GitError as error:
+            taken = any(word in str(error) for word in _IN_USE)
+            if not taken or attempt == pauses or any(word in str(error) for word in _MOVED):
+                raise
+            await asyncio.sleep(_PAUSE)
+        else:
+            return
+
+
+async def _commit(
+    repository: Repository, head: str | None, change: FileChange, message: str
+) -> str:
+    former = None if head is None else await repository.blob(head, change.path)
+    blob = Blob(former.mode if former else PLAIN, change.blob)
+    async with scratch(repository, "index") as index, scratch(repository, "message") as text:
+        await start_index(repository, index, head)
+        await put(repository, index, change.path, blob)
+        if await has_hook(repository, "pre-commit"):
+            await run_hook(repository, "pre-commit", index=index)
+            blob = await repository.staged(change.path, index) or blob
+            await start_index(repository, index, head)  # whatever else a hook has staged
+            await put(repository, index, change.path, blob)
+        await offload(text.write_bytes, f"{message}\n".encode(), deadline=repository.limits.local)
+        await run_hook(repository, "prepare-commit-msg", str(text), "message", index=index)
+        await run_hook(repository, "commit-msg", str(text), index=index)
+        tree = await repository.ask("write-tree", index=index)
+        said = await offload(text.read_bytes, deadline=repository.limits.local)
+    return await make_commit(
+        repository, tree, () if head is None else (head,), said.decode("utf-8", "replace")
+    )
+
+
+async def _advance(
+    repository: Repository, head: str | None, commit: str, change: FileChange, message: str
+) -> None:
+    """Let the index and then HEAD take the commit; both or, but for a crash, none."""
+    before = await repository.staged(change.path)
+    made = await repository.blob(commit, change.path)
+    if change.staged is not None and made is not None:
+        blob = made if change.staged == change.blob else Blob(made.mode, change.staged)
+        await patiently(repository, lambda: put(repository, None, change.path, blob))
+    words = ("update-ref", "-m", f"commit: {message}", "HEAD", commit, head or NOTHING)
+
+    async def move() -> None:
+        await repository.ask(*words)
+
+    try:
+        await patiently(repository, move)
+    except GitError:
+        if change.staged is not None:
+            await patiently(repository, lambda: put_back(repository, change.path, before))
+        raise
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.exists():
+        shutil.copyfile(source, target)
+
+
+async def change_of(
+    repository: Repository, own: str, path: Path, head: str | None, edits: Sequence[Edit]
+) -> FileChange | None:
+    """Return what is to be committed: the edits on HEAD's version, or the whole file.
+
+    The whole file when HEAD does not have it, when the edits do not fit HEAD's version, or
+    when a person asks to commit what a former process has left.
+    """
+    data = await offload(documents.read, path, deadline=repository.limits.local) or b""
+    kept = None if head is None else await repository.blob(head, own)
+    staged = await repository.staged(own)
+    whole = await repository.keep(data, own)
+    if kept is None:
+        return FileChange(path=own, blob=whole, staged=whole)
+    blob = await _edited_blob(repository, kept, own, edits) if edits else whole
+    blob = blob or whole
+    if blob == kept.oid:
+        return None
+    if staged is None:  # its removal is staged
+        return FileChange(path=own, blob=blob, staged=None)
+    if staged == kept or not edits:
+        return FileChange(path=own, blob=blob, staged=blob)
+    theirs = await _edited_blob(repository, staged, own, edits)
+    return FileChange(path=own, blob=blob, staged=theirs or staged.oid)
+
+
+async def _edited_blob(
+    repository: Repository, blob: Blob, own: str, edits: Sequence[Edit]
+) -> str | None:
+    """Return a blob with the edits done; ``None`` where they cannot be done to it."""
+    data = await repository.content(blob, own)
+    try:
+        for edit in edits:
+            data = await offload(edit, data, deadline=repository.limits.local)
+    except ValueError:
+        return None
+    return await repository.keep(data, own)
+
+
+def edited(path: Path, edit: Edit, spare: Path | None) -> None:
+    """Edit the newest bytes of the file, whoever else writes it meanwhile; blocking."""
+    if spare is not None:
+        documents.sweep(spare)
+    for _ in range(_EDIT_TRIES):
+        former = documents.read(path)
+        data = edit(former or b"")
+        if data == former or documents.replace(path, former, data, spare):
+            return
+    raise OSError(0, "keeps changing under us: close what writes it, then retry")

@@ -1,0 +1,115 @@
+"""A person's file, read whole and replaced at once: a reader sees the former or the new bytes.
+
+All of it blocks and raises ``OSError`` with ``strerror`` set.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from cockpit.runtime.regular import open_regular
+
+BIGGEST: Final = 64 << 20
+PREFIX: Final = "cockpit-tmp-"
+_FORGOTTEN: Final = 3600.0
+
+
+def real_path(path: Path) -> Path:
+    """Return where ``path`` really lies, also when the file itself is not there yet."""
+    return Path(os.path.realpath(path.expanduser()))
+
+
+def read(path: Path) -> bytes | None:
+    """Return the bytes of a regular file, ``None`` when there is none."""
+    try:
+        with open_regular(str(path)) as (handle, found):
+            if found.st_size > BIGGEST:
+                raise OSError(0, f"is larger than {BIGGEST >> 20} MiB")
+            with open(handle, "rb", closefd=False) as file:
+                return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def replace(path: Path, former: bytes | None, data: bytes, spare: Path | None = None) -> bool:
+    """Replace ``path`` if it still holds ``former``; return False if it has changed.
+
+    The mode and the group are kept. The new bytes are put down in ``spare`` first if that is on
+    the same file system, so that a crash leaves no stray file beside the person's own.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    found = None
+    with suppress(FileNotFoundError):
+        found = path.stat()
+    if found is not None and not (found.st_mode & 0o222 and os.access(path, os.W_OK)):
+        raise PermissionError(errno.EACCES, "is read-only", str(path))
+    try:
+        return _swap(path, former, _written(_beside(path, spare), data, found))
+    except OSError as error:
+        if spare is None or error.errno != errno.EXDEV:  # one file system, mounted twice
+            raise
+        return _swap(path, former, _written(path.parent, data, found))
+
+
+def sweep(spare: Path) -> None:
+    """Remove what killed cockpits left in ``spare``, unless it is young enough to be in use."""
+    for left in spare.glob(f"{PREFIX}*"):
+        # how old it is tells the clock of the file system that it lies on
+        with suppress(OSError), tempfile.TemporaryFile(dir=spare) as probe:
+            if os.fstat(probe.fileno()).st_mtime - left.stat().st_mtime > _FORGOTTEN:
+                left.unlink(missing_ok=True)
+
+
+def _swap(path: Path, former: bytes | None, written: Path) -> bool:
+    try:
+        if read(path) != former:
+            return False
+        written.replace(path)
+    finally:
+        written.unlink(missing_ok=True)
+    sync_folder(path.parent)
+    return True
+
+
+def _beside(path: Path, spare: Path | None) -> Path:
+    same = spare is not None and spare.stat().st_dev == path.parent.stat().st_dev
+    return spare if same and spare is not None and os.access(spare, os.W_OK) else path.parent
+
+
+def _written(folder: Path, data: bytes, former: os.stat_result | None) -> Path:
+    handle, name = tempfile.mkstemp(prefix=PREFIX, dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            _like(file.fileno(), former)
+            os.fsync(file.fileno())
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return Path(name)
+
+
+def _like(handle: int, former: os.stat_result | None) -> None:
+    if former is None:
+        os.fchmod(handle, 0o644)
+        return
+    with suppress(OSError):  # another user's file: its group is kept where that is allowed
+        os.fchown(handle, -1, former.st_gid)
+    os.fchmod(handle, stat.S_IMODE(former.st_mode))
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the rename durable; some file systems refuse to sync a folder."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,211 @@
+"""Saves an entry for good: written, committed alone, pushed, each stage told (SPEC L, S-10).
+
+The three versions of a logbook (the work tree's, the index's, HEAD's) each get the edit of
+their own: what a person has written there and not committed stays theirs to commit. Nothing is
+rolled back when a stage fails; ``retry`` goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from cockpit.model.clock import Clock
+from cockpit.model.records import Recorded, SaveStage
+from cockpit.records.git import documents
+from cockpit.records.git.committing import Edit, FileChange, change_of, commit_file, edited
+from cockpit.records.git.file_lock import BusyError, held
+from cockpit.records.git.pushing import NO_REMOTE, SAVE_LOCK, commit_of, is_pushed, push_branch
+from cockpit.records.git.repository import (
+    GitError,
+    HookRefusedError,
+    Limits,
+    Repository,
+    find_repository,
+)
+from cockpit.records.git.troubles import NO_HISTORY, of_command, of_discovery, of_file, of_hook
+from cockpit.records.git.upstream import upstream_of
+from cockpit.runtime.offload import offload
+from cockpit.runtime.shell import Completed
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+SILENT_FOR: Final = 120.0
+SILENT: Final = "committed; the remote gave no answer a moment ago: retry asks it again"
+StageListener = Callable[[Recorded], None]
+_UNDER_WAY: Final = {
+    "MERGE_HEAD": "a merge",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+}
+
+
+class NotSavedError(Exception):
+    """Why the file could not be written; one line."""
+
+
+@dataclass
+class _Job:
+    """One file being saved: what is known of it, and how far it has come."""
+
+    path: Path
+    message: str
+    told: StageListener
+    again: bool = False
+    edits: list[Edit] = field(default_factory=list)
+    commit: str | None = None
+    stage: SaveStage = SaveStage.NOTHING
+
+    def at(self, stage: SaveStage, busy: str | None = None) -> None:
+        """Tell how far it is, and what is done now."""
+        self.stage = stage
+        self.told(Recorded(stage=stage, commit=self.commit, busy=busy))
+
+    def end(self, trouble: str | None) -> Recorded:
+        """Return the end, told as well."""
+        safe = None if trouble is None else scrub(clean(trouble, 1000))
+        as_far = safe is not None and (safe == NO_REMOTE or safe.endswith(NO_HISTORY))
+        recorded = Recorded(stage=self.stage, commit=self.commit, trouble=safe, as_far=as_far)
+        self.told(recorded)
+        return recorded
+
+
+class Saver:
+    """Saves and pushes files of git repositories; safe beside other cockpits and other tasks.
+
+    Saves to one file are taken in turn; whoever waits for a push finds its commit pushed by
+    the one before. No method raises for what happens to the files, to git or to the network.
+    """
+
+    def __init__(self, clock: Clock, limits: Limits | None = None) -> None:
+        self._clock = clock
+        self._limits = limits or Limits()
+        self._waiting: dict[Path, list[Edit]] = {}
+        """Edits that are written and not committed yet, by real path."""
+        self._silent: dict[Path, float] = {}
+
+    async def save(
+        self, path: Path, edit: Edit, message: str, told: StageListener = lambda recorded: None
+    ) -> Recorded:
+        """Edit ``path`` (bytes to bytes, ``b""`` for a new file), commit it alone, push.
+
+        ``edit`` must change nothing where its change is there already: it may be called on
+        several versions of the file. It refuses by raising ``ValueError``. ``message`` is one
+        commit message. ``told`` hears each stage; the last is also returned.
+        """
+        return await self._whole_way(_Job(path, scrub(message), told), edit)
+
+    async def retry(self, path: Path) -> Recorded:
+        """Go on where a save has stopped: commit what is saved, push what is committed.
+
+        What this process has saved is committed; after a restart it is the file as it stands.
+        """
+        job = _Job(path, f"{path.stem}: log", lambda recorded: None, again=True)
+        return await self._whole_way(job, None)
+
+    async def _whole_way(self, job: _Job, edit: Edit | None) -> Recorded:
+        try:
+            return job.end(await self._stages(job, edit))
+        except NotSavedError as error:
+            return job.end(str(error))
+        except BusyError as error:
+            return job.end(f"{clean(job.path.name)}: {error}; retry")
+        except HookRefusedError as error:
+            return job.end(of_hook(error))
+        except GitError as error:
+            return job.end(of_command(error.done, "push" if job.commit else "commit"))
+        except (OSError, ValueError) as error:
+            return job.end(of_file(error, job.path, job.stage is not SaveStage.NOTHING))
+
+    async def _stages(self, job: _Job, edit: Edit | None) -> str | None:
+        """Do what is left to do; return what stands in the way of the rest."""
+        job.path = await offload(documents.real_path, job.path, deadline=self._limits.local)
+        found = await find_repository(job.path, self._limits)
+        if isinstance(found, Completed):
+            await self._write_plain(job, edit)
+            return of_discovery(found, job.path)
+        async with held(found.common / SAVE_LOCK, self._clock, self._limits.turn):
+            await self._write(job, edit, found.folder)
+            top = await offload(documents.real_path, found.top, deadline=self._limits.local)
+            own = str(job.path.relative_to(top))
+            trouble = await obstacle(found, own)
+            if trouble is not None:
+                return trouble
+            await self._commit(job, found, own)
+        return await self._push(job, found, own)
+
+    async def _write_plain(self, job: _Job, edit: Edit | None) -> None:
+        folder = next(folder for folder in job.path.parents if folder.is_dir())
+        async with held(folder, self._clock, self._limits.turn):
+            await self._write(job, edit, None)
+
+    async def _write(self, job: _Job, edit: Edit | None, spare: Path | None) -> None:
+        waiting = self._waiting.get(job.path, [])
+        if edit is not None:
+            job.at(SaveStage.NOTHING, "saving")
+            await offload(edited, job.path, edit, spare, deadline=self._limits.local)
+            waiting = self._waiting.setdefault(job.path, [])
+            waiting.append(edit)
+        elif await offload(documents.read, job.path, deadline=self._limits.local) is None:
+            raise NotSavedError(f"{clean(job.path, 4096)} is not there: nothing to commit")
+        job.edits = list(waiting)
+        job.at(SaveStage.SAVED, "committing" if spare else None)
+
+    async def _commit(self, job: _Job, repository: Repository, own: str) -> None:
+        async def make(head: str | None) -> FileChange | None:
+            return await change_of(repository, own, job.path, head, job.edits)
+
+        commit = await commit_file(repository, make, job.message)
+        self._waiting.pop(job.path, None)
+        head = commit or await repository.ask("rev-parse", "HEAD")
+        job.commit = commit or await commit_of(repository, head, own)
+        job.at(SaveStage.COMMITTED, "pushing")
+
+    async def _push(self, job: _Job, repository: Repository, own: str) -> str | None:
+        branch = await repository.branch()
+        if branch is None:
+            return "committed, but HEAD has been detached meanwhile: check out a branch, then retry"
+        to = await upstream_of(repository, branch)
+        head = await repository.ask("rev-parse", branch)
+        if to is None or not await is_pushed(repository, head, to, own):
+            if not job.again and self._just_silent(repository.common):
+                return SILENT
+            began = self._clock.monotonic()
+            pushed = await push_branch(repository, branch, own, self._clock)
+            if not pushed.done:
+                if self._clock.monotonic() - began >= self._limits.network:
+                    self._silent[repository.common] = self._clock.monotonic()
+                return pushed.trouble
+            job.commit = pushed.commit or job.commit
+        else:
+            job.commit = await commit_of(repository, to.tracking, own)
+        job.stage = SaveStage.PUSHED
+        return None
+
+    def _just_silent(self, repository: Path) -> bool:
+        """Tell whether a remote let us wait in vain just now: the next record does not wait too."""
+        since = self._silent.get(repository)
+        return since is not None and self._clock.monotonic() - since < SILENT_FOR
+
+
+async def obstacle(repository: Repository, own: str) -> str | None:
+    """Return why nothing may be committed now and what helps, or ``None``."""
+    where = clean(repository.top, 4096)
+    for name, what in _UNDER_WAY.items():
+        place = await repository.git_path(name)
+        if await offload(place.exists, deadline=repository.limits.local):
+            return f"saved, but {what} is under way in {where}: finish it, then retry"
+    if await repository.branch() is None:
+        return "saved, but HEAD is detached: check out a branch, then retry"
+    if await repository.ask("ls-files", "-u"):
+        return f"saved, but {where} has unmerged files: resolve them, then retry"
+    ignored = (await repository.run("check-ignore", "-q", "--", own)).ok
+    if not ignored or await repository.staged(own) is not None:
+        return None
+    done = await repository.run("check-ignore", "-v", "--", own)
+    rule = clean(done.text.partition("\t")[0])
+    return f"saved, but git ignores {clean(own, 1000)} ({rule}): change the rule, then retry"

@@ -1,0 +1,262 @@
+"""The seal of a run in its code repository: a commit of the approved changes, a tag (SPEC A-7).
+
+The dirty files that were approved, and nothing else, become one commit on branch ``seal/<run>``;
+the annotated tag ``seal/<run>/<step>`` stands on it, or on HEAD when nothing was dirty. Index,
+work tree and the current branch stay as they are. Sealing again with the same content changes
+nothing and pushes what has not arrived.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from cockpit.model.base import Frozen
+from cockpit.records.git import documents
+from cockpit.records.git.committing import make_commit, patiently, scratch, start_index
+from cockpit.records.git.repository import (
+    NOTHING,
+    GitError,
+    HookRefusedError,
+    Limits,
+    Repository,
+    find_repository,
+    run_hook,
+)
+from cockpit.records.git.troubles import of_command, of_discovery, of_hook, of_rejection
+from cockpit.records.git.upstream import at_remote, remote_now
+from cockpit.runtime.offload import offload
+from cockpit.runtime.shell import Completed
+from cockpit.sources.git.command import read_status
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+
+class SealFacts(Frozen):
+    """How things stand before a seal; ``trouble`` says what keeps it from being made.
+
+    ``tag_at`` and ``branch_at`` are the commits that the tag and the branch stand on, ``None``
+    when they do not exist; ``on_remote`` is ``None`` when the remote cannot be asked.
+    """
+
+    sha: str | None = None
+    dirty: tuple[str, ...] = ()
+    tag: str = ""
+    branch: str = ""
+    tag_at: str | None = None
+    branch_at: str | None = None
+    remote: str | None = None
+    on_remote: bool | None = None
+    trouble: str | None = None
+
+
+class SealDone(Frozen):
+    """How far sealing came. ``already`` tells that the tag stood there with this very content."""
+
+    commit: str | None = None
+    tag: str | None = None
+    branch: str | None = None
+    tagged: bool = False
+    pushed: bool = False
+    already: bool = False
+    trouble: str | None = None
+
+
+class _StopError(Exception):
+    """Why a seal cannot be made; one line."""
+
+
+async def seal_plan(repo: Path, run: str, step: int, limits: Limits | None = None) -> SealFacts:
+    """Return what a seal would find; changes nothing and never raises."""
+    try:
+        return await _facts(await _open(repo, limits), run, step)
+    except (_StopError, GitError, OSError) as error:
+        return SealFacts(trouble=_said(error))
+
+
+async def seal(
+    repo: Path,
+    run: str,
+    step: int,
+    message: str,
+    dirty_paths: Sequence[str],
+    limits: Limits | None = None,
+) -> SealDone:
+    """Commit ``dirty_paths`` (as they are named in the repository), tag, push; never raises.
+
+    With no dirty paths the tag stands on HEAD. Repeatable at any point.
+    """
+    done = SealDone(tag=_tag(run, step))
+    try:
+        repository = await _open(repo, limits)
+        await _check_names(repository, run, step)
+        commit = await _commit(repository, run, scrub(message), dirty_paths)
+        done = done.model_copy(update=commit)
+        assert done.commit is not None
+        already = await _tag_it(repository, done.commit, _tag(run, step), scrub(message))
+        done = done.model_copy(update={"tagged": True, "already": already})
+        done = done.model_copy(update={"commit": await repository.oid(f"{_full(run, step)}^{{}}")})
+        return await _push(repository, done)
+    except (_StopError, GitError, HookRefusedError, OSError) as error:
+        return done.model_copy(update={"trouble": _said(error)})
+
+
+def _tag(run: str, step: int) -> str:
+    return f"seal/{run}/{step}"
+
+
+def _full(run: str, step: int) -> str:
+    return f"refs/tags/{_tag(run, step)}"
+
+
+def _branch(run: str) -> str:
+    return f"refs/heads/seal/{run}"
+
+
+async def _open(repo: Path, limits: Limits | None) -> Repository:
+    limits = limits or Limits()
+    path = await offload(documents.real_path, repo / "x", deadline=limits.local)
+    found = await find_repository(path, limits)
+    if isinstance(found, Completed):
+        raise _StopError(of_discovery(found, path))
+    return found
+
+
+async def _check_names(repository: Repository, run: str, step: int) -> None:
+    if step < 0 or not (await repository.run("check-ref-format", _full(run, step))).ok:
+        raise _StopError(f"{clean(_tag(run, step))} is no name that git allows for a tag")
+
+
+async def _facts(repository: Repository, run: str, step: int) -> SealFacts:
+    await _check_names(repository, run, step)
+    sha = await repository.oid("HEAD^{commit}")
+    if sha is None:
+        raise _StopError(f"{clean(repository.top)} has no commit yet: nothing can be sealed")
+    told = await repository.ask("status", "--porcelain=v2", "--branch", "-z", "-uall")
+    remote = await remote_now(repository)
+    there = None if remote is None else await at_remote(repository, remote, _full(run, step))
+    return SealFacts(
+        sha=sha,
+        dirty=read_status(told).files,
+        tag=_tag(run, step),
+        branch=_branch(run).removeprefix("refs/heads/"),
+        tag_at=await repository.oid(f"{_full(run, step)}^{{}}"),
+        branch_at=await repository.oid(_branch(run)),
+        remote=remote,
+        on_remote=None if there is None else _full(run, step) in there,
+    )
+
+
+async def _commit(
+    repository: Repository, run: str, message: str, dirty: Sequence[str]
+) -> dict[str, str | None]:
+    """Return the commit to be tagged: HEAD, or one with the dirty files on the seal branch."""
+    head = await repository.oid("HEAD^{commit}")
+    if head is None:
+        raise _StopError(f"{clean(repository.top)} has no commit yet: nothing can be sealed")
+    if not dirty:
+        return {"commit": head}
+    former = await repository.oid(_branch(run))
+    branch = _branch(run).removeprefix("refs/heads/")
+    async with scratch(repository, "index") as index, scratch(repository, "message") as text:
+        await start_index(repository, index, head)
+        await _add(repository, index, dirty)
+        tree = await repository.ask("write-tree", index=index)
+        if tree == await repository.oid(f"{head}^{{tree}}"):
+            return {"commit": head}
+        if former is not None and await _is_seal(repository, former, tree, head):
+            return {"commit": former, "branch": branch}
+        await run_hook(repository, "pre-commit", index=index)
+        await offload(text.write_bytes, f"{message}\n".encode(), deadline=repository.limits.local)
+        await run_hook(repository, "commit-msg", str(text), index=index)
+        said = await offload(text.read_bytes, deadline=repository.limits.local)
+    # An earlier seal stays reachable, so that the branch can be pushed without force.
+    parents = (head,) if former is None else (head, former)
+    commit = await make_commit(repository, tree, parents, said.decode("utf-8", "replace"))
+    words = ("update-ref", "--create-reflog", "-m", "seal", _branch(run), commit, former or NOTHING)
+
+    async def move() -> None:
+        await repository.ask(*words)
+
+    await patiently(repository, move)
+    return {"commit": commit, "branch": branch}
+
+
+async def _add(repository: Repository, index: Path, dirty: Sequence[str]) -> None:
+    """Put the files into an index as they stand in the work tree, their removal too."""
+    names = b"".join(os.fsencode(name) + b"\0" for name in dirty)
+    words = ("--literal-pathspecs", "add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul")
+    await repository.ask(*words, stdin=names, index=index)
+
+
+async def _is_seal(repository: Repository, commit: str, tree: str, head: str) -> bool:
+    same = await repository.oid(f"{commit}^{{tree}}") == tree
+    return same and await repository.oid(f"{commit}^1") == head
+
+
+async def _tag_it(repository: Repository, commit: str, tag: str, message: str) -> bool:
+    """Set the tag, or find it there on the same content; raises when it means something else."""
+    stands = await repository.oid(f"refs/tags/{tag}^{{}}")
+    if stands is None:
+        done = await repository.run("tag", "-a", "-F", "-", tag, commit, stdin=message.encode())
+        if not done.ok:
+            raise GitError(done)
+        return False
+    trees = [await repository.oid(f"{oid}^{{tree}}") for oid in (stands, commit)]
+    if None in trees or trees[0] != trees[1]:
+        raise _StopError(
+            f"tag {clean(tag)} stands on {stands}, and {commit} is to be sealed: "
+            "a tag is never moved; look which is right"
+        )
+    return True
+
+
+async def _push(repository: Repository, done: SealDone) -> SealDone:
+    remote = await remote_now(repository)
+    if remote is None:
+        text = "sealed, but not pushed: there is no remote; git remote add origin URL"
+        return done.model_copy(update={"trouble": text})
+    refs = [f"refs/tags/{done.tag}"]
+    refs += [] if done.branch is None else [f"refs/heads/{done.branch}"]
+    if await _arrived(repository, remote, refs):
+        return done.model_copy(update={"pushed": True})
+    words = ("push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no", remote)
+    pushed = await repository.network(*words, *(f"{ref}:{ref}" for ref in refs))
+    if pushed.ok or await _arrived(repository, remote, refs):
+        return done.model_copy(update={"pushed": True})
+    return done.model_copy(update={"trouble": await _refusal(repository, remote, refs, pushed)})
+
+
+async def _arrived(repository: Repository, remote: str, refs: Sequence[str]) -> bool:
+    """Return whether the remote has the refs as they are here (asked, not remembered)."""
+    there = await at_remote(repository, remote, *refs)
+    if there is None:
+        return False
+    return all([there.get(ref) == await repository.oid(ref) for ref in refs])
+
+
+async def _refusal(
+    repository: Repository, remote: str, refs: Sequence[str], pushed: Completed
+) -> str:
+    if pushed.timed_out:
+        return f"sealed, but not pushed: {of_command(pushed, f'push to {remote}')}"
+    there = await at_remote(repository, remote, refs[0], f"{refs[0]}^{{}}") or {}
+    other = there.get(f"{refs[0]}^{{}}") or there.get(refs[0])
+    here = await repository.oid(f"{refs[0]}^{{}}")
+    if other is not None and other != here:
+        return (
+            f"{clean(refs[0].removeprefix('refs/tags/'))} stands on {clean(other)} on "
+            f"{clean(remote)} and on {here} here: a tag is never moved; look which is right"
+        )
+    return f"sealed, but not pushed: {of_rejection(pushed, remote)}"
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, GitError):
+        text = of_command(error.done, "seal")
+    elif isinstance(error, HookRefusedError):
+        text = of_hook(error)
+    else:
+        text = str(error)
+    return scrub(clean(text, 1000))

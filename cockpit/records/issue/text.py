@@ -1,0 +1,285 @@
+"""What the issue is told: short status for those who look on (SPEC S-11, HERO "Run Record").
+
+Pure functions of plain values. The detail stays in the logbook, whose place the issue names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from cockpit.model import words
+from cockpit.model.alert import Alert, Evidence
+from cockpit.model.plan import Approval
+from cockpit.model.report import RunReport
+from cockpit.model.run import RunSpec
+from cockpit.records.logbook.markdown import UNKNOWN, block, code, fields, person, prose
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+ALERTS_SHOWN: Final = 5
+EVIDENCE_SHOWN: Final = 12
+STEPS_SHOWN: Final = 40
+
+
+def title(run: RunSpec) -> str:
+    """Return the title of a run's issue (SPEC L)."""
+    return f"Hero run: {scrub(clean(run.name, 200))}"
+
+
+def new_issue(
+    run: RunSpec,
+    *,
+    logbook: str | None = None,
+    logbook_url: str | None = None,
+    command: str | None = None,
+) -> str:
+    """Return the body of a new issue: the run contract, and where its logbook is.
+
+    ``logbook_url`` is its page, only of our own making, so it is safe as it is.
+    """
+    place = code(logbook or run.records.logbook)
+    contract = fields(
+        (
+            ("DRI", person(run.dri, call=True)),
+            ("Goal", prose(run.goal)),
+            ("Stop/escalation criteria", prose(run.stop_criteria)),
+            ("Logbook", place if logbook_url is None else f"{place} ({logbook_url})"),
+            ("W&B", _wandb(run)),
+            ("Output root", code(run.output_root)),
+            ("Final step", words.steps(run.final_step) if run.final_step else UNKNOWN),
+        )
+    )
+    told = (
+        f"**{prose(title(run))}**",
+        contract,
+        None if command is None else f"Launch command:\n\n{block(command)}",
+        "This issue holds the status; the logbook is the detailed record.",
+    )
+    return _paragraphs(*told)
+
+
+def launched(run: RunSpec, launch_id: str, values: Mapping[str, str]) -> str:
+    """Return the comment on a launch; ``values`` are labelled figures (git SHA, checkpoint …)."""
+    told = fields((label, code(value)) for label, value in _plain(values))
+    return _paragraphs(_headline(run, f"launched as {code(launch_id)}"), told)
+
+
+def relaunched(
+    run: RunSpec,
+    launch_id: str,
+    *,
+    recoverable: str,
+    checkpoint: str | None,
+    sha: str | None,
+    approvals: Sequence[Approval] = (),
+    former: str | None = None,
+) -> str:
+    """Return the comment on a relaunch: why it was recoverable, from where, who let what pass."""
+    told = fields(
+        (
+            ("Why it is recoverable", prose(recoverable)),
+            ("Job before", None if former is None else code(former)),
+            ("Checkpoint", code(checkpoint)),
+            ("Git SHA", code(sha)),
+        )
+    )
+    return _paragraphs(
+        _headline(run, f"relaunched as {code(launch_id)}, same lineage"), told, approved(approvals)
+    )
+
+
+def new_lineage(
+    run: RunSpec,
+    *,
+    reason: str,
+    old: Mapping[str, str],
+    new: Mapping[str, str],
+    source: str | None,
+    sha: str | None,
+    approvals: Sequence[Approval] = (),
+) -> str:
+    """Return the comment on a new lineage: why, the identities before and after, its source."""
+    told = fields(
+        (
+            ("Reason", prose(reason)),
+            *((f"{label} before", code(value)) for label, value in _plain(old)),
+            *((f"{label} now", code(value)) for label, value in _plain(new)),
+            ("Starts from", code(source)),
+            ("Git SHA", code(sha)),
+        )
+    )
+    return _paragraphs(_headline(run, "goes on as a new lineage"), told, approved(approvals))
+
+
+def rolled_back(
+    run: RunSpec, step: int, path: str, *, rejected: Sequence[int], reason: str, by: str
+) -> str:
+    """Return the comment on a rollback and on what it rejects for good."""
+    told = fields(
+        (
+            ("Goes on from", f"{code(path)}, step {words.steps(step)}"),
+            ("Rejected for good", _steps(rejected)),
+            ("Reason", prose(reason)),
+            ("Decided by", person(by)),
+        )
+    )
+    return _paragraphs(_headline(run, f"rolled back to step {words.steps(step)}"), told)
+
+
+def retained(
+    run: RunSpec, *, deleted: Sequence[int], kept: Sequence[int], freed: int | None, by: str
+) -> str:
+    """Return the comment on a retention clean-up; ``freed`` in bytes."""
+    told = fields(
+        (
+            ("Deleted", _steps(deleted)),
+            ("Kept", _steps(kept)),
+            ("Freed", words.size(freed)),
+            ("Confirmed by", person(by)),
+        )
+    )
+    return _paragraphs(_headline(run, f"{len(deleted):,} checkpoints deleted"), told)
+
+
+def sealed(  # noqa: PLR0913 - each is a line of the comment
+    run: RunSpec,
+    step: int,
+    *,
+    tag: str,
+    commit: str | None,
+    checkpoint: str | None,
+    metrics: Mapping[str, str],
+    command: str | None = None,
+    caveats: str | None = None,
+) -> str:
+    """Return the comment on a seal: W&B, checkpoint, tag, final metrics, command, caveats."""
+    told = fields(
+        (
+            ("W&B", _wandb(run)),
+            ("Output root", code(run.output_root)),
+            ("Final checkpoint", code(checkpoint)),
+            ("Tag", code(tag)),
+            ("Commit", code(commit)),
+            *((label, code(value)) for label, value in _plain(metrics)),
+            ("Caveats", prose(caveats) if caveats else "none"),
+        )
+    )
+    launch = None if command is None else f"Launch command:\n\n{block(command)}"
+    return _paragraphs(_headline(run, f"sealed at step {words.steps(step)}"), told, launch)
+
+
+def handed_off(report: RunReport, *, by: str, to: str, next_check_at: float | None = None) -> str:
+    """Return the comment on a hand-off: who owns the run now, and how it stands."""
+    due = next_check_at if next_check_at is not None else report.next_check_at
+    told = fields(
+        (
+            ("Handed over by", person(by)),
+            ("Owner now", person(to, call=True)),
+            ("Next check", UNKNOWN if due is None else _moment(due)),
+        )
+    )
+    return _paragraphs(_headline(report.spec, "handed over"), told, state_of(report))
+
+
+def escalated(run: RunSpec, *, by: str, reason: str, evidence: Sequence[Evidence]) -> str:
+    """Return the comment that asks the DRI to decide."""
+    asked = f"{person(run.dri, call=True)}: this needs your decision"
+    told = fields((("Reason", prose(reason)), ("Raised by", person(by))))
+    return _paragraphs(_headline(run, asked), told, _evidence(evidence))
+
+
+def new_critical(run: RunSpec, alert: Alert) -> str:
+    """Return the comment on a critical condition that has opened."""
+    told = fields(
+        (
+            ("DRI", person(run.dri, call=True)),
+            ("Since", _moment(alert.since)),
+            ("How sure", alert.confidence),
+            ("Next safe action", prose(alert.next_action)),
+        )
+    )
+    headline = _headline(run, f"critical, {prose(alert.id)}: {prose(alert.title)}")
+    return _paragraphs(headline, told, _evidence(alert.evidence))
+
+
+def status(report: RunReport) -> str:
+    """Return the status of a day without other news (HERO: every 24 hours)."""
+    return _paragraphs(_headline(report.spec, f"status: {report.verdict.value}"), state_of(report))
+
+
+def state_of(report: RunReport) -> str:
+    """Return how a run stands in a few lines: job, progress, checkpoint, open alerts, next."""
+    job, tracker = report.facets.job.value, report.facets.tracker.value
+    checkpoints = report.facets.checkpoints.value
+    latest = None if checkpoints is None else checkpoints.latest_complete
+    loss = None if tracker is None else tracker.loss
+    return fields(
+        (
+            ("Job", UNKNOWN if job is None else f"{code(job.id)}, {job.phase.value}"),
+            ("Progress", code(report.progress.text)),
+            ("Loss", words.number(loss)),
+            ("Newest complete checkpoint", UNKNOWN if latest is None else words.steps(latest)),
+            ("W&B", _wandb(report.spec)),
+            ("Open", _open_alerts(report.alerts)),
+            ("Next", prose(report.next_action)),
+            ("As of", _moment(report.checked_at)),
+        )
+    )
+
+
+def approved(approvals: Sequence[Approval]) -> str | None:
+    """Return who let which block pass and why, by name; ``None`` without any."""
+    if not approvals:
+        return None
+    lines = (
+        f"- {code(each.check)} approved by {person(each.by)}: {prose(each.reason)}"
+        for each in approvals
+    )
+    return "\n".join(lines)
+
+
+def _headline(run: RunSpec, told: str) -> str:
+    return f"**{prose(run.name)}** {told}"
+
+
+def _paragraphs(*parts: str | None) -> str:
+    return "\n\n".join(part for part in parts if part)
+
+
+def _plain(values: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(prose(label, 100), value) for label, value in values.items() if value]
+
+
+def _wandb(run: RunSpec) -> str:
+    spec = run.wandb
+    if spec is None:
+        return "none"
+    if spec.url:
+        return prose(spec.url)
+    named = "/".join(part for part in (spec.entity, spec.project, spec.id) if part)
+    return code(named or spec.dir)
+
+
+def _evidence(evidence: Sequence[Evidence]) -> str | None:
+    if not evidence:
+        return None
+    lines = [f"{each.source}: {each.text}" for each in evidence[:EVIDENCE_SHOWN]]
+    return f"Evidence:\n\n{block(lines)}"
+
+
+def _open_alerts(alerts: Sequence[Alert]) -> str:
+    shown = [f"{prose(alert.id)} {prose(alert.title)}" for alert in alerts[:ALERTS_SHOWN]]
+    more = len(alerts) - len(shown)
+    return "; ".join([*shown, *([f"{more} more"] if more > 0 else [])]) or "nothing"
+
+
+def _steps(steps: Sequence[int]) -> str:
+    shown = ", ".join(str(step) for step in sorted(steps)[-STEPS_SHOWN:])
+    more = len(steps) - STEPS_SHOWN
+    return f"{more:,} more and {shown}" if more > 0 else shown or "none"
+
+
+def _moment(instant: float) -> str:
+    told = words.utc_minute(instant)
+    return UNKNOWN if told == words.UNKNOWN else told

@@ -1,0 +1,194 @@
+"""What a lease ref says (who holds a run, since when, for what), and how it is read and moved.
+
+Its value is JSON in a commit's message; it is moved by compare-and-swap (SPEC A, "Two machines").
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from urllib.parse import quote
+from uuid import uuid4
+
+from pydantic import Field, ValidationError
+
+from cockpit.model.base import Frozen, rfc3339
+from cockpit.records.git.repository import Repository
+from cockpit.records.git.troubles import of_command, of_rejection
+from cockpit.records.git.upstream import FETCH
+from cockpit.store.journal import Holder
+from cockpit.text.safe import clean
+
+PREFIX: Final = "refs/cockpit/lease/"
+HELD: Final = "held"
+RELEASED: Final = "released"
+_NUMBER: Final = re.compile(r"-i(\d{1,9})$")
+_NOBODY: Final = {
+    "GIT_AUTHOR_NAME": "cockpit",
+    "GIT_AUTHOR_EMAIL": "cockpit@localhost",
+    "GIT_COMMITTER_NAME": "cockpit",
+    "GIT_COMMITTER_EMAIL": "cockpit@localhost",
+}
+"""Whose a lease is stands in it; a person's name is not needed to take one."""
+
+
+class LeaseState(Frozen):
+    """One value of a lease ref. ``last_launch_id`` outlives the lease that it was used under.
+
+    ``last_holder`` is who used it: another may have held the lease since, for something else.
+    """
+
+    schema_: int = Field(default=1, alias="schema")
+    state: str
+    run: str
+    holder: Holder
+    operator: str
+    what: str
+    at: float
+    launch_id: str | None = None
+    last_launch_id: str | None = None
+    last_holder: Holder | None = None
+    nonce: str = Field(default_factory=lambda: uuid4().hex)
+
+    @property
+    def held(self) -> bool:
+        """True unless it was given back."""
+        return self.state != RELEASED
+
+    @property
+    def known_launch_id(self) -> str | None:
+        """The highest launch id that this ref knows of."""
+        return higher(self.launch_id, self.last_launch_id)
+
+    @property
+    def launcher(self) -> Holder | None:
+        """Who was given the highest launch id that this ref knows of."""
+        return self.last_holder if self.launch_id is None else self.holder
+
+    def released(self, at: float, *, used: bool = True) -> LeaseState:
+        """Return the value that gives the lease back; a launch id that was used is remembered."""
+        known: dict[str, object] = {"launch_id": None}
+        if used:
+            known |= {"last_launch_id": self.known_launch_id, "last_holder": self.launcher}
+        return self.model_copy(update={"state": RELEASED, "at": at, "nonce": uuid4().hex, **known})
+
+    @property
+    def label(self) -> str:
+        """Who, where, since when and for what, in words that are safe to show."""
+        what = clean(self.what, 100) + (
+            f" of {clean(self.launch_id, 200)}" if self.launch_id else ""
+        )
+        return f"{self._who} since {rfc3339(self.at)} for {what}"
+
+    @property
+    def given_back(self) -> str:
+        """Who had a lease that is free now, until when and for what."""
+        return f"{self._who} gave it back at {rfc3339(self.at)}, after {clean(self.what, 100)}"
+
+    @property
+    def _who(self) -> str:
+        name, host = clean(self.operator, 100), clean(self.holder.host, 100)
+        return f"{name} on {host} (pid {self.holder.pid})"
+
+    def text(self) -> str:
+        """Return the JSON that the commit carries as its message."""
+        return json.dumps(self.model_dump(by_alias=True), sort_keys=True, indent=1)
+
+
+def read_state(text: str) -> LeaseState | None:
+    """Return what a commit's message says, ``None`` if it is no lease of a kind known here."""
+    try:
+        found = LeaseState.model_validate_json(text.strip())
+    except (ValidationError, ValueError):
+        return None
+    return found if found.schema_ == 1 and found.state in (HELD, RELEASED) else None
+
+
+def lease_ref(run: str) -> str:
+    """Return the ref of a run's lease; any name gives one that git accepts."""
+    return PREFIX + quote(run, safe="").replace(".", "%2E").replace("~", "%7E")
+
+
+def higher(one: str | None, two: str | None) -> str | None:
+    """Return the launch id with the higher number."""
+    return max((one, two), key=lambda text: (_number(text), text is not None))
+
+
+def not_above(launch_id: str | None, known: str | None) -> bool:
+    """Tell whether a launch id was given out already, by the highest one that is known."""
+    return launch_id is not None and -1 < _number(launch_id) <= _number(known)
+
+
+def _number(text: str | None) -> int:
+    match = _NUMBER.search(text or "")
+    return -1 if match is None else int(match[1])
+
+
+class CannotAskError(Exception):
+    """The lease cannot be used here or now; the message is one line."""
+
+
+class LeasePlace(NamedTuple):
+    """Where a run's lease lies."""
+
+    repository: Repository
+    remote: str
+    ref: str
+
+
+@dataclass(frozen=True)
+class LeaseValue:
+    """What the ref was when it was read; ``state`` ``None`` for what is not a lease."""
+
+    oid: str = ""
+    state: LeaseState | None = None
+
+
+async def read_lease(place: LeasePlace) -> LeaseValue:
+    """Return what the ref is on the remote at this moment; raises ``CannotAskError``."""
+    done = await place.repository.network("ls-remote", place.remote, place.ref)
+    if not done.ok:
+        raise CannotAskError(of_command(done, f"ask {place.remote} for the lease"))
+    pairs = (line.split("\t") for line in done.text.splitlines())
+    oid = next((oid for oid, ref in pairs if ref == place.ref), "")
+    if not oid:
+        return LeaseValue()
+    if not (await place.repository.run("cat-file", "-e", oid)).ok:
+        await _bring(place)
+    told = await place.repository.run("cat-file", "commit", oid)
+    return LeaseValue(oid, read_state(told.text.partition("\n\n")[2]) if told.ok else None)
+
+
+async def _bring(place: LeasePlace) -> None:
+    done = await place.repository.network(*FETCH, place.remote, place.ref)
+    if not done.ok:
+        raise CannotAskError(of_command(done, f"read the lease from {place.remote}"))
+
+
+async def swap_lease(place: LeasePlace, expected: str, state: LeaseState) -> bool:
+    """Put ``state`` in the place of ``expected`` (empty: of nothing); False if it was not that.
+
+    Raises ``CannotAskError`` when the remote refuses, or does not tell.
+    """
+    repository = place.repository
+    tree = await repository.ask("hash-object", "-w", "-t", "tree", "--stdin", stdin=b"")
+    parent = ("-p", expected) if expected else ()
+    oid = await repository.ask(
+        "commit-tree", *parent, "-F", "-", tree, stdin=state.text().encode(), env=_NOBODY
+    )
+    done = await repository.network(
+        "push", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no",
+        f"--force-with-lease={place.ref}:{expected}", place.remote, f"{oid}:{place.ref}",
+    )  # fmt: skip
+    if done.ok:
+        return True
+    found = await read_lease(place)  # whatever was answered: this is what is true
+    if found.oid == oid:
+        return True
+    if found.oid != expected:
+        return False
+    if done.timed_out:
+        raise CannotAskError(of_command(done, f"take the lease on {place.remote}"))
+    raise CannotAskError(f"the lease: {of_rejection(done, place.remote)}")

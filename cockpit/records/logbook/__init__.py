@@ -1,0 +1,1 @@
+"""The logbook: read leniently, appended to in its own style (SPEC L)."""

@@ -1,0 +1,228 @@
+"""How a file writes its labelled values and its entries: read from its lines, used for new ones."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from cockpit.model.base import Frozen
+from cockpit.records.logbook.labels import EVENT, KNOWN, meant, plain, written
+from cockpit.records.logbook.reading import DASHED, LABELLED, ROW
+from cockpit.records.logbook.stamps import StampForm, most
+from cockpit.text.logbook_stamp import read_stamp, written_stamp
+from cockpit.text.scrub import scrub
+
+_BREAKS: Final = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_LOOSE: Final = "    "
+_DATED: Final = re.compile(r"[ \t]{0,3}(?P<bullet>[-*+][ \t]+)(?P<rest>.*)")
+_SET_OFF: Final = re.compile(r"[ \t]*[-–—:|·,]+[ \t]*|[ \t]+")
+_FOREIGN_ZONE: Final = re.compile(r"[ \t]+\(?[A-Z]{2,5}\)?(?=[ \t]*[-–—:|·,])")
+_OPENING: Final = re.compile(r"[*_`\[(]{0,3}")
+_BLOCK: Final = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]|`{3}|~{3}")
+_PAIRS: Final = str.maketrans("([", ")]")
+_KNOWN: Final = frozenset(map(plain, KNOWN))
+_ENDING_MARKS: Final = re.compile(r"[ \t]#+$")
+
+
+def normal(value: str) -> str:
+    """Return a value as it can be written and read back: safe, masked, no edges of white space."""
+    text = value.encode("utf-8", "replace").decode()
+    lines = _BREAKS.split(scrub("\n".join(_BREAKS.split(text))))
+    clean = [_CONTROL.sub("", line).rstrip() for line in lines]
+    while clean and not clean[0]:
+        clean.pop(0)
+    while clean and not clean[-1]:
+        clean.pop()
+    return "\n".join([clean[0].lstrip(), *clean[1:]]) if clean else ""
+
+
+def one_line(text: str) -> str:
+    """Return a title: one line, as a heading can hold it."""
+    line = " ".join(normal(text).split())
+    while (end := _ENDING_MARKS.search(line)) is not None:
+        line = line[: end.start()].rstrip()
+    return "" if set(line) == {"#"} else line
+
+
+class FieldForm(Frozen):
+    """How one labelled value is written: bullet, emphasis, and what stands after the label.
+
+    ``spaced`` is a blank line between two values. A ``row`` is a line of a table.
+    """
+
+    bullet: str = "- "
+    opening: str = ""
+    closing: str = ""
+    mark: str = ":"
+    ending: str = ""
+    spaced: bool = False
+    row: bool = False
+
+    def write(self, label: str, value: str, indent: str = "") -> list[str]:
+        """Return the lines of a value; those after the first are indented so that they stay its."""
+        if self.row:
+            return [f"| {label} | {cell(value)} |"]
+        first, more = value_lines(normal(value))
+        dashed = self.mark != ":" and plain(label) in _KNOWN
+        name = label if self.opening else written(label)
+        head = f"{indent}{self.bullet}{self.opening}{name}{self.closing}"
+        head += f"{self.mark if dashed else ':'}{self.ending}"
+        deep = indent + (" " * len(self.bullet) if self.bullet else _LOOSE)
+        return [f"{head} {first}".rstrip(), *(f"{deep}{line}" if line else "" for line in more)]
+
+
+def value_lines(value: str) -> tuple[str, list[str]]:
+    """Return what stands beside the label and what below it: a list or a fence begins below."""
+    first, *more = value.split("\n")
+    return ("", [first, *more]) if _BLOCK.match(first) else (first, more)
+
+
+def cell(value: str) -> str:
+    """Return a value as the text of a table cell."""
+    text = normal(value).replace("<br>", "&lt;br&gt;").replace("|", "\\|")
+    return text.replace("\n", "<br>")
+
+
+def field_form(lines: Sequence[str], spaced: bool = False) -> FieldForm | None:
+    """Return the form most of these first lines of values have; ``None`` without any."""
+    forms = [form for line in lines if (form := _form(line)) is not None]
+    form = most(forms, None)
+    return None if form is None else form.model_copy(update={"spaced": spaced})
+
+
+def _form(line: str) -> FieldForm | None:
+    if ROW.fullmatch(line):
+        return FieldForm(row=True)
+    match = DASHED.fullmatch(line) or LABELLED.fullmatch(line)
+    if match is None:
+        return None
+    opening = match["opening"]
+    code = opening == "`" and plain(match["label"]) == "initializefrom"
+    closed = match["closing"] or match["ending"]
+    if code or closed != opening[::-1]:
+        opening = ""
+    bullet = match["bullet"] or ""
+    return FieldForm(
+        bullet=bullet.replace("\t", " ")[:4],
+        opening=opening,
+        closing=match["closing"] if opening else "",
+        mark=match["mark"].lstrip() if match["mark"].endswith(":") else match["mark"],
+        ending=match["ending"] if opening else "",
+    )
+
+
+class HeadForm(Frozen):
+    """How the first line of an entry is written; ``level`` 0 is a dated bullet."""
+
+    level: int = 3
+    bullet: str = "- "
+    opening: str = ""
+    closing: str = ""
+    mark: str = " - "
+    stamp: StampForm = StampForm()
+
+    def write(self, at: float, title: str) -> str:
+        """Return the line, written so that the title is read back from it."""
+        title = one_line(title)
+        for mark in (self.mark, " - ", ": "):
+            line = self._line(at, f"{mark}{title}" if title else "")
+            found = read_stamp(line)
+            if found is not None and found.rest == title:
+                return self._start() + line
+        return self._start() + f"{StampForm().write(at)} - {title}"
+
+    def _line(self, at: float, rest: str) -> str:
+        return f"{self.opening}{self.stamp.write(at)}{self.closing}{rest}"
+
+    def _start(self) -> str:
+        return f"{'#' * self.level} " if self.level else self.bullet
+
+
+def head_form(lines: Iterable[str], level: int, stamp: StampForm) -> HeadForm:
+    """Return the form most of these first lines have (headings without their marks)."""
+    found = [form for line in lines if (form := _head(line, level, stamp)) is not None]
+    return most(found, HeadForm(level=level, stamp=stamp))
+
+
+def _head(line: str, level: int, stamp: StampForm) -> HeadForm | None:
+    bullet = "- "
+    if not level:
+        dated = _DATED.fullmatch(line)
+        if dated is None:
+            return None
+        bullet, line = dated["bullet"].replace("\t", " ")[:4], dated["rest"]
+    match = written_stamp(line)
+    opening = _OPENING.match(line)
+    if match is None or opening is None or opening.end() != match.start():
+        return None
+    rest, closing = line[match.end() :], opening.group()[::-1].translate(_PAIRS)
+    if not rest.startswith(closing):
+        return None
+    rest = rest[len(closing) :]
+    foreign = _FOREIGN_ZONE.match(rest)
+    mark = _SET_OFF.match(rest[foreign.end() :] if foreign is not None else rest)
+    return HeadForm(
+        level=level,
+        bullet=bullet,
+        opening=opening.group(),
+        closing=closing,
+        mark=" - " if mark is None or len(mark.group()) > 4 else mark.group(),
+        stamp=stamp,
+    )
+
+
+def label_words(labels: Iterable[Sequence[str]]) -> tuple[str, str, str, str]:
+    """Return the four words that these entries use for an event's four labels (SPEC L).
+
+    Another word than SPEC's is taken only from a file that uses it and never SPEC's.
+    """
+    used: dict[str, Counter[str]] = {label: Counter() for label in EVENT}
+    for entry in labels:
+        for label in entry:
+            means = meant(label)
+            if means is not None:
+                used[means][label] += 1
+    theirs = not any(plain(word) == plain(label) for label in EVENT for word in used[label])
+    status, evidence, decision, follow = (_word(label, used[label], theirs) for label in EVENT)
+    return status, evidence, decision, follow
+
+
+def _word(label: str, counted: Counter[str], theirs: bool) -> str:
+    """Return the word for one label; one seen once counts if the file has ``theirs`` for all."""
+    own = [word for word in counted if plain(word) == plain(label)]
+    if own or not counted:
+        return label
+    word, times = counted.most_common(1)[0]
+    return word if theirs or times > 1 else label
+
+
+class EntryForm(Frozen):
+    """How a section writes its entries.
+
+    ``air`` is a blank line below the heading, ``gap`` the number of blank lines between two
+    entries, ``words`` the labels of an event's four fields.
+    """
+
+    head: HeadForm = HeadForm()
+    fields: FieldForm = FieldForm()
+    words: tuple[str, str, str, str] = ("Status", "Evidence", "Decision", "Next")
+    air: bool = False
+    gap: int = 1
+
+    def write(
+        self, at: float, title: str, values: Iterable[tuple[str, str]], *, empties: bool = False
+    ) -> list[str]:
+        """Return the lines of an entry; values that are empty are left out, unless ``empties``."""
+        indent = "" if self.head.level else " " * len(self.head.bullet)
+        form = self.fields if self.head.level else self.fields.model_copy(update={"spaced": False})
+        if form.row or (indent and not form.bullet):
+            form = FieldForm()
+        body: list[str] = []
+        for label, value in values:
+            if empties or normal(value):
+                body += [""] * (form.spaced and bool(body)) + form.write(label, value, indent)
+        air = [""] if self.air and body and self.head.level else []
+        return [self.head.write(at, title), *air, *body]

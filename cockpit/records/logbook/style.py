@@ -1,0 +1,179 @@
+"""The style of a logbook: how its people write, so that what is added looks like theirs (SPEC L).
+
+``with_values`` sets labelled values of a section in that style, and adds those that are missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+from cockpit.records.logbook.book import Heading, MarkdownFile
+from cockpit.records.logbook.forms import (
+    EntryForm,
+    FieldForm,
+    HeadForm,
+    cell,
+    field_form,
+    head_form,
+    label_words,
+    normal,
+    one_line,
+    value_lines,
+)
+from cockpit.records.logbook.labels import plain
+from cockpit.records.logbook.places import EntrySection, contract_heading
+from cockpit.records.logbook.reading import ROW, LabelledValue, entry_fields, match_of, read_fields
+from cockpit.records.logbook.stamps import form_of
+from cockpit.text.logbook_scan import Entry
+from cockpit.text.markdown_blocks import indent_of
+
+_SAMPLE: Final = 40
+"""Entries that are looked at: those next to where the new one goes."""
+_LOOSE: Final = 4
+_UNFIT: Final = re.compile(r"[:|]")
+
+
+def entry_form(
+    book: MarkdownFile, place: EntrySection | None, other: EntrySection | None = None
+) -> EntryForm:
+    """Return how a section writes entries; from ``other`` section what it does not tell itself."""
+    own = _sample(place)
+    known = own or _sample(other)
+    level = place.level if place is not None else 3
+    starts = [book.start_of(entry) for entry in known]
+    fields = [entry_fields(entry) for entry in known]
+    stamp = form_of(starts)
+    theirs = known[-1].level if known else level
+    head = head_form(starts, theirs, stamp)
+    if bool(theirs) is not bool(level):
+        head = HeadForm(stamp=stamp, mark=head.mark)
+    gap = _gap(book, own, place)
+    return EntryForm(
+        head=head.model_copy(update={"level": level}),
+        fields=fields_form(book, fields) or contract_form(book, rows=False),
+        words=label_words([field.label for field in each] for each in fields if own),
+        air=_mostly([book.blank(entry.line + 1) for entry in known if entry.text.strip()]),
+        gap=gap,
+    )
+
+
+def contract_form(book: MarkdownFile, rows: bool = True) -> FieldForm:
+    """Return how the run contract writes its values (``rows``: in a table, if it does)."""
+    heading = contract_heading(book)
+    if heading is None:
+        return FieldForm()
+    last = book.section_end(heading.number, 6)
+    fields = read_fields(book.between(heading.number + 1, last))
+    form = fields_form(book, [fields])
+    return FieldForm() if form is None or (form.row and not rows) else form
+
+
+def _sample(place: EntrySection | None) -> tuple[Entry, ...]:
+    if place is None:
+        return ()
+    return place.entries[:_SAMPLE] if place.newest_first else place.entries[-_SAMPLE:]
+
+
+def fields_form(book: MarkdownFile, entries: Sequence[Sequence[LabelledValue]]) -> FieldForm | None:
+    """Return the form of these values' first lines, and whether blank lines set them apart."""
+    lines = [book.line(field.line) for fields in entries for field in fields]
+    apart = [
+        later.line - former.end == 2 and book.blank(former.end + 1)
+        for fields in entries
+        for former, later in pairwise(fields)
+    ]
+    return field_form(lines, spaced=_mostly(apart))
+
+
+def _gap(book: MarkdownFile, entries: Sequence[Entry], place: EntrySection | None) -> int:
+    """Return how many blank lines stand above an entry that follows another."""
+    top = place.heading.number if place is not None and place.heading is not None else 0
+    gaps = [_blanks_above(book, entry.line) for entry in entries[1:] if entry.line - 1 != top]
+    if not gaps:
+        return 0 if place is not None and place.entries and not place.level else 1
+    counted = Counter(gaps)
+    return min(2, max(counted, key=lambda each: counted[each]))
+
+
+def _blanks_above(book: MarkdownFile, number: int) -> int:
+    blanks = 0
+    while number - blanks > 1 and book.blank(number - 1 - blanks):
+        blanks += 1
+    return blanks
+
+
+def _mostly(told: Sequence[bool]) -> bool:
+    return 2 * sum(told) > len(told)
+
+
+def with_values(book: MarkdownFile, heading: Heading, values: Mapping[str, str]) -> bytes:
+    """Return the file with these values in the section of ``heading``; order kept, rest kept."""
+    last = book.section_end(heading.number, 6)
+    part = book.part(heading.number, last)
+    for label, value in values.items():
+        part = _with_value(
+            MarkdownFile(part), part, _UNFIT.sub(" ", one_line(label)).strip(), value
+        )
+    return book.with_part(heading.number, last, part)
+
+
+def _with_value(book: MarkdownFile, part: bytes, label: str, value: str) -> bytes:
+    fields = read_fields(book.between(2, book.last))
+    same = [field for field in fields if plain(field.label) == plain(label)]
+    if same:
+        return _set(book, part, same[-1], normal(value))
+    if not normal(value):
+        return part
+    return _added(book, fields, label, value)
+
+
+def _set(book: MarkdownFile, part: bytes, field: LabelledValue, value: str) -> bytes:
+    text = book.line(field.line)
+    match = match_of(text)
+    if match is None or field.value == value:
+        return part
+    start = match.start("value")
+    if "bullet" not in match.groupdict():
+        old = match["value"]
+        new = f" {cell(value)} ".ljust(len(old))
+        return book.with_replaced(field.line, start, field.line, new + text[match.end("value") :])
+    deep = match.start("opening") if match["bullet"] else _LOOSE
+    first, more = value_lines(value)
+    space = " " if first and not text[:start].endswith((" ", "\t")) else ""
+    lines = [space + first, *(" " * deep + line if line else "" for line in more)]
+    return book.with_replaced(field.line, start, field.end, "\n".join(lines))
+
+
+def _added(book: MarkdownFile, fields: tuple[LabelledValue, ...], label: str, value: str) -> bytes:
+    """Return the section with one more value below the last one, in their form."""
+    form = fields_form(book, [fields]) or FieldForm()
+    lines = form.write(label, value)
+    if not fields:
+        after = max(book.content_end(2, book.last), 1)
+        return book.with_lines(after, lines, 1, 0)
+    after = fields[-1].end
+    if form.row:
+        lines = [_row(book.line(after), label, value)]
+    while not form.row and after < book.last and _goes_on(book, after + 1):
+        after += 1
+    return book.with_lines(after, lines, int(form.spaced), 0)
+
+
+def _goes_on(book: MarkdownFile, number: int) -> bool:
+    """Return whether the line is of the text above: a paragraph's, quoted, or set in below it."""
+    if number in book.quoted or not book.blank(number):
+        return True
+    while number < book.last and book.blank(number):
+        number += 1
+    return not book.blank(number) and indent_of(book.line(number)) > 1
+
+
+def _row(last: str, label: str, value: str) -> str:
+    """Return a row of the table that ``last`` ends, as wide as that where the texts fit."""
+    match = ROW.fullmatch(last)
+    wide = (0, 0) if match is None else (len(match["label"]) - 2, len(match["value"]) - 2)
+    return f"| {label.ljust(wide[0])} | {cell(value).ljust(wide[1])} |"

@@ -1,0 +1,234 @@
+"""Writes into a logbook, in its own style: pure functions from bytes to bytes (SPEC L).
+
+Only what is new is inserted; every other byte stays as it was, whatever it is. An entry that is
+there already is not written again, so that a retry after a crash changes nothing. All texts
+pass the scrubber once more; what is read back is what was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from cockpit.model.records import EventEntry, InstanceEntry
+from cockpit.model.run import RunSpec
+from cockpit.records.logbook.book import MarkdownFile
+from cockpit.records.logbook.forms import EntryForm, FieldForm, normal, one_line
+from cockpit.records.logbook.labels import CONTRACT, plain
+from cockpit.records.logbook.places import (
+    EntrySection,
+    contract_heading,
+    events_place,
+    instances_place,
+    named_place,
+    next_line,
+)
+from cockpit.records.logbook.reading import entry_fields, event_of
+from cockpit.records.logbook.style import contract_form, entry_form, with_values
+from cockpit.text.logbook_scan import Entry, is_instances
+from cockpit.text.markdown_blocks import Blocks, split_lines
+
+EVENTS: Final = "Event Log"
+INSTANCES: Final = "Launched Instances"
+RUN_CONTRACT: Final = "Run Contract"
+_LEVEL: Final = 2
+
+
+def with_event(data: bytes, entry: EventEntry) -> bytes:
+    """Return the logbook with an event in its event log."""
+    book = MarkdownFile(data)
+    if any(_same_event(each, entry) for each in _titled(book, entry.title, entry.at)):
+        return data
+    place = events_place(book)
+    form = entry_form(book, place, instances_place(book))
+    if place is None:
+        return _at_end(book, EVENTS, _event_lines(_below(form, _level(book)), entry))
+    return _placed(book, place, _event_lines(form, entry), form.gap)
+
+
+def with_instance(data: bytes, entry: InstanceEntry) -> bytes:
+    """Return the logbook with a launched instance; its section is made where SPEC L has it."""
+    book = MarkdownFile(data)
+    if any(_same_instance(each, entry) for each in _titled(book, entry.launch_id, entry.at)):
+        return data
+    place, events = instances_place(book), events_place(book)
+    form = entry_form(book, place, events)
+    if place is not None:
+        return _placed(book, place, _instance_lines(form, entry), form.gap)
+    block = _instance_lines(_below(form, _level(book)), entry)
+    if events is None:
+        return _at_end(book, INSTANCES, block)
+    return _before(book, events, _section(book, INSTANCES, block))
+
+
+def with_contract(data: bytes, values: Mapping[str, str]) -> bytes:
+    """Return the logbook with these values in its run contract, each in place if it is there."""
+    book = MarkdownFile(data)
+    heading = contract_heading(book)
+    if heading is not None:
+        return with_values(book, heading, values)
+    form = contract_form(book)
+    lines = [line for label, value in _given(values) for line in form.write(label, value)]
+    if not lines:
+        return data
+    place = instances_place(book) or events_place(book)
+    if place is None:
+        return _at_end(book, RUN_CONTRACT, lines)
+    return _before(book, place, _section(book, RUN_CONTRACT, lines))
+
+
+def with_text(data: bytes, section: str, markdown: str) -> bytes:
+    """Return the logbook with a person's own entry where ``section``'s next one goes, verbatim.
+
+    Only line ends become the file's; a fence that was left open is closed behind it.
+    """
+    book = MarkdownFile(data)
+    block = _own_lines(markdown)
+    if not block or book.holds(block):
+        return data
+    place = named_place(book, section)
+    if place is None and not is_instances(section):
+        place = events_place(book)
+    place = instances_place(book) if place is None and is_instances(section) else place
+    if place is None:
+        return _at_end(book, one_line(section) or EVENTS, block)
+    if block[0].startswith("#") and place.entries and not place.level:
+        place = place._replace(newest_first=None)  # bullets below a heading would become its own
+    return _placed(book, place, block, entry_form(book, place).gap)
+
+
+def preview(data: bytes, entry: EventEntry | InstanceEntry, *, empties: bool = False) -> str:
+    """Return the Markdown of an entry alone, as it would be written into this logbook.
+
+    With ``empties`` an event has all four labels, those without a value too: to be filled in.
+    """
+    book = MarkdownFile(data)
+    events, instances = events_place(book), instances_place(book)
+    if isinstance(entry, EventEntry):
+        form = entry_form(book, events, instances)
+        return "\n".join(_event_lines(form, entry, empties=empties))
+    return "\n".join(_instance_lines(entry_form(book, instances, events), entry))
+
+
+def new_logbook(run: RunSpec, values: Mapping[str, str]) -> bytes:
+    """Return a new logbook: SPEC L's template, its contract filled from ``values`` and the run."""
+    told = {plain(label): value for label, value in values.items()}
+    known = contract_of(run)
+    lines = [f"# {one_line(run.name)}: Hero Run Logbook", "", f"## {RUN_CONTRACT}", ""]
+    form = FieldForm()
+    for label in CONTRACT:
+        lines += form.write(label, told.pop(plain(label), known.get(label, "")))
+    for label, value in values.items():
+        if plain(label) in told:
+            lines += form.write(one_line(label), value)
+    lines += ["", f"## {INSTANCES}", "", f"## {EVENTS}", ""]
+    return "\n".join(lines).encode("utf-8", "replace")
+
+
+def contract_of(run: RunSpec) -> dict[str, str]:
+    """Return what the run file says of the run contract, by SPEC L's labels."""
+    final = "" if run.final_step is None else str(run.final_step)
+    if final and run.final_step_source:
+        final += f", from {run.final_step_source}"
+    wandb = run.wandb
+    names = () if wandb is None else (wandb.entity, wandb.project, wandb.id)
+    return {
+        "DRI": run.dri or "",
+        "Goal": run.goal or "",
+        "Stop/escalation criteria": run.stop_criteria or "",
+        "Issue": run.records.issue or "",
+        "W&B": "" if wandb is None else wandb.url or "/".join(filter(None, names)),
+        "Output root": f"`{run.output_root}`" if run.output_root else "",
+        "Final step": final,
+    }
+
+
+def _given(values: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(label, value) for label, value in values.items() if normal(value)]
+
+
+def _event_lines(form: EntryForm, entry: EventEntry, *, empties: bool = False) -> list[str]:
+    values = (entry.status, entry.evidence, entry.decision, entry.next)
+    fields = zip(form.words, values, strict=True)
+    return form.write(entry.at, entry.title, fields, empties=empties)
+
+
+def _instance_lines(form: EntryForm, entry: InstanceEntry) -> list[str]:
+    return form.write(entry.at, entry.launch_id, entry.fields.items())
+
+
+def _titled(book: MarkdownFile, title: str, at: float) -> list[Entry]:
+    """Return the entries of that title whose time, in whole minutes or seconds, may be ``at``."""
+    line = one_line(title)
+    near = [each for each in book.entries if each.at is not None and 0 <= at - each.at < 60]
+    return [each for each in near if each.title == line]
+
+
+def _same_event(found: Entry, entry: EventEntry) -> bool:
+    said = event_of(found)
+    names = ("status", "evidence", "decision", "next")
+    return all(getattr(said, name) == normal(getattr(entry, name)) for name in names)
+
+
+def _same_instance(found: Entry, entry: InstanceEntry) -> bool:
+    said = {plain(field.label): field.value for field in entry_fields(found)}
+    same = all(said.get(plain(name)) == normal(value) for name, value in _given(entry.fields))
+    return is_instances(found.section) and same
+
+
+def _placed(book: MarkdownFile, place: EntrySection, block: Sequence[str], gap: int) -> bytes:
+    after = next_line(book, place)
+    if place.newest_first and place.entries:
+        return book.with_lines(after, block, 0, gap)
+    heads = place.heading is not None and place.heading.number == after
+    return book.with_lines(after, block, _air(book) if heads else gap, gap)
+
+
+def _before(book: MarkdownFile, place: EntrySection, block: Sequence[str]) -> bytes:
+    """Return the file with a section before the one that holds ``place``."""
+    heading = place.heading
+    if heading is not None and heading.level > 1:
+        return book.with_lines(heading.number - 1, block, 1, 1)
+    if place.level and place.entries:
+        return book.with_lines(place.entries[0].line - 1, block, 1, 1)
+    return book.with_lines(book.end, block, 1, 1)
+
+
+def _at_end(book: MarkdownFile, title: str, block: Sequence[str]) -> bytes:
+    return book.with_lines(book.end, _section(book, title, block), 1, 1)
+
+
+def _section(book: MarkdownFile, title: str, block: Sequence[str]) -> list[str]:
+    return [f"{'#' * _level(book)} {title}", *[""] * _air(book), *block]
+
+
+def _level(book: MarkdownFile) -> int:
+    """Return the level of the sections that SPEC L names, as this file has them."""
+    places = (events_place(book), instances_place(book))
+    found = [contract_heading(book), *(place.heading for place in places if place is not None)]
+    levels = [each.level for each in found if each is not None and each.level > 1]
+    return levels[0] if levels else _LEVEL
+
+
+def _below(form: EntryForm, level: int) -> EntryForm:
+    """Return ``form`` with headings one level below a section of that level."""
+    head = form.head.model_copy(update={"level": min(6, level + 1)})
+    return form.model_copy(update={"head": head})
+
+
+def _air(book: MarkdownFile) -> int:
+    """Return 1 if this file has blank lines below the headings of its sections."""
+    told = [book.blank(each.number + 1) for each in book.headings if not each.dated]
+    return int(2 * sum(told) >= len(told))
+
+
+def _own_lines(markdown: str) -> list[str]:
+    lines = split_lines(markdown.encode("utf-8", "replace").decode())
+    while lines and not lines[0].strip():
+        lines.pop(0)
+    while lines and not lines[-1].strip():
+        lines.pop()
+    blocks = Blocks()
+    for line in lines:
+        blocks.take(line)
+    return [*lines, blocks.open_end] if blocks.open_end else lines

@@ -1,0 +1,1 @@
+"""HPC run logs, their timeline and experiments (SPEC S-12)."""

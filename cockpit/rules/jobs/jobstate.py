@@ -1,0 +1,100 @@
+"""C-02, the job's state is unknown; C-04, capacity wedge: it waits too long, or cannot start."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.history import History
+from cockpit.model.observed import Phase
+from cockpit.model.run import RunSpec
+from cockpit.rules import wording as say
+from cockpit.rules.present import StepClock, job_of, job_source, phase_of, phase_since, seen_at
+
+CADENCES = 2
+NEVER = re.compile(r"DependencyNeverSatisfied|JobHeld|PartitionNodeLimit|BadConstraints", re.I)
+"""Reasons (SPEC J) with which a job never starts, however long one waits."""
+
+
+def state_unknown(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-02: the job's state has not been known for more than two cadences."""
+    facet = history.facets.job
+    if not facet.configured:
+        return
+    if not facet.known:
+        why = facet.error.message if facet.error is not None else "never answered"
+        since = say.first(facet.since, facet.observed_at, history.now)
+    elif facet.value is not None and phase_of(history) is Phase.UNKNOWN:
+        why = f'state "{facet.value.state}"'
+        why += f": {facet.value.reason}" if facet.value.reason else ""
+        since = phase_since(history)
+    else:
+        return
+    if history.now - since <= CADENCES * run.cadence:
+        return
+    yield Alert(
+        id="C-02",
+        key=f"C-02:{run.name}",
+        severity=Severity.WARNING,
+        title="the job's state is unknown",
+        since=since,
+        evidence=(Evidence(text=why, source=facet.source), *_side_by_side(run, history)),
+        confidence="sure",
+        next_action="do not assume failure: look at the other facets, then repair the query",
+    )
+
+
+def _side_by_side(run: RunSpec, history: History) -> tuple[Evidence, ...]:
+    """Return one line per other facet that tells whether the run lives."""
+    facets = history.facets
+    clock = StepClock(history)
+    log = None if facets.log.value is None else facets.log.value.mtime
+    listing = facets.checkpoints.value
+    times = [item.saved_at for item in listing.items] if listing is not None else []
+    saved = max((at for at in times if at is not None), default=None)
+    lines = (
+        ("log", facets.log, log),
+        ("training steps", facets.tracker, clock.last),
+        ("checkpoints", facets.checkpoints, saved),
+    )
+    return tuple(
+        Evidence(
+            text=f"{name}: {_moving(at, seen_at(facet, history.now), run.cadence)}",
+            source=facet.source,
+        )
+        for name, facet, at in lines
+    )
+
+
+def _moving(at: float | None, seen: float, cadence: float) -> str:
+    if at is None:
+        return "unknown"
+    if seen - at <= CADENCES * cadence:
+        return "moving"
+    return f"still since {say.moment(at)}"
+
+
+def pending_too_long(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-04: pending for longer than ``pending_after``, at once if it can never start."""
+    job = job_of(history)
+    if job is None or job.phase is not Phase.WAITING:
+        return
+    since = phase_since(history)
+    never = NEVER.search(job.reason or "") is not None
+    waited = seen_at(history.facets.job, history.now) - since
+    if not never and waited <= run.thresholds.pending_after:
+        return
+    tasks = f", {job.tasks.running} of {job.tasks.total} tasks run" if job.tasks else ""
+    text = f"{job.state}{tasks}: {job.reason or 'no reason given'}"
+    advice = ": the request must change;" if never else " and keep waiting;"
+    yield Alert(
+        id="C-04",
+        key=f"C-04:{run.name}",
+        severity=Severity.WARNING,
+        title="the job can never start" if never else "the job is still waiting",
+        since=since,
+        evidence=say.evidence(job_source(history), text),
+        confidence="sure",
+        next_action=f"tell {say.person(run)}{advice} never touch the cluster",
+    )

@@ -1,0 +1,147 @@
+"""C-06, step stalled, by the training step's own clock; and C-23, a log that is only buffered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.history import History
+from cockpit.model.observed import Phase
+from cockpit.model.run import RunSpec
+from cockpit.rules import wording as say
+from cockpit.rules.present import StepClock, job_of, job_source, phase_of, phase_since, seen_at
+
+CADENCES = 2
+
+DEGRADED = re.compile(
+    r"OwnerDied(Error)?\b|dead node|node (death|is dead|died)|unsatisfied resource"
+    r"|autoscaler.*(unsatisf|insufficient|cannot)",
+    re.I,
+)
+"""What a cluster prints when it has lost the nodes under a job that it still calls running."""
+
+FLUSHING = (0, 31)
+"""The first tracker client that writes its file at least every ``FLUSH`` seconds."""
+
+FLUSH = 15.0
+
+BLIND_ROWS = 64
+"""Rows that older clients may hold back: a 32 KiB block is about half as many."""
+
+
+def step_stalled(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-06: the job is said to run, and training does not step."""
+    if phase_of(history) is not Phase.RUNNING:
+        return
+    job, clock = job_of(history), StepClock(history)
+    started = float("-inf") if job is None or job.started_at is None else job.started_at
+    if clock.last is None or clock.last < started:
+        yield from _no_first_step(run, history, clock, started)
+    elif clock.until is not None and clock.until - clock.last > patience(run, history):
+        yield _stalled(run, history, clock.last)
+
+
+def patience(run: RunSpec, history: History) -> float:
+    """Return how long (s) a missing step is nothing unusual.
+
+    A step that is not logged cannot be seen: the usual time is that between two logged steps;
+    and the tracker's client may keep steps to itself for a while.
+    """
+    tracker = history.facets.tracker.value
+    pace = history.trend.pace
+    told = tracker.usual_step_s if tracker is not None else None
+    usual = max(pace.usual_gap_s or 0.0, pace.usual_step_s or told or 0.0)
+    limit = max(run.thresholds.stall_factor * usual, CADENCES * run.cadence)
+    found = re.search(r"(\d+)\.(\d+)", (tracker.producer or "") if tracker is not None else "")
+    if StepClock(history).direct or found is None:
+        return limit
+    flushes = (int(found[1]), int(found[2])) >= FLUSHING
+    return limit + (FLUSH if flushes else BLIND_ROWS * usual)
+
+
+def _stalled(run: RunSpec, history: History, last: float) -> Alert:
+    step, tracker = history.trend.pace.step, history.facets.tracker
+    if tracker.value is not None and tracker.value.step is not None:
+        step = tracker.value.step
+    source = tracker.source if tracker.value is not None else history.facets.log.source
+    when = f"the last training step ({say.step(step)}) was at {say.moment(last)}"
+    seen = Evidence(text=f"{when}; limit {say.span(patience(run, history))}", source=source)
+    return _alert(run, history, last, "no training step any more", seen, "sure")
+
+
+def _no_first_step(
+    run: RunSpec, history: History, clock: StepClock, started: float
+) -> Iterator[Alert]:
+    since, within = max(started, phase_since(history)), run.thresholds.first_step_within
+    until, silent = _watched_until(run, history, clock)
+    if until is None or until - since <= within:
+        return
+    text = f"started at {say.moment(since)}, no step within {say.span(within)}"
+    seen = Evidence(text=text, source=job_source(history))
+    title = "no first training step"
+    yield _alert(run, history, since, title, seen, "guess" if silent else "sure")
+
+
+def _watched_until(run: RunSpec, history: History, clock: StepClock) -> tuple[float | None, bool]:
+    """Return until when a first step would have been seen, and whether that is only a guess.
+
+    Where no source shows steps at all, a log that has gone silent is the only hint.
+    """
+    if clock.until is not None:
+        return clock.until, False
+    log = history.facets.log
+    if log.value is None or history.facets.tracker.configured:
+        return None, False
+    seen = seen_at(log, history.now)
+    return (seen, True) if seen - log.value.mtime > CADENCES * run.cadence else (None, False)
+
+
+def _alert(
+    run: RunSpec,
+    history: History,
+    since: float,
+    title: str,
+    seen: Evidence,
+    confidence: Literal["sure", "guess"],
+) -> Alert:
+    log, job = history.facets.log, job_of(history)
+    lines = [line.plain for line in log.value.lines] if log.value is not None else []
+    signs = say.evidence(log.source, *[line for line in lines if DEGRADED.search(line)][-3:])
+    reason = [f"job {job.state}: {job.reason}"] if job is not None and job.reason else []
+    advice = "look at the log and the host; stop and relaunch only once the cause is known"
+    if signs:
+        advice = f"escalate to {say.person(run)}: nodes are lost; never touch the cluster"
+    return Alert(
+        id="C-06",
+        key=f"C-06:{run.name}",
+        severity=Severity.ALERT,
+        title=f"degraded: {title}" if signs else title,
+        since=since,
+        evidence=(seen, *say.evidence(job_source(history), *reason), *signs),
+        confidence=confidence,
+        next_action=advice,
+    )
+
+
+def log_frozen(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-23: no new bytes in the log while steps move; when nothing moves it is C-06."""
+    log = history.facets.log
+    last = StepClock(history).last
+    if log.value is None or last is None or phase_of(history) is not Phase.RUNNING:
+        return
+    limit = CADENCES * run.cadence
+    seen = seen_at(log, history.now)
+    if seen - log.value.mtime <= limit or last - log.value.mtime <= limit or seen - last > limit:
+        return
+    yield Alert(
+        id="C-23",
+        key=f"C-23:{run.name}",
+        severity=Severity.INFO,
+        title="the log is frozen while training steps",
+        since=log.value.mtime,
+        evidence=say.evidence(log.source, f"last byte at {say.moment(log.value.mtime)}"),
+        confidence="likely",
+        next_action="nothing; its output is buffered (python -u would show it)",
+    )

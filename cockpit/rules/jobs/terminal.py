@@ -1,0 +1,145 @@
+"""C-01, job ended and not with success: what ended it, on which lines, and what is safe now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.history import History
+from cockpit.model.observed import JobValue, Phase, Triage
+from cockpit.model.run import RunSpec
+from cockpit.rules import wording as say
+from cockpit.rules.kept.checkpoints import newest_complete
+from cockpit.rules.metrics.nonfinite import findings
+from cockpit.rules.present import (
+    job_of,
+    job_source,
+    phase_since,
+    seen_after_end,
+    trained_after_end,
+)
+from cockpit.rules.triage.classify import STATE_CLASS, triage
+
+_NOT_SUCCESS = (Phase.FAILED, Phase.CANCELLED)
+
+
+def ended_not_success(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-01: critical; a stop that we ordered is information, one by unknown hand a warning."""
+    job = job_of(history)
+    if job is None or job.phase not in _NOT_SUCCESS:
+        return
+    found, went_on = diagnosis(history), trained_after_end(history)
+    by_hand = Severity.WARNING if _stopped(history, job, found) else Severity.CRITICAL
+    yield Alert(
+        id="C-01",
+        key=":".join(filter(None, ("C-01", run.name, job.launch_id or job.id))),
+        severity=by_hand if history.stop_ordered_by is None else Severity.INFO,
+        title=_title(history, job, found, went_on),
+        since=phase_since(history),
+        evidence=tuple(_evidence(history, job, found, went_on)),
+        confidence=found.confidence if found is not None else "sure",
+        next_action=_next(run, history, job, found, went_on),
+    )
+
+
+def diagnosis(history: History) -> Triage | None:
+    """Return the triage of a job that ended without success.
+
+    ``None`` while its log has not been read since the end: the last words are missing.
+    """
+    job, facet = job_of(history), history.facets.log
+    log = facet.value
+    if job is None or log is None or job.phase not in _NOT_SUCCESS:
+        return None
+    if not seen_after_end(facet, history):
+        return None
+    if log.triage is not None:
+        return log.triage
+    state = job.state if job.state.upper() in STATE_CLASS else job.phase.value
+    return triage([line.plain for line in log.lines], state, job.exit_code)
+
+
+def _stopped(history: History, job: JobValue, found: Triage | None) -> bool:
+    """Tell whether a person's hand ended it."""
+    by_hand = found is not None and found.name == "user_stopped"
+    return job.phase is Phase.CANCELLED or history.stop_ordered_by is not None or by_hand
+
+
+def _title(history: History, job: JobValue, found: Triage | None, went_on: float | None) -> str:
+    if history.stop_ordered_by is not None:
+        return f"stopped by {history.stop_ordered_by}"
+    if _stopped(history, job, found):
+        return "stopped by an unknown hand"
+    code = f"exit {job.exit_code}" if job.exit_code is not None else job.state
+    if went_on is not None:
+        return f"the recorded job ended ({code}), but something trains on"
+    if found is None:
+        return f"ended, not success: {code}"
+    place = found.code_location
+    where = f" at {place.file.rpartition('/')[2]}:{place.line}" if place is not None else ""
+    return f"ended, not success: {code} · {found.name.replace('_', ' ')}{where}"
+
+
+def _evidence(
+    history: History, job: JobValue, found: Triage | None, went_on: float | None
+) -> Iterator[Evidence]:
+    code = f"exit code {job.exit_code}" if job.exit_code is not None else None
+    text = ", ".join(filter(None, (job.state, code, job.reason)))
+    yield Evidence(text=text, source=job_source(history))
+    if went_on is not None:
+        text = f"steps were logged until {say.moment(went_on)}, after its end"
+        yield Evidence(text=text, source="logged rows")
+    # The numbers count from the start of what was read, the log's tail: not the file's own.
+    for line in found.evidence if found is not None else ():
+        yield Evidence(text=line.text, source=history.facets.log.source)
+    if history.stop_ordered_by is not None:
+        text = f"the stop was ordered by {history.stop_ordered_by}"
+        yield Evidence(text=text, source="journal")
+
+
+def _next(
+    run: RunSpec, history: History, job: JobValue, found: Triage | None, went_on: float | None
+) -> str:
+    who = say.person(run)
+    if went_on is not None:
+        return f"find the job that still trains {run.name}; a relaunch would be a second copy"
+    if _stopped(history, job, found):
+        known = history.stop_ordered_by is not None
+        return "nothing; it was stopped on purpose" if known else f"ask {who} who stopped it, why"
+    if found is None:
+        return f"read the log, then escalate to {who}; relaunch is not advised yet"
+    if found.action == "relaunch":
+        return _relaunch(run, history)
+    if found.action == "fix_then_relaunch":
+        place = found.code_location
+        what = f"{place.file}:{place.line}" if place is not None else found.name.replace("_", " ")
+        return f"fix {what}, then relaunch {run.name}"
+    return f"escalate to {who}; relaunch is not advised"
+
+
+def _relaunch(run: RunSpec, history: History) -> str:
+    """Offer a relaunch only where nothing speaks against it (SPEC C-01, C-09, C-14)."""
+    who = say.person(run)
+    if findings(history):
+        return f"escalate to {who}: non-finite values are no infrastructure failure"
+    if _failed_before(history):
+        return f"escalate to {who}: it has failed before, a relaunch is no default any more"
+    checkpoints = history.facets.checkpoints
+    if not checkpoints.configured:
+        return f"relaunch {run.name}, once it is known what it would resume from"
+    if checkpoints.value is None:
+        why = checkpoints.error.message if checkpoints.error is not None else "not listed yet"
+        return f"look at the checkpoints before a relaunch: {why}"
+    newest = newest_complete(checkpoints.value.items)
+    if newest is None or newest.step is None:
+        return f"escalate to {who}: no complete checkpoint to relaunch from"
+    return f"relaunch {run.name} from step {say.step(newest.step)}"
+
+
+def _failed_before(history: History) -> bool:
+    """Tell whether an earlier job of this run has failed too."""
+    marks = history.phases
+    failed = [index for index, mark in enumerate(marks) if mark.phase is Phase.FAILED]
+    return len(failed) > 1 and any(
+        mark.phase in (Phase.RUNNING, Phase.WAITING) for mark in marks[failed[0] : failed[-1]]
+    )

@@ -1,0 +1,97 @@
+"""C-03, monitor stale: who watches the watcher. Says nothing about the run's own health."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.history import History
+from cockpit.model.observed import MonitorValue, Phase
+from cockpit.model.run import RunSpec
+from cockpit.rules import wording as say
+from cockpit.rules.present import phase_of, phase_since, seen_at
+
+CADENCES = 2
+
+
+def monitor_stale(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-03: no sign of the monitor for more than two of its cadences, or two monitors.
+
+    A run that succeeded, or that was stopped by our order, needs no monitor any more; one
+    that failed is watched until a person has acknowledged it (SPEC W).
+    """
+    phase, facet = phase_of(history), history.facets.monitor
+    stopped = phase.terminal and history.stop_ordered_by is not None
+    if run.monitor is None or phase is Phase.SUCCEEDED or stopped:
+        return
+    value = facet.value
+    if value is None:
+        yield from _never_written(run, history, facet)
+        return
+    last = value.last_update
+    silent = last is not None and seen_at(facet, history.now) - last > CADENCES * value.cadence_s
+    if silent or not value.fresh:
+        yield _stale(run, facet, value, history)
+    if value.fresh and any(other.fresh for other in value.others):
+        yield _two(run, facet, value, history)
+
+
+def _stale(
+    run: RunSpec, facet: Facet[MonitorValue], value: MonitorValue, history: History
+) -> Alert:
+    when = "never" if value.last_update is None else f"at {say.moment(value.last_update)}"
+    limit = f"{CADENCES} cadences of {say.span(value.cadence_s)}"
+    owner = f" of {value.owner}" if value.owner else ""
+    return Alert(
+        id="C-03",
+        key=f"C-03:{run.name}",
+        severity=Severity.WARNING,
+        title="monitor stale (the run itself is judged apart)",
+        since=say.first(value.last_update, phase_since(history)),
+        evidence=say.evidence(
+            facet.source, f"the monitor{owner} last gave a sign {when}; limit {limit}"
+        ),
+        confidence="sure",
+        next_action="restart the monitor; the run needs nothing for this",
+    )
+
+
+def _two(run: RunSpec, facet: Facet[MonitorValue], value: MonitorValue, history: History) -> Alert:
+    fresh = [other for other in value.others if other.fresh]
+    return Alert(
+        id="C-03",
+        key=f"C-03:{run.name}:two",
+        severity=Severity.WARNING,
+        title=f"{len(fresh) + 1} monitors watch one job",
+        since=min(other.last_update or history.now for other in fresh),
+        evidence=(
+            Evidence(
+                text=f"{value.owner or 'a monitor'}: {value.path or '?'}", source=facet.source
+            ),
+            *(
+                Evidence(text=f"{each.owner or 'another monitor'}: {each.path}", source=each.path)
+                for each in fresh
+            ),
+        ),
+        confidence="sure",
+        next_action="stop all monitors of this job but one",
+    )
+
+
+def _never_written(run: RunSpec, history: History, facet: Facet[MonitorValue]) -> Iterator[Alert]:
+    """Yield the alert for a monitor that has left no file at all for two cadences."""
+    if facet.error is None or facet.error.kind is not ErrorKind.NOT_FOUND or facet.since is None:
+        return
+    if history.now - facet.since <= CADENCES * run.monitor_cadence:
+        return
+    yield Alert(
+        id="C-03",
+        key=f"C-03:{run.name}",
+        severity=Severity.WARNING,
+        title="no monitor has left a sign (the run itself is judged apart)",
+        since=facet.since,
+        evidence=say.evidence(facet.source, facet.error.message),
+        confidence="likely",
+        next_action="start the monitor, or correct [run.monitor]",
+    )

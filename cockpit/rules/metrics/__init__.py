@@ -1,0 +1,1 @@
+"""Rules over logged rows: loss, throughput, steps."""

@@ -1,0 +1,148 @@
+"""The fold of logged rows into a ``Trend``: the one place where rows become memory.
+
+Each metric has its fold; that of the step and its clock (how fast, how far, when last) is here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median
+
+from cockpit.model.observed import Row
+from cockpit.model.run import RunSpec
+from cockpit.model.trend import Pace, Trend
+from cockpit.rules.metrics.nonfinite import KEY_METRIC_ROWS, LOSS_ROWS, FiniteFold
+from cockpit.rules.metrics.spike import SpikeFold
+from cockpit.rules.metrics.throughput import ThroughputFold
+
+RECENT = 64
+"""How many newest logged steps the usual step time is taken from."""
+
+PAUSE = 3.0
+"""How many times the usual time between two logged steps is a pause of training."""
+PAUSES = 64
+
+
+class PaceFold:
+    """Accumulates a ``Pace``. ``add`` tells what the other folds need of each row."""
+
+    def __init__(self, pace: Pace) -> None:
+        self.step, self.at = pace.step, pace.at
+        self.first = (pace.first_step, pace.first_at)
+        self.resumes, self.resumed_at = pace.resumes, pace.resumed_at
+        self.metrics = pace.metrics_seen
+        self.recent: deque[tuple[int, float]] = deque(pace.recent, RECENT)
+        self.pauses: deque[tuple[float, float]] = deque(pace.pauses, PAUSES)
+        self.resumed = False
+        self.rate: float | None = None
+
+    def add(self, row: Row) -> None:
+        """Take one row; afterwards ``resumed`` and ``rate`` (steps/s) speak of this row."""
+        self.resumed, self.rate = False, None
+        step, at = row.step, row.at
+        carries = row.loss is not None or row.throughput is not None or row.grad_norm is not None
+        self.metrics = self.metrics or carries
+        if at is not None and self.first[1] is None:
+            self.first = (step, at)
+        if step is None or (self.step is not None and step <= self.step and not carries):
+            self._alive(row, carries)
+        elif step != self.step:
+            self._move(step, at)
+
+    def _alive(self, row: Row, carries: bool) -> None:
+        """Count a row without a step of its own, or with an older one, as a sign of training.
+
+        Only where it carries a metric, or where no row ever did: an evaluation that is
+        logged late must neither look like a resume nor hide a stall.
+        """
+        repeated = row.step is not None and row.step == self.step
+        if row.at is not None and not repeated and (carries or not self.metrics):
+            self.at = row.at
+
+    def _move(self, step: int, at: float | None) -> None:
+        if self.step is not None and step < self.step:
+            self.resumed = True
+            self.resumes += 1
+            self.resumed_at = at
+            self.recent.clear()
+            self.pauses.clear()
+        self.step = step
+        if at is None:
+            return
+        if self.recent:
+            last_step, last_at = self.recent[-1]
+            if at > last_at:
+                self.rate = (step - last_step) / (at - last_at)
+                self._pause(last_at, at)
+        self.at = at
+        self.recent.append((step, at))
+
+    def _pause(self, last_at: float, at: float) -> None:
+        """Note a time without steps that was much longer than the usual one."""
+        if len(self.recent) < 2:
+            return
+        after_pause = bool(self.pauses) and self.pauses[-1][1] == last_at
+        if at - last_at <= PAUSE * (last_at - self.recent[-2][1]) and not after_pause:
+            return  # most rows end here: the median is dear
+        usual = self._usual()[1]
+        if usual is not None and at - last_at > PAUSE * usual:
+            self.pauses.append((last_at, at))
+
+    def freeze(self) -> Pace:
+        """Return the value; the medians are taken here, once for each batch."""
+        step_s, gap_s = self._usual()
+        return Pace(
+            step=self.step,
+            at=self.at,
+            first_step=self.first[0],
+            first_at=self.first[1],
+            resumes=self.resumes,
+            resumed_at=self.resumed_at,
+            metrics_seen=self.metrics,
+            recent=tuple(self.recent),
+            pauses=tuple(self.pauses),
+            usual_step_s=step_s,
+            usual_gap_s=gap_s,
+        )
+
+    def _usual(self) -> tuple[float | None, float | None]:
+        gaps = [
+            (later[0] - earlier[0], later[1] - earlier[1])
+            for earlier, later in pairwise(self.recent)
+            if later[1] >= earlier[1]
+        ]
+        if not gaps:
+            return None, None
+        return median(gap / steps for steps, gap in gaps), median(gap for _, gap in gaps)
+
+
+def advance(trend: Trend, rows: Sequence[Row], run: RunSpec) -> Trend:
+    """Return ``trend`` with ``rows`` (in logged order) folded in.
+
+    The result does not depend on how rows are cut into batches. Steps may repeat or go back
+    (a resume), times may be missing; a row counts only for the metrics that it carries.
+    """
+    if not rows:
+        return trend
+    pace = PaceFold(trend.pace)
+    throughput = ThroughputFold(trend.throughput, run)
+    spike = SpikeFold(trend.loss, run)
+    loss = FiniteFold(trend.loss_finite, "loss", LOSS_ROWS)
+    grad = FiniteFold(trend.grad_finite, "grad_norm", KEY_METRIC_ROWS)
+    for row in rows:
+        pace.add(row)
+        throughput.add(row, pace.resumed, pace.rate)
+        spike.add(row)
+        loss.add(row, row.loss)
+        grad.add(row, row.grad_norm)
+    return Trend(
+        rows=trend.rows + len(rows),
+        last=rows[-1],
+        pace=pace.freeze(),
+        throughput=throughput.freeze(),
+        loss=spike.freeze(),
+        loss_finite=loss.freeze(),
+        grad_finite=grad.freeze(),
+    )

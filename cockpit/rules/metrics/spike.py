@@ -1,0 +1,125 @@
+"""C-11, loss spike: the loss against the median of the newest rows that were not a spike."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Iterator
+
+from cockpit.model.alert import Alert, Severity
+from cockpit.model.history import History
+from cockpit.model.observed import Row
+from cockpit.model.run import RunSpec
+from cockpit.model.trend import LossTrend
+from cockpit.rules import wording as say
+
+WINDOW = 200
+"""Rows that the trend is the median of."""
+
+ENOUGH = 20
+"""Rows needed before there is a trend at all."""
+
+
+class SpikeFold:
+    """Accumulates a ``LossTrend``.
+
+    The limit is ``trend + loss_spike x max(|trend|, spread)``, the spread being twice the
+    window's interquartile range: for a loss well above zero that is "50 % above", and near
+    or below zero it still asks for an excursion that is large against what is usual. A spike
+    opens after ``spike_rows`` rows in a row above the limit and is over after as many at or
+    below it. Its rows do not enter the window; those of a bump that was too short do, late,
+    for leaving them out would pull the trend of a noisy loss down. Rows without a finite loss
+    count for nothing.
+    """
+
+    def __init__(self, trend: LossTrend, run: RunSpec) -> None:
+        self.share, self.rows = run.thresholds.loss_spike, run.thresholds.spike_rows
+        self.order = deque(trend.window)
+        self.ranked = sorted(trend.window)
+        self.above, self.calm, self.is_open = trend.above, trend.calm, trend.is_open
+        self.level, self.since = trend.level, trend.since
+        self.step, self.peak = trend.step, trend.peak
+        self.pending = list(trend.pending)
+
+    def add(self, row: Row) -> None:
+        """Take one row."""
+        loss = row.loss
+        if loss is None or not math.isfinite(loss):
+            return
+        count = len(self.ranked)
+        if count >= ENOUGH:
+            ranked = self.ranked
+            middle = ranked[count // 2]
+            spread = 2 * (ranked[(3 * count) // 4] - ranked[count // 4])
+            if loss > middle + self.share * max(abs(middle), spread):
+                self._rise(row, loss, middle)
+                return
+        self._settle()
+        self._insert(loss)
+
+    def _insert(self, loss: float) -> None:
+        self.order.append(loss)
+        insort(self.ranked, loss)
+        if len(self.order) > WINDOW:
+            del self.ranked[bisect_left(self.ranked, self.order.popleft())]
+
+    def _rise(self, row: Row, loss: float, middle: float) -> None:
+        if self.above == 0:
+            self.level, self.since, self.step, self.peak = middle, row.at, row.step, loss
+        self.above += 1
+        self.calm = 0
+        self.peak = loss if self.peak is None else max(self.peak, loss)
+        self.is_open = self.is_open or self.above >= self.rows
+        if self.is_open:
+            self.pending = []
+        else:
+            self.pending.append(loss)
+
+    def _settle(self) -> None:
+        if not self.above:
+            return
+        self.calm += 1
+        if not self.is_open or self.calm >= self.rows:
+            for bump in self.pending:
+                self._insert(bump)
+            self.pending = []
+            self.above = self.calm = 0
+            self.is_open = False
+            self.level = self.since = self.step = self.peak = None
+
+    def freeze(self) -> LossTrend:
+        """Return the value."""
+        return LossTrend(
+            window=tuple(self.order),
+            pending=tuple(self.pending),
+            above=self.above,
+            calm=self.calm,
+            is_open=self.is_open,
+            level=self.level,
+            since=self.since,
+            step=self.step,
+            peak=self.peak,
+        )
+
+
+def loss_spike(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-11: the loss has left its trend and has not come back."""
+    spike = history.trend.loss
+    level, peak = spike.level, spike.peak
+    if not spike.is_open or level is None or peak is None:
+        return
+    lines = (
+        f"{spike.above} logged rows above the limit since step {say.step(spike.step)}",
+        f"peak {say.figure(peak)}; trend {say.figure(level)} (median of {len(spike.window)} rows)",
+    )
+    yield Alert(
+        id="C-11",
+        key=f"C-11:{run.name}",
+        severity=Severity.ALERT,
+        title=f"loss more than {run.thresholds.loss_spike:.0%} above its trend",
+        since=say.first(spike.since, history.trend.last_step_at, history.now),
+        evidence=(*say.evidence("logged rows", *lines), *say.gap(history)),
+        confidence="sure" if history.rows_from == 0 else "likely",
+        next_action=f"escalate to {say.person(run)}; a rollback may be needed, not a relaunch",
+    )

@@ -1,0 +1,172 @@
+"""C-05, throughput collapse: windows of data time against the level that the run has held."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator
+from statistics import median
+
+from cockpit.model.alert import Alert, Severity
+from cockpit.model.history import History
+from cockpit.model.observed import Row
+from cockpit.model.run import RunSpec
+from cockpit.model.trend import ThroughputTrend
+from cockpit.rules import wording as say
+from cockpit.rules.present import may_train
+
+KEPT_VALUES = 256
+"""Rows kept of the running window; beyond it every second one is dropped, evenly."""
+
+BLOCK = 12
+"""Good windows whose median is a level."""
+
+ENOUGH = 3
+"""Good windows needed before anything is called low."""
+
+HELD = 6
+"""Good windows needed before a level counts as held and can no longer sink."""
+
+SHOWN = 6
+"""Newest low windows whose medians are kept as evidence."""
+
+
+class ThroughputFold:
+    """Accumulates a ``ThroughputTrend``.
+
+    A window is one cadence long and starts with the first row (a resume starts a new one); it
+    is complete when a row from after its end arrives, and its figure is the median. The first
+    window after a start is not used: compiling and warming up are slow. The baseline is the
+    highest median that ``BLOCK`` successive good windows have had, so that a slow decline
+    does not take it along; low windows never enter it.
+    """
+
+    def __init__(self, trend: ThroughputTrend, run: RunSpec) -> None:
+        self.cadence = max(run.cadence, 1e-3)
+        self.drop = run.thresholds.throughput_drop
+        self.measured, self.start, self.warming = trend.measured, trend.start, trend.warming
+        self.values, self.stride, self.skip = list(trend.values), trend.stride, trend.skip
+        self.good: deque[float] = deque(trend.good, BLOCK)
+        self.best, self.latest = trend.best, trend.latest
+        self.low, self.low_since = trend.low, trend.low_since
+        self.levels: deque[float] = deque(trend.levels, SHOWN)
+
+    def add(self, row: Row, resumed: bool, rate: float | None) -> None:
+        """Take one row; ``rate`` (steps/s) stands in where no row carries a throughput."""
+        if resumed:
+            self._restart()
+        value = row.throughput
+        if value is not None and not self.measured:
+            self.measured = True  # another unit: what was held before compares with nothing
+            self.good.clear()
+            self.best = self.latest = None
+            self._restart()
+        elif value is None and not self.measured:
+            value = rate
+        if value is None or row.at is None or not math.isfinite(value):
+            return
+        self._roll(row.at)
+        self._keep(value)
+
+    def _restart(self) -> None:
+        self.start, self.warming = None, True
+        self._forget_low()
+        self.values, self.stride, self.skip = [], 1, 0
+
+    def _forget_low(self) -> None:
+        self.low, self.low_since = 0, None
+        self.levels.clear()
+
+    def _roll(self, at: float) -> None:
+        if self.start is None:
+            self.start = at
+        elif at < self.start - self.cadence:
+            self._restart()
+            self.start = at
+        elif at >= self.start + self.cadence:
+            self._close(self.start)
+            self.start += self.cadence * ((at - self.start) // self.cadence)
+
+    def _keep(self, value: float) -> None:
+        self.skip -= 1
+        if self.skip > 0:
+            return
+        self.skip = self.stride
+        self.values.append(value)
+        if len(self.values) >= KEPT_VALUES:
+            del self.values[1::2]
+            self.stride *= 2
+
+    def _close(self, start: float) -> None:
+        values, warming = self.values, self.warming
+        self.values, self.stride, self.skip = [], 1, 0
+        if not values:
+            return
+        self.warming = False
+        if warming:
+            return
+        self.latest = median(values)
+        baseline = self.baseline()
+        if baseline is not None and self.latest < baseline * (1 - self.drop):
+            self.low += 1
+            self.low_since = start if self.low_since is None else self.low_since
+            self.levels.append(self.latest)
+            return
+        self._forget_low()
+        self.good.append(self.latest)
+        if len(self.good) >= HELD:
+            held = median(self.good)
+            self.best = held if self.best is None else max(self.best, held)
+
+    def baseline(self) -> float | None:
+        """Return the level that a window is compared with, if there is one."""
+        if len(self.good) < ENOUGH:
+            return None
+        now = median(self.good)
+        return now if self.best is None else max(self.best, now)
+
+    def freeze(self) -> ThroughputTrend:
+        """Return the value."""
+        return ThroughputTrend(
+            measured=self.measured,
+            start=self.start,
+            warming=self.warming,
+            values=tuple(self.values),
+            stride=self.stride,
+            skip=self.skip,
+            good=tuple(self.good),
+            best=self.best,
+            baseline=self.baseline(),
+            latest=self.latest,
+            low=self.low,
+            low_since=self.low_since,
+            levels=tuple(self.levels),
+        )
+
+
+def throughput_collapse(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-05: enough complete windows in a row are low; over as soon as one is not."""
+    seen = history.trend.throughput
+    low = seen.low >= run.thresholds.throughput_cadences
+    if not low or not may_train(history) or not seen.baseline:
+        return
+    tracker = history.facets.tracker.value
+    logged = (tracker.throughput_unit if tracker is not None else None) or "per second"
+    unit = logged if seen.measured else "steps/s"
+    levels = ", ".join(say.figure(level) for level in seen.levels)
+    limit = f"limit {run.thresholds.throughput_drop:.0%} below"
+    lines = (
+        f"{levels} {unit} in the last {len(seen.levels)} windows of {say.span(run.cadence)}",
+        f"baseline {say.figure(seen.baseline)} {unit}; {limit}",
+    )
+    drop = 1 - seen.levels[-1] / seen.baseline
+    yield Alert(
+        id="C-05",
+        key=f"C-05:{run.name}",
+        severity=Severity.ALERT,
+        title=f"throughput {drop:.0%} below its baseline for {seen.low} cadences",
+        since=history.now if seen.low_since is None else seen.low_since,
+        evidence=(*say.evidence("logged rows", *lines), *say.gap(history)),
+        confidence="sure" if history.rows_from == 0 else "likely",
+        next_action="look for slow input, a degraded node, checkpoint stalls or recompiling",
+    )

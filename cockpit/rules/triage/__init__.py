@@ -1,0 +1,1 @@
+"""Log triage: one class, its evidence lines, one action (SPEC T)."""

@@ -1,0 +1,144 @@
+"""What triage reads in log lines: Python tracebacks; and, coarsely, steps and losses."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from statistics import median
+from typing import NamedTuple
+
+from cockpit.rules.triage.signs import LIBRARY, WRAPPERS
+
+BEGIN = "Traceback (most recent call last):"
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
+_RAISED = re.compile(
+    r"^(?P<name>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*)?"
+    r"(?:Error|Exception|Interrupt|Exit|Fault|Failure|Warning|Died|Iteration))"
+    r"(?::\s?(?P<text>.*))?$"
+)
+_PREFIX = re.compile(
+    r"^(?:\x1b\[[\d;]*m|\[?(?:rank|default|worker|proc)_?\d+\]?:\s?|\([A-Za-z]\w*[^)]{0,80}\)\s"
+    r"|\d+: |[A-Z]\d{8} [\d:.]+ \d+ \S+\s)+"
+)
+_STEP = re.compile(
+    r"\b(?:global[_ ]?step|iteration|iter|step|steps)\b['\"]?\s*[:=#/]?\s*\[?\s*(\d[\d,]*)(?!\.?\d)"
+    r"|\b(\d[\d,]*)(?:it)?\s*/\s*\d[\d,.]*[kM]?(?:it)?\s*\[.*(?:it/s|s/it)",
+    re.I,
+)
+_LOSS = re.compile(
+    r"\bloss\b['\"]?\s*[:=]?\s*([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf(?:inity)?))(?![\w%])", re.I
+)
+_EVAL = re.compile(r"\b(val|valid|validation|eval|evaluation|test)\w*[ _/-]*loss\b", re.I)
+
+SIDE = 3
+"""Lines that must stand on either side of a jump."""
+
+JUMP = 1.5
+"""How much higher the loss must be after it (SPEC C-11)."""
+
+KEPT = 500
+
+
+class Frame(NamedTuple):
+    """One ``File "…", line …`` of a traceback."""
+
+    file: str
+    line: int
+
+    @property
+    def own(self) -> bool:
+        """True when the file belongs to no installed library."""
+        return LIBRARY.search(self.file) is None
+
+
+class Raised(NamedTuple):
+    """One exception: its short name, message, line (``at``, 0-based) and frames.
+
+    ``begin`` is the line (0-based) at which its traceback begins.
+    """
+
+    name: str
+    text: str
+    at: int
+    frames: tuple[Frame, ...]
+    begin: int
+
+    @property
+    def place(self) -> Frame | None:
+        """Return the innermost frame of one's own code, else the innermost of all."""
+        own = [frame for frame in self.frames if frame.own]
+        return own[-1] if own else (self.frames[-1] if self.frames else None)
+
+
+def bare(line: str) -> str:
+    """Return ``line`` without what a launcher puts before it (``[rank0]: ``, ``(raylet) ``)."""
+    return _PREFIX.sub("", line.rstrip())
+
+
+def exceptions(lines: Sequence[str]) -> list[Raised]:
+    """Return the exceptions with a traceback in ``lines``, in the order in which they stand.
+
+    A message without frames before it counts too when the excerpt begins inside a traceback.
+    """
+    found: list[Raised] = []
+    frames: list[Frame] = []
+    begin: int | None = None
+    line = ""
+    for index, raw in enumerate(lines):
+        after_code = index > 0 and line.startswith("    ")
+        line = bare(raw)
+        if BEGIN in line:
+            frames, begin = [], index
+        elif frame := _FRAME.match(line):
+            begin = index if begin is None else begin
+            frames.append(Frame(frame["file"], int(frame["line"])))
+        elif (raised := _RAISED.match(line)) and (frames or after_code):
+            name = raised["name"].rpartition(".")[2]
+            start = index if begin is None else begin
+            found.append(Raised(name, raised["text"] or "", index, tuple(frames), start))
+            frames, begin = [], None
+    return found
+
+
+def decisive(raised: Sequence[Raised]) -> Raised | None:
+    """Return the exception that ended the program: the last that reports no other one."""
+    real = [each for each in raised if each.name not in WRAPPERS]
+    return real[-1] if real else (raised[-1] if raised else None)
+
+
+def newest_step(lines: Sequence[str]) -> int | None:
+    """Return the step that the last training line names."""
+    for line in reversed(lines):
+        found = _STEP.search(line)
+        if found and not _EVAL.search(line):
+            return int((found[1] or found[2]).replace(",", "")[:18])
+    return None
+
+
+def losses_leave_trend(lines: Sequence[str]) -> list[int]:
+    """Return the indexes of the lines whose loss stays above 1.5 times the earlier median.
+
+    Or of those whose loss is not a number. Empty when the loss behaves.
+    """
+    seen = [(index, loss) for index, line in enumerate(lines) if (loss := _loss(line)) is not None]
+    broken = [index for index, loss in seen if not math.isfinite(loss)]
+    if broken:
+        return broken
+    seen = seen[-KEPT:]
+    values = [loss for _, loss in seen]
+    for cut in range(SIDE, len(values) - SIDE + 1):
+        before = median(values[:cut])
+        if before > 0 and min(values[cut:]) > JUMP * before:
+            return [index for index, _ in seen[cut:]]
+    return []
+
+
+def _loss(line: str) -> float | None:
+    found = _LOSS.search(line)
+    if found is None or _EVAL.search(line):
+        return None
+    try:
+        return float(found[1])
+    except ValueError:
+        return None

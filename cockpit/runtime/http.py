@@ -1,0 +1,306 @@
+"""The one place that speaks HTTP: deadlines, limits, bounded retries, no secret in any text.
+
+Only GET is repeated by itself. A request that changes something is sent once; if its answer is
+lost, ``LostAnswerError`` says so and the caller looks up what became of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import ipaddress
+import json
+import random
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind
+from cockpit.runtime.http_trouble import HttpError, LostAnswerError, limited_for, trouble
+from cockpit.runtime.offload import offload
+from cockpit.text.safe import clean
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
+
+__all__ = ["Answer", "Http", "HttpError", "LostAnswerError"]
+
+DEADLINE: Final = 10.0
+CONNECT: Final = 5.0
+CAP: Final = 8_000_000
+CONNECTIONS: Final = 8
+ATTEMPTS: Final = 3
+BACK_OFF: Final = 0.5
+REDIRECTS: Final = 3
+RESOLVED_FOR: Final = 300.0
+_AGAIN: Final = frozenset({500, 502, 503, 504})
+_PASSING: Final = frozenset({ErrorKind.RATE_LIMITED, ErrorKind.REFUSED, ErrorKind.TIMEOUT})
+"""After these asking again soon may help."""
+_MOVED: Final = frozenset({301, 302, 307, 308})
+_NEVER_SENT: Final = frozenset(
+    {
+        "ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol",
+        "LocalProtocolError", "InvalidURL",
+    }
+)  # fmt: skip
+"""Errors of the library after which the request is known not to have reached anyone."""
+
+
+class Answer(NamedTuple):
+    """A server's answer; header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    host: str
+
+    def json(self) -> Any:  # noqa: ANN401 - whatever the service sent; its reader checks it
+        """Return the document in the body; raises ``HttpError`` for anything else."""
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            message = f"{self.host}: the answer is not JSON (status {self.status})"
+            raise HttpError(ErrorKind.BAD_ANSWER, message, status=self.status) from None
+
+
+@dataclass(frozen=True, repr=False)
+class _Request:
+    """What is to be sent; it has no representation, since its headers hold the token."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    content: bytes | None = None
+
+    @property
+    def parts(self) -> SplitResult:
+        return urlsplit(self.url)
+
+    @property
+    def host(self) -> str:
+        return clean(self.parts.netloc.rpartition("@")[2], 300)
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        return self.parts.scheme, self.parts.netloc
+
+
+class Http:
+    """An HTTP client. Connections live as long as a ``session`` is open, then none is left over.
+
+    A host that says it wants to be left alone is not asked again before that time.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        deadline: float = DEADLINE,
+        cap: int = CAP,
+        connections: int = CONNECTIONS,
+    ) -> None:
+        self._clock = clock
+        self._deadline = deadline
+        self._cap = cap
+        self._connections = connections
+        self._client: httpx.AsyncClient | None = None
+        self._users = 0
+        self._opening = asyncio.Lock()
+        self._trust: ssl.SSLContext | None = None
+        self._silent_until: dict[tuple[str, str], float] = {}
+        self._resolved: dict[str, float] = {}
+
+    async def get(self, url: str, headers: Mapping[str, str] | None = None) -> Answer:
+        """Return the answer to a GET, of any status, asked again while that may help.
+
+        Redirects are followed inside one host only. Raises ``HttpError``: no answer within
+        the deadline in all, a rate limit, or a server error that stayed.
+        """
+        until = self._clock.monotonic() + self._deadline
+        request = _Request("GET", url, headers or {})
+        for attempt in range(ATTEMPTS):
+            try:
+                return await self._followed(request, until)
+            except HttpError as error:
+                pause = BACK_OFF * 2**attempt * (0.5 + random.random())
+                pause = max(pause, error.retry_in or 0.0)
+                left = until - self._clock.monotonic()
+                passing = error.status is not None or error.kind in _PASSING
+                if attempt == ATTEMPTS - 1 or pause >= left or not passing:
+                    raise
+                await self._clock.sleep(pause)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        document: object = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send a request that changes something, once, and return its answer below status 500.
+
+        Raises ``LostAnswerError`` when it may have been acted upon, ``HttpError`` when it
+        surely was not (no connection, a rate limit).
+        """
+        content = None if document is None else json.dumps(document).encode()
+        typed = {} if content is None else {"content-type": "application/json"}
+        request = _Request(method, url, {**typed, **(headers or {})}, content)
+        answer = await self._once(request, self._deadline)
+        self._heed(request, answer)
+        if answer.status >= 500:
+            message = f"{request.host}: server error {answer.status}"
+            raise LostAnswerError(ErrorKind.BAD_ANSWER, message, status=answer.status)
+        return answer
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[httpx.AsyncClient]:
+        """Keep connections open for several requests; nested ones share them."""
+        async with self._opening:
+            if self._client is None:
+                self._client = await self._opened()
+            client = self._client
+            self._users += 1
+        try:
+            yield client
+        finally:
+            self._users -= 1
+            if not self._users:
+                self._client = None
+                await client.aclose()
+
+    async def _followed(self, request: _Request, until: float) -> Answer:
+        for _ in range(REDIRECTS + 1):
+            answer = await self._once(request, until - self._clock.monotonic())
+            self._heed(request, answer)
+            if answer.status in _AGAIN:
+                message = f"{request.host}: server error {answer.status}"
+                raise HttpError(ErrorKind.BAD_ANSWER, message, status=answer.status)
+            if answer.status not in _MOVED:
+                return answer
+            request = _redirected(request, answer)
+        raise HttpError(ErrorKind.BAD_ANSWER, f"{request.host}: redirected in circles")
+
+    async def _once(self, request: _Request, deadline: float) -> Answer:
+        """Return the answer to one attempt; every failure is an ``HttpError``."""
+        silent = self._silent_until.get(request.origin, 0.0) - self._clock.monotonic()
+        if silent > 0:
+            raise _limited(request, silent)
+        if deadline <= 0:
+            raise HttpError(ErrorKind.TIMEOUT, f"{request.host}: no answer in time")
+        began = self._clock.monotonic()
+        await self._resolve(request, min(CONNECT, deadline))
+        left = max(0.1, deadline - (self._clock.monotonic() - began))
+        async with self.session() as client:
+            return await self._exchange(client, request, left)
+
+    async def _exchange(
+        self, client: httpx.AsyncClient, request: _Request, deadline: float
+    ) -> Answer:
+        import httpx
+
+        stream = client.stream(
+            request.method,
+            request.url,
+            headers=dict(request.headers),
+            content=request.content,
+            timeout=httpx.Timeout(deadline, connect=min(CONNECT, deadline)),
+        )
+        body = bytearray()
+        try:
+            async with asyncio.timeout(deadline), stream as response:
+                async for chunk in response.aiter_bytes():
+                    body += chunk
+                    if len(body) > self._cap:
+                        message = f"{request.host}: the answer is longer than {self._cap:,} B"
+                        raise HttpError(ErrorKind.BAD_ANSWER, message)
+        except (httpx.RequestError, httpx.InvalidURL, HttpError, OSError) as error:
+            raise _told(request, error) from None
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(response.status_code, headers, bytes(body), request.host)
+
+    async def _opened(self) -> httpx.AsyncClient:
+        if self._trust is None:  # reading the certificates takes a while
+            try:
+                self._trust = await offload(_trust, deadline=CONNECT)
+            except (OSError, TimeoutError) as error:
+                message = f"the certificates cannot be read ({clean(error)}); see SSL_CERT_FILE"
+                raise HttpError(ErrorKind.TLS, message) from None
+        import httpx
+
+        many = self._connections
+        limits = httpx.Limits(max_connections=many, max_keepalive_connections=many)
+        return httpx.AsyncClient(verify=self._trust, limits=limits, follow_redirects=False)
+
+    async def _resolve(self, request: _Request, deadline: float) -> None:
+        """Resolve a host's name in a thread that keeps nobody from leaving when it hangs.
+
+        The event loop's own look-up follows and finds the name known; behind a proxy the name
+        is the proxy's affair.
+        """
+        host, now = request.parts.hostname or "", self._clock.monotonic()
+        if now < self._resolved.get(host, now) or _is_address(host) or _proxied(request):
+            return
+        try:
+            await offload(functools.partial(socket.getaddrinfo, host, None), deadline=deadline)
+        except (OSError, UnicodeError, TimeoutError):
+            message = f"{request.host}: the name cannot be resolved; is there a network?"
+            raise HttpError(ErrorKind.DNS, message) from None
+        self._resolved[host] = now + RESOLVED_FOR
+
+    def _heed(self, request: _Request, answer: Answer) -> None:
+        """Raise for a rate limit, and remember it."""
+        wait = limited_for(answer.status, answer.headers, answer.body, self._clock.now())
+        if wait is not None:
+            self._silent_until[request.origin] = self._clock.monotonic() + wait
+            raise _limited(request, wait)
+
+
+def _told(request: _Request, error: BaseException) -> HttpError:
+    """Return a failure as the caller must take it: a change may have been made all the same."""
+    found = error if isinstance(error, HttpError) else trouble(request.host, error)
+    if request.method == "GET" or type(error).__name__ in _NEVER_SENT:
+        return found
+    return LostAnswerError(found.kind, str(found), status=found.status)
+
+
+def _limited(request: _Request, wait: float) -> HttpError:
+    message = f"{request.host} wants to be left alone for {wait:.0f} s (rate limit)"
+    return HttpError(ErrorKind.RATE_LIMITED, message, retry_in=wait)
+
+
+def _redirected(request: _Request, answer: Answer) -> _Request:
+    """Return the request at its new place; another host would be given our credentials."""
+    url = urljoin(request.url, answer.headers.get("location", ""))
+    moved = _Request(request.method, url, request.headers)
+    if moved.origin != request.origin:
+        message = f"{request.host} sends us to {moved.host}, which is not followed"
+        raise HttpError(ErrorKind.BAD_ANSWER, message, status=answer.status)
+    return moved
+
+
+def _trust() -> ssl.SSLContext:
+    import httpx  # a while too
+
+    return httpx.create_ssl_context()
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _proxied(request: _Request) -> bool:
+    proxies = getproxies()
+    through = request.parts.scheme in proxies or "all" in proxies
+    return through and not proxy_bypass(request.parts.hostname or "")

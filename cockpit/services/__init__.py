@@ -1,0 +1,1 @@
+"""Services beside the watch loop: they are started and stopped in one way."""

@@ -1,0 +1,263 @@
+"""What is left to do after an action, while somebody watches (SPEC A, W, S-11, S-12).
+
+Launches are followed until they are past the failure; comments that wait for the network are
+sent; each new critical goes to the issue; a hero run's logbook gets its compact entry at every
+cadence. Nothing here acts on a run, and none of it can delay or end the watch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from cockpit.actions.core.wiring import build_records
+from cockpit.config.file import state_dir
+from cockpit.model.alert import Severity
+from cockpit.model.clock import Clock
+from cockpit.model.observed import JobValue, Phase
+from cockpit.model.report import RunReport
+from cockpit.model.words import number
+from cockpit.records.git.saver import Saver
+from cockpit.records.issue.service import IssueDesk
+from cockpit.records.issue.text import new_critical
+from cockpit.records.logbook.entry_text import prefill
+from cockpit.records.recorder import RecordDesk
+from cockpit.records.runlog.run_logs import run_log_of, with_status
+from cockpit.rules.kept.records import entry_every
+from cockpit.services.launch_checks import Followups
+from cockpit.services.notifying import Telling
+from cockpit.store.store import Store, run_key
+from cockpit.text.scrub import scrub
+from cockpit.watch.engine import Engine
+from cockpit.watch.notify.notifier import Notifications
+from cockpit.watch.polling.supervise import Supervisor
+
+EVERY: Final = 2.0
+FLUSH_EVERY: Final = 30.0
+WITHIN: Final = 120.0
+LEAVE_WITHIN: Final = 3.0
+ENDED: Final = "C-01"
+SEND_WITHIN = 0.2
+
+
+class Aftercare:
+    """Looks after the runs of one engine. ``mine`` says for which runs this cockpit writes."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        followups: Followups | None,
+        recorder: RecordDesk,
+        issues: IssueDesk,
+        clock: Clock,
+        mine: Callable[[RunReport], bool],
+    ) -> None:
+        self._engine = engine
+        self._followups = followups
+        self._recorder = recorder
+        self._issues = issues
+        self._clock = clock
+        self._mine = mine
+        self._supervisor = Supervisor(clock, state_dir() / "crashes")
+        self._heard: dict[str, RunReport] = {}
+        self._criticals: set[str] = set()
+        self._ends: set[str] = set()
+        self._logged_at: dict[str, float] = {}
+        self._flushed_at = float("-inf")
+        self._leave: list[Callable[[], None]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What went wrong with it, one line each."""
+        return tuple(self._supervisor.faults)
+
+    def start(self) -> None:
+        """Begin to listen; needs a running event loop."""
+        self._leave = [
+            self._engine.subscribe(self._hear),
+            self._engine.on_round(self._hear),
+        ]
+        self._task = asyncio.ensure_future(self._run())
+
+    async def stop(self) -> None:
+        """Stop; what is being written at this moment has a few seconds to end."""
+        for leave in self._leave:
+            leave()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task}, timeout=LEAVE_WITHIN)
+
+    async def look(self) -> None:
+        """Do what is due now."""
+        heard, self._heard = self._heard, {}
+        for report in heard.values():
+            if self._followups is not None:
+                key = run_key(self._engine.file.path, report.name)
+                await self._watched("following launches", self._followups.heard(key, report))
+            if self._mine(report):
+                await self._criticals_of(report)
+                await self._entry(report)
+                await self._end_of_job(report)
+        await self._flush()
+
+    def _hear(self, report: RunReport) -> None:
+        self._heard[report.name] = report
+
+    async def _run(self) -> None:
+        while True:
+            await self._clock.sleep(EVERY)
+            await self.look()
+
+    async def _criticals_of(self, report: RunReport) -> None:
+        """Post each new critical once; its name is the same for every cockpit that sees it."""
+        if report.spec.records.issue is None:
+            return
+        for alert in report.alerts:
+            event = f"critical:{alert.key}:{alert.since:.0f}"
+            if alert.severity is not Severity.CRITICAL or event in self._criticals:
+                continue
+            self._criticals.add(event)
+            body = new_critical(report.spec, alert)
+            await self._watched("the issue", self._recorder.comment(report.spec, event, body))
+
+    async def _entry(self, report: RunReport) -> None:
+        """Append the compact entry of a cadence: a hero run's, others' where they ask for it."""
+        spec, now = report.spec, self._clock.now()
+        asked = spec.tier == "hero" or spec.records.log_every is not None
+        if spec.records.logbook is None or not asked or not report.facets.job.known:
+            return
+        last = report.facets.records.value
+        newest = max(
+            (last.last_entry_at if last is not None else None) or 0.0,
+            self._logged_at.get(spec.name, 0.0),
+        )
+        if last is None or now - newest < entry_every(spec):
+            return
+        self._logged_at[spec.name] = now
+        entry = prefill(report, "check", now)
+        entry = entry.model_copy(update={"evidence": "", "decision": ""})
+        commit = f"{spec.name}: log check"
+        await self._watched("the logbook", self._recorder.event(spec, entry, commit))
+
+    async def _end_of_job(self, report: RunReport) -> None:
+        """Write a job's end into the run log; one look at the file per job is enough."""
+        job = report.facets.job.value
+        known = None if job is None else f"{report.name} {job.id} {job.phase.value}"
+        if report.spec.records.run_log is None or job is None or not job.phase.terminal:
+            return
+        if known in self._ends:
+            return
+
+        async def write() -> None:
+            if await write_end(report, self._clock) is None and known is not None:
+                self._ends.add(known)
+
+        await self._watched("the run log", write())
+
+    async def _flush(self) -> None:
+        now = self._clock.monotonic()
+        if now - self._flushed_at < FLUSH_EVERY:
+            return
+        self._flushed_at = now
+        runs = [run for run in self._engine.file.runs if run.records.issue is not None]
+        if runs:
+            await self._watched("queued comments", self._issues.flush(runs))
+
+    async def _watched(self, what: str, work: Coroutine[Any, Any, object]) -> None:
+        """Await under the supervisor: a fault becomes a notice, a hang ends at its deadline."""
+        await self._supervisor.run(what, WITHIN, work)
+
+
+async def write_end(report: RunReport, clock: Clock) -> str | None:
+    """Append the end of the present job to ``## Status``; return what stands in the way, if so.
+
+    A success is an end, and a failure that opened a critical alert; a stop that was ordered has
+    its own line already. A run log that says the end of this job, in whatever words, stays as
+    it is.
+    """
+    facet, run_log = report.facets.job, report.spec.records.run_log
+    job = facet.value
+    if run_log is None or job is None or not facet.known or job.id is None:
+        return None
+    critical = any(a.id == ENDED and a.severity is Severity.CRITICAL for a in report.alerts)
+    if job.phase is not Phase.SUCCEEDED and not (job.phase is Phase.FAILED and critical):
+        return None
+    at = job.ended_at or report.checked_at
+    told, text = re.compile(rf"\({re.escape(_name(job))}\)\s*$", re.M), end_text(report, job)
+
+    def edit(data: bytes) -> bytes:
+        known = told.search(data.decode("utf-8", "replace"))
+        return data if known or not data.strip() else with_status(data, at, text)
+
+    try:
+        path = run_log_of(run_log, report.name, at)
+    except OSError as error:
+        return f"{run_log}: {error.strerror or error}"
+    done = await Saver(clock).save(path, edit, f"{report.name}: log the end of a job")
+    return None if done.lasting else f"{path}: {done.trouble}"
+
+
+def end_text(report: RunReport, job: JobValue) -> str:
+    """Return one line with its evidence: how it ended, at which step, with which loss."""
+    how = "completed" if job.phase is Phase.SUCCEEDED else "failed"
+    tracker = report.facets.tracker.value
+    parts = [
+        how,
+        *([f"exit code {job.exit_code}"] if job.exit_code is not None else []),
+        f"step {report.progress.text}",
+        *([f"loss {number(tracker.loss)}"] if tracker is not None and tracker.loss else []),
+    ]
+    return scrub(f"{', '.join(parts)} ({_name(job)})")
+
+
+def _name(job: JobValue) -> str:
+    return f"{job.launch_id}, {job.id}" if job.launch_id else f"{job.id}"
+
+
+class Attending:
+    """Notifications and aftercare of one cockpit, begun and ended together."""
+
+    def __init__(self, telling: Telling, aftercare: Aftercare) -> None:
+        self._telling = telling
+        self._aftercare = aftercare
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a person should know about it, one line each."""
+        return (*self._telling.notices, *self._aftercare.notices)
+
+    def start(self) -> None:
+        """Begin; needs a running event loop."""
+        self._telling.start()
+        self._aftercare.start()
+
+    async def stop(self) -> None:
+        """End; a message that is being sent has a moment to go out."""
+        self._telling.stop()
+        await self._aftercare.stop()
+        await self._telling.finish(SEND_WITHIN)
+
+
+def build_aftercare(
+    engine: Engine, store: Store | None, clock: Clock, mine: Callable[[RunReport], bool]
+) -> Aftercare:
+    """Return what looks after launches and records; ``mine`` names the runs to write for."""
+    recorder, issues = build_records(lambda: engine.file, store, clock)
+    followups = None if store is None else Followups(store, clock, recorder)
+    return Aftercare(engine, followups, recorder, issues, clock, mine)
+
+
+def attending(
+    engine: Engine,
+    store: Store | None,
+    clock: Clock,
+    operator: str,
+    ring: Callable[[str], None],
+) -> Attending:
+    """Return the attendance of an open cockpit; a headless watch that owns a run goes first."""
+    notifications = Notifications(engine.file, store, clock, ring=ring, operator=operator)
+    aftercare = build_aftercare(engine, store, clock, lambda report: report.watched_by is None)
+    return Attending(Telling(engine, notifications, clock), aftercare)

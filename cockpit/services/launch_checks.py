@@ -1,0 +1,281 @@
+"""Follows a launch: looked at after 120 s and then at the cadence, its outcome written once.
+
+A first step that is not the expected one, and a death, are said at once (SPEC A-2, W, K).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cockpit.actions.core.action import asked
+from cockpit.model.base import Frozen
+from cockpit.model.clock import Clock
+from cockpit.model.observed import JobValue, Phase
+from cockpit.model.plan import StepResult, StepState
+from cockpit.model.records import EventEntry
+from cockpit.model.report import RunReport
+from cockpit.records.recorder import RecordDesk
+from cockpit.rules import wording as say
+from cockpit.rules.metrics.resume import first_step_wrong
+from cockpit.store.followups import FIRST_CHECK, Followup, FollowupStore, Progressed
+from cockpit.store.journal import Journal
+from cockpit.store.store import Store, StoreError
+
+_LOOK: Final = "look at log, tracker and checkpoints"
+RETRY_AFTER: Final = 60.0
+PLACE: Final = 900
+"""Where the outcome stands among an action's steps: behind all of them."""
+GRACE_CADENCES: Final = 2
+SAVES: Final = 2
+CATCH_UP: Final = 1.5
+"""How much longer than usual the lost steps may take again before it has not passed."""
+
+
+def due(followup: Followup, cadence: float, now: float) -> bool:
+    """Tell whether a launch is to be judged: after 120 s, then every cadence."""
+    if followup.judged_at is None:
+        return now >= followup.at + FIRST_CHECK
+    return now >= followup.judged_at + cadence
+
+
+class Followups:
+    """Judges each report of a run against its last launch, and writes the outcome down once.
+
+    ``heard`` is called with every report. Several cockpits may do so: the store decides which
+    of them writes. What could not be written is tried again.
+    """
+
+    def __init__(self, store: Store, clock: Clock, recorder: RecordDesk) -> None:
+        self._followups = FollowupStore(store)
+        self._journal = Journal(store)
+        self._clock = clock
+        self._recorder = recorder
+
+    async def heard(self, key: str, report: RunReport) -> Followup | None:
+        """Return the launch as it is known now, ``None`` without one; never raises for the store.
+
+        ``key`` is the run's ``run_key``. Bad first steps and deaths are judged at once, the rest
+        when it is due.
+        """
+        if not self._followups.writes:
+            return None
+        try:
+            followup = await asked(self._followups.last, key)
+            if followup is None:
+                return None
+            if not followup.recorded:
+                return await self._again(key, followup, report)
+            if followup.state.final:
+                return followup
+            return await self._judged(key, followup, report)
+        except StoreError:
+            return None
+
+    async def _judged(self, key: str, old: Followup, report: RunReport) -> Followup:
+        seen, now = await self._known_stop(key, old, followed(old, report)), self._clock.now()
+        at_once = seen.state in (Progressed.WRONG_STEP, Progressed.DIED, Progressed.STOPPED)
+        news = seen.state is not old.state
+        if not (at_once and news) and not due(old, report.spec.cadence, now):
+            return await self._first_seen(key, old, seen)
+        told = news and seen.state.told
+        new = old.model_copy(
+            update={
+                "state": seen.state,
+                "text": seen.text,
+                "first_step": seen.first_step,
+                "judged_at": now,
+                "changed_at": now if news else old.changed_at,
+                "recorded": not told,
+            }
+        )
+        if not await asked(self._followups.change, key, old, new):
+            return old
+        return await self._record(key, new, report) if told else new
+
+    async def _known_stop(self, key: str, followup: Followup, seen: Seen) -> Seen:
+        """Return a death that our own journal ordered as what it is: a stop, and by whom."""
+        if seen.state is not Progressed.DIED:
+            return seen
+        entry = await asked(self._journal.last_stop, key, followup.job_id)
+        if entry is None:
+            return seen
+        text = f"{followup.launch_id} was stopped by {entry.operator} through the cockpit"
+        return seen.model_copy(update={"state": Progressed.STOPPED, "text": text})
+
+    async def _first_seen(self, key: str, old: Followup, seen: Seen) -> Followup:
+        """Keep the first step at once: the rows that show it pass by."""
+        if seen.first_step == old.first_step:
+            return old
+        new = old.model_copy(update={"first_step": seen.first_step})
+        return new if await asked(self._followups.change, key, old, new) else old
+
+    async def _again(self, key: str, followup: Followup, report: RunReport) -> Followup:
+        """Write down what another process, or an earlier try, did not come to write."""
+        if self._clock.now() < (followup.judged_at or 0.0) + RETRY_AFTER:
+            return followup
+        retried = followup.model_copy(update={"judged_at": self._clock.now()})
+        if not await asked(self._followups.change, key, followup, retried):
+            return followup
+        return await self._record(key, retried, report)
+
+    async def _record(self, key: str, followup: Followup, report: RunReport) -> Followup:
+        at = followup.changed_at or followup.at
+        good = followup.state is Progressed.PASSED
+        state = StepState.DONE if good else StepState.FAILED
+        step = StepResult(name="progress", state=state, at=at, note=followup.text)
+        await asked(self._journal.step, followup.entry, PLACE, step)
+        if report.spec.records.logbook is not None:
+            message = f"{followup.run}: log {followup.action}"
+            entry = outcome_entry(followup, at)
+            if not (await self._recorder.event(report.spec, entry, message)).lasting:
+                return followup
+        done = followup.model_copy(update={"recorded": True})
+        await asked(self._followups.change, key, followup, done)
+        return done
+
+
+def outcome_entry(followup: Followup, at: float) -> EventEntry:
+    """Return what the logbook is told of a launch's outcome."""
+    said, advice = {
+        Progressed.PASSED: ("confirmed", "the cadence goes on"),
+        Progressed.NOT_PASSED: ("has not passed", _LOOK),
+        Progressed.DIED: (
+            "died", "triage the log; the same failure again is escalated (C-14)",
+        ),
+        Progressed.WRONG_STEP: (
+            "began at the wrong step", "stop it before it overwrites good checkpoints",
+        ),
+    }.get(followup.state, ("", _LOOK))  # fmt: skip
+    name = followup.launch_id
+    good = followup.state is Progressed.PASSED
+    return EventEntry(
+        title=f"{followup.action} {said}: {name}" if said else name,
+        at=at,
+        status=followup.text,
+        evidence=f"launched {say.moment(followup.at)} by {followup.operator}",
+        decision="none needed" if good else "a person must decide",
+        next=advice,
+    )
+
+
+class Seen(Frozen):
+    """What one report tells of a launch: its state, in words, and the first step seen of it."""
+
+    state: Progressed
+    text: str
+    first_step: int | None = None
+
+
+def followed(followup: Followup, report: RunReport) -> Seen:
+    """Judge a launch by a report; pure. A facet that cannot be seen proves nothing."""
+    first = _first_step(followup, report)
+    wrong = _wrong(followup, report, first)
+    if wrong is not None:
+        return Seen(state=Progressed.WRONG_STEP, text=wrong, first_step=first)
+    job = report.facets.job
+    if job.known and job.value is not None and _own(followup, job.value):
+        if job.value.phase in (Phase.FAILED, Phase.CANCELLED):
+            text = _death(followup, job.value, first)
+            return Seen(state=Progressed.DIED, text=text, first_step=first)
+        if job.value.phase is Phase.SUCCEEDED:
+            text = f"{followup.launch_id} ended with success"
+            return Seen(state=Progressed.PASSED, text=text, first_step=first)
+    beyond, missing = _beyond(followup, report)
+    if beyond and not missing:
+        text = f"past step {say.step(_goal(followup))} by {', '.join(beyond)}"
+        return Seen(state=Progressed.PASSED, text=text, first_step=first)
+    if report.checked_at >= _until(followup, report):
+        text = f"has not passed step {say.step(_goal(followup))}: {'; '.join(missing) or 'no step'}"
+        return Seen(state=Progressed.NOT_PASSED, text=text, first_step=first)
+    if first is not None:
+        text = f"resumed at step {say.step(first)}; not yet beyond: {'; '.join(missing)}"
+        return Seen(state=Progressed.RESUMED, text=text, first_step=first)
+    alive = job.known and job.value is not None and job.value.phase is Phase.RUNNING
+    state = Progressed.ALIVE if alive else Progressed.WAITING
+    return Seen(state=state, text="no step yet" if alive else "not seen running yet")
+
+
+def _goal(followup: Followup) -> int:
+    """Return the step to get past: where it failed, else where it resumed, else the start."""
+    known = (followup.failed_step, followup.resumes_from, 0)
+    return next(step for step in known if step is not None)
+
+
+def _first_step(followup: Followup, report: RunReport) -> int | None:
+    """Return the lowest step seen of this launch, by this report and those before it."""
+    tracker, log = report.facets.tracker.value, report.facets.log.value
+    told = [followup.first_step]
+    if tracker is not None and (tracker.last_step_at or 0.0) >= followup.at:
+        told.append(tracker.step)
+    if log is not None:
+        told += [row.step for row in log.rows if (row.at or 0.0) >= followup.at]
+    return min((step for step in told if step is not None), default=None)
+
+
+def _wrong(followup: Followup, report: RunReport, first: int | None) -> str | None:
+    """Return why the first step is wrong: by what is seen here, or by the rule, which sees more."""
+    here = None if first is None else first_step_wrong(followup.launched, first, None, None)
+    said = (
+        alert.evidence[0].text if alert.evidence else alert.title
+        for alert in report.alerts
+        if alert.id == "C-12" and alert.key.endswith(f":{followup.launch_id}")
+    )
+    return here or next(said, None)
+
+
+def _own(followup: Followup, job: JobValue) -> bool:
+    """Tell whether this is the launched job itself, and no end of a former one."""
+    own = job.launch_id == followup.launch_id if job.launch_id else job.id == followup.job_id
+    return own and (job.ended_at is None or job.ended_at >= followup.at)
+
+
+def _death(followup: Followup, job: JobValue, first: int | None) -> str:
+    how = job.reason or (f"exit status {job.exit_code}" if job.exit_code is not None else job.state)
+    where = "before its first step" if first is None else f"after resuming at {say.step(first)}"
+    return f"{followup.launch_id} ended ({how}) {where}"
+
+
+def _beyond(followup: Followup, report: RunReport) -> tuple[list[str], list[str]]:
+    """Return which sources show the run past the failure, and what the others say."""
+    goal, facets = _goal(followup), report.facets
+    told: list[tuple[str, int | None]] = []
+    log = facets.log.value
+    # A log that never shows a step is no witness.
+    if log is not None and any(row.step is not None for row in log.rows):
+        rows = [row for row in log.rows if (row.at or 0.0) >= followup.at]
+        told.append(("log", max((row.step for row in rows if row.step is not None), default=None)))
+    if facets.tracker.configured:
+        tracker = facets.tracker.value
+        fresh = tracker is not None and (tracker.last_step_at or 0.0) >= followup.at
+        told.append(("tracker", tracker.step if tracker is not None and fresh else None))
+    if facets.checkpoints.configured:
+        told.append(("checkpoint", _saved(followup, report)))
+    beyond = [f"{name} ({say.step(step)})" for name, step in told if step and step > goal]
+    missing = [
+        f"{name} {'says nothing yet' if step is None else f'at {say.step(step)}'}"
+        for name, step in told
+        if step is None or step <= goal
+    ]
+    return beyond, missing
+
+
+def _saved(followup: Followup, report: RunReport) -> int | None:
+    value = report.facets.checkpoints.value
+    saved = [
+        item.step
+        for item in (value.items if value is not None else ())
+        if item.state.value == "complete"
+        and item.step is not None
+        and (item.saved_at or 0.0) >= followup.at
+    ]
+    return max(saved, default=None)
+
+
+def _until(followup: Followup, report: RunReport) -> float:
+    """Return by when a launch should have passed: lost steps, a save or two, some cadences."""
+    run, tracker = report.spec, report.facets.tracker.value
+    usual = tracker.usual_step_s if tracker is not None else None
+    lost = max(0, _goal(followup) - (followup.resumes_from or 0))
+    every = run.checkpoints.save_every if run.checkpoints is not None else None
+    wait = FIRST_CHECK + GRACE_CADENCES * run.cadence + run.thresholds.first_step_within
+    return followup.at + wait + CATCH_UP * lost * (usual or 0.0) + SAVES * (every or 0.0)

@@ -1,0 +1,250 @@
+"""Lists checkpoint roots on this machine, cheaply when nothing has changed.
+
+Blocking. Checkpoints come and go while they are listed (rotation): what has vanished is left
+out. A complete checkpoint does not change any more; it is walked once, then known by its
+marker's and its folder's time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cockpit.model.observed import CheckpointState, CheckpointsValue
+from cockpit.runtime.regular import open_regular
+from cockpit.sources.checkpoints.layouts import is_single
+from cockpit.sources.checkpoints.listing import (
+    MARKERS,
+    NUMBER,
+    POINTERS,
+    STEP_NAME,
+    Folder,
+    Listed,
+    Root,
+    compact,
+    looks_like_checkpoint,
+    read_marker,
+)
+
+DEPTH: Final = 2
+"""How many levels below a given path checkpoints are looked for (``<root>/<run id>/step-N``)."""
+FAN: Final = 200
+"""Subfolders at most that are looked into on the way down."""
+ASIDE: Final = re.compile(r"\.cockpit|rejected-.*|.*\.deleting-[0-9a-f]{6,}")
+"""What was moved aside or is being deleted: never a checkpoint, whatever lies in it."""
+_CONTENT: Final = 1 << 20
+
+Signature = tuple[tuple[str, int, int], ...]
+
+
+class _Kept(NamedTuple):
+    signature: Signature
+    folder: Folder
+    settled: bool
+
+
+@dataclass
+class Scanner:
+    """Lists the roots of one run, and remembers its complete checkpoints.
+
+    ``pattern`` and ``markers`` are names of the run file's own layout; ``prefer`` names the
+    subfolder to take where a root holds many runs.
+    """
+
+    pattern: re.Pattern[str] | None = None
+    markers: tuple[str, ...] = ()
+    prefer: Collection[str] = ()
+    _kept: dict[str, _Kept] = field(default_factory=dict)
+
+    def roots(self, path: str, temporary: bool | None = None) -> list[Root]:
+        """Return the root at ``path``, or those below it when it holds no checkpoint itself.
+
+        Raises ``OSError`` when ``path`` itself cannot be listed.
+        """
+        found = list(self._below(path, DEPTH))
+        chosen = [root for root in found if _names(root, path) & set(self.prefer)]
+        kept = (chosen or found) if len(found) > 1 else found
+        marked = [replace(root, temporary=temporary) for root in kept]
+        return marked or [Root(path, temporary=temporary)]
+
+    def settle(self, value: CheckpointsValue) -> None:
+        """Keep what ``value`` found complete; forget what is gone or still changes."""
+        complete = {item.path for item in value.items if item.state is CheckpointState.COMPLETE}
+        self._kept = {
+            path: _Kept(kept.signature, compact(kept.folder), True)
+            for path, kept in self._kept.items()
+            if path in complete and len(kept.signature) > 1
+        }
+
+    def _below(self, path: str, depth: int) -> Iterator[Root]:
+        with os.scandir(path) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+        if _is_checkpoint(path, entries):
+            folder = self._folder(path)
+            yield Root(str(Path(path).parent), () if folder is None else (folder,))
+            return
+        root = self._root(path, entries)
+        if root.folders or any(is_single(file.path) for file in root.files):
+            yield root
+            return
+        if depth == 0:
+            return
+        for entry in entries[:FAN]:
+            if _worth_descending(entry):
+                with suppress(OSError):
+                    yield from self._below(entry.path, depth - 1)
+
+    def _root(self, path: str, entries: list[os.DirEntry[str]]) -> Root:
+        folders: dict[tuple[int, int], Folder] = {}
+        files = []
+        for entry in sorted(entries, key=lambda entry: (entry.is_symlink(), entry.name)):
+            if self._is_candidate(entry):
+                folder = self._folder(entry.path)
+                with suppress(OSError):
+                    found = entry.stat()
+                    if folder is not None:
+                        folders.setdefault((found.st_dev, found.st_ino), folder)
+            elif entry.name in POINTERS or is_single(entry.name):
+                files += _listed(entry, entry.name, self.markers)
+        return Root(path, tuple(folders.values()), tuple(files))
+
+    def _is_candidate(self, entry: os.DirEntry[str]) -> bool:
+        try:
+            if not entry.is_dir():
+                return False
+        except OSError:
+            return False
+        if ASIDE.fullmatch(entry.name):
+            return False
+        if looks_like_checkpoint(entry.name):
+            return True
+        if self.pattern is not None and self.pattern.fullmatch(entry.name):
+            return True
+        # One that is named like any number is one of Orbax's if it has a marker.
+        numbered = NUMBER.fullmatch(entry.name) is not None
+        marked = numbered and any(os.path.lexists(f"{entry.path}/{name}") for name in MARKERS)
+        return marked or _has_step(entry.path)
+
+    def _folder(self, path: str) -> Folder | None:
+        """Return the folder at ``path`` with all its files; ``None`` if it has just vanished."""
+        signature = self._signature(path)
+        kept = self._kept.get(path)
+        if kept is not None and kept.settled and kept.signature == signature:
+            return kept.folder
+        name = Path(path).name
+        try:
+            mtime = Path(path).stat().st_mtime
+            folder = Folder(name, tuple(_walk(path, self.markers)), mtime)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            folder = Folder(name, error=(error.strerror or type(error).__name__).lower())
+        if folder.error is None:
+            self._kept[path] = _Kept(signature, folder, False)
+        return folder
+
+    def _signature(self, path: str) -> Signature:
+        """Return the times of the folder and of the markers in it, as far as there are any."""
+        parts = []
+        for name in ("", *MARKERS, *self.markers):
+            try:
+                found = Path(path, name).stat()
+            except OSError:
+                continue
+            parts.append((name, found.st_mtime_ns, found.st_size if name else found.st_ino))
+        return tuple(parts)
+
+
+def _names(root: Root, path: str) -> set[str]:
+    """Return the folder names on the way from ``path`` down to ``root``."""
+    below = Path(root.path)
+    return set(below.relative_to(path).parts) if below.is_relative_to(path) else set()
+
+
+def _is_checkpoint(path: str, entries: list[os.DirEntry[str]]) -> bool:
+    """Tell whether the path that was given is one checkpoint, not a folder of checkpoints."""
+    names = {entry.name for entry in entries}
+    if any(map(looks_like_checkpoint, names)):
+        return False
+    if STEP_NAME.fullmatch(Path(path).name):
+        return bool({*MARKERS, "manifest.ocdbt"} & names)
+    return "metadata.json" in names and _has_step(path)
+
+
+def _worth_descending(entry: os.DirEntry[str]) -> bool:
+    if entry.name.startswith(".") or ASIDE.fullmatch(entry.name):
+        return False
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
+
+
+def _has_step(path: str) -> bool:
+    """Tell whether ``metadata.json`` makes a folder of any name a checkpoint (as Levanter does)."""
+    content, problem = _read(f"{path}/metadata.json")
+    if content is None or problem is not None:
+        return False
+    return read_marker(Listed("metadata.json", len(content), 0.0, content)).step is not None
+
+
+def _walk(path: str, markers: Collection[str]) -> Iterator[Listed]:
+    """Yield every file below ``path``; a subfolder that vanishes meanwhile is left out."""
+    waiting = [("", path)]
+    while waiting:
+        prefix, folder = waiting.pop()
+        try:
+            listing = os.scandir(folder)
+        except FileNotFoundError:
+            if not prefix:
+                raise
+            continue
+        with listing:
+            for entry in listing:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append((f"{prefix}{entry.name}/", entry.path))
+                else:
+                    yield from _listed(entry, f"{prefix}{entry.name}", markers)
+
+
+def _listed(entry: os.DirEntry[str], path: str, markers: Collection[str]) -> list[Listed]:
+    """Return the file as a list of one; of none when it is gone."""
+    try:
+        found = _stat(entry)
+    except FileNotFoundError:
+        return []
+    content, problem = None, None
+    if path in ("metadata.json", *POINTERS, *markers):
+        content, problem = _read(entry.path)
+    elif is_single(path):
+        content = _ends(entry.path)
+    return [Listed(path, found.st_size, found.st_mtime, content, problem)]
+
+
+def _stat(entry: os.DirEntry[str]) -> os.stat_result:
+    try:
+        return entry.stat()
+    except FileNotFoundError:
+        return entry.stat(follow_symlinks=False)
+
+
+def _read(path: str) -> tuple[bytes | None, str | None]:
+    try:
+        with open_regular(path) as (fd, _):
+            return os.read(fd, _CONTENT), None
+    except OSError as error:
+        return None, (error.strerror or type(error).__name__).lower()
+
+
+def _ends(path: str) -> bytes | None:
+    """Return the first 4 and the last 22 bytes: a whole zip ends with its directory."""
+    try:
+        with open_regular(path) as (fd, found):
+            return os.read(fd, 4) + os.pread(fd, 22, max(0, found.st_size - 22))
+    except OSError:
+        return None

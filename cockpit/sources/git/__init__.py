@@ -1,0 +1,1 @@
+"""git, and the state of a run's code (SPEC S-10)."""

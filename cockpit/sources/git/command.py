@@ -1,0 +1,101 @@
+"""Git as the sources ask it: read-only commands that never prompt, lock, hang or run hooks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cockpit.model.base import Frozen
+from cockpit.model.facet import ErrorKind, Problem
+from cockpit.runtime.shell import CANNOT_RUN, NO_PROGRAM, Completed, run_command
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+DEADLINE: Final = 5.0
+_CAP: Final = 16_000_000
+_ENV: Final = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_PAGER": "cat",
+    "LC_ALL": "C.UTF-8",
+}
+_QUIET: Final = ("--no-pager", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
+
+
+_FIELDS: Final = {"1": 7, "2": 8, "u": 9, "?": 0}
+"""Fields before the path, by kind of record: changed, renamed, unmerged, untracked."""
+
+
+class GitStatus(Frozen):
+    """What ``git status`` says; ``files`` are changed or untracked paths.
+
+    ``sha`` is ``None`` before the first commit, ``branch`` when detached, ``ahead`` (commits
+    that are not pushed) without an upstream.
+    """
+
+    sha: str | None = None
+    branch: str | None = None
+    ahead: int | None = None
+    files: tuple[str, ...] = ()
+
+
+async def git(folder: str, *words: str, stdin: bytes | None = None) -> Completed:
+    """Run ``git`` in ``folder`` and return how it ended, within ``DEADLINE`` seconds."""
+    argv = ("git", *_QUIET, *words)
+    return await run_command(argv, deadline=DEADLINE, cwd=folder, env=_ENV, stdin=stdin, cap=_CAP)
+
+
+async def status(folder: str, *paths: str) -> GitStatus | Problem:
+    """Return the state of the repository that ``folder`` is in, or why it cannot be told."""
+    words = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal")
+    done = await git(folder, *words, "--", *paths)
+    if not done.ok or done.cut:
+        return trouble(folder, done)
+    return read_status(done.text)
+
+
+def trouble(folder: str, done: Completed) -> Problem:
+    """Return one line about a ``git`` that failed."""
+    where = clean(folder, 4096)
+    said = scrub(clean(done.err))
+    if done.timed_out:
+        message = f"{where}: git gave no answer within {DEADLINE:g} s"
+        return Problem(kind=ErrorKind.TIMEOUT, message=message)
+    if done.rc == NO_PROGRAM:
+        return Problem(kind=ErrorKind.NOT_FOUND, message=said or f"{where}: git is not installed")
+    if done.rc == CANNOT_RUN:
+        return Problem(kind=ErrorKind.PERMISSION, message=said or f"{where}: git cannot be run")
+    if "dubious ownership" in said:
+        remedy = f"git config --global --add safe.directory {where}"
+        message = f"{where} belongs to another user; if you trust it: {remedy}"
+        return Problem(kind=ErrorKind.PERMISSION, message=message)
+    if "not a git repository" in said:
+        return Problem(kind=ErrorKind.NOT_FOUND, message=f"{where} is not a git repository")
+    if done.cut:
+        message = f"{where}: git's answer is longer than {_CAP:,} bytes"
+        return Problem(kind=ErrorKind.BAD_ANSWER, message=message)
+    message = f"{where}: git ended with {done.rc}: {said or 'no message'}"
+    return Problem(kind=ErrorKind.BAD_ANSWER, message=clean(message))
+
+
+def read_status(text: str) -> GitStatus:
+    """Return what ``git status --porcelain=v2 --branch -z`` printed, names made safe."""
+    header: dict[str, str] = {}
+    files = []
+    parts = iter(text.split("\0"))
+    for part in parts:
+        kind, _, rest = part.partition(" ")
+        if kind == "2":  # a renamed file's former name follows
+            next(parts, None)
+        if kind == "#":
+            key, _, value = rest.partition(" ")
+            header[key] = value
+        elif kind in _FIELDS:
+            files.append(clean(rest.split(" ", _FIELDS[kind])[-1], 1000))
+    sha, branch = header.get("branch.oid", ""), header.get("branch.head", "")
+    ahead = header.get("branch.ab", "").partition(" ")[0].removeprefix("+")
+    return GitStatus(
+        sha=None if sha in ("", "(initial)") else clean(sha),
+        branch=None if branch in ("", "(detached)") else clean(branch),
+        ahead=int(ahead) if ahead.isascii() and ahead.isdigit() else None,
+        files=tuple(files),
+    )

@@ -1,0 +1,1 @@
+"""GitHub's API and the addresses of issues (SPEC S-11)."""

@@ -1,0 +1,257 @@
+"""GitHub's interface for issues: the only place that knows its wire format (SPEC S-11).
+
+Everything here raises ``HttpError`` with one line; texts are given back as they came, whoever
+shows them makes them safe first. Writing is sent once (see ``http``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from pydantic import ValidationError
+
+from cockpit import __version__
+from cockpit.model.base import Frozen, Instant
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind
+from cockpit.runtime.http import Answer, Http, HttpError
+from cockpit.sources.github.place import GitHubPlace, Tokens, issue_place, repo_place
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+PAGE: Final = 100
+MOST_PAGES: Final = 50
+"""GitHub closes an issue to new comments at 2,500."""
+_LAST: Final = re.compile(r"[?&]page=(\d{1,6})[^>]*>\s*;\s*rel=\"last\"")
+_KINDS: Final = {
+    401: ErrorKind.UNAUTHORIZED,
+    403: ErrorKind.FORBIDDEN,
+    404: ErrorKind.NOT_FOUND,
+    410: ErrorKind.NOT_FOUND,
+}
+
+
+class Issue(Frozen):
+    """An issue as far as the cockpit looks at it; ``url`` is the page for people."""
+
+    number: int
+    title: str
+    state: str
+    url: str
+    updated_at: Instant
+    body: str = ""
+    labels: tuple[str, ...] = ()
+    comments: int = 0
+    locked: bool = False
+
+
+class Comment(Frozen):
+    """A comment; a smaller ``id`` is an earlier one."""
+
+    id: int
+    url: str
+    body: str = ""
+
+
+class SeenIssue(NamedTuple):
+    """An issue and the tag with which the same question costs nothing next time."""
+
+    issue: Issue
+    etag: str | None
+
+
+class GitHub:
+    """Asks and writes issues. ``base`` replaces the interface's address, for tests."""
+
+    def __init__(
+        self,
+        http: Http,
+        clock: Clock,
+        *,
+        base: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.http = http
+        self._env = os.environ if env is None else env
+        self._base = base
+        self._tokens = Tokens(clock, self._env)
+
+    def issue_place(self, url: str | None) -> GitHubPlace | None:
+        """Return where an issue is, or ``None`` if ``url`` is not an issue's."""
+        return issue_place(url, self._env, self._base)
+
+    def repo_place(self, text: str | None) -> GitHubPlace | None:
+        """Return where a repository is, or ``None`` if ``text`` names none."""
+        return repo_place(text, self._env, self._base)
+
+    async def issue(self, place: GitHubPlace, etag: str | None = None) -> SeenIssue | None:
+        """Return an issue; ``None`` if it is as it was when it came with ``etag``."""
+        extra = {} if etag is None else {"if-none-match": etag}
+        answer = await self._get(place, place.issue_url, extra)
+        if answer.status == 304 and etag is not None:
+            return None
+        self._expect(place, answer, 200)
+        return SeenIssue(_issue(answer, answer.json()), answer.headers.get("etag"))
+
+    async def comments(self, place: GitHubPlace) -> AsyncIterator[Comment]:
+        """Yield every comment of an issue, newest first (GitHub itself gives the oldest first)."""
+        url = f"{place.issue_url}/comments"
+        first = await self._page(place, url, 1)
+        for page in range(min(_last_page(first), MOST_PAGES), 1, -1):
+            for comment in reversed(_comments(await self._page(place, url, page))):
+                yield comment
+        for comment in reversed(_comments(first)):
+            yield comment
+
+    async def open_issues(self, place: GitHubPlace, pages: int = 10) -> AsyncIterator[Issue]:
+        """Yield the open issues of a repository, newest first, without its pull requests."""
+        query = "state=open&sort=created&direction=desc&"
+        last = 1
+        for page in range(1, pages + 1):
+            answer = await self._page(place, f"{place.repo_url}/issues", page, query)
+            last = max(last, _last_page(answer))
+            for item in _list(answer):
+                if "pull_request" not in item:
+                    yield _issue(answer, item)
+            if page >= last:
+                return
+
+    async def add_comment(self, place: GitHubPlace, body: str) -> Comment:
+        """Comment on an issue."""
+        answer = await self._send("POST", place, f"{place.issue_url}/comments", {"body": body})
+        self._expect(place, answer, 201)
+        return _comment(answer, answer.json())
+
+    async def delete_comment(self, place: GitHubPlace, comment: int) -> None:
+        """Delete a comment; one that is gone already is fine."""
+        url = f"{place.repo_url}/issues/comments/{comment}"
+        self._expect(place, await self._send("DELETE", place, url, None), 204, 404)
+
+    async def create_issue(
+        self, place: GitHubPlace, title: str, body: str, labels: Sequence[str]
+    ) -> Issue:
+        """Create an issue. Labels that do not exist are made, or dropped without push access."""
+        document = {"title": title, "body": body, "labels": list(labels)}
+        answer = await self._send("POST", place, f"{place.repo_url}/issues", document)
+        self._expect(place, answer, 201)
+        return _issue(answer, answer.json())
+
+    async def close_issue(self, place: GitHubPlace) -> None:
+        """Close an issue as not planned."""
+        document = {"state": "closed", "state_reason": "not_planned"}
+        self._expect(place, await self._send("PATCH", place, place.issue_url, document), 200)
+
+    async def _page(self, place: GitHubPlace, url: str, page: int, query: str = "") -> Answer:
+        answer = await self._get(place, f"{url}?{query}per_page={PAGE}&page={page}", {})
+        self._expect(place, answer, 200)
+        return answer
+
+    async def _get(self, place: GitHubPlace, url: str, extra: Mapping[str, str]) -> Answer:
+        return await self.http.get(url, {**await self._headers(place), **extra})
+
+    async def _send(self, method: str, place: GitHubPlace, url: str, document: object) -> Answer:
+        return await self.http.send(method, url, document, await self._headers(place))
+
+    async def _headers(self, place: GitHubPlace) -> dict[str, str]:
+        headers = {
+            "accept": "application/vnd.github+json",
+            "x-github-api-version": "2022-11-28",
+            "user-agent": f"run-cockpit/{__version__}",
+        }
+        token = await self._tokens.token(place)
+        if token is not None:
+            headers["authorization"] = f"Bearer {token.value}"
+        return headers
+
+    def _expect(self, place: GitHubPlace, answer: Answer, *statuses: int) -> None:
+        """Raise what any other answer means, with what helps."""
+        if answer.status in statuses:
+            return
+        if answer.status == 401:
+            self._tokens.forget(place)
+        kind = _KINDS.get(answer.status, ErrorKind.BAD_ANSWER)
+        said = _said(answer)
+        words = _meaning(answer.status, self._tokens.remedy(place))
+        message = f"{place.label} on {place.host}: {words}" + (f" ({said})" if said else "")
+        raise HttpError(kind, message, status=answer.status)
+
+
+def _meaning(status: int, remedy: str) -> str:
+    known = {
+        301: "the repository has moved; put its new address into the run file",
+        401: f"the token is not accepted; {remedy}",
+        403: f"not allowed: the issue may be locked, or the token lacks rights to it; {remedy}",
+        404: f"not found, or not visible without a token that may see it; {remedy}",
+        410: "gone: deleted, or issues are disabled there; name another in [run.records]",
+        422: "GitHub refuses this text as invalid",
+    }
+    return known.get(status, f"unexpected answer, status {status}")
+
+
+def _said(answer: Answer) -> str:
+    """Return GitHub's own words about a refusal."""
+    try:
+        document = answer.json()
+    except HttpError:
+        return ""
+    if not isinstance(document, dict):
+        return ""
+    errors = document.get("errors")
+    details = [each.get("message") or each.get("code") for each in _dicts(errors)]
+    told = ": ".join(str(each) for each in (document.get("message"), *details) if each)
+    return scrub(clean(told, 200))
+
+
+def _last_page(answer: Answer) -> int:
+    found = _LAST.search(answer.headers.get("link", ""))
+    return int(found.group(1)) if found else 1
+
+
+def _comments(answer: Answer) -> list[Comment]:
+    return [_comment(answer, item) for item in _list(answer)]
+
+
+def _comment(answer: Answer, item: dict[str, Any]) -> Comment:
+    try:
+        return Comment(id=item["id"], url=item["html_url"], body=item.get("body") or "")
+    except (ValidationError, LookupError, TypeError, AttributeError):
+        raise _odd(answer, "comment") from None
+
+
+def _issue(answer: Answer, item: dict[str, Any]) -> Issue:
+    try:
+        return Issue(
+            number=item["number"],
+            title=item["title"],
+            state=item["state"],
+            url=item["html_url"],
+            updated_at=datetime.fromisoformat(item["updated_at"]).timestamp(),
+            body=item.get("body") or "",
+            labels=tuple(
+                each if isinstance(each, str) else str(each.get("name") or "")
+                for each in item.get("labels") or ()
+            ),
+            comments=item.get("comments") or 0,
+            locked=bool(item.get("locked")),
+        )
+    except (ValidationError, LookupError, TypeError, ValueError, AttributeError):
+        raise _odd(answer, "issue") from None
+
+
+def _list(answer: Answer) -> list[dict[str, Any]]:
+    items = answer.json()
+    if not isinstance(items, list):
+        raise _odd(answer, "list")
+    return _dicts(items)
+
+
+def _dicts(items: object) -> list[dict[str, Any]]:
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _odd(answer: Answer, what: str) -> HttpError:
+    return HttpError(ErrorKind.BAD_ANSWER, f"{answer.host}: the {what} is not of GitHub's shape")

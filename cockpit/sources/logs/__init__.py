@@ -1,0 +1,1 @@
+"""A run's log: its tail, its pages, what its new lines tell."""

@@ -1,0 +1,185 @@
+"""The tail of each run's own log, its clocks, and the training progress in its new lines."""
+
+from __future__ import annotations
+
+import glob
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
+from cockpit.model.observed import LogValue, Row
+from cockpit.model.run import RunSpec
+from cockpit.runtime.offload import each, offload
+from cockpit.sources.logs.file import show
+from cockpit.sources.logs.follow import Follower, News
+from cockpit.sources.logs.stamp import line_time, writes_utc
+from cockpit.text.progress import read_lines
+from cockpit.text.safe import safe_line
+
+DEADLINE: Final = 4.0
+"""Less than a whole bulk is given: one log that hangs does not cost the others their answer."""
+TAIL: Final = 50
+"""Lines of a log that are kept in its facet."""
+
+
+class Logs:
+    """Observes the logs of the runs; remembers per run how far it has read."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._followed: dict[str, _Followed] = {}
+
+    async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[LogValue]]:
+        """Return the log facet of each run, by run name."""
+        facets = await each(runs, self._one)
+        # Nothing waits from here on: rows that are taken are also delivered.
+        answers = zip(runs, facets, strict=True)
+        return {run.name: self._with_rows(run, facet) for run, facet in answers}
+
+    def _with_rows(self, run: RunSpec, facet: Facet[LogValue]) -> Facet[LogValue]:
+        followed = self._followed.get(run.name)
+        if facet.value is None or followed is None or not (rows := followed.take_rows()):
+            return facet
+        value = facet.value.model_copy(update={"rows": rows})
+        return facet.model_copy(update={"value": value})
+
+    async def _one(self, run: RunSpec) -> Facet[LogValue]:
+        job = run.job
+        if job is None or job.log is None:
+            return not_configured("job.log")
+        now = self._clock.now()
+        if job.host is not None:
+            message = f"logs on {job.host} are not read yet by this version"
+            return unknown(ErrorKind.UNSUPPORTED, message, f"{job.host}:{job.log.path}", now)
+        followed = self._followed.get(run.name)
+        if followed is None or followed.configured != job.log.path:
+            followed = self._followed[run.name] = _Followed(job.log.path)
+        return await _ask(followed, now)
+
+
+async def _ask(followed: _Followed, now: float) -> Facet[LogValue]:
+    path = followed.configured
+    try:
+        value = await offload(followed.look, deadline=DEADLINE)
+    except TimeoutError as error:
+        return unknown(ErrorKind.TIMEOUT, f"{path}: {error}", path, now)
+    except (FileNotFoundError, NotADirectoryError):
+        return unknown(ErrorKind.NOT_FOUND, f"no log {path}", path, now)
+    except PermissionError:
+        return unknown(ErrorKind.PERMISSION, f"no permission to read {path}", path, now)
+    except OSError as error:
+        return unknown(ErrorKind.BAD_ANSWER, f"cannot read {path}: {error.strerror}", path, now)
+    return known(value, value.path, now)
+
+
+class _Followed:
+    """One run's log between two looks. ``look`` blocks; the rest is called by the event loop."""
+
+    def __init__(self, configured: str) -> None:
+        self.configured = configured
+        self._follower: Follower | None = None
+        self._value: LogValue | None = None
+        self._rows: list[Row] = []
+        self._lock = threading.Lock()
+
+    def look(self) -> LogValue:
+        """Return the newest value, the same object as before if nothing has changed.
+
+        Raises ``OSError`` when the log cannot be read.
+        """
+        with self._lock:
+            path = newest_match(self.configured)
+            if self._follower is None or self._follower.path != path:
+                self._follower = Follower(path, from_start=self._follower is not None)
+                self._value = None
+            news = self._follower.look(TAIL)
+            if news is not None:
+                self._digest(path, news)
+            if self._value is None:
+                raise FileNotFoundError(path)
+            return self._value
+
+    def take_rows(self) -> tuple[Row, ...]:
+        """Return the rows read since the last call: none is lost to a deadline."""
+        rows, self._rows = self._rows, []
+        return tuple(rows)
+
+    def _digest(self, path: str, news: News) -> None:
+        lines = tuple(show(raw) for raw in news.tail)
+        newest_first = [line.plain for line in reversed(lines)]
+        utc = writes_utc(newest_first, news.mtime)
+        since = None if news.first or self._value is None else self._value.mtime
+        self._rows += read_rows(news.states, news.mtime, since, utc)
+        self._value = LogValue(
+            path=path,
+            size=news.size,
+            mtime=news.mtime,
+            last_line_at=_last_line_at(newest_first, news.mtime, utc),
+            lines=lines,
+            offsets=news.starts,
+            inode=news.inode,
+        )
+
+
+def _last_line_at(newest_first: Sequence[str], mtime: float, utc: bool) -> float | None:
+    """Return when the last line was written: what it says itself, else the file's mtime."""
+    last = next((line for line in newest_first if line.strip()), None)
+    if last is None:
+        return None
+    said = line_time(last, mtime, utc)
+    return mtime if said is None else said
+
+
+def newest_match(pattern: str) -> str:
+    """Return the newest file that matches a path or glob; the path itself if none does."""
+    path = Path(pattern)
+    if not glob.has_magic(pattern) or path.exists():
+        return pattern
+    found: list[tuple[float, str]] = []
+    for match in Path(path.anchor).glob(str(path.relative_to(path.anchor))):
+        with suppress(OSError):  # gone since it was listed
+            found.append((match.stat().st_mtime, str(match)))
+    return max(found)[1] if found else pattern
+
+
+FRESH: Final = 30.0
+"""Seconds between two writes within which an unstamped line is as old as the last write."""
+
+
+def read_rows(states: Sequence[bytes], mtime: float, since: float | None, utc: bool) -> list[Row]:
+    """Return a row for each state that tells a step of the run (INTERFACE: scope ``run``).
+
+    A row's time is the line's own; else ``mtime`` for the last row, and for all if the former
+    write (``since``) was less than ``FRESH`` seconds before: an older guess would be a lie.
+    """
+    lines = [safe_line(state).plain for state in states]
+    rows = [
+        Row(
+            step=progress.step,
+            at=line_time(lines[number - 1], mtime, utc),
+            loss=progress.loss,
+            throughput=per_second(progress.throughput, progress.unit),
+        )
+        for number, progress in read_lines(lines)
+        if progress.step is not None and progress.scope == "run"
+    ]
+    fresh = since is not None and mtime - since <= FRESH
+    last = len(rows) - 1
+    return [
+        row._replace(at=mtime) if row.at is None and (fresh or at == last) else row
+        for at, row in enumerate(rows)
+    ]
+
+
+def per_second(rate: float | None, unit: str | None) -> float | None:
+    """Return a rate for which more is better: ``s/it`` and ``ms/it`` are turned around."""
+    if rate is None or unit is None or unit.partition("/")[0] not in _TIMES:
+        return rate
+    return _TIMES[unit.partition("/")[0]] / rate if rate > 0 else None
+
+
+_TIMES: Final = {"s": 1.0, "ms": 1000.0, "us": 1e6, "m": 1 / 60, "min": 1 / 60, "h": 1 / 3600}

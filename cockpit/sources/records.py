@@ -1,0 +1,232 @@
+"""When the run's records last moved, and whether they are pushed (SPEC S-10, S-11, C-24).
+
+An issue is asked for at most every five minutes, with the tag of the last answer. Only the very
+first look waits, and shortly: later ones give what is known and ask in the background.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cockpit.model.base import Frozen, Instant
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind, Facet, Problem, kind_of, known, not_configured, unknown
+from cockpit.model.observed import RecordsValue
+from cockpit.model.run import RunSpec
+from cockpit.runtime.http import HttpError
+from cockpit.runtime.offload import offload
+from cockpit.runtime.regular import open_regular
+from cockpit.sources.git.command import git, status
+from cockpit.sources.github.client import GitHub
+from cockpit.sources.github.place import GitHubPlace
+from cockpit.text.logbook_scan import last_entry_at, read_entries
+from cockpit.text.safe import clean
+
+EVERY: Final = 300.0
+FIRST_WAIT: Final = 2.0
+
+
+class Moved(Frozen):
+    """When an issue last moved and when that was seen; ``note`` is why it cannot be told."""
+
+    updated_at: Instant | None = None
+    seen_at: Instant | None = None
+    note: str | None = None
+
+
+class _Watched:
+    """One issue: what is known of it, and until when that is new enough."""
+
+    def __init__(self, place: GitHubPlace) -> None:
+        self.place = place
+        self.moved: Moved | None = None
+        self.etag: str | None = None
+        self.due = float("-inf")
+
+
+class Issues:
+    """The issues of a fleet; one that several runs share is asked for once. Never raises."""
+
+    def __init__(self, github: GitHub, clock: Clock) -> None:
+        self._github = github
+        self._clock = clock
+        self._watched: dict[str, _Watched] = {}
+        self._asking: set[asyncio.Task[None]] = set()
+
+    async def moved(self, runs: Sequence[RunSpec]) -> dict[str, Moved]:
+        """Return what is known of the issue of each run that names one, by the run's name."""
+        urls = {run.name: run.records.issue for run in runs if run.records.issue is not None}
+        places = {name: self._github.issue_place(url) for name, url in urls.items()}
+        found = {
+            name: None
+            if place is None
+            else self._watched.setdefault(place.issue_url, _Watched(place))
+            for name, place in places.items()
+        }
+        await self._refresh([each for each in dict.fromkeys(found.values()) if each is not None])
+        return {name: _known(watched) for name, watched in found.items()}
+
+    async def _refresh(self, issues: Sequence[_Watched]) -> None:
+        now = self._clock.monotonic()
+        due = [each for each in issues if each.due <= now]
+        if not due:
+            return
+        for each in due:
+            each.due = now + EVERY
+        task = asyncio.ensure_future(self._ask(due))
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+        if any(each.moved is None for each in due):
+            await asyncio.wait({task}, timeout=FIRST_WAIT)
+
+    async def _ask(self, due: Sequence[_Watched]) -> None:
+        try:
+            async with self._github.http.session():
+                await asyncio.gather(*(self._one(each) for each in due))
+        except HttpError as error:  # no session at all
+            for each in due:
+                each.moved = _noted(each.moved, error)
+
+    async def _one(self, watched: _Watched) -> None:
+        former = watched.moved
+        try:
+            seen = await self._github.issue(watched.place, watched.etag)
+        except HttpError as error:
+            watched.moved = _noted(former, error)
+            return
+        now = self._clock.now()
+        if seen is not None:
+            watched.etag = seen.etag
+            watched.moved = Moved(updated_at=seen.issue.updated_at, seen_at=now)
+        elif former is not None:
+            watched.moved = Moved(updated_at=former.updated_at, seen_at=now)
+
+
+def _noted(former: Moved | None, error: HttpError) -> Moved:
+    """Return what was known before, with the reason why it is not newer."""
+    return (former or Moved()).model_copy(update={"note": str(error)})
+
+
+def _known(watched: _Watched | None) -> Moved:
+    if watched is None:
+        return Moved(note="records.issue is not the address of an issue on GitHub")
+    return watched.moved or Moved(note=f"{watched.place.label}: not read yet")
+
+
+DEADLINE: Final = 5.0
+_SIZE: Final = 4 << 20
+_SLIP: Final = 86400.0
+"""Seconds after now up to which the time of an entry is believed (zones get mixed up)."""
+
+
+class Scanned(NamedTuple):
+    """A logbook's last entry, and where its file really lies."""
+
+    last_entry_at: float | None
+    folder: str
+    name: str
+
+
+class Records:
+    """The logbooks and issues of many runs; an unchanged logbook is read once."""
+
+    def __init__(self, clock: Clock, issues: Issues | None = None) -> None:
+        self._clock = clock
+        self._issues = issues
+        self._scans: dict[str, tuple[tuple[int, int], Scanned]] = {}
+
+    async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[RecordsValue]]:
+        """Return the last entry of each run's logbook, whether it is pushed, its issue's age."""
+        logbooks = asyncio.gather(*(self._one(run) for run in runs))
+        found, moved = await asyncio.gather(logbooks, self._moved(runs))
+        return {
+            run.name: _with_issue(facet, moved.get(run.name))
+            for run, facet in zip(runs, found, strict=True)
+        }
+
+    async def _moved(self, runs: Sequence[RunSpec]) -> dict[str, Moved]:
+        return {} if self._issues is None else await self._issues.moved(runs)
+
+    async def _one(self, run: RunSpec) -> Facet[RecordsValue]:
+        spec, now = run.records, self._clock.now()
+        issue = None if spec.issue is None else clean(spec.issue)
+        if spec.logbook is None:
+            if issue is None:
+                return not_configured("[run.records]")
+            return known(RecordsValue(logbook=None, issue=issue), issue, now)
+        source = clean(spec.logbook, 4096)
+        try:
+            scanned = await offload(self._scan, spec.logbook, deadline=DEADLINE)
+        except TimeoutError:
+            message = f"{source}: no answer within {DEADLINE:g} s"
+            return unknown(ErrorKind.TIMEOUT, message, source, now)
+        except (OSError, ValueError) as error:
+            reason = (getattr(error, "strerror", None) or "cannot be read").lower()
+            return unknown(kind_of(error), f"{source}: {reason}", source, now)
+        value = RecordsValue(
+            logbook=source,
+            last_entry_at=scanned.last_entry_at,
+            pushed=await _pushed(scanned.folder, scanned.name),
+            issue=issue,
+        )
+        return known(value, source, self._clock.now())
+
+    def _scan(self, path: str) -> Scanned:
+        real = Path(os.path.realpath(path, strict=True))
+        found = real.stat()
+        version = (found.st_mtime_ns, found.st_size)
+        former = self._scans.get(path)
+        if former is not None and former[0] == version:
+            return former[1]
+        entries = read_entries(read_text(real))
+        newest = last_entry_at(entries, self._clock.now() + _SLIP)
+        scanned = Scanned(newest, str(real.parent), real.name)
+        self._scans[path] = (version, scanned)
+        return scanned
+
+
+def _with_issue(facet: Facet[RecordsValue], moved: Moved | None) -> Facet[RecordsValue]:
+    """Add what is known of the issue; one that cannot be read is a note, not a failure."""
+    if facet.value is None or moved is None:
+        return facet
+    seen = {
+        "issue_updated_at": moved.updated_at,
+        "issue_seen_at": moved.seen_at,
+        "notes": () if moved.note is None else (moved.note,),
+    }
+    return facet.model_copy(update={"value": facet.value.model_copy(update=seen)})
+
+
+async def _pushed(folder: str, name: str) -> bool | None:
+    """Return whether the file is committed and on its upstream; ``None`` if git cannot tell."""
+    found = await status(folder, name)
+    if isinstance(found, Problem):
+        return False if found.kind is ErrorKind.NOT_FOUND else None
+    if found.files or found.ahead is None or found.sha is None:
+        return False
+    tracked = await git(folder, "ls-files", "--error-unmatch", "--", name)
+    if not tracked.ok:
+        return False if tracked.rc == 1 else None
+    if found.ahead == 0:
+        return True
+    waiting = await git(folder, "rev-list", "-n1", "@{upstream}..HEAD", "--", name)
+    if not waiting.ok:
+        return None
+    # The branch may wait for a pull while the entry itself has been pushed.
+    same = await git(folder, "diff", "--quiet", "@{upstream}", "HEAD", "--", name)
+    return not waiting.out.strip() or same.ok
+
+
+def read_text(path: Path) -> str:
+    """Return a logbook's text; of a huge one its two ends (newest may be first or last).
+
+    Blocking; raises ``OSError``.
+    """
+    with open_regular(str(path)) as (fd, found), open(fd, "rb", closefd=False) as file:
+        head = file.read(_SIZE)
+        file.seek(max(_SIZE, found.st_size - _SIZE))
+        return (head + file.read(_SIZE)).decode("utf-8", "replace")

@@ -1,0 +1,1 @@
+"""W&B's files, read without its client (SPEC S-7)."""

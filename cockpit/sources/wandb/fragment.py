@@ -1,0 +1,179 @@
+"""One ``.wandb`` file of a run, with what has been learned of it so far."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from cockpit.model.observed import Row
+from cockpit.model.run import MetricNames
+from cockpit.sources.wandb.file import WandbFile
+from cockpit.sources.wandb.metrics import MetricKeys
+from cockpit.sources.wandb.rows import KeyLayout, RowReader
+from cockpit.sources.wandb.tail import (
+    HEAD_BYTES,
+    Head,
+    Latest,
+    head,
+    latest,
+    learn,
+    learn_newest,
+    sample,
+)
+
+STALE_SAMPLE = 0.1
+"""Share by which a file may grow before it is sampled again: a sample reads all along it."""
+
+
+class Fragment:
+    """What one launch of the run has written; grows with its file.
+
+    ``ready`` is False until the file's header is there. A file that was replaced or cut is
+    another fragment: see ``replaced``.
+    """
+
+    def __init__(self, path: str, configured: MetricNames) -> None:
+        self.path = path
+        self.head = Head()
+        self.layout = KeyLayout(configured)
+        self.ready = False
+        self.size = 0
+        self.mtime = 0.0
+        self._identity: tuple[int, int] | None = None
+        self._latest: tuple[MetricKeys, Latest] | None = None
+        self._sample: tuple[MetricKeys, int, int, list[Row]] | None = None
+
+    @property
+    def name(self) -> str:
+        """The directory's name, which tells when the launch was."""
+        return Path(self.path).parent.name
+
+    @property
+    def id(self) -> str:
+        """The run's id: the run record's, else the file name's."""
+        run = self.head.run
+        return (run.id if run is not None else None) or id_in_name(self.path)
+
+    @property
+    def started_at(self) -> float:
+        """When the launch began: the run record's start, else when the file last changed."""
+        run = self.head.run
+        told = run.started_at if run is not None else None
+        return self.mtime if told is None else told
+
+    @property
+    def seen(self) -> tuple[str, int, float]:
+        """What a later look is compared with: equal means that nothing is new."""
+        return self.path, self.size, self.mtime
+
+    def replaced(self) -> bool:
+        """Tell whether the path now holds another file, or less of the same, or nothing."""
+        try:
+            now = Path(self.path).stat()
+        except FileNotFoundError:
+            return True
+        known = self._identity in (None, (now.st_dev, now.st_ino))
+        return not known or now.st_size < self.size
+
+    def refresh(self) -> None:
+        """Look at the file again: one ``stat`` when nothing is new.
+
+        Raises ``OSError``, or ``NotWandbError`` when the file is something else.
+        """
+        now = Path(self.path).stat()
+        self._identity = (now.st_dev, now.st_ino)
+        self.mtime = now.st_mtime
+        if now.st_size == self.size:
+            return
+        with WandbFile(self.path) as log:
+            self.ready = log.started()
+            if self.ready and self.size < HEAD_BYTES:
+                self.head = head(log)
+            if self.ready:
+                (learn_newest if self.layout.rows else learn)(log, self.layout)
+        self.size = now.st_size
+
+    def latest(self, keys: MetricKeys) -> Latest:
+        """Return the newest of everything in this file."""
+        if not self.ready:
+            return Latest()
+        former = self._latest[1] if self._latest and self._latest[0] == keys else None
+        if former is None or former.size != self.size:
+            with WandbFile(self.path) as log:
+                former = latest(log, self.reader(keys), former)
+            self._latest = (keys, former)
+        return former
+
+    def sample(self, keys: MetricKeys, points: int) -> list[Row]:
+        """Return about ``points`` rows with a loss, evenly spread over the file.
+
+        A file that has grown by less than ``STALE_SAMPLE`` since is not sampled again.
+        """
+        if not self.ready or keys.loss is None:
+            return []
+        former = self._sample
+        if (
+            former is None
+            or former[:2] != (keys, points)
+            or not former[2] <= self.size <= former[2] * (1 + STALE_SAMPLE)
+        ):
+            with WandbFile(self.path) as log:
+                rows = sample(log, self.reader(keys), points)
+            former = self._sample = (keys, points, self.size, rows)
+        return former[3]
+
+    def reader(self, keys: MetricKeys) -> RowReader:
+        """Return a reader of this file's rows."""
+        return RowReader(keys, self.layout)
+
+
+def find(place: str, run_id: str | None) -> list[str]:
+    """Return the ``.wandb`` files of a run, sorted by path.
+
+    ``place`` is such a file, a run's directory (``offline-run-…``), a folder of them
+    (``wandb``) or the folder that holds ``wandb``. Without ``run_id`` a folder means its
+    newest run. Links such as ``latest-run`` add nothing twice. Raises ``OSError`` if ``place``
+    cannot be read; an empty list says that the run is not there.
+    """
+    root = Path(place)
+    if root.is_file():
+        return [str(root)]
+    below = root / "wandb"
+    return _in_folder(root, run_id) or (_in_folder(below, run_id) if below.is_dir() else [])
+
+
+def id_in_name(path: str) -> str:
+    """Return the run id that a file's name gives: ``run-<id>.wandb``."""
+    return Path(path).stem.removeprefix("run-")
+
+
+def _in_folder(folder: Path, run_id: str | None) -> list[str]:
+    with os.scandir(folder) as entries:
+        names = sorted(entry.name for entry in entries)
+    logs = [name for name in names if name.startswith("run-") and name.endswith(".wandb")]
+    own = [folder / name for name in logs]
+    if own:
+        return [str(path) for path in own if run_id in (None, id_in_name(str(path)))]
+    run_id = run_id or _newest_id(folder, names)
+    if run_id is None:
+        return []
+    likely = [name for name in names if run_id in name]
+    found = set(_logs(folder, likely, run_id)) or set(_logs(folder, names, run_id))
+    return sorted(found)
+
+
+def _logs(folder: Path, names: list[str], run_id: str) -> Iterator[str]:
+    for name in names:
+        path = folder / name / f"run-{run_id}.wandb"
+        if path.is_file():
+            yield str(path.resolve())
+
+
+def _newest_id(folder: Path, names: list[str]) -> str | None:
+    """Return the id of the run that was started last, by the names of the directories."""
+    runs = [name for name in names if name.removeprefix("offline-").startswith("run-")]
+    for name in sorted(runs, key=lambda name: name.removeprefix("offline-"), reverse=True):
+        for path in sorted((folder / name).glob("run-*.wandb")):
+            return id_in_name(str(path))
+    return None

@@ -1,0 +1,297 @@
+"""The background pass: every logged row of a run, read once in order, then only what is new.
+
+From it comes the whole loss curve in bounded memory: extremes, mean and non-finite count per
+column. Columns are equally wide in steps. When a run outgrows them, neighbours merge and the
+width doubles, so that any length fits; the extremes of a single row survive every merge.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from typing import NamedTuple
+
+from cockpit.model.observed import Column, Row
+from cockpit.sources.wandb.decode import CONFIG, HISTORY, BadRecordError, config_update, kind_of
+from cockpit.sources.wandb.file import MAGIC, Span, WandbFile
+from cockpit.sources.wandb.fragment import Fragment
+from cockpit.sources.wandb.metrics import MetricKeys
+from cockpit.sources.wandb.rows import StepRate
+
+MOST_COLUMNS = 1024
+"""Columns at most; at least half as many once the run has that many steps."""
+
+Point = tuple[int, float]
+
+
+class _Cell:
+    """One column while it grows. ``bad`` is its first non-finite point."""
+
+    __slots__ = ("_shown", "bad", "count", "first", "high", "last", "low", "nonfinite", "total")
+
+    def __init__(self, step: int) -> None:
+        self.first = self.last = step
+        self.low: Point | None = None
+        self.high: Point | None = None
+        self.bad: Point | None = None
+        self.total = 0.0
+        self.count = 0
+        self.nonfinite = 0
+        self._shown: Column | None = None
+
+    def add(self, step: int, value: float) -> None:
+        """Take one row in."""
+        self._shown = None
+        self.first = min(self.first, step)
+        self.last = max(self.last, step)
+        if not math.isfinite(value):
+            self.nonfinite += 1
+            self.bad = self.bad or (step, value)
+            return
+        self.total += value
+        self.count += 1
+        if self.low is None or value < self.low[1]:
+            self.low = (step, value)
+        if self.high is None or value > self.high[1]:
+            self.high = (step, value)
+
+    def merge(self, other: _Cell) -> None:
+        """Take all of another column in."""
+        self._shown = None
+        self.first = min(self.first, other.first)
+        self.last = max(self.last, other.last)
+        self.total += other.total
+        self.count += other.count
+        self.nonfinite += other.nonfinite
+        self.bad = self.bad or other.bad
+        lows = [point for point in (self.low, other.low) if point]
+        highs = [point for point in (self.high, other.high) if point]
+        self.low = min(lows, key=_value, default=None)
+        self.high = max(highs, key=_value, default=None)
+
+    def column(self) -> Column:
+        """Return the column as it is shown; the same one as long as nothing was added."""
+        if self._shown is None:
+            low = self.low[1] if self.low else None
+            high = self.high[1] if self.high else None
+            mean = self.total / self.count if self.count else None
+            if low is not None and high is not None and not math.isfinite(mean or 0.0):
+                mean = low / 2 + high / 2  # the total is beyond what a float holds
+            self._shown = Column(self.first, self.last, low, high, mean, self.nonfinite)
+        return self._shown
+
+    def points(self) -> list[Point]:
+        """Return the logged points that say most about this column, one to three."""
+        return _distinct(self.low, self.high, self.bad)
+
+
+class LossColumns:
+    """The loss over steps, of every row that was added (in any order)."""
+
+    def __init__(self, most: int = MOST_COLUMNS) -> None:
+        self._cells: dict[int, _Cell] = {}
+        self._most = most
+        self._width = 1
+        self._step = 0
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Take rows in. A loss without a step counts at the last step before it."""
+        for row in rows:
+            if row.step is not None:
+                self._step = row.step
+            if row.loss is not None:
+                self._add(self._step, row.loss)
+
+    def _add(self, step: int, loss: float) -> None:
+        index = max(0, step) // self._width
+        cell = self._cells.get(index)
+        if cell is None:
+            cell = self._cells[index] = _Cell(step)
+        cell.add(step, loss)
+        while len(self._cells) > self._most:
+            self._width *= 2
+            merged: dict[int, _Cell] = {}
+            for at, one in self._cells.items():
+                other = merged.setdefault(at // 2, one)
+                if other is not one:
+                    other.merge(one)
+            self._cells = merged
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return the columns in the order of their steps."""
+        return tuple(self._cells[index].column() for index in sorted(self._cells))
+
+    def points(self, most: int) -> tuple[Point, ...]:
+        """Return at most ``most`` logged points, ascending by step.
+
+        Every group of columns gives its lowest and its highest point, or a non-finite one in
+        the lowest one's place: nothing is invented, and no extreme is averaged away.
+        """
+        order = [self._cells[index] for index in sorted(self._cells)]
+        if len(order) <= most:  # each column gives at least one point
+            every = [point for cell in order for point in cell.points()]
+            if len(every) <= most:
+                return tuple(sorted(every, key=_step))
+        groups = max(1, most // 2)
+        chosen: list[Point] = []
+        for index in range(groups):
+            low, high = index * len(order) // groups, (index + 1) * len(order) // groups
+            chosen.extend(_extremes(order[low:high]))
+        return tuple(chosen)
+
+
+_step, _value = itemgetter(0), itemgetter(1)
+
+
+def _extremes(cells: Sequence[_Cell]) -> list[Point]:
+    if not cells:
+        return []
+    low = min((cell.low for cell in cells if cell.low), key=_value, default=None)
+    high = max((cell.high for cell in cells if cell.high), key=_value, default=None)
+    bad = next((cell.bad for cell in cells if cell.bad), None)
+    return _distinct(bad or low, high)
+
+
+def _distinct(*points: Point | None) -> list[Point]:
+    """Return the points that there are, each once, ascending by step."""
+    return sorted(dict.fromkeys(point for point in points if point is not None), key=_step)
+
+
+CHUNK_ROWS = 5000
+"""Rows in one chunk at most."""
+CHUNK_BYTES = 512 * 1024
+"""Bytes of the log in one chunk: a few hundredths of a second at most."""
+
+
+class RowChunk(NamedTuple):
+    """A chunk of a run's logged rows, in order.
+
+    ``caught_up``: nothing more is in the files for now. ``restarted``: the files (or the keys
+    that are read from them) changed, and ``rows`` begin at the run's first row again.
+    ``share``: how much of the bytes, 0 to 1, all rows up to these cover.
+    """
+
+    rows: tuple[Row, ...]
+    caught_up: bool
+    restarted: bool
+    share: float
+
+
+class _Cursor:
+    """How far one fragment has been read."""
+
+    def __init__(self, fragment: Fragment, keys: MetricKeys) -> None:
+        self.fragment = fragment
+        self.offset = len(MAGIC)
+        self.skipped = 0
+        self.config: dict[str, object] = {}
+        self._keys = keys
+        self._rate = StepRate()
+        self._waiting_at = 0
+        self._waiting: list[Row] = []
+
+    @property
+    def caught_up(self) -> bool:
+        """True when nothing more can be read from what is there."""
+        size = self.fragment.size
+        at_end = self.offset >= size or self._waiting_at == size
+        return not self._waiting and (at_end or not self.fragment.ready)
+
+    @property
+    def read(self) -> int:
+        """Bytes that are done with."""
+        return self.fragment.size if self.caught_up else self.offset
+
+    def chunk(self) -> list[Row]:
+        """Read on; an empty list can also mean that there were records but no rows."""
+        if not self._waiting and self.fragment.ready:
+            with WandbFile(self.fragment.path) as log:
+                piece = log.read(self.offset, CHUNK_BYTES)
+                at_end = self.offset + CHUNK_BYTES >= log.size
+            if at_end or piece.offset == self.offset:
+                self._waiting_at = self.fragment.size
+            self.offset = piece.offset
+            self.skipped += piece.skipped
+            self._waiting = self._rows(piece.spans)
+        chunk, self._waiting = self._waiting[:CHUNK_ROWS], self._waiting[CHUNK_ROWS:]
+        return chunk
+
+    def _rows(self, spans: Sequence[Span]) -> list[Row]:
+        reader = self.fragment.reader(self._keys)
+        rows: list[Row] = []
+        for span in spans:
+            kind, message = kind_of(span)
+            try:
+                if kind == HISTORY:
+                    self.fragment.layout.notice(message)
+                    rows.append(reader.read(message))
+                elif kind == CONFIG:
+                    self.config.update(config_update(message))
+            except BadRecordError:
+                self.skipped += 1
+        return rows if self._keys.throughput else list(self._rate.fill(rows))
+
+
+class Pass:
+    """Reads all fragments of a run in the order of their start, keeping the exact columns."""
+
+    def __init__(self) -> None:
+        self.columns = LossColumns()
+        self.caught_up_once = False
+        self._cursors: list[_Cursor] = []
+        self._keys = MetricKeys()
+        self._delivered = False
+
+    @property
+    def share(self) -> float:
+        """How much of the files has been read, 0 to 1 (0 before the pass began)."""
+        total = sum(cursor.fragment.size for cursor in self._cursors)
+        return min(1.0, self.read / total) if total else 0.0
+
+    @property
+    def progress(self) -> tuple[bool, int]:
+        """What a later state is compared with: equal means that nothing more was read."""
+        return self.caught_up_once, self.read
+
+    @property
+    def skipped(self) -> int:
+        """Damaged blocks that were passed over."""
+        return sum(cursor.skipped for cursor in self._cursors)
+
+    @property
+    def read(self) -> int:
+        """Bytes that are done with."""
+        return sum(cursor.read for cursor in self._cursors)
+
+    def config_of(self, fragment: Fragment) -> dict[str, object]:
+        """Return configuration that a launch set after its start, as far as it was read."""
+        return next((one.config for one in self._cursors if one.fragment is fragment), {})
+
+    def next(self, fragments: Sequence[Fragment], keys: MetricKeys) -> RowChunk:
+        """Return the next chunk; ``fragments`` are the run's files, oldest first."""
+        restarted = self._align(fragments, keys)
+        rows: list[Row] = []
+        behind = next((cursor for cursor in self._cursors if not cursor.caught_up), None)
+        if behind is not None:
+            rows = behind.chunk()
+            self.columns.add(rows)
+            self._delivered = self._delivered or bool(rows)
+        caught_up = all(cursor.caught_up for cursor in self._cursors)
+        self.caught_up_once = self.caught_up_once or caught_up
+        share = 1.0 if caught_up else self.share
+        return RowChunk(tuple(rows), caught_up, restarted, share)
+
+    def _align(self, fragments: Sequence[Fragment], keys: MetricKeys) -> bool:
+        """Begin anew when what was read so far is no longer the run's beginning."""
+        known = [cursor.fragment for cursor in self._cursors]
+        same = keys == self._keys and known == list(fragments[: len(known)])
+        restarted = not same and self._delivered
+        if not same:
+            self._cursors.clear()
+            self.columns = LossColumns()
+            self._keys = keys
+            self._delivered = self.caught_up_once = False
+        for fragment in fragments[len(self._cursors) :]:
+            self._cursors.append(_Cursor(fragment, keys))
+        return restarted

@@ -1,0 +1,228 @@
+"""W&B without its cloud: the tracker facet from ``.wandb`` files on this machine (SPEC S-7).
+
+All launches of one run id are joined in the order of their start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TypeVar
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
+from cockpit.model.observed import Row, TrackerValue
+from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.runtime.offload import offload
+from cockpit.sources.wandb.file import NotWandbError, WandbFile
+from cockpit.sources.wandb.fragment import Fragment, find
+from cockpit.sources.wandb.history import Pass, RowChunk
+from cockpit.sources.wandb.metrics import MetricKeys, choose
+from cockpit.sources.wandb.rows import StepRate
+from cockpit.sources.wandb.tail import newest_rows
+from cockpit.sources.wandb.value import ShownConfig, newest_head, tracker_value, with_state
+from cockpit.text.safe import clean
+
+DEADLINE = 5.0
+"""Seconds after which a file system that does not answer is given up for this time.
+
+It is less than the watch gives a whole bulk and ``check`` a facet: a file that hangs is then
+named as such by its own run.
+"""
+
+_THIS_MACHINE = (None, "", "localhost", "127.0.0.1")
+_NOTHING = RowChunk((), caught_up=True, restarted=False, share=0.0)
+
+T = TypeVar("T")
+
+
+class OfflineWandb:
+    """Reads the ``.wandb`` files that ``[run.wandb] dir`` names; never imports the client.
+
+    ``observe`` is quick on a file of any size and never raises. ``more_rows`` and ``recent``
+    give rows to the rules; of a run whose files cannot be read they give none.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._runs: dict[str, tuple[WandbSpec, RunFiles]] = {}
+
+    async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[TrackerValue]]:
+        """Return the tracker facet of each run, by run name."""
+        facets = await asyncio.gather(*(self._observe(run) for run in runs))
+        return {run.name: facet for run, facet in zip(runs, facets, strict=True)}
+
+    async def more_rows(self, run: RunSpec) -> RowChunk:
+        """Return the next chunk of every logged row, from the first one on, then what is new.
+
+        Call it until ``caught_up``, and again when the file may have grown.
+        """
+        return await self._rows(run, RunFiles.more)
+
+    async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
+        """Return the last ``rows`` rows; ``share`` is the part of the run that they cover."""
+        return await self._rows(run, RunFiles.recent, rows)
+
+    async def _observe(self, run: RunSpec) -> Facet[TrackerValue]:
+        spec = run.wandb
+        if spec is None:
+            return not_configured("[run.wandb]")
+        now = self._clock.now()
+        reason = _why_not_here(run, spec)
+        if reason is not None:
+            return unknown(ErrorKind.UNSUPPORTED, reason, "W&B", now)
+        source = f"W&B files in {clean(_path(spec))}"
+        outcome = await _settled(self._files(run, spec).value, self._clock)
+        now = self._clock.now()
+        if isinstance(outcome, TrackerValue):
+            return known(outcome, source, now)
+        return unknown(*_problem(outcome, spec), source, now)
+
+    async def _rows(self, run: RunSpec, read: Callable[..., RowChunk], *args: object) -> RowChunk:
+        if run.wandb is None or _why_not_here(run, run.wandb) is not None:
+            return _NOTHING
+        outcome = await _settled(read, self._files(run, run.wandb), *args)
+        return outcome if isinstance(outcome, RowChunk) else _NOTHING
+
+    def _files(self, run: RunSpec, spec: WandbSpec) -> RunFiles:
+        former = self._runs.get(run.name)
+        if former is None or former[0] != spec:
+            former = self._runs[run.name] = (spec, RunFiles(spec))
+        return former[1]
+
+
+async def _settled(read: Callable[..., T], *args: object) -> T | OSError | NotWandbError:
+    """Return what ``read`` returns, or the way in which the files could not be read."""
+    try:
+        return await offload(read, *args, deadline=DEADLINE)
+    except (OSError, NotWandbError) as error:
+        return error
+
+
+def _why_not_here(run: RunSpec, spec: WandbSpec) -> str | None:
+    """Return why this machine's files cannot tell about the run, or ``None``."""
+    if spec.dir is None:
+        return "online W&B is not read yet: give wandb.dir"
+    host = spec.dir.host or (run.job.host if run.job is not None else None)
+    if host not in _THIS_MACHINE:
+        return f"wandb.dir is on {clean(host)}, which is not read yet"
+    return None
+
+
+def _path(spec: WandbSpec) -> str:
+    return "" if spec.dir is None else spec.dir.path
+
+
+def _problem(error: OSError | NotWandbError, spec: WandbSpec) -> tuple[ErrorKind, str]:
+    place = clean(_path(spec))
+    if isinstance(error, TimeoutError):
+        return ErrorKind.TIMEOUT, f"{place} does not answer ({clean(error)})"
+    if isinstance(error, PermissionError):
+        return ErrorKind.PERMISSION, f"{place} may not be read by this user"
+    if isinstance(error, FileNotFoundError):
+        missing = clean(error) if error.errno is None else f"there is no {place}"
+        return ErrorKind.NOT_FOUND, missing
+    if isinstance(error, NotADirectoryError):
+        return ErrorKind.NOT_FOUND, f"{place} is neither a folder nor a .wandb file"
+    reason = clean(error.strerror if isinstance(error, OSError) and error.strerror else error)
+    return ErrorKind.BAD_ANSWER, f"{place}: {reason}"
+
+
+class RunFiles:
+    """The files of one run and everything that was read of them; safe to use from any thread.
+
+    Methods block; they raise ``OSError`` where the files cannot be read, ``FileNotFoundError``
+    where there are none of this run, and ``NotWandbError`` where they are something else.
+    """
+
+    def __init__(self, spec: WandbSpec) -> None:
+        self._spec = spec
+        self._lock = Lock()
+        self._fragments: dict[str, Fragment] = {}
+        self._order: list[Fragment] = []
+        self._keys = MetricKeys()
+        self._pass = Pass()
+        self._config = ShownConfig()
+        self._value: tuple[object, TrackerValue] | None = None
+
+    def value(self, clock: Clock) -> TrackerValue:
+        """Return what is known now: newest rows, exact columns as far as read, else samples."""
+        with self._lock:
+            self._list()
+            self._look()
+            seen = (self._keys, self._pass.progress, tuple(one.seen for one in self._order))
+            if self._value is None or self._value[0] != seen:
+                self._value = (seen, self._made())
+            return with_state(self._value[1], clock.now())
+
+    def more(self) -> RowChunk:
+        """Return the next chunk of every logged row (see ``RowChunk``)."""
+        with self._lock:
+            if not self._fragments or any(one.replaced() for one in self._order):
+                self._list()
+            self._look()
+            return self._pass.next(self._order, self._keys)
+
+    def recent(self, most: int) -> RowChunk:
+        """Return the last ``most`` rows; ``share`` is how much of the files they cover."""
+        with self._lock:
+            self._list()
+            self._look()
+            return self._recent(most)
+
+    def _list(self) -> None:
+        """Find the run's files again; one that was replaced begins anew."""
+        place = _path(self._spec)
+        paths = find(place, run_id(self._spec))
+        if not paths:
+            wanted = run_id(self._spec) or "*"
+            raise FileNotFoundError(f"no run-{wanted}.wandb in {place}")
+        kept = {path: one for path, one in self._fragments.items() if not one.replaced()}
+        metrics = self._spec.metrics
+        self._fragments = {path: kept.get(path) or Fragment(path, metrics) for path in paths}
+
+    def _look(self) -> None:
+        """Stat each file, learn from what is new, and keep the order of the starts."""
+        wrong: list[NotWandbError] = []
+        sound: list[Fragment] = []
+        for fragment in self._fragments.values():
+            try:
+                fragment.refresh()
+                sound.append(fragment)
+            except NotWandbError as error:
+                wrong.append(error)
+        if not sound:
+            raise wrong[0]
+        self._order = sorted(sound, key=lambda one: (one.started_at, one.name))
+        rows = [row for one in self._order for row in one.layout.rows]
+        self._keys = choose(rows, self._spec.metrics, self._keys)
+
+    def _made(self) -> TrackerValue:
+        run = newest_head(self._order).run
+        config = {**(run.config if run else {}), **self._pass.config_of(self._order[-1])}
+        shown = self._config.shown(config)
+        return tracker_value(self._spec, self._order, self._keys, self._pass, shown)
+
+    def _recent(self, most: int) -> RowChunk:
+        total = sum(one.size for one in self._order)
+        parts: list[tuple[Row, ...]] = []
+        covered = wanted = 0
+        for fragment in reversed(self._order):
+            wanted = most - sum(len(part) for part in parts)
+            if wanted <= 0 or not fragment.ready:
+                continue
+            with WandbFile(fragment.path) as log:
+                rows, start = newest_rows(log, fragment.reader(self._keys), wanted)
+            parts.insert(0, tuple(rows if self._keys.throughput else StepRate().fill(rows)))
+            covered += fragment.size - start
+        flat = tuple(row for part in parts for row in part)
+        return RowChunk(flat, True, False, min(1.0, covered / total) if total else 1.0)
+
+
+def run_id(spec: WandbSpec) -> str | None:
+    """Return the recorded id, or the one at the end of the recorded URL."""
+    if spec.id is not None or spec.url is None:
+        return spec.id
+    _, _, rest = spec.url.partition("/runs/")
+    return rest.split("/")[0].split("?")[0] or None

@@ -1,0 +1,307 @@
+"""What a ``.wandb`` file of any size tells at once: its head, its newest rows, a sample.
+
+Each of the three reads a bounded part of the file, whatever its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from cockpit.model.observed import Row
+from cockpit.sources.wandb.decode import (
+    CONFIG,
+    ENVIRONMENT,
+    EXIT,
+    HEADER,
+    HISTORY,
+    RUN,
+    BadRecordError,
+    RunInfo,
+    config_update,
+    environment,
+    exit_code,
+    kind_of,
+    producer,
+    record_time,
+    run_info,
+)
+from cockpit.sources.wandb.file import BLOCK, MAGIC, Piece, Span, WandbFile
+from cockpit.sources.wandb.rows import KeyLayout, RowReader
+
+HEAD_BYTES = 256 * 1024
+"""Where the run and environment records are looked for (one that begins there is read whole)."""
+_HEAD_STEP = BLOCK // 2
+RECENT_ROWS = 64
+"""Rows of the tail that are kept for rates."""
+FARTHEST_BACK = 32 << 20
+"""Bytes before the end in which a row, a step or a loss is looked for."""
+LEARNED_BACK = 8 << 20
+"""Bytes before the end in which the name of the loss is looked for."""
+
+_HEAD_ROWS = 16
+_FIRST_BLOCKS, _GROWTH, _MOST_BLOCKS = 1, 4, 64
+_ENOUGH_ROWS = 8
+_SECONDARY_BACK = 16 * BLOCK
+_SPREAD = 4
+_BUDGETS = (BLOCK // 4, BLOCK, 8 * BLOCK)
+
+
+class Head(NamedTuple):
+    """What the first records say of the run."""
+
+    run: RunInfo | None = None
+    producer: str | None = None
+    git_commit: str | None = None
+    slurm_job_id: str | None = None
+
+
+class Latest(NamedTuple):
+    """The newest of everything, up to ``offset`` in a file that had ``size`` bytes.
+
+    Each value is from the newest row that has it.
+
+    ``at`` is the time of the last row, ``record_at`` of the last record that carries one;
+    ``rows`` are the last ``RECENT_ROWS``, oldest first.
+    """
+
+    size: int = 0
+    offset: int = 0
+    rows: tuple[Row, ...] = ()
+    step: int | None = None
+    at: float | None = None
+    loss: float | None = None
+    throughput: float | None = None
+    grad_norm: float | None = None
+    record_at: float | None = None
+    exit_code: int | None = None
+    skipped: int = 0
+
+    @property
+    def row(self) -> Row:
+        """The newest values as one row."""
+        return Row(self.step, self.at, self.loss, self.throughput, self.grad_norm)
+
+    def with_row(self, row: Row) -> Latest:
+        """Return the same with other newest values."""
+        step, at, loss, throughput, grad_norm = row
+        return self._replace(
+            step=step, at=at, loss=loss, throughput=throughput, grad_norm=grad_norm
+        )
+
+
+def messages(spans: Iterable[Span]) -> Iterator[Span]:
+    """Yield the messages of the history rows among records."""
+    for span in spans:
+        kind, message = kind_of(span)
+        if kind == HISTORY:
+            yield message
+
+
+def read_rows(spans: Iterable[Span], reader: RowReader) -> Iterator[Row]:
+    """Yield the rows among records, leaving out what is damaged."""
+    for message in messages(spans):
+        try:
+            yield reader.read(message)
+        except BadRecordError:
+            continue
+
+
+def head(log: WandbFile) -> Head:
+    """Return the run's identity from the first records of a file."""
+    found = Head()
+    offset = len(MAGIC)
+    while offset < HEAD_BYTES:
+        piece = log.read(offset, _HEAD_STEP)
+        rows = 0
+        for span in piece.spans:
+            kind, message = kind_of(span)
+            rows += kind == HISTORY
+            try:
+                found = _head_with(found, kind, message)
+            except BadRecordError:
+                continue
+        if piece.offset == offset or rows > _HEAD_ROWS:
+            break
+        offset = piece.offset
+    return found
+
+
+def _head_with(found: Head, kind: int, message: Span) -> Head:
+    if kind == HEADER:
+        return found._replace(producer=producer(message))
+    if kind == RUN:
+        run = run_info(message)
+        return found._replace(
+            run=run,
+            producer=found.producer or run.client,
+            git_commit=run.git_commit or found.git_commit,
+        )
+    if kind == ENVIRONMENT:
+        told = environment(message)
+        return found._replace(
+            git_commit=found.git_commit or told.git_commit,
+            slurm_job_id=told.slurm.get("job_id") or found.slurm_job_id,
+        )
+    if kind == CONFIG and found.run is not None:
+        config = {**found.run.config, **config_update(message)}
+        return found._replace(run=found.run._replace(config=config))
+    return found
+
+
+def learn(log: WandbFile, layout: KeyLayout) -> None:
+    """Learn how the file spells its keys, from rows at its start, along it and at its end.
+
+    Where none of them has a loss, it goes on looking backwards.
+    """
+    blocks = max(1, -(-log.size // BLOCK))
+    for index in range(min(_SPREAD, blocks)):
+        place = index * blocks // _SPREAD
+        looks = (messages(log.block(place, budget).spans) for budget in _BUDGETS)
+        for message in next(filter(None, map(list, looks)), []):  # it may begin a little later
+            layout.notice(message)
+    for piece in log.backwards(_FIRST_BLOCKS, _GROWTH, _MOST_BLOCKS):
+        _notice(layout, piece)
+        back = log.size - piece.start
+        if back > LEARNED_BACK or (layout.has_loss and back > _SECONDARY_BACK // 4):
+            return
+
+
+def learn_newest(log: WandbFile, layout: KeyLayout) -> None:
+    """Learn from the file's last rows: a key may have come up since."""
+    newest = next(log.backwards(_FIRST_BLOCKS, 1, _FIRST_BLOCKS), None)
+    if newest is not None:
+        _notice(layout, newest)
+
+
+def _notice(layout: KeyLayout, piece: Piece) -> None:
+    for message in messages(piece.spans):
+        layout.notice(message)
+
+
+def latest(log: WandbFile, reader: RowReader, former: Latest | None = None) -> Latest:
+    """Return the newest of everything.
+
+    With ``former`` (of the same file, read with the same keys) only what is new is read.
+    """
+    if former is not None and log.size - former.offset <= _MOST_BLOCKS * BLOCK:
+        pieces = iter(list(_forwards(log, former.offset))[::-1])
+    else:
+        pieces = log.backwards(_FIRST_BLOCKS, _GROWTH, _MOST_BLOCKS)
+    newest = _Newest(reader)
+    offset = skipped = 0
+    for piece in pieces:
+        offset = max(offset, piece.offset)
+        skipped += piece.skipped
+        newest.take(piece.spans)
+        if newest.complete(log.size - piece.start):
+            break
+    return newest.result(former or Latest(), log.size, offset, skipped)
+
+
+def _forwards(log: WandbFile, offset: int) -> Iterator[Piece]:
+    piece = log.read(offset, _MOST_BLOCKS * BLOCK)
+    while piece.offset > offset:
+        yield piece
+        offset = piece.offset
+        piece = log.read(offset, _MOST_BLOCKS * BLOCK)
+
+
+class _Newest:
+    """Collects the newest of everything, from the newest record to older ones."""
+
+    def __init__(self, reader: RowReader) -> None:
+        self._reader = reader
+        self._rows: list[Row] = []
+        self._known = Row(None, None)
+        self._record_at: float | None = None
+        self._exit: int | None = None
+
+    def take(self, spans: Sequence[Span]) -> None:
+        """Take older records than those before, each call's in the file's order."""
+        for span in reversed(spans):
+            kind, message = kind_of(span)
+            try:
+                if kind == EXIT:
+                    self._exit = exit_code(message)
+                elif kind != HISTORY and self._record_at is None:
+                    self._record_at = record_time(kind, message)
+                elif kind == HISTORY and (len(self._rows) < RECENT_ROWS or not self.complete(0)):
+                    self._take_row(self._reader.read(message))
+            except BadRecordError:
+                continue
+
+    def _take_row(self, row: Row) -> None:
+        if len(self._rows) < RECENT_ROWS:
+            self._rows.append(row)
+        if self._record_at is None:
+            self._record_at = row.at
+        if None in self._known:
+            self._known = older(self._known, row)
+
+    def complete(self, back: int) -> bool:
+        """Tell whether looking farther than ``back`` bytes before the end is of no use."""
+        if back > FARTHEST_BACK:
+            return True
+        primary, secondary = self._reader.missing(self._known)
+        enough = len(self._rows) >= _ENOUGH_ROWS and not primary
+        return enough and (not secondary or back > _SECONDARY_BACK)
+
+    def result(self, former: Latest, size: int, offset: int, skipped: int) -> Latest:
+        """Return what was found, completed by what was known before."""
+        return Latest(
+            size=size,
+            offset=max(offset, former.offset),
+            rows=(former.rows + tuple(reversed(self._rows)))[-RECENT_ROWS:],
+            record_at=former.record_at if self._record_at is None else self._record_at,
+            exit_code=former.exit_code if self._exit is None else self._exit,
+            skipped=former.skipped + skipped,
+        ).with_row(older(self._known, former.row))
+
+
+def newest_rows(log: WandbFile, reader: RowReader, most: int) -> tuple[list[Row], int]:
+    """Return the last ``most`` rows of a file in its order, and about where they begin."""
+    parts: list[list[Row]] = []
+    start = log.size
+    left = most
+    for piece in log.backwards(_MOST_BLOCKS // 4, 1, _MOST_BLOCKS):
+        rows = list(read_rows(piece.spans, reader))
+        parts.insert(0, rows[-left:])
+        dropped = max(0, len(rows) - left) / max(1, len(rows))
+        start = piece.start + int(dropped * (start - piece.start))
+        left -= len(rows)
+        if left <= 0 or log.size - start > FARTHEST_BACK:
+            break
+    return [row for part in parts for row in part], 0 if start <= len(MAGIC) else start
+
+
+def older(newer: Row, row: Row) -> Row:
+    """Return ``newer`` with what it lacks taken from an older ``row``."""
+    return Row._make(b if a is None else a for a, b in zip(newer, row, strict=True))
+
+
+def sample(log: WandbFile, reader: RowReader, points: int) -> list[Row]:
+    """Return about ``points`` rows with a loss, evenly spread over the file, in its order."""
+    blocks = max(1, -(-log.size // BLOCK))
+    if blocks >= points:
+        places = [index * blocks // points for index in range(points)]
+        found = [_loss_rows(log, reader, number, 1) for number in places]
+    else:
+        each = -(-points // blocks)
+        found = [_loss_rows(log, reader, number, each) for number in range(blocks)]
+    return [row for rows in found for row in rows]
+
+
+def _loss_rows(log: WandbFile, reader: RowReader, number: int, most: int) -> list[Row]:
+    """Return up to ``most`` rows with a loss that begin in a block, evenly spread over it."""
+    for budget in _BUDGETS if most == 1 else _BUDGETS[1:]:
+        rows: list[Row] = []
+        for row in read_rows(log.block(number, budget).spans, reader):
+            if row.loss is not None:
+                rows.append(row)
+                if most == 1:
+                    return rows
+        if rows:
+            count = min(most, len(rows))
+            return [rows[index * len(rows) // count] for index in range(count)]
+    return []

@@ -1,0 +1,206 @@
+"""From a run's files to the tracker facet's value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from cockpit.model.observed import Column, Row, TrackerValue
+from cockpit.model.run import WandbSpec
+from cockpit.sources.wandb.fragment import Fragment
+from cockpit.sources.wandb.history import CHUNK_BYTES, Pass
+from cockpit.sources.wandb.metrics import MetricKeys
+from cockpit.sources.wandb.rows import STEPS_UNIT, usual_step_seconds
+from cockpit.sources.wandb.tail import Head, Latest, older
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+POINTS = 120
+"""Points of the series in the value."""
+SILENT_AFTER = 600.0
+"""Seconds without any write after which a run without an exit record counts as silent."""
+
+
+def tracker_value(
+    spec: WandbSpec,
+    fragments: Sequence[Fragment],
+    keys: MetricKeys,
+    scan: Pass,
+    config: dict[str, object],
+) -> TrackerValue:
+    """Return what the files of a run (oldest first, at least one) say.
+
+    ``config`` is shown as it is: it must be safe text already. The state is that of a run
+    that has just written; see ``with_state``.
+    """
+    newest = fragments[-1]
+    tails = [fragment.latest(keys) for fragment in fragments]
+    joined = _joined(tails)
+    head = newest_head(fragments)
+    run, series = head.run, _Series(fragments, keys, scan)
+    paces = (usual_step_seconds(tail.rows) for tail in reversed(tails))
+    usual = next((pace for pace in paces if pace is not None), None)
+    rate, unit = joined.throughput, keys.unit
+    if keys.throughput is None and usual is not None:
+        rate, unit = 1.0 / usual, STEPS_UNIT
+    mtime = max(fragment.mtime for fragment in fragments)
+    value = TrackerValue(
+        id=clean(newest.id) or None,
+        name=_text(run.name if run else None),
+        entity=_text(run.entity if run else None),
+        project=_text(run.project if run else None),
+        url=spec.url,
+        state=_state(newest, tails[-1]),
+        step=joined.step,
+        loss=joined.loss,
+        throughput=rate,
+        throughput_unit=unit,
+        grad_norm=joined.grad_norm,
+        last_step_at=joined.at,
+        last_record_at=joined.record_at,
+        file_mtime=mtime,
+        exit_code=tails[-1].exit_code,
+        git_commit=clean(head.git_commit, 64) or None,
+        slurm_job_id=_text(head.slurm_job_id),
+        producer=_text(head.producer),
+        fragments=tuple(clean(fragment.name) for fragment in fragments),
+        files=tuple(str(fragment.path) for fragment in fragments),
+        skipped_blocks=max(scan.skipped, sum(tail.skipped for tail in tails)),
+        scanned=series.share,
+        usual_step_s=usual,
+        config=config,
+    )
+    # A thousand columns of our own making, once a second for each run: not validated again.
+    return value.model_copy(update={"history": series.points(), "columns": series.columns()})
+
+
+def _text(raw: str | None) -> str | None:
+    return scrub(clean(raw)) or None
+
+
+def _joined(tails: Sequence[Latest]) -> Latest:
+    """Return the newest of everything over all launches."""
+    known = Row(None, None)
+    for tail in reversed(tails):
+        known = older(known, tail.row)
+    times = [tail.record_at for tail in tails if tail.record_at is not None]
+    return tails[-1].with_row(known)._replace(record_at=max(times, default=None))
+
+
+def newest_head(fragments: Sequence[Fragment]) -> Head:
+    """Return the newest launch's identity; a launch that has none yet has its former one's."""
+    told = [fragment.head for fragment in fragments if fragment.head.run is not None]
+    return told[-1] if told else fragments[-1].head
+
+
+def _state(newest: Fragment, tail: Latest) -> str:
+    if tail.exit_code is not None:
+        return "finished" if tail.exit_code == 0 else "failed"
+    return "running" if newest.head.run is not None or tail.rows else "starting"
+
+
+def with_state(value: TrackerValue, now: float) -> TrackerValue:
+    """Return the value as it is at ``now``.
+
+    A missing exit record is no crash (the file may only not be written yet): a run that has
+    written nothing for ``SILENT_AFTER`` is "silent", and what became of it is for others to say.
+    """
+    written_at = max(value.file_mtime or 0.0, value.last_record_at or 0.0)
+    if value.exit_code is not None or now - written_at <= SILENT_AFTER:
+        return value
+    return value.model_copy(update={"state": "silent"})
+
+
+class _Series:
+    """The loss over the whole run: exact as far as it was read, sampled beyond."""
+
+    def __init__(self, fragments: Sequence[Fragment], keys: MetricKeys, scan: Pass) -> None:
+        total = sum(fragment.size for fragment in fragments)
+        unread = total - scan.read
+        self.share = 1.0 if scan.caught_up_once and unread <= CHUNK_BYTES else scan.share
+        self._scan = scan
+        tails = [fragment.latest(keys).rows for fragment in fragments]
+        self._newest = [row for rows in tails for row in rows if row.step is not None]
+        self._rows = [] if self.share == 1.0 else _samples(fragments, keys, total)
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return the exact columns, and beyond them one for each sampled row."""
+        exact = self._scan.columns.columns()
+        end = exact[-1].last if exact else -1
+        beyond = sorted((row for row in self._rows if (row.step or 0) > end), key=_step)
+        return exact + tuple(_single(row) for row in beyond)
+
+    def points(self) -> tuple[tuple[int, float], ...]:
+        """Return about ``POINTS`` logged (step, loss) points, the newest among them."""
+        if self.share == 1.0:
+            points = self._scan.columns.points(POINTS)
+        else:
+            rows = sorted(self._rows, key=_step)
+            points = tuple((_step(row), row.loss) for row in rows if row.loss is not None)
+        last = [(_step(row), row.loss) for row in self._newest if row.loss is not None][-1:]
+        end = points[-1][0] if points else -1
+        return points + tuple(point for point in last if point[0] > end)
+
+
+def _samples(fragments: Sequence[Fragment], keys: MetricKeys, total: int) -> list[Row]:
+    """Return sampled rows with a step and a loss, the files' shares of them as their sizes."""
+    rows: list[Row] = []
+    for fragment in fragments:
+        points = max(1, POINTS * fragment.size // max(1, total))
+        rows += fragment.sample(keys, points)
+    return [row for row in rows if row.step is not None]
+
+
+def _step(row: Row) -> int:
+    return row.step or 0
+
+
+def _single(row: Row) -> Column:
+    step, loss = _step(row), row.loss
+    if loss is None or not math.isfinite(loss):
+        return Column(step, step, None, None, None, int(loss is not None))
+    return Column(step, step, loss, loss, loss)
+
+
+MOST_ENTRIES = 5000
+"""Values that are kept of one configuration, nested ones counted."""
+_DEPTH = 12
+
+
+class ShownConfig:
+    """Makes the shown form, and makes it again only when the configuration has changed."""
+
+    def __init__(self) -> None:
+        self._raw: dict[str, object] = {}
+        self._shown: dict[str, object] = {}
+        self._left = 0
+
+    def shown(self, raw: dict[str, object]) -> dict[str, object]:
+        """Return ``raw`` (JSON values) as it may be shown."""
+        if raw != self._raw:
+            self._raw = raw
+            self._left = MOST_ENTRIES
+            self._shown = self._mapping(raw, 0)
+        return self._shown
+
+    def _mapping(self, raw: dict[str, object], depth: int) -> dict[str, object]:
+        safe: dict[str, object] = {}
+        for key, value in raw.items():
+            if self._left <= 0:
+                break
+            self._left -= 1
+            name = scrub(clean(key))
+            safe[name] = self._value(name, value, depth)
+        return safe
+
+    def _value(self, name: str, value: object, depth: int) -> object:
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if isinstance(value, dict) and depth < _DEPTH:
+            return self._mapping(value, depth + 1)
+        if isinstance(value, list) and depth < _DEPTH:
+            kept = value[: max(0, self._left)]
+            self._left -= len(kept)
+            return [self._value(name, one, depth + 1) for one in kept]
+        label = f"{name}="
+        return scrub(label + clean(value)).removeprefix(label)

@@ -1,0 +1,1 @@
+"""From observed rows and facets to alerts and reports."""

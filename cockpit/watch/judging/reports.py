@@ -1,0 +1,158 @@
+"""One run judged: facets and folds in, alerts over time and a report out. Pure.
+
+An alert has one identity (its key): it opens once, keeps its time and its acknowledgement
+while it lasts, and closes. One that comes back within a cadence of closing is the same one
+(SPEC C, A-14).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from cockpit.model.alert import Acknowledgement, Alert
+from cockpit.model.history import History
+from cockpit.model.observed import Phase, Row
+from cockpit.model.report import Facets, Progress, RunReport
+from cockpit.model.run import RunSpec
+from cockpit.model.trend import Trend
+from cockpit.rules.judge import judge
+from cockpit.rules.metrics.numerics import advance
+from cockpit.rules.metrics.progress import progress, with_baseline
+from cockpit.rules.triage.classify import triage
+from cockpit.rules.verdict import next_action, verdict
+from cockpit.store.alerts import Kept
+from cockpit.watch.runstate import RunState
+
+_triage = functools.lru_cache(maxsize=1024)(triage)
+"""A log that stands still is read once, not at every judging: it takes milliseconds."""
+STATE_WORDS = {Phase.FAILED: "failed", Phase.CANCELLED: "cancelled"}
+
+
+class Case(NamedTuple):
+    """One run as it is at one moment; ``log_rows`` are to be folded into ``log_trend`` first."""
+
+    spec: RunSpec
+    history: History
+    log_trend: Trend
+    log_rows: tuple[Row, ...]
+
+
+class Judged(NamedTuple):
+    """What the rules say of one run at one moment, before it is held against the past."""
+
+    spec: RunSpec
+    history: History
+    alerts: tuple[Alert, ...]
+    progress: Progress
+    log_trend: Trend
+
+
+class Reconciled(NamedTuple):
+    """The open alerts in the rules' order, the ones that just closed, and what to store."""
+
+    open: tuple[Kept, ...]
+    closed: tuple[Kept, ...]
+    changed: tuple[Kept, ...]
+
+
+def case_of(state: RunState, now: float) -> Case:
+    """Return what the rules may look at; the log's new rows are handed over with it."""
+    rows = state.rows
+    history = History(
+        now=now,
+        facets=state.facets,
+        trend=rows.trend,
+        phases=tuple(state.phases),
+        checkpoints=tuple(state.marks),
+        rows_from=0.0 if rows.complete or not rows.any else rows.skipped,
+        job_named=state.spec.job is not None,
+        stop_ordered_by=state.stop_ordered_by,
+        former_failures=state.shared.failures,
+        launched=state.shared.launched,
+        sealed_by=state.shared.sealed,
+    )
+    new, state.log_rows = state.log_rows, ()
+    return Case(state.spec, history, state.log_trend, new)
+
+
+def judged(case: Case) -> Judged:
+    """Judge one run; the log's rows stand in where the tracker has given none."""
+    spec, history = case.spec, case.history
+    log_trend = advance(case.log_trend, case.log_rows, spec)
+    trend = history.trend if history.trend.rows else log_trend
+    facets = with_baseline(_with_triage(history.facets), trend)
+    history = history.model_copy(update={"facets": facets, "trend": trend})
+    return Judged(spec, history, judge(spec, history), progress(spec, history), log_trend)
+
+
+def reconcile(
+    known: Mapping[str, Kept],
+    lately: Sequence[Kept],
+    judged: Sequence[Alert],
+    now: float,
+    *,
+    grace: float,
+    may_close: bool,
+) -> Reconciled:
+    """Merge the rules' verdict with the ``known`` open alerts (by key) and ``lately`` closed ones.
+
+    ``grace`` is the time (s) in which a closed alert that returns is reopened rather than new.
+    Without ``may_close`` (something has not been looked at yet) nothing closes.
+    """
+    back = {kept.alert.key: kept for kept in lately if now - (kept.closed_at or 0.0) <= grace}
+    fresh = {alert.key: _merge(known, back, alert, now) for alert in judged}
+    gone = [kept for key, kept in known.items() if key not in fresh]
+    if not may_close:
+        fresh.update({kept.alert.key: kept for kept in gone})
+        gone = []
+    closed = [kept.model_copy(update={"closed_at": now}) for kept in gone]
+    changed = [kept for key, kept in fresh.items() if kept != known.get(key)]
+    return Reconciled(open=tuple(fresh.values()), closed=tuple(closed), changed=(*changed, *closed))
+
+
+def current(taken: Acknowledgement | None, now: float) -> Acknowledgement | None:
+    """Return an acknowledgement unless its time is over."""
+    over = taken is not None and taken.until is not None and taken.until <= now
+    return None if over else taken
+
+
+def _merge(known: Mapping[str, Kept], back: Mapping[str, Kept], alert: Alert, now: float) -> Kept:
+    former = known.get(alert.key) or back.get(alert.key)
+    if former is None:
+        return Kept(alert=alert.model_copy(update={"acknowledged": None}), opened_at=now)
+    worse = alert.severity.rank > former.alert.severity.rank
+    taken = None if worse else current(former.alert.acknowledged, now)
+    # A first look may have read only the newest rows; the whole history can show it began earlier.
+    since = min(former.alert.since, alert.since)
+    kept = alert.model_copy(update={"since": since, "acknowledged": taken})
+    return former.model_copy(update={"alert": kept, "closed_at": None})
+
+
+def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunReport:
+    """Return the report of a judged run, with its alerts as they are kept over time."""
+    owner = state.shared.owner
+    return RunReport(
+        spec=found.spec,
+        checked_at=found.history.now,
+        verdict=verdict(found.spec, found.history, alerts),
+        facets=found.history.facets,
+        progress=found.progress,
+        alerts=alerts,
+        closed=state.closed_alerts(),
+        next_action=next_action(found.spec, found.history, alerts),
+        next_check_at=state.next_check_at,
+        watched_by=None if owner is None else owner.owner.label,
+    )
+
+
+def _with_triage(facets: Facets) -> Facets:
+    """Fill the log's triage in for a job that ended without success (SPEC T)."""
+    job, log = facets.job.value, facets.log.value
+    if job is None or log is None or job.phase not in STATE_WORDS:
+        return facets
+    lines = tuple(line.plain for line in log.lines)
+    state = job.state if job.state.isupper() else STATE_WORDS[job.phase]
+    value = log.model_copy(update={"triage": _triage(lines, state, job.exit_code)})
+    return facets.model_copy(update={"log": facets.log.model_copy(update={"value": value})})

@@ -1,0 +1,113 @@
+"""What goes on beside the polling: the sweep over local files, the store, the run file."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+
+from cockpit.config.file import Reloader
+from cockpit.model.clock import Clock
+from cockpit.model.run import CockpitFile
+from cockpit.runtime.offload import offload
+from cockpit.store.memory import RunMemory
+from cockpit.watch.fleet import Fleet, share
+from cockpit.watch.judging.judge import Bench
+from cockpit.watch.listeners import Listeners
+from cockpit.watch.polling.pollers import Pollers
+from cockpit.watch.polling.sweep import Signature, changed, signatures
+from cockpit.watch.store_writer import Historian
+
+SWEEP_EVERY = 1.0
+SWEEP_DEADLINE = 3.0
+STORE_EVERY = 2.0
+PRUNE_EVERY = 86400.0
+READ_DEADLINE = 5.0
+OLD_STAYS = "the run file read before stays in use"
+
+
+class Upkeep:
+    """Three small loops; none of them can delay a facet.
+
+    ``notice`` says why an edit of the run file is not in use.
+    """
+
+    def __init__(
+        self,
+        file: CockpitFile,
+        fleet: Fleet,
+        bench: Bench,
+        historian: Historian,
+        pollers: Pollers,
+        reloads: Listeners[CockpitFile],
+        clock: Clock,
+    ) -> None:
+        self.notice: str | None = None
+        self._fleet = fleet
+        self._bench = bench
+        self._historian = historian
+        self._pollers = pollers
+        self._reloads = reloads
+        self._clock = clock
+        self._reloader = Reloader(file)
+        self._used = file
+        self._seen: dict[tuple[str, str], Signature] = {}
+        self._pruned_at = float("-inf")
+
+    async def run(self) -> None:
+        """Run the three loops until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._every(SWEEP_EVERY, self._sweep))
+            tasks.create_task(self._every(STORE_EVERY, self._keep_store))
+            tasks.create_task(self._every(SWEEP_EVERY, self._read_file))
+
+    async def _every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await work()
+            await self._clock.sleep(seconds)
+
+    async def _sweep(self) -> None:
+        watched = {name: state.paths for name, state in self._fleet.states.items()}
+        look = functools.partial(signatures, watched)
+        try:
+            seen = await offload(look, deadline=SWEEP_DEADLINE)
+        except TimeoutError:
+            self._pollers.swept(False)
+            return
+        self._pollers.swept(True)
+        for name, facet in changed(self._seen, seen):
+            self._pollers.wake(facet, name)
+        self._seen = seen
+
+    async def _keep_store(self) -> None:
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        if monotonic - self._pruned_at >= PRUNE_EVERY:
+            self._pruned_at = monotonic
+            self._historian.later(lambda store: RunMemory(store).prune(now))
+        await self._historian.flush()
+        by_key = {state.key: state for state in self._fleet.states.values()}
+        for key, news in (await self._historian.news(by_key, now)).items():
+            share(by_key[key], news)
+            self._bench.touch(by_key[key].spec.name)
+
+    async def _read_file(self) -> None:
+        """Take an edited run file over; a bad edit keeps the old one and says so."""
+        try:
+            await offload(self._reloader.check, deadline=READ_DEADLINE)
+        except TimeoutError as error:
+            self.notice = f"the run file does not answer: {error}; {OLD_STAYS}"
+            return
+        problems = self._reloader.problems
+        self.notice = f"{problems[0]}; {OLD_STAYS}" if problems else None
+        if not problems and self._reloader.file != self._used:
+            self._used = self._reloader.file
+            await self._adopt(self._used)
+
+    async def _adopt(self, file: CockpitFile) -> None:
+        self._fleet.adopt(file)
+        await self._fleet.recall(self._historian, self._clock.now())
+        self._bench.tell_remembered()
+        self._pollers.assign(self._fleet.file.runs)
+        for name in self._fleet.states:
+            self._bench.touch(name)
+        self._reloads.tell(file)

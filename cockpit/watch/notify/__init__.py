@@ -1,0 +1,1 @@
+"""Which message is due to whom, and sending it once."""

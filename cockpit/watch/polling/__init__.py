@@ -1,0 +1,1 @@
+"""Asking the sources: each facet and place at its cadence."""

@@ -1,0 +1,206 @@
+"""One poller per facet and system: each run at its own cadence, one bulk request in flight."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind, Facet, Problem
+from cockpit.model.run import RunSpec
+from cockpit.watch.polling.cadences import DEADLINES, SLOWEST, back_off, cadence_of
+from cockpit.watch.polling.supervise import Supervisor
+
+AnyFacet = Facet[Any]
+Ask = Callable[[Sequence[RunSpec]], Coroutine[Any, Any, Mapping[str, AnyFacet]]]
+Deliver = Callable[[str, Mapping[str, AnyFacet]], None]
+
+SPACING = 1.0
+EARLY = 0.25
+"""Share of its cadence by which a run may be asked too early to join a bulk request."""
+BATCH = 64
+LONGEST_WAIT = 60.0
+ALONE_AT_ONCE = 8
+REFUSALS = frozenset(
+    {
+        ErrorKind.UNSUPPORTED,
+        ErrorKind.TIMEOUT,
+        ErrorKind.REFUSED,
+        ErrorKind.RATE_LIMITED,
+        ErrorKind.DNS,
+        ErrorKind.TLS,
+        ErrorKind.UNAUTHORIZED,
+        ErrorKind.FORBIDDEN,
+    }
+)
+
+
+@dataclass
+class Slot:
+    """When one run is to be asked about again (monotonic seconds)."""
+
+    run: RunSpec
+    due: float
+    asked: float = float("-inf")
+    failures: int = 0
+    alone: bool = False
+    busy: bool = False
+
+
+class Poller:
+    """Asks for one facet of the runs of one system.
+
+    A bulk request that misses its deadline is split: its runs are then asked one by one, so
+    that the one that hangs delays no other, and rejoin the bulk when they have answered. So is
+    a run whose own source gave it up for lack of an answer.
+    """
+
+    def __init__(
+        self, facet: str, ask: Ask, clock: Clock, deliver: Deliver, supervisor: Supervisor
+    ) -> None:
+        self.facet = facet
+        self.swept = True
+        self._ask = ask
+        self._clock = clock
+        self._deliver = deliver
+        self._supervisor = supervisor
+        self._slots: dict[str, Slot] = {}
+        self._bell = asyncio.Event()
+        self._apart: set[asyncio.Task[None]] = set()
+        self._random = random.Random(facet)
+
+    def assign(self, runs: Sequence[RunSpec]) -> None:
+        """Say which runs to ask about; a new or changed one is due at once."""
+        now = self._clock.monotonic()
+        old, self._slots = self._slots, {}
+        for run in runs:
+            slot = old.get(run.name)
+            same = slot is not None and slot.run == run
+            self._slots[run.name] = slot if slot is not None and same else Slot(run, due=now)
+        self._bell.set()
+
+    def wake(self, name: str, *, at_once: bool = False) -> None:
+        """Ask about a run soon: something of it has changed. Often repeated, it asks once."""
+        slot = self._slots.get(name)
+        if slot is None:
+            return
+        now = self._clock.monotonic()
+        soon = now if at_once else max(now, slot.asked + SPACING)
+        if soon < slot.due:
+            slot.due = soon
+            self._bell.set()
+
+    async def run(self) -> None:
+        """Poll until cancelled."""
+        try:
+            while True:
+                due = self._due()
+                if not due:
+                    await pause(self._clock, self._wait(), self._bell)
+                elif due[0].alone:
+                    self._ask_apart(due[0])
+                else:
+                    await self._poll([slot for slot in due if not slot.alone][:BATCH])
+        finally:
+            for task in self._apart:
+                task.cancel()
+
+    def _free(self) -> list[Slot]:
+        full = len(self._apart) >= ALONE_AT_ONCE
+        slots = self._slots.values()
+        return [slot for slot in slots if not slot.busy and not (slot.alone and full)]
+
+    def _due(self) -> list[Slot]:
+        """Return the slots to ask for now, those to be asked apart first.
+
+        Runs that would be due shortly join a bulk request, so that runs of one cadence end up
+        in one request, whatever moments they started from.
+        """
+        now = self._clock.monotonic()
+        free = self._free()
+        due = [slot for slot in free if slot.due <= now]
+        if due and not due[0].alone:
+            soon = (slot for slot in free if slot.due <= now + EARLY * SLOWEST)
+            due = [slot for slot in soon if slot.due <= now + self._early(slot)]
+        return sorted(due, key=lambda slot: (not slot.alone, slot.due))
+
+    def _early(self, slot: Slot) -> float:
+        if slot.alone:
+            return 0.0
+        return EARLY * cadence_of(self.facet, slot.run, swept=self.swept)
+
+    def _wait(self) -> float:
+        now = self._clock.monotonic()
+        return min([slot.due - now for slot in self._free()] + [LONGEST_WAIT])
+
+    def _ask_apart(self, slot: Slot) -> None:
+        slot.busy = True
+        task = asyncio.ensure_future(self._poll([slot]))
+        self._apart.add(task)
+        task.add_done_callback(self._rejoin)
+
+    def _rejoin(self, task: asyncio.Task[None]) -> None:
+        self._apart.discard(task)
+        self._bell.set()
+
+    async def _poll(self, slots: list[Slot]) -> None:
+        asked = self._clock.monotonic()
+        for slot in slots:
+            slot.asked = asked
+            slot.due = float("inf")
+        runs = [slot.run for slot in slots]
+        answer = await self._supervisor.run(self.facet, DEADLINES[self.facet], self._ask(runs))
+        for slot in slots:
+            slot.busy = False
+        if isinstance(answer, Problem):
+            self._failed(slots, answer, asked)
+        else:
+            self._answered(slots, answer, asked)
+
+    def _failed(self, slots: list[Slot], problem: Problem, asked: float) -> None:
+        if len(slots) > 1:
+            for slot in slots:
+                slot.alone, slot.due = True, asked
+            return
+        now = self._clock.now()
+        facet = AnyFacet(source=self.facet, error=problem, since=now)
+        self._reschedule(slots[0], facet, asked)
+        self._deliver(self.facet, {slots[0].run.name: facet})
+
+    def _answered(self, slots: list[Slot], answer: Mapping[str, AnyFacet], asked: float) -> None:
+        for slot in slots:
+            facet = answer.get(slot.run.name)
+            error = facet.error if facet is not None else None
+            # One whose source gave it up in time kept the others of its bulk waiting until then.
+            slot.alone = error is not None and error.kind is ErrorKind.TIMEOUT
+            self._reschedule(slot, facet, asked)
+        self._deliver(self.facet, answer)
+
+    def _reschedule(self, slot: Slot, facet: AnyFacet | None, asked: float) -> None:
+        cadence = cadence_of(self.facet, slot.run, swept=self.swept)
+        refused = facet is not None and facet.error is not None and facet.error.kind in REFUSALS
+        slot.failures = slot.failures + 1 if refused else 0
+        if refused:
+            cadence = back_off(cadence, slot.failures, self._random.random(), slot.run)
+        planned = asked + cadence
+        # A wake that came while the answer was under way asks again, after the spacing.
+        slot.due = planned if slot.due == float("inf") else min(planned, slot.due)
+        if facet is not None and not facet.configured:
+            slot.due = float("inf")
+
+
+async def pause(clock: Clock, seconds: float, bell: asyncio.Event) -> None:
+    """Wait for ``seconds`` or until ``bell`` rings, whichever is first; the bell is silenced."""
+    waiters = {
+        asyncio.ensure_future(bell.wait()),
+        asyncio.ensure_future(clock.sleep(max(0.0, seconds))),
+    }
+    try:
+        await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for waiter in waiters:
+            waiter.cancel()
+    bell.clear()

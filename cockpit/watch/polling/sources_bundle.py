@@ -1,0 +1,84 @@
+"""The sources that the engine asks, as one bundle: tests put small fakes in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from cockpit.model.base import Frozen
+from cockpit.model.clock import Clock
+from cockpit.model.facet import Facet
+from cockpit.model.observed import (
+    CodeValue,
+    HostValue,
+    LogValue,
+    MonitorValue,
+    RecordsValue,
+    TrackerValue,
+)
+from cockpit.model.run import RunSpec
+
+if TYPE_CHECKING:
+    from cockpit.platforms.jobs import Jobs
+    from cockpit.sources.checkpoints.source import Checkpoints
+    from cockpit.sources.wandb.history import RowChunk
+
+V = TypeVar("V", bound=Frozen)
+
+
+class Source(Protocol[V]):
+    """One system, asked in bulk; it never raises."""
+
+    async def observe(self, runs: Sequence[RunSpec]) -> Mapping[str, Facet[V]]:
+        """Return the facet of each run by name."""
+
+
+class Tracker(Source[TrackerValue], Protocol):
+    """W&B, offline or online."""
+
+    async def more_rows(self, run: RunSpec) -> RowChunk:
+        """Return the next rows in order, from the very first, then only what is new."""
+
+    async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
+        """Return the newest rows, without reading the ones before them."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """One source for each facet."""
+
+    job: Jobs
+    log: Source[LogValue]
+    tracker: Tracker
+    checkpoints: Checkpoints
+    monitor: Source[MonitorValue]
+    host: Source[HostValue]
+    code: Source[CodeValue]
+    records: Source[RecordsValue]
+
+
+def real_sources(clock: Clock) -> Sources:
+    """Return the sources that look at the world."""
+    from cockpit.platforms import jobs as orchestrators
+    from cockpit.platforms.local import host
+    from cockpit.runtime import http
+    from cockpit.sources import records as logbook
+    from cockpit.sources.checkpoints import source as checkpoints
+    from cockpit.sources.git import code
+    from cockpit.sources.github import client as github
+    from cockpit.sources.logs import source as log
+    from cockpit.sources.monitor import source as monitor
+    from cockpit.sources.wandb import offline as wandb_offline
+
+    issues = github.GitHub(http.Http(clock), clock)
+    return Sources(
+        job=orchestrators.Jobs(clock),
+        log=log.Logs(clock),
+        tracker=wandb_offline.OfflineWandb(clock),
+        checkpoints=checkpoints.Checkpoints(clock),
+        monitor=monitor.Monitors(clock),
+        host=host.Hosts(clock),
+        code=code.Code(clock),
+        records=logbook.Records(clock, logbook.Issues(issues, clock)),
+    )

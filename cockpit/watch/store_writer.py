@@ -1,0 +1,158 @@
+"""Between the engine and the store: batched, off the event loop, and never in the way.
+
+A store that fails costs the history, not the watch: the reason becomes a notice, what could
+not be written waits (bounded) for the next attempt.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from cockpit.model.base import Frozen
+from cockpit.model.history import CheckpointMark, FormerFailure, Launched, PhaseMark
+from cockpit.model.records import Rejected
+from cockpit.model.report import RunReport
+from cockpit.runtime.offload import offload
+from cockpit.store.alerts import Alerts, Kept
+from cockpit.store.followups import FollowupStore
+from cockpit.store.memory import LaunchedJob, RunMemory
+from cockpit.store.outcomes import Endings, Failures, Rejections, Seals, Stopped, Stops
+from cockpit.store.ownership import Owned, Ownership
+from cockpit.store.store import Store, StoreError
+
+DEADLINE = 10.0
+PENDING_LIMIT = 20_000
+CLOSED_FOR = 86400.0
+
+R = TypeVar("R")
+Change = Callable[[Store], object]
+
+
+class Shared(Frozen):
+    """What other cockpits may have changed of a run."""
+
+    open: tuple[Kept, ...] = ()
+    closed: tuple[Kept, ...] = ()
+    launch: LaunchedJob | None = None
+    owner: Owned | None = None
+    ended: frozenset[str] = frozenset()
+    failures: tuple[FormerFailure, ...] = ()
+    launched: Launched | None = None
+    stops: tuple[Stopped, ...] = ()
+    """Stops that our own actions have ordered, newest first."""
+    rejected: tuple[Rejected, ...] = ()
+    sealed: str | None = None
+
+
+class Remembered(Frozen):
+    """All that the store knows of a run at the start."""
+
+    shared: Shared = Shared()
+    report: RunReport | None = None
+    phases: tuple[PhaseMark, ...] = ()
+    marks: tuple[CheckpointMark, ...] = ()
+
+
+class Historian:
+    """Reads the history once, follows what others change, and writes in batches."""
+
+    def __init__(self, store: Store | None, ownership: Ownership | None) -> None:
+        self.notice: str | None = None
+        self._store = store
+        self._ownership = ownership
+        self._pending: list[Change] = []
+        self._version: tuple[int, int, float] = (-1, 0, 0.0)
+        self._own: set[str] = set()
+
+    async def load(self, keys: Iterable[str], now: float) -> dict[str, Remembered]:
+        """Return what is known of each run; nothing if the store cannot be read."""
+        return await self._read(functools.partial(self._remembered, list(keys), now))
+
+    async def news(self, keys: Iterable[str], now: float) -> dict[str, Shared]:
+        """Return what has changed in the store since the last call, by run."""
+        own, self._own = self._own, set()
+        return await self._read(functools.partial(self._changed, list(keys), own, now))
+
+    def later(self, change: Change) -> None:
+        """Write this with the next batch; nothing is written to a store that is only read."""
+        if self._store is not None and not self._store.read_only:
+            self._pending.append(change)
+            del self._pending[:-PENDING_LIMIT]
+
+    async def flush(self) -> None:
+        """Write what is pending in one transaction; keep it if that fails."""
+        if self._store is None or not self._pending:
+            return
+        batch, self._pending = self._pending, []
+        try:
+            await offload(functools.partial(_apply, batch, self._store), deadline=DEADLINE)
+        except (StoreError, TimeoutError) as error:
+            self.notice = str(error)
+            self._pending = (batch + self._pending)[-PENDING_LIMIT:]
+        else:
+            self.notice = None
+
+    def save_alerts(self, key: str, changed: Sequence[Kept]) -> None:
+        """Store alerts with the next batch."""
+        self._own.add(key)
+        self.later(lambda store: Alerts(store).save(key, changed))
+
+    async def _read(self, read: Callable[[Store], dict[str, R]]) -> dict[str, R]:
+        if self._store is None:
+            return {}
+        try:
+            return await offload(functools.partial(read, self._store), deadline=DEADLINE)
+        except (StoreError, TimeoutError) as error:
+            self.notice = str(error)
+            return {}
+
+    def _remembered(self, keys: list[str], now: float, store: Store) -> dict[str, Remembered]:
+        self._version = _version(store)
+        memory = RunMemory(store)
+        return {
+            key: Remembered(
+                shared=_shared(store, self._ownership, key, now),
+                report=memory.report(key),
+                phases=memory.phases(key),
+                marks=memory.checkpoint_marks(key),
+            )
+            for key in keys
+        }
+
+    def _changed(
+        self, keys: list[str], own: set[str], now: float, store: Store
+    ) -> dict[str, Shared]:
+        version = _version(store)
+        by_others = version != self._version
+        self._version = version
+        changed = keys if by_others else [key for key in keys if key in own]
+        return {key: _shared(store, self._ownership, key, now) for key in changed}
+
+
+def _apply(batch: Sequence[Change], store: Store) -> None:
+    with store.writing():
+        for change in batch:
+            change(store)
+
+
+def _shared(store: Store, ownership: Ownership | None, key: str, now: float) -> Shared:
+    alerts, launch = Alerts(store), FollowupStore(store).last(key)
+    return Shared(
+        open=alerts.open(key),
+        closed=alerts.closed(key, now - CLOSED_FOR),
+        launch=RunMemory(store).last_launch(key),
+        owner=None if ownership is None else ownership.owner(key, now),
+        ended=Endings(store).acknowledged(key),
+        failures=Failures(store).of(key),
+        launched=None if launch is None else launch.launched,
+        stops=Stops(store).of(key),
+        rejected=Rejections(store).of(key),
+        sealed=Seals(store).last(key),
+    )
+
+
+def _version(store: Store) -> tuple[int, int, float]:
+    """Return what changes when others write, and when an action of this process does."""
+    return (store.version(), *Stops(store).acted())

@@ -1,0 +1,1 @@
+"""Screens on which something is planned, typed, confirmed and done."""

@@ -1,0 +1,307 @@
+"""Taking an alert: which one, until when, why. One key, and an undo (SPEC A-14)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar, Final, NamedTuple
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input
+from textual.worker import Worker, WorkerState
+
+from cockpit.actions.core.action import RefuseError
+from cockpit.model.alert import Alert
+from cockpit.model.observed import Phase
+from cockpit.model.plan import Outcome, Request
+from cockpit.model.report import RunReport
+from cockpit.model.words import age, day_time
+from cockpit.store.store import StoreError
+from screens.acting.arming import TOO_SOON, VISIBLE
+from screens.acting.running import Deed
+from screens.base import acted, spawn
+from screens.dialog import Dialog, DialogBox, TextLine
+from screens.keys import bindings
+from screens.ports import Cockpit
+from widgets.paged import Paged, Sheet
+from widgets.painting import facts
+from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, Part, cut, row, text, within, wrapped
+
+SPANS: Final = ("15m", "1h", "8h", "until it closes")
+NOW: Final = "now"
+END: Final = "end"
+"""The key of a run's end, beside those of its alerts."""
+WHY_COLUMN: Final = 12
+CLOSED: Final = "the alert that was selected here has closed: look again"
+
+
+class AckScreen(Dialog[None]):
+    """Lists the open alerts; Enter takes the selected one, ``u`` lets it ring again."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("ack")
+    DEFAULT_CSS = """
+    AckScreen TextLine { display: none; }
+    AckScreen TextLine.-asked { display: block; }
+    """
+
+    def __init__(self, cockpit: Cockpit, run: str) -> None:
+        super().__init__()
+        self.cockpit = cockpit
+        self._run = run
+        self._at = 0
+        self._span = len(SPANS) - 1
+        self._said = ""
+        self._taken: set[str] = set()
+        self._listed: list[str] = []
+        self._shown_at: float | None = None
+
+    def compose(self) -> ComposeResult:
+        """Lay out the list, and the line for the reason."""
+        with DialogBox():
+            yield Paged()
+            yield TextLine()
+
+    def on_mount(self) -> None:
+        """Show what is open; Enter counts once it could be read."""
+        self.lay_out()
+        self.call_after_refresh(self._painted)
+
+    def _painted(self) -> None:
+        self._shown_at = Message().time
+
+    def _unread(self, at: float) -> bool:
+        """Return whether what was pressed at that time was pressed before it could be read."""
+        return self._shown_at is None or at < self._shown_at + VISIBLE
+
+    async def on_key(self, event: events.Key) -> None:
+        """Take keys in their order; an Enter from before the list could be read is dropped."""
+        if self._unread(event.time) and event.key in self.cockpit.keys.of("ack_take"):
+            event.stop()
+            event.prevent_default()
+            self._tell(TOO_SOON)
+        elif self.focused is None:
+            await acted(self, event)
+
+    def show(self) -> None:
+        """Show the alerts as they are by now; called for news."""
+        self.lay_out()
+
+    @property
+    def report(self) -> RunReport | None:
+        """Return the newest report of the run."""
+        return next((each for each in self.cockpit.reports if each.name == self._run), None)
+
+    def _keys_open(self) -> list[str]:
+        report = self.report
+        if report is None:
+            return []
+        return [*(each.key for each in report.alerts), *([END] if _end(report) else [])]
+
+    def lay_out(self) -> None:
+        """Show the alerts as they are by now."""
+        report = self.report
+        if not self.is_mounted or not self.query(TextLine):
+            return
+        self._hold()
+        if report is None:
+            self._show_gone()
+            return
+        typing = self.query_one(TextLine)
+        taking = Taking(
+            report.alerts, _end(report), self._at, SPANS, self._span,
+            " " if typing.has_class("-asked") else typing.value,
+        )  # fmt: skip
+        page = self.query_one(Paged)
+        body = partial(paint_taking, taking, self.cockpit.now())
+        page.show(Sheet(body, text((f"acknowledge · {self._run}", STRONG)), foot=self._foot()))
+        rows = len(page.lines_for(self.inner))
+        width, height = self.fit_box(rows + 5)
+        typing.place(2 + WHY_COLUMN, min(rows, height - 5), width - WHY_COLUMN - 4)
+
+    def _show_gone(self) -> None:
+        """Say that the run has left the run file while this stood open."""
+        self.query_one(TextLine).remove_class("-asked")
+        said = f"{self._run} is no longer in the run file: nothing can be taken here"
+        page = self.query_one(Paged)
+        page.show(Sheet(partial(_gone, said), text((f"acknowledge · {self._run}", STRONG)),
+                        foot=[text(("esc leaves", DIM))]))  # fmt: skip
+        self.fit_box(len(page.lines_for(self.inner)) + 4)
+
+    def _hold(self) -> None:
+        """Keep what is selected selected, also when other alerts open or close meanwhile."""
+        keys, chosen = self._keys_open(), self._key()
+        if keys != self._listed and chosen in keys:
+            self._at = keys.index(chosen)
+        elif chosen is not None and chosen not in keys:
+            self._said, self._shown_at = CLOSED, Message().time
+        self._listed = keys
+        self._at = max(0, min(self._at, len(keys) - 1))
+
+    def _foot(self) -> list[Content]:
+        said = text((self._said, "$attention")) if self._said else text(
+            ("a taken alert stays open; it only stops asking", DIM))  # fmt: skip
+        keys = "enter takes   ←→ quiet for   w why   u undo   esc leaves"
+        return [cut(said, self.inner - 4), text((keys, DIM))]
+
+    def action_step(self, steps: int) -> None:
+        """Select another alert."""
+        self._at += steps
+        self.lay_out()
+
+    def action_quiet(self, steps: int) -> None:
+        """Be quiet for longer, or for less long."""
+        self._span = (self._span + steps) % len(SPANS)
+        self.lay_out()
+
+    def action_ack_why(self) -> None:
+        """Ask why."""
+        line = self.query_one(TextLine)
+        line.add_class("-asked")
+        line.focus(scroll_visible=False)
+        self.lay_out()
+
+    @on(Input.Submitted)
+    def _said_why(self) -> None:
+        line = self.query_one(TextLine)
+        line.remove_class("-asked")
+        line.blur()
+        self.lay_out()
+
+    def action_ack_leave(self) -> None:
+        """Leave the reason's line, else the screen."""
+        if self.query_one(TextLine).has_class("-asked"):
+            self._said_why()
+        else:
+            self.dismiss(None)
+
+    def action_ack_take(self) -> None:
+        """Take the selected alert; a key from the screen below comes here without ``on_key``."""
+        if self._unread(Message().time):
+            self._tell(TOO_SOON)
+            return
+        until = "" if self._span == len(SPANS) - 1 else SPANS[self._span]
+        self._order(until, self.query_one(TextLine).value.strip())
+
+    def action_ack_undo(self) -> None:
+        """Let the selected alert ring again: it was taken until now."""
+        alerts = self.report.alerts if self.report is not None else ()
+        taken = {each.key for each in alerts if each.acknowledged is not None} | self._taken
+        if self._key() == END or self._key() not in taken:
+            self._tell("that one cannot be undone" if self._key() == END else "it is not taken")
+        else:
+            self._order(NOW, "undone")
+
+    def _key(self) -> str | None:
+        """Return what is selected of what stands on the screen."""
+        return self._listed[self._at] if self._at < len(self._listed) else None
+
+    def _order(self, until: str, why: str) -> None:
+        key = self._key()
+        if key is None:
+            self._tell("there is nothing to take")
+            return
+        operator = self.cockpit.watch_state.operator
+        params = {"key": key, "by": operator}
+        params |= {"until": until} if until and key != END else {}
+        params |= {"reason": why} if why else {}
+        request = Request(action="ack", run=self._run, operator=operator, params=params)
+        spawn(self, partial(self._do, request))
+
+    async def _do(self, request: Request) -> None:
+        """Plan and act at once: it can be undone, so nothing has to be typed."""
+        self._tell("taking it …")
+        try:
+            desk = await self.cockpit.actions.desk()
+            plan = await desk.plan(request)
+        except (RefuseError, StoreError, TimeoutError) as error:
+            self._tell(str(error) or "no answer in time")
+            return
+        if plan.blocked:
+            self._tell("; ".join(check.text for check in plan.checks if check.stands_in_the_way))
+            return
+        deed = self.cockpit.actions.deeds.start(desk, request, plan, plan.words, ())
+        deed.watch(partial(self._ended, deed))
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Show a fault in one line."""
+        error = event.worker.error
+        if event.state is WorkerState.ERROR and isinstance(error, Exception):
+            self._tell(self.cockpit.report_fault(error))
+
+    def _ended(self, deed: Deed) -> None:
+        result = deed.result
+        if result is None or not self.is_mounted:
+            return
+        done = result.outcome is Outcome.DONE
+        params = deed.request.params
+        undone = params.get("until") == NOW
+        if done:
+            self._taken ^= {params["key"]} if (params["key"] in self._taken) == undone else set()
+        told = "it rings again" if undone else f"taken by {deed.request.operator}: u undoes it"
+        self._tell(told if done else f"{result.outcome.value}: {result.message}")
+        self.cockpit.look_again(self._run)
+
+    def _tell(self, words: str) -> None:
+        self._said = words
+        self.lay_out()
+
+
+def _gone(said: str, width: int) -> list[Content]:
+    return wrapped(text((said, "$attention")), width, 4)
+
+
+def _end(report: RunReport) -> str:
+    """Return how the run's job ended, or nothing while it has not."""
+    job = report.facets.job.value
+    if job is None or not job.phase.terminal:
+        return ""
+    return "succeeded" if job.phase is Phase.SUCCEEDED else job.state
+
+
+class Taking(NamedTuple):
+    """What can be taken: alerts, and last the run's end if ``end`` says how it ended."""
+
+    alerts: Sequence[Alert]
+    end: str
+    at: int
+    spans: Sequence[str]
+    span: int
+    why: str
+
+
+def paint_taking(taking: Taking, now: float, width: int) -> list[Content]:
+    """Return the list, then for how long and why."""
+    lines: list[Content] = []
+    for place, alert in enumerate(taking.alerts):
+        lines += _alert(alert, now, width, place == taking.at)
+    if taking.end:
+        chosen = taking.at == len(taking.alerts)
+        lines.append(_chosen(text("◆ ", (f"the run's end: {taking.end}", STRONG)), width, chosen))
+    if not lines:
+        lines.append(text(("nothing is open, and the run has not ended", DIM)))
+    spans: list[Part] = []
+    for place, each in enumerate(taking.spans):
+        spans += [(f" {each} ", f"bold {ACCENT} on $cursor" if place == taking.span else DIM), " "]
+    why = text(("why         ", DIM), taking.why or ("w says why", DIM))
+    return within([*lines, EMPTY, text(("quiet for   ", DIM), *spans), why], width)
+
+
+def _alert(alert: Alert, now: float, width: int, chosen: bool) -> list[Content]:
+    mark, style = facts.alert_mark(alert)
+    left = text((f"{mark} {alert.id}", style), " ", (alert.title, STRONG))
+    lines = [_chosen(row(left, text((age(now - alert.since), DIM)), width - 2), width, chosen)]
+    taken = alert.acknowledged
+    if taken is not None:
+        until = f", quiet until {day_time(taken.until, now)}" if taken.until is not None else ""
+        said = f"taken by {taken.by} {day_time(taken.at, now)}{until}"
+        lines += [text("    ", each) for each in wrapped(text((said, DIM)), width - 4, 2)]
+    return lines
+
+
+def _chosen(line: Content, width: int, chosen: bool) -> Content:
+    shown = text(("▸ " if chosen else "  ", ACCENT), line)
+    return shown.truncate(width, pad=True).stylize_before("on $cursor") if chosen else shown

@@ -1,0 +1,284 @@
+"""The logbook editor: a new entry below the file's tail, its saving always in sight (SPEC L)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.content import Content
+from textual.timer import Timer
+from textual.widgets import TextArea
+
+from cockpit.model.logbook import Opened
+from cockpit.model.records import Recorded, SaveStage
+from cockpit.model.report import RunReport
+from cockpit.records.logbook.labels import meant
+from screens.base import CockpitScreen, acted, spawn
+from screens.keys import bindings
+from screens.ports import Cockpit
+from widgets.key_line import KeyLine
+from widgets.paged import Paged, Sheet
+from widgets.painting.line import DIM, STRONG, text
+from widgets.painting.paint_plan import paint_markdown
+from widgets.save_state import SaveState
+
+if TYPE_CHECKING:
+    from cockpit.actions.telling.logbooks import Logbooks
+
+QUIET: Final = 0.5
+"""Seconds without a key after which the draft is kept."""
+AT_MOST: Final = 2.0
+"""Seconds after which the draft is kept of whoever types without a pause."""
+TAIL_ROWS: Final = 12
+MASKED: Final = "a secret was masked in your text: look at it, then save again"
+
+
+class EntryArea(TextArea):
+    """Plain text as a person writes it; nothing foreign gets in raw, nothing blinks."""
+
+    DEFAULT_CSS = """
+    EntryArea, EntryArea:focus {
+        height: 1fr; border: none; padding: 0 2; background: $background; color: $ink;
+    }
+    EntryArea .text-area--cursor-line { background: $background; }
+    EntryArea .text-area--cursor { background: $ink; color: $background; }
+    EntryArea .text-area--selection { background: $cursor; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__("", soft_wrap=True, show_line_numbers=False)
+        self.cursor_blink = False
+        self.highlight_cursor_line = False
+
+    async def _on_key(self, event: events.Key) -> None:
+        if event.key == "tab" and not self.read_only:
+            event.stop()
+            event.prevent_default()
+            self.insert("  ")
+        elif event.key != "enter":
+            await acted(self, event)
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.text = typed(event.text)
+
+
+def typed(words: str) -> str:
+    """Return text without what no keyboard types: escape sequences and their like."""
+    lines = words.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return "\n".join("".join(c for c in line if c == "\t" or c.isprintable()) for line in lines)
+
+
+class EditorScreen(CockpitScreen):
+    """Begins with the draft that was left, else with an entry prefilled from what is observed."""
+
+    SCOPES = ("entry",)
+    BINDINGS: ClassVar[list[BindingType]] = bindings("entry")
+    DEFAULT_CSS = """
+    EditorScreen Paged { height: auto; }
+    """
+
+    def __init__(self, cockpit: Cockpit, books: Logbooks, report: RunReport) -> None:
+        super().__init__(cockpit)
+        self._books = books
+        self._report = report
+        self._opened: Opened | None = None
+        self._kept = self._words = ""
+        self._prefilled = ""
+        self._timer: Timer | None = None
+        self._unkept_since = 0.0
+        self._saving = self._gone = False
+        self.recorded: Recorded | None = None
+
+    def compose(self) -> ComposeResult:
+        """Lay out the file's tail, the entry, how saving stands, the keys."""
+        yield Paged()
+        yield EntryArea()
+        yield SaveState()
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Begin."""
+        super().on_mount()
+        self.query_one(EntryArea).disabled = True
+        spawn(self, self._open)
+
+    async def on_unmount(self) -> None:
+        """Keep what was typed, however the program is left."""
+        self._gone = True
+        await self.keep()
+
+    @property
+    def selected(self) -> str | None:
+        """Return the run that is written about."""
+        return self._report.name
+
+    @property
+    def text(self) -> str:
+        """What stands in the editor."""
+        return self.query_one(EntryArea).text
+
+    async def _open(self) -> None:
+        opened = await self._books.open(self._report, self.cockpit.now())
+        self._opened = opened
+        area = self.query_one(EntryArea)
+        area.load_text(typed(opened.text if opened.draft else _begun(opened.text)))
+        self._prefilled = self._kept = self._words = area.text
+        area.disabled = False
+        area.focus(scroll_visible=False)
+        area.move_cursor(_begin_at(area.text))
+        said = "the draft that was left is here again" if opened.draft else ""
+        self.query_one(SaveState).tell(opened.trouble or said, bad=bool(opened.trouble))
+        self.show()
+
+    def show(self) -> None:
+        """Show the file's tail and how saving stands."""
+        if not self.is_mounted:
+            return
+        page = self.query_one(Paged)
+        opened = self._opened
+        path = opened.path if opened is not None else self._report.spec.records.logbook or ""
+        tail = opened.tail if opened is not None else ("reading the file …",)
+        page.show(Sheet(partial(_tail, tail), text(("logbook ", STRONG), (path, DIM)),
+                        text((opened.note if opened else "", DIM))))  # fmt: skip
+        rows = len(page.lines_for(self.app.size.width)) + 2
+        page.styles.height = max(3, min(rows, TAIL_ROWS, self.app.size.height // 3))
+        page.top = 1 << 30
+        page.repaint()
+        self.show_keys()
+
+    def footer(self) -> list[tuple[str, str]]:
+        """Return the keys that matter here."""
+        return self.cockpit.keys.footer("entry")
+
+    @property
+    def _is_saved(self) -> bool:
+        return self.recorded is not None and self.recorded.stage is not SaveStage.NOTHING
+
+    @on(TextArea.Changed)
+    def _changed(self) -> None:
+        self._words = self.text
+        now = asyncio.get_running_loop().time()
+        if self._timer is None:
+            self._unkept_since = now
+        elif now - self._unkept_since >= AT_MOST:
+            return
+        else:
+            self._timer.stop()
+        self._timer = self.set_timer(QUIET, self._keep_later)
+
+    def _keep_later(self) -> None:
+        self._timer = None
+        spawn(self, self.keep, group="draft", exclusive=True)
+
+    async def keep(self) -> None:
+        """Keep what was typed as a draft, unless it is kept, saved, or only what was prefilled."""
+        words = self._words
+        if self._opened is None or words == self._kept or self._is_saved or self._saving:
+            return
+        trouble = await self._books.keep(self._report, words)
+        self._kept = self._kept if trouble else words
+        if not self._gone:
+            said = f"the draft is not kept: {trouble}" if trouble else "draft kept"
+            self.query_one(SaveState).tell(said, bad=bool(trouble))
+
+    def action_entry_save(self) -> None:
+        """Save, commit, push; the state stands below the text."""
+        state = self.query_one(SaveState)
+        if self._opened is None or self._saving:
+            return
+        if self._is_saved:
+            state.tell("this entry is saved; esc leaves")
+        elif not self.text.strip():
+            state.tell("there is nothing to save", bad=True)
+        elif self._opened.trouble:
+            state.tell(self._opened.trouble, bad=True)
+        elif (masked := self._books.masked(self.text)) != self.text:
+            self.query_one(EntryArea).load_text(masked)
+            state.tell(MASKED, bad=True)
+        else:
+            self._work(self._save())
+
+    def action_entry_retry(self) -> None:
+        """Push again, or save again if nothing was saved."""
+        if self._saving:
+            return
+        if not self._is_saved:
+            self.action_entry_save()
+        elif self.recorded is not None and self.recorded.stage is SaveStage.PUSHED:
+            self.query_one(SaveState).tell("everything is pushed")
+        else:
+            self._work(self._retry())
+
+    def _work(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it as the app's own work: it goes on when this screen is left."""
+        self._saving = True
+        self.cockpit.actions.go_on_with(work)
+
+    async def _save(self) -> None:
+        self.query_one(EntryArea).read_only = True
+        words = _without_blank(self.text)
+        self._told(await self._books.save(self._report, words, self._told), last=True)
+
+    async def _retry(self) -> None:
+        self._told(await self._books.retry(self._report), last=True)
+
+    def _told(self, recorded: Recorded, *, last: bool = False) -> None:
+        self.recorded = recorded
+        self._saving = not last
+        if self._gone:
+            if last and recorded.trouble:
+                self.cockpit.say(f"logbook of {self._report.name}: {recorded.trouble}")
+            return
+        self.query_one(EntryArea).read_only = self._saving or self._is_saved
+        self.query_one(SaveState).show(recorded)
+
+    async def action_entry_leave(self) -> None:
+        """Leave; what is not saved stays as a draft."""
+        await self.keep()
+        if self._opened is not None and not self._is_saved and self.text != self._prefilled:
+            self.cockpit.say("the draft is kept: it is here again when you come back")
+        self.dismiss(None)
+
+
+def _tail(tail: tuple[str, ...], width: int) -> list[Content]:
+    if not tail:
+        return [text(("the file has no lines yet", DIM))]
+    return [piece for line in tail for piece in paint_markdown(line, width)]
+
+
+def _begin_at(words: str) -> tuple[int, int]:
+    """Return where a person begins to write: behind the decision's label, else at the end."""
+    lines = words.split("\n")
+    row = _to_decide(lines)
+    row = len(lines) - 1 if row is None else row
+    return row, len(lines[row])
+
+
+def _begun(words: str) -> str:
+    """Return a prefilled entry with a blank behind the label that is to be filled in first."""
+    lines = words.split("\n")
+    row = _to_decide(lines)
+    if row is not None:
+        lines[row] += " "
+    return "\n".join(lines)
+
+
+def _to_decide(lines: Sequence[str]) -> int | None:
+    """Return the row of the decision's empty label, else of the first empty one."""
+    empty = [row for row, line in enumerate(lines) if line.rstrip(" *_`").endswith(":")]
+    decision = (row for row in empty if meant(lines[row].strip(" -+*_`:")) == "Decision")
+    return next(decision, empty[0] if empty else None)
+
+
+def _without_blank(words: str) -> str:
+    """Return an entry without the blank that ``_begun`` has set behind a label, if it is left."""
+    lines = words.split("\n")
+    row = _to_decide(lines)
+    if row is not None:
+        lines[row] = lines[row].rstrip(" ")
+    return "\n".join(lines)

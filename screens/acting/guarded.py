@@ -1,0 +1,271 @@
+"""The app's part in guarded actions: offers them, starts them, and tells how they ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from textual.app import App
+
+from cockpit.model.plan import Outcome, Request
+from cockpit.model.report import RunReport
+from cockpit.runtime.offload import offload
+from screens.acting.offers import again_with, fields_of, offers
+from screens.acting.palette import Command
+from screens.acting.running import Deed, Deeds
+from screens.base import spawn
+from screens.dialog import LeavingScreen
+from screens.ports import Cockpit
+from widgets.painting.paint_steps import MEANS, OUTCOMES
+
+if TYPE_CHECKING:
+    from cockpit.actions.core.recovery import Settled
+    from cockpit.actions.core.service import Desk
+    from cockpit.actions.telling.logbooks import Logbooks
+    from screens.acting.form import FormScreen
+    from screens.acting.plan import PlanScreen
+
+MAKE_WITHIN: Final = 10.0
+ASK_WITHIN: Final = 5.0
+LOOK_FOR_INTERRUPTED: Final = 0.5
+"""Seconds after the start at which the journal is asked: never before the first frame."""
+FRONT_WITHIN: Final = 5.0
+"""Seconds from the start in which an interrupted action may come to the front by itself."""
+NO_DESK: Final = "guarded actions are not available here"
+MakeDesk = Callable[[str], "Desk"]
+"""Makes the desk for an operator; may import much, so it is called in a thread."""
+
+
+class GuardedActions:
+    """What a person may do to a run from the app that owns this, and what is under way.
+
+    ``app`` shows the screens and is the ``cockpit`` that they ask; ``desk`` and ``books`` make
+    what plans actions and what writes logbooks when they are first needed.
+    """
+
+    def __init__(
+        self,
+        app: App[str],
+        cockpit: Cockpit,
+        desk: MakeDesk | None = None,
+        books: Callable[[], Logbooks] | None = None,
+        version: Callable[[], int] | None = None,
+        *,
+        present: bool = False,
+    ) -> None:
+        self._app = app
+        self._cockpit = cockpit
+        self._make_desk = desk
+        self._make_books = books
+        self._store_version = version
+        self._present = present
+        self._desk: Desk | None = None
+        self._making = asyncio.Lock()
+        self._books: Logbooks | None = None
+        self._typed: dict[tuple[str, str], dict[str, str]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._asked_to_leave = False
+        self.deeds = Deeds(self._deed_ended, cockpit.report_fault)
+        self.interrupted: tuple[Settled, ...] = ()
+        self.touched = False
+        """Whether a person has begun to type: from then on nothing opens by itself."""
+
+    @property
+    def reading_only(self) -> str:
+        """Why nothing may be changed here, or nothing."""
+        if self._present:
+            return "presenting, read-only: it offers no actions"
+        if self._cockpit.watch_state.read_only:
+            return "read-only: it offers no actions"
+        return "" if self._make_desk is not None else NO_DESK
+
+    async def desk(self) -> Desk:
+        """Return the desk, made when it is first asked for; raises ``TimeoutError``."""
+        if self._make_desk is None:
+            raise TimeoutError(NO_DESK)
+        async with self._making:
+            if self._desk is None:
+                operator = self._cockpit.watch_state.operator
+                self._desk = await offload(self._make_desk, operator, deadline=MAKE_WITHIN)
+            return self._desk
+
+    async def journal_stands(self) -> object | None:
+        """Return what changes whenever the journal may have; ``None`` if that is not known."""
+        from cockpit.store.store import StoreError
+
+        if self._store_version is None:
+            return None
+        try:
+            return await offload(self._store_version, deadline=ASK_WITHIN), self.deeds.told
+        except (StoreError, TimeoutError):
+            return None
+
+    def offers(self, report: RunReport | None) -> list[Command]:
+        """Return every guarded action for a run, those that cannot be begun too."""
+        return offers(report, self._cockpit.keys, self.reading_only)
+
+    def act(self, verb: str, run: str | None = None) -> None:
+        """Begin an action on a run, show the one that is under way, or say why not."""
+        report = self._cockpit.report_of(run)
+        offer = next(each for each in self.offers(report) if each.verb == verb)
+        if offer.why_not or report is None:
+            self._cockpit.say(f"{offer.title}: {offer.why_not}")
+        elif not self._cockpit.watch_state.operator:
+            self._cockpit.say("who are you? the operator's name is still being looked up")
+        elif verb == "ack":
+            from screens.acting.ack import AckScreen
+
+            self._app.push_screen(AckScreen(self._cockpit, report.name))
+        elif verb == "log":
+            self._write(report)
+        else:
+            self._plan(verb, report)
+
+    def _write(self, report: RunReport) -> None:
+        from screens.acting.editor import EditorScreen
+
+        if self._books is None and self._make_books is not None:
+            self._books = self._make_books()
+        if self._books is None:
+            self._cockpit.say("log entry: logbooks cannot be written here")
+        elif not isinstance(self._app.screen, EditorScreen):
+            self._app.push_screen(EditorScreen(self._cockpit, self._books, report))
+
+    def _plan(self, verb: str, report: RunReport) -> None:
+        from screens.acting.form import FormScreen
+        from screens.acting.plan import PlanScreen
+
+        operator = self._cockpit.watch_state.operator
+        request = Request(action=verb, run=report.name, operator=operator)
+        deed = self.deeds.of(report.name)
+        if deed is not None:
+            self._app.push_screen(PlanScreen(self._cockpit, deed.request, deed))
+            return
+        fields = fields_of(verb, report)
+        if not fields:
+            self._app.push_screen(PlanScreen(self._cockpit, request))
+            return
+        again = again_with(fields, self._typed.get((verb, report.name), {}))
+        form = FormScreen(self._cockpit, f"{verb} {report.name}", again)
+        self._app.push_screen(form, partial(self._filled, form, request))
+
+    def _filled(self, form: FormScreen, request: Request, given: dict[str, str] | None) -> None:
+        """Plan what was filled in; until it has begun, the form keeps what was typed."""
+        from screens.acting.plan import PlanScreen
+
+        self._typed[request.action, request.run] = form.values
+        if given is not None:
+            page = PlanScreen(self._cockpit, request.model_copy(update={"params": given}))
+            self._app.push_screen(page, partial(self._left, page))
+
+    def _left(self, page: PlanScreen, _: None) -> None:
+        """Forget what was typed if it has begun; go back to it if no plan could be made of it."""
+        verb, run = page.request.action, page.request.run
+        report = self._cockpit.report_of(run)
+        if page.begun:
+            self._typed.pop((verb, run), None)
+        elif page.unplanned and report is not None:
+            self._plan(verb, report)
+
+    def open_page(self) -> None:
+        """Show the handoff page of the selected run."""
+        from screens.acting.handoff_page import HandoffPage
+
+        report = self._cockpit.report_of(None)
+        if report is None:
+            self._cockpit.say("no run is selected")
+        elif self._make_desk is None:
+            self._cockpit.say(NO_DESK)
+        else:
+            self._app.push_screen(HandoffPage(self._cockpit, report.name))
+
+    def open_journal(self) -> None:
+        """Show the journal: of what was interrupted, else of the selected run."""
+        report = self._cockpit.report_of(None)
+        runs = list(dict.fromkeys(each.entry.plan.run for each in self.interrupted))
+        if report is not None and report.name not in runs:
+            runs.append(report.name)
+        if self._make_desk is None:
+            self._cockpit.say(NO_DESK)
+        elif not runs:
+            self._cockpit.say("no run is selected")
+        else:
+            self._show_journal(runs)
+
+    def _show_journal(self, runs: list[str]) -> None:
+        from screens.acting.journal import JournalScreen
+
+        if not isinstance(self._app.screen, JournalScreen):
+            self._app.push_screen(JournalScreen(self._cockpit, runs, self.interrupted))
+
+    def look_for_interrupted(self) -> None:
+        """Ask the journal, beside everything else, what crashed cockpits have left."""
+        if self._make_desk is not None:
+            self._app.set_timer(LOOK_FOR_INTERRUPTED, partial(spawn, self._app, self._interrupted))
+
+    async def _interrupted(self) -> None:
+        from cockpit.actions.core.action import RefuseError
+        from cockpit.store.store import StoreError
+
+        begun = asyncio.get_running_loop().time()
+        found: list[Settled] = []
+        try:
+            desk = await self.desk()
+            for run in self._cockpit.reports:
+                found += await desk.interrupted(run.name)
+        except (RefuseError, StoreError, TimeoutError) as error:
+            self._cockpit.say(f"the journal gives no answer: {error}")
+        self.interrupted = tuple(found)
+        left = [each for each in found if each.outcome is not None]
+        if not left:
+            return
+        key = self._cockpit.keys.shown("journal")
+        self._cockpit.say(f"■ {len(left)} interrupted: {key} shows the journal")
+        soon = asyncio.get_running_loop().time() - begun < FRONT_WITHIN
+        if soon and not self.touched and len(self._app.screen_stack) <= 2:
+            self._show_journal(list(dict.fromkeys(each.entry.plan.run for each in left)))
+
+    def go_on_with(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do some work that goes on when the screen that began it is left."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._work_done)
+
+    def _work_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._cockpit.report_fault(error)
+
+    def _deed_ended(self, deed: Deed) -> None:
+        """Tell how an action ended, whoever looks."""
+        result = deed.result
+        if result is None or not self._app.is_running:
+            return
+        word = OUTCOMES[result.outcome][0]
+        more = MEANS[result.outcome] or ("" if result.recorded else "NOT recorded")
+        self._cockpit.say(": ".join(filter(None, (f"{deed.title} {word}", more))))
+        if result.outcome is not Outcome.REFUSED:
+            self._cockpit.look_again(deed.request.run)
+
+    @property
+    def under_way(self) -> list[str]:
+        """What would be cut short by leaving now."""
+        return [deed.title for deed in self.deeds.running] + ["saving a logbook entry"] * bool(
+            self._tasks
+        )
+
+    def may_leave(self, leave: Callable[[], None]) -> bool:
+        """Return whether to leave at once; else it is asked, once, and ``leave`` called on yes."""
+        if not self.under_way or self._asked_to_leave:
+            return True
+        self._asked_to_leave = True
+        self._app.push_screen(LeavingScreen(self.under_way), partial(self._answered, leave))
+        return False
+
+    def _answered(self, leave: Callable[[], None], yes: bool | None) -> None:
+        self._asked_to_leave = False
+        if yes:
+            leave()

@@ -1,0 +1,123 @@
+"""Which guarded actions a run is offered, why one is not, and what it has to be asked. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from cockpit.actions.core.table import TABLE, Entry, Param
+from cockpit.model.observed import Checkpoint, CheckpointState
+from cockpit.model.report import RunReport
+from cockpit.model.words import ago, size, steps
+from screens.acting.palette import Command
+from screens.keys import ACTIONS, Keys
+from widgets.painting.paint_form import Choice, FormField
+
+VERB_KEYS: Final = {"log": "entry"}
+"""The verbs whose key is named otherwise in the table of keys."""
+IN_THE_PLAN: Final = ("save-first",)
+"""Options that the plan itself asks for."""
+YES_NO: Final = {"move"}
+STEPS: Final = {"to", "from"}
+NO_ASK: Final = {"relaunch", "launch", "seal", "teardown"}
+
+
+def offers(report: RunReport | None, keys: Keys, reading_only: str) -> list[Command]:
+    """Return every guarded action for a run; one that cannot be begun says why."""
+    return [_offer(row, report, keys, reading_only) for row in TABLE]
+
+
+def _offer(row: Entry, report: RunReport | None, keys: Keys, reading_only: str) -> Command:
+    key = VERB_KEYS.get(row.verb, row.verb)
+    known = any(each.id == key for each in ACTIONS)
+    why = reading_only or why_not(row.verb, report)
+    note = "" if why or report is None else warning(row.verb, report)
+    shown = keys.shown(key) if known else ""
+    return Command(row.title, row.help, f"act:{row.verb}", shown, why, note, row.verb)
+
+
+def why_not(verb: str, report: RunReport | None) -> str:
+    """Return why an action makes no sense for a run, from its run file and its alerts alone.
+
+    What depends on the world (does it run? may it be resumed?) is for the plan to say.
+    """
+    if report is None:
+        return "no run is selected"
+    spec = report.spec
+    if verb == "log" and spec.records.logbook is None:
+        return "the run file names no logbook (records.logbook)"
+    if verb == "teardown" and spec.teardown is None:
+        return "the run file has no [run.teardown]"
+    if verb in ("relaunch", "launch", "rollback", "lineage") and spec.resubmit is None:
+        return "the run file has no resubmit command"
+    if verb in ("rollback", "retain") and spec.checkpoints is None:
+        return "the run file names no checkpoints"
+    return ""
+
+
+def warning(verb: str, report: RunReport) -> str:
+    """Return what the last look at the run already says against an action; the plan decides."""
+    job = report.facets.job.value
+    if job is None:
+        return "the job's state is unknown" if verb in ("relaunch", "stop", "seal") else ""
+    state = job.state.upper()
+    if verb == "launch" and report.facets.job.known:
+        return f"it was launched already: {state}"
+    if verb == "relaunch" and job.phase.terminal is False and not report.alerts:
+        return f"it runs and is well: {state}"
+    if verb == "stop" and job.phase.terminal:
+        return f"nothing runs: {state}"
+    if verb == "seal" and not job.phase.terminal:
+        return f"not finished: {state}"
+    if verb == "ack" and not report.alerts and not job.phase.terminal:
+        return "nothing is open"
+    return ""
+
+
+def fields_of(verb: str, report: RunReport) -> tuple[FormField, ...]:
+    """Return what is asked for before a plan can be made; nothing for a verb that needs nothing."""
+    row = next(each for each in TABLE if each.verb == verb)
+    asked = [each for each in row.params if each.name not in IN_THE_PLAN]
+    if verb in NO_ASK:
+        asked = [each for each in asked if each.required]
+    return tuple(_field(each, report) for each in asked)
+
+
+def again_with(fields: Sequence[FormField], typed: Mapping[str, str]) -> tuple[FormField, ...]:
+    """Return the fields with what was typed before; a choice that is gone is not made again."""
+    return tuple(
+        each._replace(value=typed[each.name])
+        if each.name in typed
+        and (not each.choices or typed[each.name] in {choice.value for choice in each.choices})
+        else each
+        for each in fields
+    )
+
+
+def _field(param: Param, report: RunReport) -> FormField:
+    choices: tuple[Choice, ...] = ()
+    if param.name in STEPS and "step" in param.help:
+        choices = _checkpoints(report)
+    elif param.name in YES_NO:
+        choices = (Choice("", "no"), Choice("yes", "yes"))
+    label = param.name.replace("-", " ")
+    return FormField(param.name, label, param.help, param.required, choices)
+
+
+def _checkpoints(report: RunReport) -> tuple[Choice, ...]:
+    """Return the complete checkpoints, newest first; nothing if they are not known."""
+    found = report.facets.checkpoints.value
+    if found is None:
+        return ()
+    whole = [each for each in found.items if each.state is CheckpointState.COMPLETE]
+    ordered = sorted(whole, key=lambda each: each.step or 0, reverse=True)
+    known = [each for each in ordered if each.step is not None]
+    widest = max((len(steps(each.step)) for each in known), default=0)
+    return tuple(_choice(each, report.checked_at, widest) for each in known)
+
+
+def _choice(each: Checkpoint, now: float, width: int) -> Choice:
+    kind = {True: "permanent", False: "temporary", None: ""}[each.permanent]
+    saved = ago(None if each.saved_at is None else now - each.saved_at)
+    notes: Sequence[str] = [note for note in (size(each.size), saved, kind) if note]
+    return Choice(str(each.step), f"{steps(each.step):>{width}}", " · ".join(notes))

@@ -1,0 +1,355 @@
+"""The plan of an action: read like a checklist, confirmed by typing, watched while it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar, Final
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input
+from textual.worker import Worker, WorkerState
+
+from cockpit.actions.core.action import RefuseError
+from cockpit.model.plan import Approval, Check, Level, Outcome, Plan, Request
+from cockpit.store.store import StoreError
+from screens.acting.arming import VISIBLE, WordsLine, difference
+from screens.acting.form import ApproveScreen
+from screens.acting.journal import meanwhile
+from screens.acting.running import Deed, follows
+from screens.base import spawn
+from screens.dialog import Dialog, DialogBox
+from screens.keys import bindings
+from screens.ports import Cockpit
+from widgets.paged import Paged, Sheet
+from widgets.painting.line import ACCENT, DIM, LINE, STRONG, cut, row, text, wrapped
+from widgets.painting.paint_plan import changes, paint_plan
+from widgets.painting.paint_steps import ActionProgress, paint_steps
+
+SAVE_FIRST: Final = "save-first"
+NARROW: Final = 60
+"""Columns below which the heading counts checks without words, so that the run stays in it."""
+ASKS_BELOW: Final = 2
+"""Rows from the box's lower edge to the line of the words."""
+
+
+class PlanScreen(Dialog[None]):
+    """Plans, asks for the words, hands the action to the app, and shows its steps."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("plan")
+
+    def __init__(self, cockpit: Cockpit, request: Request, deed: Deed | None = None) -> None:
+        super().__init__()
+        self.cockpit = cockpit
+        self.plan: Plan | None = None if deed is None else deed.plan
+        self.request = request
+        self.approvals: dict[str, Approval] = {}
+        self._deed = deed
+        self._unwatch: Callable[[], None] | None = None
+        self._hint = ""
+        self._said = ""
+        self._changed: frozenset[str] = frozenset()
+        self._trouble = ""
+        self._planning = False
+        self._over_at = 0.0
+
+    def compose(self) -> ComposeResult:
+        """Lay out the page, and above it the line for the words."""
+        with DialogBox():
+            yield Paged()
+            yield WordsLine(self.cockpit.keys.of("plan_confirm"))
+
+    def on_mount(self) -> None:
+        """Plan, or watch what is under way already."""
+        if self._deed is not None:
+            self._watch(self._deed)
+        else:
+            self.plan_again()
+
+    def on_unmount(self) -> None:
+        """Stop watching; what is under way goes on."""
+        if self._unwatch is not None:
+            self._unwatch()
+
+    @property
+    def asks(self) -> bool:
+        """True while the words can be typed."""
+        return (
+            self.plan is not None
+            and not (self.plan.blocked or self._planning or self._trouble)
+            and self._deed is None
+            and not self.cockpit.actions.reading_only
+        )
+
+    @property
+    def begun(self) -> bool:
+        """True once the action was handed on to be done."""
+        return self._deed is not None
+
+    @property
+    def unplanned(self) -> bool:
+        """True if no plan could be made of what was asked for."""
+        return self.plan is None and bool(self._trouble)
+
+    def plan_again(self, said: str = "") -> None:
+        """Plan anew; ``said`` is told above the new plan, and what changed is marked."""
+        self._planning, self._trouble, self._hint, self._said = True, "", "", said
+        self.query_one(WordsLine).hide()
+        self.lay_out()
+        spawn(self, self._plan, group="plan", exclusive=True)
+
+    async def _plan(self) -> None:
+        former = self.plan
+        try:
+            desk = await self.cockpit.actions.desk()
+            plan = await desk.plan(self.request, tuple(self.approvals.values()))
+        except (RefuseError, StoreError, TimeoutError) as error:
+            self._trouble = str(error) or "no plan could be made in time"
+        else:
+            marked = former is not None and bool(self._said)
+            self._changed = changes(former, plan) if former and marked else frozenset()
+            if former is not None and self._said:
+                self._said += await meanwhile(self.cockpit, former)
+            self.plan = plan
+        self._planning = False
+        self.lay_out(from_top=True)
+        if self.asks:
+            self.query_one(WordsLine).ask()
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Show a fault in the planning instead of planning for ever."""
+        error = event.worker.error
+        if event.state is WorkerState.ERROR and isinstance(error, Exception):
+            self._trouble = self.cockpit.report_fault(error)
+            self._planning = False
+            self.lay_out()
+
+    def lay_out(self, *, from_top: bool = False) -> None:
+        """Show the plan, or the steps of what is under way."""
+        if not self.is_mounted or not self.query(Paged):
+            return
+        page = self.query_one(Paged)
+        sheet = self._sheet()
+        page.show(sheet, from_top=from_top)
+        rows = len(page.lines_for(self.inner)) + 2 + (1 + len(sheet.foot) if sheet.foot else 0)
+        width, height = self.fit_box(rows)
+        self.query_one(WordsLine).place(4, height - 1 - ASKS_BELOW, width - 8)
+
+    def _sheet(self) -> Sheet:
+        title = text((f"{self.request.action} {self.request.run}", STRONG))
+        if self._deed is not None:
+            return self._progress(self._deed, title)
+        if self._trouble:
+            why = partial(_said, ("■ no plan: ", "bold $critical"), self._trouble)
+            asked = self.unplanned and self.request.params
+            leaves = "esc goes back to what was typed" if asked else "esc leaves"
+            foot = [text((f"{leaves}, nothing done", DIM))]
+            return Sheet(why, title, foot=foot, line="$critical-line")
+        if self.plan is None or self._planning:
+            return Sheet(partial(_said, ("● ", ACCENT), "looking at the run again, to plan"), title)
+        body = partial(
+            paint_plan, self.plan, changed=self._changed, said=self._said, root=self._root
+        )
+        line = "$critical-line" if self.plan.blocked else LINE
+        return Sheet(body, title, self._note(self.plan), self._foot(self.plan), line)
+
+    @property
+    def _root(self) -> str | None:
+        """The folder below which paths are shortened: the run's own."""
+        mine = (each for each in self.cockpit.reports if each.name == self.request.run)
+        return next((str(each.spec.output_root or "") for each in mine), None) or None
+
+    def _note(self, plan: Plan) -> Content:
+        blocks = sum(check.stands_in_the_way for check in plan.checks)
+        warns = sum(check.level is Level.WARN for check in plan.checks)
+        passes = sum(check.level is Level.PASS for check in plan.checks)
+        said = ("in the way", "warn", "pass") if self.inner >= NARROW else ("", "", "")
+        counts = text(
+            (f"■ {blocks} {said[0]}".rstrip() + "  " if blocks else "", "bold $critical"),
+            (f"! {warns} {said[1]}".rstrip() + "  " if warns else "", "$attention"),
+            (f"✓ {passes} {said[2]}".rstrip() + "  ", "$well"),
+        )
+        return text(counts, (f"plan {plan.plan_id}", DIM)) if self.inner >= 70 else counts
+
+    def _foot(self, plan: Plan) -> list[Content]:
+        """Return the rows below the rule: the question, or why there is none."""
+        if not self.asks:
+            why = self.cockpit.actions.reading_only or "blocked: nothing can be confirmed here"
+            more = _join(self._more(plan))
+            return [*self._rows(text((why, "$attention"))), *([more] if more.plain else [])]
+        question = text(("Type  ", DIM), (plan.words, f"bold {ACCENT}"))
+        typed = self.query_one(WordsLine).value
+        hint = self._hint or difference(typed, plan.words) or "enter acts"
+        style = "$attention" if self._hint else "$well" if typed == plan.words else DIM
+        return [*self._rows(question), text(("▸", ACCENT)), row(
+            text((f"  {hint}", style)), _join(self._more(plan)), self.inner - 4)]  # fmt: skip
+
+    def _rows(self, left: Content) -> list[Content]:
+        """Return what must be readable whole, and beside it how to leave if that fits."""
+        room = self.inner - 4
+        for leaves in (" leaves, nothing done", " leaves"):
+            right = text(("esc", f"bold {ACCENT}"), (leaves, DIM))
+            if left.cell_length + 2 + right.cell_length <= room:
+                return [row(left, right, room, gap=2)]
+        return wrapped(left, room, 4)
+
+    def _more(self, plan: Plan) -> list[Content]:
+        keys = self.cockpit.keys
+        parts = []
+        if plan.can_save_first:
+            on_now = self.request.params.get(SAVE_FIRST) == "yes"
+            said = " do not save first" if on_now else " save a checkpoint first"
+            parts.append(
+                text((keys.shown("plan_save_first").upper(), f"bold {ACCENT}"), (said, DIM))
+            )
+        if _approvable(plan):
+            parts.append(
+                text((keys.shown("plan_approve").upper(), f"bold {ACCENT}"), (" approve", DIM))
+            )
+        return parts
+
+    def _progress(self, deed: Deed, title: Content) -> Sheet:
+        result = deed.result
+        after = follows(deed, self.cockpit.reports)
+        body = partial(
+            paint_steps, ActionProgress(tuple(deed.steps), result, follows=after, root=self._root)
+        )
+        if result is None:
+            note = text(("● under way", ACCENT))
+            said = text(("esc leaves this page; the action goes on", DIM))
+            return Sheet(body, title, note, [said])
+        bad = result.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
+        line = "$critical-line" if bad else LINE
+        return Sheet(body, title, foot=[text(("enter or esc closes", DIM))], line=line)
+
+    @on(Input.Changed)
+    def _typed(self) -> None:
+        if self.asks:
+            self._hint = ""
+            self.query_one(Paged).show(self._sheet())
+
+    @on(WordsLine.Dropped)
+    def _dropped(self, event: WordsLine.Dropped) -> None:
+        self._hint = event.why
+        self.query_one(Paged).show(self._sheet())
+
+    @on(WordsLine.Entered)
+    def _entered(self, event: WordsLine.Entered) -> None:
+        plan = self.plan
+        if not self.asks or plan is None:
+            return
+        if event.refusal:
+            self._dropped(WordsLine.Dropped(event.refusal))
+        elif self.query_one(WordsLine).value == plan.words:
+            self._begin(plan)
+
+    def _begin(self, plan: Plan) -> None:
+        """Hand the action to the app; it lives there, whatever becomes of this screen."""
+        self._planning = True
+        self.query_one(WordsLine).hide()
+        work = partial(self._hand_over, plan)
+        spawn(self, work, group="plan", exclusive=True)
+
+    async def _hand_over(self, plan: Plan) -> None:
+        desk = await self.cockpit.actions.desk()
+        self._planning = False
+        self._watch(
+            self.cockpit.actions.deeds.start(
+                desk, self.request, plan, plan.words, tuple(self.approvals.values())
+            )
+        )
+
+    def _watch(self, deed: Deed) -> None:
+        self._deed = deed
+        self.query_one(WordsLine).hide()
+        self._unwatch = deed.watch(self._stepped)
+        self.lay_out(from_top=True)
+
+    def _stepped(self) -> None:
+        deed = self._deed
+        if deed is None:
+            return
+        result = deed.result
+        if result is not None and result.outcome is Outcome.REFUSED and not result.steps:
+            self._refused(result.message)
+        else:
+            self._over_at = Message().time
+            self.lay_out(from_top=result is not None)
+
+    def _refused(self, why: str) -> None:
+        """Show the plan as it is now, with what has changed marked, and ask anew."""
+        if self._unwatch is not None:
+            self._unwatch()
+        self._deed = self._unwatch = None
+        self.plan_again(f"nothing was done: {why}")
+
+    def action_plan_confirm(self) -> None:
+        """Close, once the outcome could be read; the words are confirmed in their own line."""
+        over = self._deed is not None and self._deed.result is not None
+        if over and Message().time - self._over_at >= VISIBLE:
+            self.dismiss(None)
+
+    def action_plan_leave(self) -> None:
+        """Leave; what is under way goes on."""
+        if self._deed is not None and self._deed.result is None:
+            self.cockpit.say(f"{self._deed.title} goes on; its key shows it again")
+        self.dismiss(None)
+
+    def action_plan_approve(self) -> None:
+        """Let the first block that allows it pass, by name and with a reason."""
+        if self.plan is None or self._deed is not None or self._planning:
+            return
+        blocks = _approvable(self.plan)
+        if self.cockpit.actions.reading_only or not blocks:
+            self._dropped(
+                WordsLine.Dropped(self.cockpit.actions.reading_only or "nothing to approve here")
+            )
+            return
+        left = len(blocks) - 1
+        screen = ApproveScreen(self.cockpit, blocks[0], self.request.operator, left)
+        self.app.push_screen(screen, partial(self._approved, screen))
+
+    def _approved(self, screen: ApproveScreen, given: dict[str, str] | None) -> None:
+        if given is not None:
+            approval = screen.approval(given)
+            self.approvals[approval.check] = approval
+            self.plan_again()
+        elif self.asks:
+            self.query_one(WordsLine).ask()
+
+    def action_plan_save_first(self) -> None:
+        """Ask for a checkpoint first, or not any more, and plan again."""
+        if self.plan is None or self._deed is not None or self._planning:
+            return
+        if not self.plan.can_save_first:
+            self._dropped(WordsLine.Dropped("this trainer cannot be asked to save first"))
+            return
+        params = dict(self.request.params)
+        if params.pop(SAVE_FIRST, None) is None:
+            params[SAVE_FIRST] = "yes"
+        self.request = self.request.model_copy(update={"params": params})
+        self.plan_again()
+
+    def action_step(self, steps: int) -> None:
+        """Scroll by lines."""
+        self.query_one(Paged).move(steps)
+
+    def action_turn(self, pages: int) -> None:
+        """Scroll by pages."""
+        self.query_one(Paged).page(pages)
+
+
+def _approvable(plan: Plan) -> list[Check]:
+    return [check for check in plan.checks if check.stands_in_the_way and check.overridable]
+
+
+def _said(mark: tuple[str, str], words: str, width: int) -> list[Content]:
+    return wrapped(text(mark, words), width, 20)
+
+
+def _join(parts: list[Content]) -> Content:
+    return cut(Content("   ").join(parts), 60) if parts else Content("")

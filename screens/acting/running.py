@@ -1,0 +1,131 @@
+"""Actions under way: tasks of the app, told live to whoever looks, and what follows them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from cockpit.model.plan import Approval, Outcome, Plan, Request, Result, StepResult, StepState
+from cockpit.model.report import RunReport
+from cockpit.model.words import clock_time, duration
+from cockpit.store.followups import FIRST_CHECK
+
+if TYPE_CHECKING:
+    from cockpit.actions.core.service import Desk
+
+BESIDE: Final = ("ack",)
+"""Verbs that are done beside others."""
+"""Seconds after a submit at which the run is checked first (SPEC W)."""
+_FOLLOW: Final = "follow"
+
+
+@dataclass(eq=False)
+class Deed:
+    """One action that was confirmed: its steps as they were told, and how it ended."""
+
+    request: Request
+    plan: Plan
+    steps: list[StepResult] = field(default_factory=list)
+    result: Result | None = None
+    watchers: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """``relaunch demo-torn``."""
+        return f"{self.request.action} {self.request.run}"
+
+    def tell(self, step: StepResult) -> None:
+        """Take how a step stands."""
+        names = [each.name for each in self.steps]
+        if step.name in names:
+            self.steps[names.index(step.name)] = step
+        else:
+            self.steps.append(step)
+        self.changed()
+
+    def changed(self) -> None:
+        """Tell everyone who looks."""
+        for watcher in tuple(self.watchers):
+            watcher()
+
+    def watch(self, told: Callable[[], None]) -> Callable[[], None]:
+        """Call ``told`` for every change; return how to stop that."""
+        self.watchers.append(told)
+        return lambda: self.watchers.remove(told) if told in self.watchers else None
+
+
+class Deeds:
+    """What is under way; ``ended`` hears of every end, ``fault`` of the cockpit's own faults."""
+
+    def __init__(
+        self, ended: Callable[[Deed], None], fault: Callable[[BaseException], str]
+    ) -> None:
+        self._ended = ended
+        self._fault = fault
+        self._running: dict[asyncio.Task[Result], Deed] = {}
+        self.told = 0
+        """How often something has begun or ended."""
+
+    @property
+    def running(self) -> tuple[Deed, ...]:
+        """Every action under way."""
+        return tuple(self._running.values())
+
+    def of(self, run: str) -> Deed | None:
+        """Return the action under way that nothing else on the run may cross."""
+        alone = (deed for deed in self.running if deed.request.action not in BESIDE)
+        return next((deed for deed in alone if deed.request.run == run), None)
+
+    def start(
+        self,
+        desk: Desk,
+        request: Request,
+        plan: Plan,
+        words: str,
+        approvals: Sequence[Approval],
+    ) -> Deed:
+        """Begin an action that was confirmed by ``words``."""
+        deed = Deed(request, plan)
+        work = desk.act(request, words, tuple(approvals), shown=plan.plan_id, told=deed.tell)
+        task: asyncio.Task[Result] = asyncio.ensure_future(work)
+        self._running[task] = deed
+        self.told += 1
+        task.add_done_callback(self._done)
+        return deed
+
+    def _done(self, task: asyncio.Task[Result]) -> None:
+        deed = self._running.pop(task)
+        self.told += 1
+        deed.result = self._result(task, deed)
+        deed.changed()
+        self._ended(deed)
+
+    def _result(self, task: asyncio.Task[Result], deed: Deed) -> Result:
+        """Return how it ended; whatever raised in the middle leaves the outcome unknown."""
+        from cockpit.actions.core.action import RefuseError
+
+        plan_id = deed.plan.plan_id
+        if task.cancelled():
+            message = "interrupted: the journal tells how far it came"
+            return Result(plan_id=plan_id, outcome=Outcome.UNKNOWN, message=message)
+        error = task.exception()
+        if error is None:
+            return task.result()
+        if isinstance(error, RefuseError):
+            return Result(plan_id=plan_id, outcome=Outcome.REFUSED, message=str(error))
+        return Result(plan_id=plan_id, outcome=Outcome.UNKNOWN, message=self._fault(error))
+
+
+def follows(deed: Deed, reports: Sequence[RunReport]) -> str:
+    """Return when the run is checked next, for an action that has started a job."""
+    result = deed.result
+    if result is None or result.outcome is not Outcome.DONE or result.job_id is None:
+        return ""
+    step = next((each for each in result.steps if each.name == _FOLLOW), None)
+    if step is None or step.state is not StepState.DONE:
+        return ""
+    cadence = next((each.spec.cadence for each in reports if each.name == deed.request.run), None)
+    then = f", then every {duration(cadence)}" if cadence else ""
+    return f"first check at {clock_time(step.at + FIRST_CHECK)}{then}"

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cockpit.actions.checks.commands import iris_rules, ready
+from cockpit.actions.core.command import (
+    CommandError,
+    fill,
+    flags_of,
+    for_kind,
+    masked,
+    places_in,
+    shown,
+    values_of,
+    words_of,
+)
+from cockpit.model.run import JobSpec, RunSpec, WandbSpec
+from tests.actions.grounds import by_id, hard, levels
+
+RUN = RunSpec(name="toy", output_root="/o", wandb=WandbSpec(id="w1"), hardware="v5p-512")
+IRIS = RunSpec(name="toy", job=JobSpec(kind="iris"), hardware="v5p-512")
+HOSTILE = "; rm -rf / #\n\x1b[31m"
+
+
+def test_a_string_is_shell_words_and_a_list_stays_as_it_is() -> None:
+    assert words_of("python train.py --name 'a b'") == ("python", "train.py", "--name", "a b")
+    assert words_of(("python", "a b; c")) == ("python", "a b; c")
+
+
+@pytest.mark.parametrize("command", ["", "  ", "python 'x", (), ("", "x"), ("a\0b",)])
+def test_what_is_no_command_is_said(command: str | tuple[str, ...]) -> None:
+    with pytest.raises(CommandError):
+        words_of(command)
+
+
+def test_placeholders_are_filled_and_variables_stay() -> None:
+    words = words_of("train --id {wandb_id} --root={output_root} $HOME ${KEY} {launch_id}")
+    values = values_of(RUN, "toy-i003", None, None)
+    assert fill(words, values) == (
+        "train", "--id", "w1", "--root=/o", "$HOME", "${KEY}", "toy-i003",
+    )  # fmt: skip
+
+
+def test_a_filled_value_stays_one_word_and_is_not_read_again() -> None:
+    values = {**values_of(RUN, "i", None, None), "checkpoint": "/c/{run} $(x)" + HOSTILE}
+    assert fill(("load={checkpoint}",), values) == ("load=/c/{run} $(x)" + HOSTILE,)
+
+
+def test_an_unknown_or_unset_placeholder_is_refused() -> None:
+    with pytest.raises(CommandError, match=r"\{step_id\}, which is none of"):
+        fill(("x{step_id}",), {})
+    with pytest.raises(CommandError, match=r"\{checkpoint\}, which is not known"):
+        fill(("{checkpoint}",), values_of(RUN, "i", None, None))
+
+
+def test_braces_that_are_no_placeholder_stay() -> None:
+    words = ('{"a": 1}', "{}", "${run}", "{1}", "a{b")
+    assert fill(words, {}) == words
+    assert places_in(words) == frozenset()
+
+
+def test_slurm_gets_its_comment_behind_sbatch() -> None:
+    run = RunSpec(name="toy", job=JobSpec(kind="slurm"))
+    words = for_kind(("env", "A=1", "/usr/bin/sbatch", "job.sh"), run, "toy-i001")
+    assert words[2:5] == ("/usr/bin/sbatch", "--parsable", "--comment=toy-i001")
+    with pytest.raises(CommandError, match="sbatch"):
+        for_kind(("bash", "job.sh"), run, "toy-i001")
+
+
+@given(st.lists(st.text(st.characters(codec="ascii", exclude_categories=["C"]), min_size=1)))
+def test_what_is_shown_can_be_read_back(words: list[str]) -> None:
+    line = shown(["train", *words])
+    if "*" not in line and "…" not in line:
+        assert shlex.split(line) == [" ".join(word.split(" ")) for word in ["train", *words]]
+
+
+def test_secrets_are_masked_in_both_forms() -> None:
+    words = ("train", "--api-key", "hf_abcdefghijklmnopqrstuvwxyz0123456789", "--lr", "3")
+    assert "hf_abc" not in shown(words)
+    assert "hf_abc" not in " ".join(masked(words))
+    assert masked(words)[-2:] == ("--lr", "3")
+
+
+def test_flags_go_by_name_and_words_by_place() -> None:
+    flags = flags_of(["python", "-m", "t", "--lr=1", "--n", "-3", "a.b=2", "x", "--go"])
+    assert flags == {
+        "word 0": "python", "-m": "t", "--lr": "1", "--n": "-3", "a.b": "2", "word 1": "x",
+        "--go": "",
+    }  # fmt: skip
+
+
+def test_no_command_is_a_hard_block() -> None:
+    checks, words = ready(RUN, None, {})
+    assert hard(by_id(checks, "resubmit")) and words == ()
+    checks, words = ready(RUN, "train {nothing}", {})
+    assert hard(by_id(checks, "resubmit")) and words == ()
+
+
+GOOD = "uv run iris job run --no-wait --job-name {launch_id} --tpu v5p-512 -- python x.py"
+
+
+@pytest.mark.parametrize(
+    ("command", "block"),
+    [
+        (GOOD, None),
+        (GOOD.replace(" --no-wait", ""), "iris:no-wait"),
+        (GOOD.replace("--tpu v5p-512", "--reserve v5p-512"), "iris:tpu"),
+        (GOOD.replace("--tpu", "--extra marin-core:cpu --tpu"), "iris:extra"),
+        (GOOD.replace("--tpu", "--extra=marin-core:cpu --tpu"), "iris:extra"),
+        (GOOD + " --no-wait --extra marin-core:cpu", None),
+    ],
+)
+def test_the_rules_of_iris(command: str, block: str | None) -> None:
+    checks = iris_rules(IRIS, words_of(command))
+    blocks = [name for name, level in levels(checks).items() if level == "block"]
+    assert blocks == ([] if block is None else [block])
+
+
+def test_a_fixed_job_name_is_said() -> None:
+    fixed = iris_rules(IRIS, words_of(GOOD.replace("{launch_id}", "grug")))
+    assert "fixed" in by_id(fixed, "iris:job-name").text
+    unnamed = iris_rules(IRIS, words_of(GOOD.replace("--job-name {launch_id} ", "")))
+    assert levels(unnamed)["iris:job-name"] == "warn"
+    assert levels(iris_rules(IRIS, words_of(GOOD)))["iris:job-name"] == "pass"

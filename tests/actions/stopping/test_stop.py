@@ -1,0 +1,164 @@
+"""A-5: exactly the jobs that were shown, after saying what is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cockpit.actions.stopping.stop import Stop
+from cockpit.model.place import place_of
+from cockpit.model.plan import Level, Outcome, StepResult, StepState
+from cockpit.model.run import JobSpec
+from cockpit.records.lease.holder import this_holder
+from cockpit.store.journal import Journal
+from cockpit.store.store import run_key
+from tests.actions.resting import RUN, Rest, blocks, job
+from tests.sources.checkpoints.trees import levanter
+
+
+@pytest.fixture
+def rest(tmp_path: Path) -> Rest:
+    world = Rest(tmp_path, Stop())
+    world.save(100, 200)
+    world.hands.jobs = (job("pid:7"),)
+    world.hands.spared = (job("pid:8"),)
+    (tmp_path / "exit").unlink()
+    return world
+
+
+async def test_it_names_what_dies_and_what_does_not(rest: Rest) -> None:
+    plan = await rest.plan()
+    assert plan.words.startswith("stop toy")
+    assert (plan.stops, plan.spares) == (("pid:7",), ("pid:8",))
+    assert plan.facts["stops"] == "pid:7"
+    assert not plan.blocked
+
+
+async def test_exactly_that_is_stopped_and_the_journal_knows_who_did_it(rest: Rest) -> None:
+    plan = await rest.plan()
+    rest.hands.spared = (job("pid:8"), job("pid:9"))
+    result = await rest.act(plan.words)
+    assert result.outcome is Outcome.DONE, result.message
+    assert rest.hands.stopped == ["pid:7"]
+    entry = Journal(rest.store).last_stop(run_key(rest.file.path, RUN), "pid:7")
+    assert entry is not None and entry.operator == "ada"
+    assert "stopped by ada: pid:7" in rest.book.entries[0].status
+
+
+async def test_one_that_was_killed_while_it_was_recorded_is_recorded_by_the_next(
+    rest: Rest,
+) -> None:
+    """What was done counts as done, and the logbook gets its entry, once."""
+    plan = await rest.plan()
+    journal, key = Journal(rest.store), run_key(rest.file.path, RUN)
+    dead = this_holder().model_copy(update={"ticks": 1})
+    left = journal.begin(key, plan, "ada", dead, 5.0, exclusive=True, launch_id=None)
+    for place, name in enumerate(("evidence", "save", "stop")):
+        journal.step(left.number, place, StepResult(name=name, state=StepState.DONE, at=6.0))
+    journal.note(left.number, dict(plan.facts))
+    journal.step(left.number, 3, StepResult(name="log", state=StepState.BEGUN, at=7.0))
+    (settled,) = await rest.desk.recover(RUN)
+    ended = journal.entry(left.number)
+    assert ended is not None and ended.outcome is Outcome.DONE and ended.recorded
+    assert "interrupted in log" in settled.text
+    assert len(rest.book.entries) == 1
+    assert await rest.desk.recover(RUN) == ()
+
+
+async def test_a_job_that_appeared_since_stops_the_stop(rest: Rest) -> None:
+    plan = await rest.plan()
+    rest.hands.jobs = (job("pid:7"), job("pid:10"))
+    result = await rest.desk.act(rest.request(), plan.words, shown=plan.plan_id)
+    assert result.outcome is Outcome.REFUSED
+    assert rest.hands.stopped == []
+
+
+async def test_nothing_alive_and_nothing_known_block(rest: Rest) -> None:
+    rest.hands.jobs = ()
+    assert "nothing of this run is alive" in blocks(await rest.plan())["job-state"]
+    rest.hands.unknown = "no answer"
+    assert "not known" in blocks(await rest.plan())["job-state"]
+
+
+async def test_a_job_that_will_not_die_is_a_failure_not_a_success(rest: Rest) -> None:
+    rest.hands.stubborn = True
+    plan = await rest.plan()
+    result = await rest.act(plan.words)
+    assert result.outcome is Outcome.FAILED
+    assert "still alive" in result.message
+
+
+async def test_asked_to_save_first_it_waits_for_the_checkpoint(tmp_path: Path) -> None:
+    world = _saving(tmp_path)
+    world.hands.on_save = lambda: levanter(world.root, 300)
+    plan = await world.plan(save_first="yes")
+    assert plan.can_save_first
+    result = await world.act(plan.words, save_first="yes")
+    assert result.outcome is Outcome.DONE, result.message
+    assert (world.hands.saved, world.hands.stopped) == (["pid:7"], ["pid:7"])
+    saved = next(step for step in result.steps if step.name == "save")
+    assert saved.state is StepState.DONE and "300" in (saved.note or "")
+
+
+async def test_without_the_checkpoint_nothing_is_stopped(tmp_path: Path) -> None:
+    world = _saving(tmp_path, clock=Hasty())
+    plan = await world.plan(save_first="yes")
+    result = await world.act(plan.words, save_first="yes")
+    assert result.outcome is Outcome.FAILED
+    assert "nothing was stopped" in result.message
+    assert world.hands.stopped == []
+
+
+async def test_a_trainer_that_cannot_save_blocks_the_wish(rest: Rest) -> None:
+    assert "save" in blocks(await rest.plan(save_first="yes"))
+
+
+async def test_the_words_of_a_healthy_run_hold_its_step(rest: Rest) -> None:
+    (rest.folder / "run.pid").write_text(_own_pid())
+    (rest.folder / "run.log").write_text("step 450/500 loss=2.0\n")
+    spec = rest.spec.job
+    assert spec is not None
+    changed = spec.model_copy(update={"pid_file": place_of(str(rest.folder / "run.pid"))})
+    rest.spec = rest.spec.model_copy(update={"job": changed})
+    plan = await rest.plan()
+    report = await rest.look(RUN)
+    assert report.verdict.value == "healthy", report.alerts
+    assert plan.words == "stop toy 450"
+    assert plan.loses is not None and plan.loses.startswith("250 steps since step 200")
+    (rest.folder / "run.log").write_text("step 450/500 loss=2.0\nstep 460/500 loss=2.0\n")
+    result = await rest.act("stop toy 450")
+    assert result.outcome is Outcome.DONE, result.message
+    health = next(check for check in plan.checks if check.id == "health")
+    assert health.level is Level.WARN
+
+
+class Hasty:
+    """A clock whose waiting costs no time."""
+
+    def __init__(self) -> None:
+        self.at = 1_800_000_000.0
+
+    def now(self) -> float:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+
+def _saving(folder: Path, **more: Any) -> Rest:
+    spec = JobSpec(kind="local", log=str(folder / "run.log"), save_signal="USR1")
+    world = Rest(folder, Stop(), job=spec, **more)
+    world.save(100, 200)
+    world.hands.jobs = (job("pid:7"),)
+    return world
+
+
+def _own_pid() -> str:
+    import os
+
+    return f"{os.getpid()}\n"

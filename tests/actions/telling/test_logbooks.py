@@ -1,0 +1,113 @@
+"""A person's own entries on a real repository: nothing typed is lost, nothing secret is written."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cockpit.actions.telling.logbooks import NO_LOGBOOK, Logbooks
+from cockpit.model.clock import SystemClock
+from cockpit.model.records import Recorded, SaveStage
+from cockpit.model.report import RunReport
+from tests.widgets import reports as made
+
+BOOK = """# Run
+
+## Event Log
+
+### 2026-03-10 21:00 UTC - sleep
+- Status: RUNNING
+- Next: wake
+"""
+
+
+def git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    """Return a committed logbook whose repository has a remote."""
+    remote, repo = tmp_path / "remote.git", tmp_path / "repo"
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", str(remote))
+    git(tmp_path, "clone", "-q", str(remote), str(repo))
+    for name, value in (("user.name", "ada"), ("user.email", "ada@example.org")):
+        git(repo, "config", name, value)
+    git(repo, "checkout", "-q", "-b", "main")
+    path = repo / "book.md"
+    path.write_text(BOOK)
+    git(repo, "add", "book.md")
+    git(repo, "commit", "-q", "-m", "begin")
+    git(repo, "push", "-q", "-u", "origin", "main")
+    return path
+
+
+def report(path: Path | None) -> RunReport:
+    found = made.report("run-a")
+    records = found.spec.records.model_copy(update={"logbook": None if path is None else str(path)})
+    return found.model_copy(update={"spec": found.spec.model_copy(update={"records": records})})
+
+
+def written(path: Path) -> str:
+    return path.read_text()
+
+
+def desk(tmp_path: Path) -> Logbooks:
+    return Logbooks(SystemClock(), tmp_path / "drafts")
+
+
+async def test_an_entry_is_begun_written_committed_and_pushed(book: Path, tmp_path: Path) -> None:
+    books, run = desk(tmp_path), report(book)
+    opened = await books.open(run, made.NOW)
+    assert opened.tail[-1] == "- Next: wake" and not opened.draft and not opened.trouble
+    assert "note" in opened.text.splitlines()[0]
+    stages: list[SaveStage] = []
+    text = opened.text + "\n- Decision: hold"
+    saved = await books.save(run, text, lambda each: stages.append(each.stage))
+    assert (saved.stage, saved.trouble) == (SaveStage.PUSHED, None)
+    assert SaveStage.COMMITTED in stages
+    assert text in written(book) and written(book).startswith(BOOK.rstrip("\n"))
+    assert git(book.parent, "log", "-1", "--format=%s") == "run-a: log note"
+    assert git(book.parent, "status", "--porcelain") == ""
+
+
+async def test_a_draft_outlives_the_program_and_ends_with_the_save(
+    book: Path, tmp_path: Path
+) -> None:
+    run = report(book)
+    assert await desk(tmp_path).keep(run, "half a sent") == ""
+    again = desk(tmp_path)
+    opened = await again.open(run, made.NOW)
+    assert (opened.text, opened.draft) == ("half a sent", True)
+    await again.save(run, "### 2026-03-11 09:00 UTC - whole\n- Status: fine", _ignore)
+    assert not (await again.open(run, made.NOW)).draft
+
+
+async def test_what_cannot_be_written_stays_a_draft(tmp_path: Path) -> None:
+    nowhere = tmp_path / "file" / "book.md"
+    (tmp_path / "file").write_text("in the way")
+    books, run = desk(tmp_path), report(nowhere)
+    saved = await books.save(run, "### x - y\n- Status: fine", _ignore)
+    assert saved.stage is SaveStage.NOTHING and saved.trouble
+    assert (await books.open(run, made.NOW)).draft
+
+
+async def test_a_run_without_a_logbook_says_so(tmp_path: Path) -> None:
+    books = desk(tmp_path)
+    assert (await books.open(report(None), made.NOW)).trouble == NO_LOGBOOK
+    assert (await books.save(report(None), "x", _ignore)).trouble == NO_LOGBOOK
+
+
+async def test_a_secret_is_never_written(book: Path, tmp_path: Path) -> None:
+    books, run = desk(tmp_path), report(book)
+    secret = "WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567"
+    assert secret not in books.masked(secret)
+    await books.save(run, f"### 2026-03-11 09:00 UTC - x\n- Status: {secret}", _ignore)
+    assert "0123456789abcdef" not in written(book)
+
+
+def _ignore(recorded: Recorded) -> None:
+    return None

@@ -1,0 +1,96 @@
+"""A-8, A-9, A-10: pages whose figures move with a living run, recorded once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cockpit.actions.core.action import RefuseError
+from cockpit.actions.telling.escalate import Escalate
+from cockpit.actions.telling.handoff import Handoff, owner_of
+from cockpit.actions.telling.log_entry import LogEntry
+from cockpit.model.plan import Level, Outcome, Plan, Request, plan_of
+from cockpit.model.run import RecordsSpec, RunSpec
+from tests.actions.grounds import NOW, alert, entry, ground
+from tests.rules.making import run_spec
+
+SECRET = "WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567"
+
+
+def _run(path: Path | None = None, **more: object) -> RunSpec:
+    records = RecordsSpec(logbook=None if path is None else str(path))
+    plain = {"records": records, "dri": "ada", "resubmit": f"env {SECRET} python train.py"}
+    return run_spec().model_copy(update=plain | more)
+
+
+def _asked(action: str, **params: str) -> Request:
+    return Request(action=action, run="toy", operator="ada", params=params)
+
+
+async def _plan(action: Handoff | Escalate | LogEntry, run: RunSpec, **params: str) -> Plan:
+    request = _asked(action.verb, **params)
+    return plan_of(request, await action.draft(ground(run, alerts=[alert("C-01")]), request), NOW)
+
+
+async def test_a_handoff_page_says_what_the_next_person_needs() -> None:
+    plan = await _plan(Handoff(), _run(), to="bob", note="watch the loss\n# not a heading")
+    page = plan.page or ""
+    for part in ("ada → bob", "C-01", "python train.py", "Next check due", "Owner now: bob"):
+        assert part in page
+    assert "0123456789abcdef" not in page, "the resubmit command is scrubbed"
+    assert "> # not a heading" in page, "a note cannot break the page up"
+    assert (plan.words, plan.blocked) == ("handoff toy", False)
+
+
+async def test_the_owner_is_who_it_was_handed_to_last() -> None:
+    handed = [
+        entry("handoff", NOW - 30, facts={"to": "bob"}),
+        entry("handoff", NOW - 20, facts={"to": "eve"}, outcome=Outcome.FAILED),
+    ]
+    assert owner_of(handed) == "bob"
+    assert owner_of([]) is None
+    again = await Handoff().draft(ground(_run(), entries=handed), _asked("handoff", to="bob"))
+    assert again.checks[0].level is Level.WARN
+
+
+@pytest.mark.parametrize("to", ["", "  ", "\x1b[0m"])
+async def test_a_handoff_to_nobody_is_refused(to: str) -> None:
+    with pytest.raises(RefuseError, match="--to is missing"):
+        await _plan(Handoff(), _run(), to=to)
+
+
+async def test_a_page_may_be_used_for_a_while_and_not_when_it_is_old() -> None:
+    plan = await _plan(Handoff(), _run(), to="bob")
+    moved = plan.model_copy(update={"page": "other figures", "plan_id": "other"})
+    assert Handoff().still_holds(plan, moved.model_copy(update={"made_at": NOW + 60})) is None
+    old = Handoff().still_holds(plan, moved.model_copy(update={"made_at": NOW + 3600}))
+    assert old is not None and "old" in old
+
+
+async def test_an_escalation_needs_somebody_and_a_way_to_reach_them() -> None:
+    nobody = await _plan(Escalate(), _run(dri=None))
+    assert [c.id for c in nobody.checks if c.stands_in_the_way] == ["dri", "routes"]
+    issue = RecordsSpec(issue="https://github.com/o/r/issues/1")
+    posted = await _plan(Escalate(), _run(records=issue), note="stop it?")
+    assert not posted.blocked
+    assert "stop it?" in (posted.page or "")
+    assert "stop it?" in posted.facts["comment"]
+
+
+async def test_an_entry_is_prefilled_and_what_is_given_wins(tmp_path: Path) -> None:
+    book = tmp_path / "toy.md"
+    book.write_bytes(b"# Toy\r\n\r\n## Event Log\r\n")
+    plan = await _plan(LogEntry(), _run(book), event="drop", decision=f"wait\n{SECRET}")
+    page = plan.page or ""
+    assert "- drop" in page and "Status" in page and "wait" in page
+    assert "0123456789abcdef" not in page + "".join(plan.facts.values())
+    assert book.read_bytes() == b"# Toy\r\n\r\n## Event Log\r\n", "a plan writes nothing"
+
+
+async def test_without_a_logbook_there_is_nothing_to_append_to(tmp_path: Path) -> None:
+    assert (await _plan(LogEntry(), _run())).blocked
+    begun = await _plan(LogEntry(), _run(tmp_path / "new.md"))
+    assert not begun.blocked
+    with pytest.raises(RefuseError, match="--colour"):
+        await _plan(LogEntry(), _run(tmp_path / "new.md"), colour="red")

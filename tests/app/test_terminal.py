@@ -1,0 +1,162 @@
+"""The program in a real terminal: whatever ends it, the terminal is given back whole."""
+
+from __future__ import annotations
+
+import signal
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from textual.drivers import _writer_thread
+
+from tests.terminal_probe import Terminal
+
+pytestmark = pytest.mark.tty
+ROOT = Path(__file__).resolve().parents[2]
+APP = str(ROOT / "tests" / "terminal_app.py")
+LEAVE_WITHIN = 0.5
+BUSY = 0.2
+TRIES = 4
+"""The machine may be busy with other tests: a hang must cost nothing beside a calm exit."""
+
+
+def start(what: str, home: Path, size: tuple[int, int] = (80, 24)) -> Terminal:
+    env = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "PYTHONPATH": str(ROOT)}
+    env |= {"XDG_STATE_HOME": str(home), "TMUX": ""}
+    return Terminal([sys.executable, APP, what], env, size)
+
+
+ENDINGS: dict[str, tuple[Callable[[Terminal], None], int]] = {
+    "q": (lambda terminal: terminal.type("q"), 0),
+    "ctrl-q": (lambda terminal: terminal.type("\x11"), 0),
+    "ctrl-c": (lambda terminal: terminal.type("\x03"), 130),
+    "sigint": (lambda terminal: terminal.signal(signal.SIGINT), 130),
+    "sigterm": (lambda terminal: terminal.signal(signal.SIGTERM), 143),
+    "sighup": (lambda terminal: terminal.signal(signal.SIGHUP), 129),
+}
+
+
+@pytest.mark.parametrize("how", ENDINGS)
+def test_every_ending_gives_the_terminal_back(how: str, tmp_path: Path) -> None:
+    end, status = ENDINGS[how]
+    terminal = start("well", tmp_path)
+    terminal.wait_for("run-failed")
+    assert terminal.left_on
+    end(terminal)
+    terminal.end()
+    assert (terminal.status, terminal.left_on) == (status, set())
+    assert terminal.after_the_screen().count("\n") == 0
+
+
+def test_a_terminal_that_vanishes_takes_the_program_along(tmp_path: Path) -> None:
+    terminal = start("well", tmp_path)
+    terminal.wait_for("run-failed")
+    terminal.hang_up()
+    assert terminal.status in (129, -signal.SIGHUP)
+
+
+def test_a_crash_prints_one_line_and_no_local_variable(tmp_path: Path) -> None:
+    terminal = start("crash", tmp_path)
+    terminal.end()
+    said = terminal.after_the_screen().strip()
+    assert (terminal.status, terminal.left_on) == (70, set())
+    assert b"SECRET" not in terminal.output
+    assert b"Traceback" not in terminal.output
+    (details,) = (tmp_path / "cockpit" / "crashes").iterdir()
+    assert said.endswith(f"RuntimeError; details in {details}")
+    assert "\n" not in said
+    assert stat.S_IMODE(details.stat().st_mode) == 0o600
+    kept = details.read_text()
+    assert "a fault beside a key of 17 characters" in kept
+    assert "SECRET-0" not in kept
+
+
+def test_a_worker_that_fails_is_told_and_the_program_lives(tmp_path: Path) -> None:
+    terminal = start("well", tmp_path, (160, 40))
+    terminal.wait_for("run-failed")
+    terminal.type("c")
+    terminal.wait_for("a fault in the cockpit itself: RuntimeError")
+    terminal.type("q")
+    terminal.end()
+    assert (terminal.status, terminal.left_on) == (0, set())
+
+
+def test_a_source_that_hangs_does_not_keep_anyone(tmp_path: Path) -> None:
+    hanging, calm = [], []
+    for _ in range(TRIES):
+        hanging.append(time_to_leave("hang", tmp_path))
+        if hanging[-1] < LEAVE_WITHIN:
+            return
+        calm.append(time_to_leave("well", tmp_path))
+    assert min(hanging) < min(calm) + BUSY
+
+
+def time_to_leave(what: str, home: Path) -> float:
+    terminal = start(what, home)
+    terminal.wait_for("run-failed")
+    terminal.type("q")
+    took = terminal.end()
+    assert (terminal.status, terminal.left_on) == (0, set())
+    return took
+
+
+def test_a_still_fleet_writes_nothing(tmp_path: Path) -> None:
+    terminal = start("well", tmp_path, (200, 50))
+    terminal.wait_for("run-failed")
+    terminal.idle(3.0)
+    assert terminal.idle(6.0) == b""
+    terminal.type("q")
+    terminal.end()
+
+
+def test_nothing_is_animated_and_the_mouse_is_left_alone(tmp_path: Path) -> None:
+    terminal = start("well", tmp_path)
+    terminal.wait_for("run-failed")
+    terminal.type("?\x1b")
+    terminal.idle(1.0)
+    terminal.type("q")
+    terminal.end()
+    for mode in (b"?1000h", b"?1003h"):
+        assert mode not in terminal.output
+    assert terminal.titles_and_clipboards == 0
+
+
+def test_copying_sends_one_clipboard_sequence(tmp_path: Path) -> None:
+    terminal = start("well", tmp_path)
+    terminal.wait_for("run-failed")
+    terminal.type("y")
+    terminal.wait_for("\x1b]52;c;")
+    terminal.type("q")
+    terminal.end()
+    assert terminal.titles_and_clipboards == 1
+
+
+def test_the_welcome_offers_the_demo_and_leaves(tmp_path: Path) -> None:
+    terminal = start("welcome", tmp_path)
+    terminal.wait_for("There is no cockpit.toml here")
+    terminal.wait_for("seven real small training runs")
+    terminal.type("q")
+    terminal.end()
+    assert (terminal.status, terminal.left_on) == (0, set())
+
+
+def test_wrong_keys_in_the_run_file_end_it_before_it_begins(tmp_path: Path) -> None:
+    terminal = start("keys", tmp_path)
+    terminal.end()
+    assert terminal.status == 2
+    assert terminal.output.decode().strip() == (
+        '/data/cockpit.toml: keys.filtre: there is no such action; did you mean "filter"?'
+    )
+
+
+def test_few_frames_wait_for_a_slow_terminal() -> None:
+    """Textual reads this private number when its writer starts: see that it still does."""
+    before = _writer_thread.MAX_QUEUED_WRITES
+    try:
+        vars(_writer_thread)["MAX_QUEUED_WRITES"] = 3
+        with Path("/dev/null").open("w") as file:
+            assert _writer_thread.WriterThread(file)._queue.maxsize == 3
+    finally:
+        vars(_writer_thread)["MAX_QUEUED_WRITES"] = before

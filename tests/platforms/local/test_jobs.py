@@ -1,0 +1,371 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cockpit.model.clock import SystemClock
+from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.observed import JobValue, Phase
+from cockpit.model.place import place_of
+from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.local.jobs import LocalJobs, explain_exit
+from cockpit.runtime.process import process_facts
+
+DAY = 86400.0
+
+
+class Box:
+    """A run's folder, its processes, and the look at them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.children: list[subprocess.Popen[bytes]] = []
+        self.jobs = LocalJobs(SystemClock(), reap_wait=0.0)
+
+    def spec(self, *without: str) -> RunSpec:
+        names = {"pid_file": "run.pid", "exit_file": "exit", "done_marker": "DONE", "log": "log"}
+        paths = {key: str(self.folder / name) for key, name in names.items() if key not in without}
+        return RunSpec(name="r", job=JobSpec(kind="local", **paths))
+
+    def start(self, *argv: str) -> subprocess.Popen[bytes]:
+        child = subprocess.Popen(argv or ("sleep", "60"))
+        self.children.append(child)
+        return child
+
+    def note(self, pid: int, *lines: str) -> None:
+        (self.folder / "run.pid").write_text("\n".join([str(pid), *lines]) + "\n")
+
+    def write(self, name: str, text: str, age: float = 0.0) -> None:
+        (self.folder / name).write_text(text)
+        then = time.time() - age
+        os.utime(self.folder / name, (then, then))
+
+    async def look(self, *without: str, record: int | None = None) -> Facet[JobValue]:
+        records = None if record is None else {"r": record}
+        return (await self.jobs.observe([self.spec(*without)], records))["r"]
+
+    async def value(self, *without: str, record: int | None = None) -> JobValue:
+        facet = await self.look(*without, record=record)
+        assert facet.value is not None and facet.error is None, facet.error
+        return facet.value
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Box]:
+    made = Box(tmp_path)
+    yield made
+    for child in made.children:
+        child.kill()
+        child.wait()
+
+
+def dead_pid() -> int:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    return child.pid
+
+
+async def test_launched_but_silent_is_waiting(box: Box) -> None:
+    child = box.start()
+    box.note(child.pid)
+    value = await box.value()
+    assert (value.phase, value.id) == (Phase.WAITING, f"pid:{child.pid}")
+    assert value.pending_since == value.started_at is not None
+
+
+async def test_the_former_job_s_log_lines_are_not_ours(box: Box) -> None:
+    child = box.start()
+    box.write("log", "step 1\n", age=60)
+    box.note(child.pid)
+    assert (await box.value()).phase is Phase.WAITING
+
+
+async def test_alive_with_a_log_line_is_running(box: Box) -> None:
+    child = box.start()
+    started = process_facts(child.pid).started_at
+    box.note(child.pid, f"start={started}", "launch_id=r-i003", "later=field")
+    box.write("log", "step 1\n")
+    value = await box.value()
+    assert (value.phase, value.state, value.launch_id) == (Phase.RUNNING, "running", "r-i003")
+    assert value.started_at == started and value.ended_at is None
+
+
+async def test_alive_without_a_log_in_the_run_file_is_running(box: Box) -> None:
+    box.note(box.start().pid)
+    assert (await box.value("log")).phase is Phase.RUNNING
+
+
+async def test_a_stopped_process_says_so(box: Box) -> None:
+    child = box.start()
+    box.note(child.pid)
+    box.write("log", "step 1\n")
+    child.send_signal(signal.SIGSTOP)
+    wait_for(lambda: process_facts(child.pid).stopped)
+    value = await box.value()
+    assert (value.phase, value.state) == (Phase.RUNNING, "stopped")
+    assert value.reason == "the process is stopped (SIGSTOP)"
+
+
+async def test_exit_status_zero_succeeds(box: Box) -> None:
+    box.note(dead_pid())
+    box.write("exit", "0\n")
+    value = await box.value()
+    assert (value.phase, value.exit_code, value.reason) == (Phase.SUCCEEDED, 0, None)
+    assert value.ended_at == (box.folder / "exit").stat().st_mtime
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (1, "exit status 1"),
+        (-9, "killed by signal 9 (SIGKILL)"),
+        (137, "killed by signal 9 (SIGKILL)"),
+        (143, "killed by signal 15 (SIGTERM)"),
+        (255, "exit status 255"),
+        (128, "exit status 128"),
+    ],
+)
+async def test_any_other_status_fails(box: Box, status: int, reason: str) -> None:
+    box.note(dead_pid())
+    box.write("exit", str(status))
+    value = await box.value()
+    assert (value.phase, value.exit_code, value.reason) == (Phase.FAILED, status, reason)
+
+
+def test_no_words_for_status_zero() -> None:
+    assert explain_exit(0) is None
+
+
+async def test_kill_9_without_a_wrapper_is_gone(box: Box) -> None:
+    child = box.start()
+    box.note(child.pid, f"start={process_facts(child.pid).started_at}")
+    box.write("log", "step 1\n")
+    assert (await box.value()).phase is Phase.RUNNING
+    child.kill()
+    wait_for(lambda: process_facts(child.pid).zombie)
+    as_zombie = await box.value()
+    child.wait()
+    after = await box.value()
+    for value in (as_zombie, after):
+        assert (value.phase, value.reason) == (Phase.FAILED, "gone without an exit status")
+        assert value.exit_code is None
+
+
+async def test_a_wrapper_gets_time_to_write_the_status(box: Box) -> None:
+    wrapper = f"sleep 60 & echo $! > {box.folder}/run.pid; wait $!; sleep 0.1; "
+    wrapper += f"echo 137 > {box.folder}/exit"
+    process = box.start("sh", "-c", wrapper)
+    pid = await_number(box.folder / "run.pid")
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not process_facts(pid).alive)
+    box.jobs = LocalJobs(SystemClock(), reap_wait=20.0)
+    value = await box.value()
+    process.wait()
+    assert (value.state, value.exit_code) == ("killed", 137)
+
+
+async def test_the_marker_succeeds_without_an_exit_file(box: Box) -> None:
+    box.note(dead_pid())
+    box.write("DONE", "")
+    value = await box.value()
+    assert value.phase is Phase.SUCCEEDED
+    assert value.ended_at == (box.folder / "DONE").stat().st_mtime
+
+
+async def test_order_of_belief(box: Box) -> None:
+    box.note(dead_pid())
+    box.write("DONE", "")
+    assert (await box.value()).phase is Phase.SUCCEEDED
+    by_record = await box.look(record=1)
+    assert by_record.source == "W&B exit record"
+    assert by_record.value is not None and by_record.value.phase is Phase.FAILED
+    box.write("exit", "0")
+    by_file = await box.look(record=1)
+    assert by_file.source.startswith("exit file")
+    assert by_file.value is not None and by_file.value.phase is Phase.SUCCEEDED
+
+
+async def test_an_undated_record_does_not_end_a_living_process(box: Box) -> None:
+    box.note(box.start().pid)
+    box.write("log", "step 1\n")
+    assert (await box.value(record=1)).phase is Phase.RUNNING
+
+
+async def test_a_new_exit_file_outweighs_a_process_that_still_winds_down(box: Box) -> None:
+    box.note(box.start().pid)
+    box.write("exit", "0")
+    assert (await box.value()).phase is Phase.SUCCEEDED
+
+
+@pytest.mark.parametrize("name", ["exit", "DONE"])
+async def test_what_the_former_job_left_does_not_count(box: Box, name: str) -> None:
+    box.write(name, "0", age=60)
+    box.write("log", "step 1\n")
+    child = box.start()
+    box.note(child.pid)
+    assert (await box.value()).phase is Phase.RUNNING
+    child.kill()
+    child.wait()
+    value = await box.value()
+    assert value.phase is Phase.FAILED
+    assert value.reason is not None and value.reason.startswith("gone without an exit status")
+
+
+async def test_a_reused_pid_is_gone_by_the_recorded_start(box: Box) -> None:
+    child = box.start()
+    box.note(child.pid, f"start={time.time() - DAY}")
+    box.write("log", "step 1\n")
+    value = await box.value()
+    assert value.phase is Phase.FAILED
+    assert value.reason == (
+        f"gone without an exit status (pid {child.pid} now belongs to another process)"
+    )
+
+
+async def test_a_clock_that_was_set_after_the_launch_makes_no_living_job_gone(box: Box) -> None:
+    child = box.start()
+    ticks = process_facts(child.pid).ticks
+    box.note(child.pid, f"start={time.time() - DAY}", f"ticks={ticks}")
+    box.write("log", "step 1\n")
+    assert (await box.value()).phase is Phase.RUNNING
+
+
+async def test_a_reused_pid_is_gone_by_its_ticks_though_the_start_is_close(box: Box) -> None:
+    child = box.start()
+    facts = process_facts(child.pid)
+    assert facts.ticks is not None
+    box.note(child.pid, f"start={facts.started_at}", f"ticks={facts.ticks - 1}")
+    box.write("log", "step 1\n")
+    assert (await box.value()).phase is Phase.FAILED
+
+
+async def test_ticks_that_are_no_number_leave_the_start_to_decide(box: Box) -> None:
+    child = box.start()
+    box.note(child.pid, f"start={process_facts(child.pid).started_at}", "ticks=soon")
+    box.write("log", "step 1\n")
+    assert (await box.value()).phase is Phase.RUNNING
+
+
+async def test_a_reused_pid_is_gone_by_the_age_of_the_pid_file(box: Box) -> None:
+    box.write("run.pid", f"{box.start().pid}\n", age=DAY)
+    box.write("log", "step 1\n")
+    assert (await box.value()).phase is Phase.FAILED
+
+
+async def test_an_old_process_with_a_new_pid_file_lives(box: Box) -> None:
+    box.note(1)
+    box.write("log", "step 1\n")
+    assert (await box.value()).phase is Phase.RUNNING
+
+
+async def test_nothing_launched_is_not_found(box: Box) -> None:
+    facet = await box.look()
+    assert facet.value is None and facet.error is not None
+    assert facet.error.kind is ErrorKind.NOT_FOUND
+    assert "run.pid" in facet.error.message
+
+
+async def test_an_exit_file_alone_is_enough(box: Box) -> None:
+    box.write("exit", "2")
+    assert (await box.value()).exit_code == 2
+    assert (await box.value("pid_file")).phase is Phase.FAILED
+
+
+async def test_without_any_file_to_go_by(box: Box) -> None:
+    facet = await box.look("pid_file")
+    assert facet.error is not None and facet.error.kind is ErrorKind.NOT_FOUND
+
+
+@pytest.mark.parametrize("text", ["", "\n", "12a\n", "0\n", "-1\n", "99999999999999\n", "\x00\x00"])
+async def test_a_bad_pid_file_is_unknown(box: Box, text: str) -> None:
+    box.write("run.pid", text)
+    facet = await box.look()
+    assert facet.value is None and facet.error is not None
+    assert facet.error.kind is ErrorKind.BAD_ANSWER
+    assert "run.pid: expected a process id" in facet.error.message
+
+
+@pytest.mark.parametrize("text", ["", "ok", "1 2", "4096", "\x1b]0;title\x07"])
+async def test_a_bad_exit_file_is_unknown_not_failed(box: Box, text: str) -> None:
+    box.note(dead_pid())
+    box.write("exit", text)
+    facet = await box.look()
+    assert facet.value is None and facet.error is not None
+    assert facet.error.kind is ErrorKind.BAD_ANSWER
+    assert facet.error.message.isprintable()
+
+
+async def test_a_half_written_exit_file_of_a_living_process_is_not_believed(box: Box) -> None:
+    box.note(box.start().pid)
+    box.write("log", "step 1\n")
+    box.write("exit", "")
+    assert (await box.value()).phase is Phase.RUNNING
+
+
+async def test_a_folder_in_the_place_of_a_file(box: Box) -> None:
+    (box.folder / "run.pid").mkdir()
+    facet = await box.look()
+    assert facet.error is not None and facet.error.kind is ErrorKind.BAD_ANSWER
+
+
+async def test_a_pipe_in_the_place_of_a_file(box: Box) -> None:
+    os.mkfifo(box.folder / "run.pid")
+    facet = await box.look()
+    assert facet.error is not None and facet.error.kind is ErrorKind.BAD_ANSWER
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+async def test_no_permission(box: Box) -> None:
+    box.write("run.pid", "1")
+    (box.folder / "run.pid").chmod(0)
+    facet = await box.look()
+    assert facet.error is not None and facet.error.kind is ErrorKind.PERMISSION
+
+
+async def test_other_kinds_are_not_its_business(box: Box) -> None:
+    other = RunSpec(name="s", job=JobSpec(kind="slurm", id="12"))
+    found = await box.jobs.observe([other, RunSpec(name="t"), box.spec()])
+    assert list(found) == ["r"]
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def await_number(path: Path) -> int:
+    wait_for(lambda: path.exists() and path.read_text().endswith("\n"))
+    return int(path.read_text())
+
+
+async def test_a_log_that_is_rotated_away_makes_no_job_wait_again(box: Box) -> None:
+    child = box.start()
+    box.note(child.pid)
+    assert (await box.value()).phase is Phase.WAITING
+    box.write("log", "step 1\n")
+    assert (await box.value()).phase is Phase.RUNNING
+    (box.folder / "log").rename(box.folder / "log.1")
+    rotated = await box.value()
+    assert (rotated.phase, rotated.state, rotated.pending_since) == (Phase.RUNNING, "running", None)
+    other = box.start()
+    box.note(other.pid)
+    assert (await box.value()).phase is Phase.WAITING
+
+
+async def test_a_log_named_by_a_pattern_is_found(box: Box) -> None:
+    child = box.start()
+    box.note(child.pid)
+    box.write("run-1.log", "step 1\n")
+    spec = box.spec("log")
+    assert spec.job is not None
+    job = spec.job.model_copy(update={"log": place_of(str(box.folder / "run-*.log"))})
+    found = await box.jobs.observe([spec.model_copy(update={"job": job})])
+    assert found["r"].value is not None and found["r"].value.phase is Phase.RUNNING

@@ -1,0 +1,374 @@
+"""Which processes are jobs of a run: real processes, and paths that only look alike."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cockpit.model.jobs import Live
+from cockpit.model.lineage import keys_of, related, tag_of
+from cockpit.model.place import place_of
+from cockpit.model.run import JobSpec, RunSpec, WandbSpec
+from cockpit.platforms.local.census import census, descendants, read_ps
+from cockpit.platforms.local.lineage import arguments, live_jobs, name_of, within
+from cockpit.platforms.local.tools import is_cockpit, is_tool
+from cockpit.runtime.process import process_facts
+
+PYTHON = (sys.executable, "-S")
+WAIT = "import sys, time; print('up', flush=True); time.sleep(60)"
+
+
+class Zoo:
+    """Processes of one test, each known to be up, all gone afterwards."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._all: list[subprocess.Popen[bytes]] = []
+
+    def add(
+        self, *args: str, env: dict[str, str] | None = None, cwd: Path | None = None,
+        code: str = WAIT,
+    ) -> int:  # fmt: skip
+        return self.run(*PYTHON, "-c", code, *args, env=env, cwd=cwd)
+
+    def run(
+        self, *argv: str, env: dict[str, str] | None = None, cwd: Path | None = None,
+        quiet: bool = False,
+    ) -> int:  # fmt: skip
+        process = subprocess.Popen(
+            argv, cwd=cwd or self.folder, env={**os.environ, **(env or {})},
+            stdout=subprocess.PIPE, stdin=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        self._all.append(process)
+        assert process.stdout is not None
+        if not quiet:
+            process.stdout.readline()
+        return process.pid
+
+    def end(self) -> None:
+        for process in self._all:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            assert process.stdout is not None and process.stdin is not None
+            process.stdout.close()
+            process.stdin.close()
+
+
+@pytest.fixture
+def zoo(tmp_path: Path) -> Iterator[Zoo]:
+    found = Zoo(tmp_path)
+    yield found
+    found.end()
+
+
+def run_spec(folder: Path, name: str = "a", **job: Any) -> RunSpec:
+    root = folder / "runs" / name
+    root.mkdir(parents=True, exist_ok=True)
+    return RunSpec(
+        name=name,
+        output_root=str(root),
+        job=JobSpec(kind="local", pid_file=str(root / "run.pid"), **job),
+        wandb=WandbSpec(entity="e", project="p", id=f"{name}-id", dir=str(root / "wandb")),
+    )
+
+
+def live(run: RunSpec) -> Live:
+    return live_jobs((run,))[run.name]
+
+
+def pids(found: Live) -> list[int]:
+    return [int(job.id.removeprefix("pid:")) for job in found.jobs]
+
+
+def spared(found: Live) -> list[int]:
+    return [int(job.id.removeprefix("pid:")) for job in found.spared]
+
+
+def until(true: Callable[[], object], patience: float = 10.0) -> None:
+    deadline = time.monotonic() + patience
+    while not true():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.01)
+
+
+def test_nothing_lives_of_a_run_that_nobody_started(tmp_path: Path) -> None:
+    assert live(run_spec(tmp_path)) == Live()
+
+
+def test_by_the_lineage_in_its_environment(tmp_path: Path, zoo: Zoo) -> None:
+    run = run_spec(tmp_path)
+    pid = zoo.add(env={"COCKPIT_LINEAGE": tag_of(run), "COCKPIT_LAUNCH_ID": "a-i004"})
+    found = live(run)
+    assert pids(found) == [pid]
+    assert found.jobs[0].launch_id == "a-i004"
+    assert found.jobs[0].handle["ticks"] == str(process_facts(pid).ticks)
+
+
+def test_by_the_pid_file_and_by_the_start_of_the_process(tmp_path: Path, zoo: Zoo) -> None:
+    run = run_spec(tmp_path)
+    pid = zoo.add()
+    pid_file = tmp_path / "runs" / "a" / "run.pid"
+    pid_file.write_text(f"{pid}\nstart=1.0\nticks={process_facts(pid).ticks}\n")
+    assert pids(live(run)) == [pid]
+    pid_file.write_text(f"{pid}\nstart=1.0\nticks=1\n")
+    assert pids(live(run)) == []
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--output-dir", "{root}"), ("--output-dir={root}/checkpoints",), ("trainer.dir={root}",),
+        ("{root}/",), ("--config", "runs/a/config.json"), ("--wandb-id", "a-id"),
+        ("wandb.id=a-id",), ("--run_id=a-id",), ("--dir", "runs/../runs/a"),
+    ],
+)  # fmt: skip
+def test_by_its_arguments(tmp_path: Path, zoo: Zoo, args: tuple[str, ...]) -> None:
+    run = run_spec(tmp_path)
+    pid = zoo.add(*(part.replace("{root}", str(run.output_root)) for part in args))
+    assert pids(live(run)) == [pid]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--output-dir", "{root}b"), ("--output-dir={root}-eval/x",), ("{root}/../ab",),
+        ("--wandb-id", "a-id-2"), ("a-id",), ("--note=a-id",), ("gs:/{root}",),
+        ("--init-from", "{root}/checkpoints/step-5"), ("--load={root}/x",),
+    ],
+)  # fmt: skip
+def test_not_by_arguments_that_look_alike_or_only_read(
+    tmp_path: Path, zoo: Zoo, args: tuple[str, ...]
+) -> None:
+    run = run_spec(tmp_path)
+    zoo.add(*(part.replace("{root}", str(run.output_root)) for part in args))
+    assert pids(live(run)) == []
+
+
+def test_neighbours_with_the_same_beginning_are_spared_by_name(tmp_path: Path, zoo: Zoo) -> None:
+    run = run_spec(tmp_path, "grug-moe")
+    sibling = run_spec(tmp_path, "grug-moe-eval")
+    by_path = zoo.add("--output", str(sibling.output_root))
+    env = {"COCKPIT_LINEAGE": tag_of(sibling), "COCKPIT_RUN": sibling.name}
+    by_name = zoo.add(env={**env, "COCKPIT_LAUNCH_ID": "grug-moe-eval-i001"})
+    reader = zoo.add("--load-from", f"{run.output_root}/checkpoints")
+    job = zoo.add("--output", str(run.output_root))
+    found = live(run)
+    assert pids(found) == [job]
+    assert sorted(spared(found)) == sorted([by_path, by_name, reader])
+    assert pids(live(sibling)) == sorted([by_path, by_name], key=lambda pid: pid)
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"WANDB_RUN_ID": "a-id"}, {"OUTPUT_DIR": "{root}"}, {"WANDB_DIR": "{root}/wandb"},
+        {"WANDB_RUN_ID": "a-id", "WANDB_PROJECT": "p"},
+    ],
+)  # fmt: skip
+def test_by_its_environment(tmp_path: Path, zoo: Zoo, env: dict[str, str]) -> None:
+    run = run_spec(tmp_path)
+    root = str(run.output_root)
+    pid = zoo.add(env={name: value.replace("{root}", root) for name, value in env.items()})
+    assert pids(live(run)) == [pid]
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"WANDB_RUN_ID": "a-id", "WANDB_PROJECT": "other"}, {"PWD": "{root}"}, {"X": "{root}b"},
+        {"COCKPIT_LINEAGE": "root:0,wandb:0", "OUTPUT_DIR": "{root}"},
+    ],
+)  # fmt: skip
+def test_not_by_an_environment_of_another(tmp_path: Path, zoo: Zoo, env: dict[str, str]) -> None:
+    run = run_spec(tmp_path)
+    root = str(run.output_root)
+    zoo.add(env={name: value.replace("{root}", root) for name, value in env.items()})
+    assert pids(live(run)) == []
+
+
+def test_a_tool_that_names_the_path_is_no_job(tmp_path: Path, zoo: Zoo) -> None:
+    run = run_spec(tmp_path)
+    root = Path(str(run.output_root))
+    (root / "run.log").write_text("step 1\n")
+    zoo.run("tail", "-f", str(root / "run.log"))
+    zoo.run("sh", "-i", cwd=root, quiet=True, env={"WANDB_RUN_ID": "a-id"})
+    zoo.run("grep", "a-id", "-", str(root), quiet=True)
+    zoo.run("tee", str(root / "copy"), quiet=True)
+    assert live(run).jobs == ()
+
+
+def test_a_shell_that_runs_the_job_is_the_job(tmp_path: Path, zoo: Zoo) -> None:
+    run = run_spec(tmp_path)
+    script = tmp_path / "train.sh"
+    script.write_text(f'{" ".join(PYTHON)} -c "{WAIT}" --out "$1"\n:\n')
+    pid = zoo.run("sh", str(script), str(run.output_root))
+    assert pids(live(run)) == [pid]
+
+
+def test_a_monitor_of_ours_is_no_job() -> None:
+    assert is_cockpit(["/usr/bin/python3", "-m", "cockpit", "watch", "a"])
+    assert is_cockpit(["/usr/bin/python3.11", "/venv/bin/cockpit", "open"])
+    assert is_cockpit(["/venv/bin/cockpit", "watch"])
+    assert not is_cockpit(["python", "-m", "cockpit.demo.trainer", "--config", "x"])
+    assert not is_cockpit(["python", "train.py", "--out", "cockpit"])
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["vim a", "-bash", "bash", "bash -i", "tail -f x", "/usr/bin/less x", "tmux: server",
+     "python /v/bin/tensorboard --logdir x", "/v/bin/wandb sync x", "rsync -a x y"],
+)  # fmt: skip
+def test_tools(command: str) -> None:
+    assert is_tool(command.split())
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["python train.py", "bash train.sh", "torchrun --nproc 8 train.py", "./train", "uv run x",
+     "python -m train", "python -c pass", "java -jar x"],
+)  # fmt: skip
+def test_no_tools(command: str) -> None:
+    assert not is_tool(command.split())
+
+
+def test_by_a_fragment_that_is_open_for_writing(tmp_path: Path, zoo: Zoo) -> None:
+    run = run_spec(tmp_path)
+    fragment = tmp_path / "runs" / "a" / "wandb" / "offline-run-1-a-id" / "run-a-id.wandb"
+    fragment.parent.mkdir(parents=True)
+    env = {"THE_FILE": "wandb/offline-run-1-a-id/run-a-id.wandb"}
+    code = "import os; f = open('runs/a/' + os.environ['THE_FILE'], 'ab')\n" + WAIT
+    pid = zoo.add(code=code, env=env)
+    found = live(run)
+    assert pids(found) == [pid] and "run-a-id.wandb open for writing" in found.jobs[0].why
+    reader = "import os; f = open('runs/a/' + os.environ['THE_FILE'], 'rb')\n" + WAIT
+    zoo.add(code=reader, env=env)
+    assert pids(live(run)) == [pid]
+
+
+def test_the_service_that_writes_belongs_to_the_trainer_above_it(tmp_path: Path, zoo: Zoo) -> None:
+    """The tracker's service has a session of its own; stopping it alone would stop nothing."""
+    run = run_spec(tmp_path)
+    service = "f = open('runs/a/x', 'ab'); import time; print('up', flush=True); time.sleep(60)"
+    code = (
+        "import subprocess, sys, time\n"
+        f"c = subprocess.Popen([sys.executable, '-S', '-c', {service!r}],"
+        " start_new_session=True, stdout=subprocess.PIPE)\n"
+        "c.stdout.readline(); print('up', flush=True)\n"
+        "try: time.sleep(60)\nfinally: c.kill()"
+    )
+    pid = zoo.add(code=code)
+    try:
+        assert pids(live(run)) == [pid]
+    finally:
+        for child in descendants(census(), [pid]):
+            os.kill(child, signal.SIGKILL)
+
+
+def test_descendants_are_part_of_a_job_and_leftovers_of_one_launch_are_one(
+    tmp_path: Path, zoo: Zoo
+) -> None:
+    run = run_spec(tmp_path)
+    env = {"COCKPIT_LINEAGE": tag_of(run), "COCKPIT_LAUNCH_ID": "a-i001"}
+    code = "import os\nif os.fork() == 0: os.setsid()\n" + WAIT
+    pid = zoo.add(code=code, env=env)
+    stray = zoo.add(env=env)
+    try:
+        until(lambda: len(descendants(census(), [pid])) == 1)
+        assert pids(live(run)) == [pid]
+        other = zoo.add(env={**env, "COCKPIT_LAUNCH_ID": "a-i002"})
+        assert sorted(pids(live(run))) == sorted([pid, other])
+    finally:
+        for child in descendants(census(), [pid]):
+            os.kill(child, signal.SIGKILL)
+    assert stray not in pids(live(run))
+
+
+def test_a_diagnostic_job_is_spared(tmp_path: Path, zoo: Zoo) -> None:
+    run = run_spec(tmp_path, diagnostic=("*probe-*",))
+    pid = zoo.add("--out", str(run.output_root), "--name", "probe-7")
+    found = live(run)
+    assert (pids(found), spared(found)) == ([], [pid])
+
+
+def test_a_pid_file_that_cannot_be_believed_is_said(tmp_path: Path) -> None:
+    run = run_spec(tmp_path)
+    (tmp_path / "runs" / "a" / "run.pid").write_text("soon\n")
+    assert "expected a process id" in (live(run).unknown or "")
+
+
+def test_names_are_safe_scrubbed_and_short() -> None:
+    name = name_of(
+        ["python", "\x1b[31mx\n", "--api-key=sk-abcdefghijklmnopqrstuvwx1234", "y" * 500]
+    )
+    assert "\x1b" not in name and "\n" not in name and len(name) <= 121
+    assert "abcdefghijklmnop" not in name
+
+
+part = st.text(st.characters(categories=("L", "N"), include_characters=".-_ "), min_size=1).filter(
+    lambda text: text not in (".", "..")
+)
+
+
+@given(st.lists(part, min_size=1, max_size=4), st.lists(part, max_size=3), part)
+def test_paths_are_compared_part_by_part(root: list[str], rest: list[str], more: str) -> None:
+    folder = "/" + "/".join(root)
+    assert within(folder, "/".join([folder, *rest]), None)
+    assert within(folder, "/".join([root[-1], *rest]), "/" + "/".join(root[:-1]))
+    assert not within(folder, folder + more, None)
+    assert not within(folder + "/" + more, folder, None)
+
+
+def test_flags_and_their_values() -> None:
+    argv = ["train.py", "a", "--x", "1", "--y=2", "z=3", "--flag", "--w", "4", "b"]
+    assert list(arguments(argv)) == [
+        ("", "a"), ("x", "1"), ("y", "2"), ("z", "3"), ("w", "4"), ("", "b"),
+    ]  # fmt: skip
+
+
+def test_lineages_are_related_by_root_or_by_tracker(tmp_path: Path) -> None:
+    run, other = run_spec(tmp_path, "a"), run_spec(tmp_path, "b")
+    assert not related(tag_of(run), tag_of(other)) and related(tag_of(run), tag_of(run))
+    shared = other.model_copy(update={"output_root": place_of(f"{run.output_root}/")})
+    assert related(tag_of(run), tag_of(shared))
+    same = other.model_copy(update={"wandb": run.wandb})
+    assert related(tag_of(run), tag_of(same))
+    assert not related("", "") and tag_of(RunSpec(name="x")) == ""
+
+
+def test_a_tracker_run_known_by_its_address_is_the_same() -> None:
+    url = WandbSpec(url="https://wandb.ai/e/p/runs/i")
+    plain = WandbSpec(entity="e", project="p", id="i")
+    assert keys_of(RunSpec(name="x", wandb=url)) == keys_of(RunSpec(name="y", wandb=plain))
+
+
+def test_what_ps_says_is_read() -> None:
+    text = (
+        "    1     0     1     0 Ss   /sbin/launchd\n"
+        "  501     1   501   501 S+   python train.py --out /r\n"
+        "  502   501   501   501 Z    (python)\n"
+        "nonsense\n"
+    )
+    found = read_ps(text)
+    assert list(found) == [1, 501] and found[501].argv == ("python", "train.py", "--out", "/r")
+    assert found[501].env is None and found[501].ticks == -1
+
+
+def test_a_look_at_many_processes_costs_little(tmp_path: Path, zoo: Zoo) -> None:
+    for _ in range(40):
+        zoo.run("sleep", "60", quiet=True)
+    runs = tuple(run_spec(tmp_path, f"r{number}") for number in range(10))
+    begun = time.process_time()
+    live_jobs(runs)
+    assert time.process_time() - begun < 1.0

@@ -1,0 +1,135 @@
+"""What the issue is told: all that HERO asks for, in few lines, and nothing foreign in it acts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.facet import known
+from cockpit.model.observed import CheckpointsValue, JobValue, Phase, TrackerValue
+from cockpit.model.plan import Approval
+from cockpit.model.report import Facets, Progress, RunReport, Verdict
+from cockpit.model.run import RecordsSpec, RunSpec, WandbSpec
+from cockpit.records.issue import text as issue_text
+from cockpit.records.issue.posting import PostMarker, post_text
+from tests.records.logbook.test_markdown import CALLS, shape, visible
+
+NOW = 1_800_000_000.0
+SECRET = "ghp_" + "a1B2c3D4e5F6" * 3
+EVIL = f"@everyone #12 <b> ``` {SECRET}\n# head\n- item <!-- x -->"
+Made = Callable[[str], str]
+
+
+def run(word: str) -> RunSpec:
+    return RunSpec(
+        name=word, tier="hero", dri=word, goal=word, stop_criteria=word, output_root=word,
+        final_step=119_209, wandb=WandbSpec(entity=word, project=word, id=word),
+        records=RecordsSpec(logbook=word),
+    )  # fmt: skip
+
+
+def alert(word: str) -> Alert:
+    return Alert(
+        id="C-09", key="C-09:toy", severity=Severity.CRITICAL, title=word, since=NOW,
+        evidence=(Evidence(text=word, source=word),), confidence="sure", next_action=word,
+    )  # fmt: skip
+
+
+def report(word: str) -> RunReport:
+    facets = Facets(
+        job=known(JobValue(id=word, state="RUNNING", phase=Phase.RUNNING), "job", NOW),
+        tracker=known(TrackerValue(id=word, state="running", loss=2.5), "tracker", NOW),
+        checkpoints=known(CheckpointsValue(latest_complete=46_000), "c", NOW),
+    )
+    return RunReport(
+        spec=run(word), checked_at=NOW, verdict=Verdict.CRITICAL, facets=facets,
+        progress=Progress(step=5, final_step=9, final_step_source=None, text=word),
+        alerts=(alert(word),) * 7, next_action=word, next_check_at=NOW + 600,
+    )  # fmt: skip
+
+
+def approvals(word: str) -> list[Approval]:
+    return [Approval(check=f"C-18:{word}", by=word, reason=word)]
+
+
+BODIES: dict[str, Made] = {
+    "new": lambda w: issue_text.new_issue(run(w), logbook=w, command=w),
+    "launched": lambda w: issue_text.launched(run(w), w, {"Git SHA": w, w: w, "none": ""}),
+    "relaunched": lambda w: issue_text.relaunched(
+        run(w), w, recoverable=w, checkpoint=w, sha=w, approvals=approvals(w), former=w
+    ),
+    "lineage": lambda w: issue_text.new_lineage(
+        run(w), reason=w, old={"W&B id": w}, new={"W&B id": w}, source=w, sha=w,
+        approvals=approvals(w),
+    ),
+    "rolled back": lambda w: issue_text.rolled_back(
+        run(w), 40_000, w, rejected=[41_000, 42_000], reason=w, by=w
+    ),
+    "retained": lambda w: issue_text.retained(
+        run(w), deleted=range(0, 90_000, 1000), kept=[1], freed=16_400_000_000, by=w
+    ),
+    "sealed": lambda w: issue_text.sealed(
+        run(w), 119_209, tag=w, commit=w, checkpoint=w, metrics={"loss": w, w: w}, command=w,
+        caveats=w,
+    ),
+    "handed off": lambda w: issue_text.handed_off(report(w), by=w, to=w),
+    "escalated": lambda w: issue_text.escalated(run(w), by=w, reason=w, evidence=alert(w).evidence),
+    "critical": lambda w: issue_text.new_critical(run(w), alert(w)),
+    "status": lambda w: issue_text.status(report(w)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", BODIES.values(), ids=list(BODIES))
+def test_hostile_words_change_nothing_but_the_words(make: Made) -> None:
+    evil = make(EVIL)
+    assert not CALLS.search(visible(evil))
+    assert SECRET not in evil and "****" in evil.replace("\\", "")
+    assert shape(evil) == shape(make("word"))
+    posted = shape(post_text(evil, PostMarker("0" * 16, "1" * 8)))
+    assert posted.count("html_block") == 1, "the marker, and no other HTML"
+    posted.remove("html_block")
+    assert posted == shape(f"🤖 {evil}")
+
+
+@pytest.mark.parametrize("make", BODIES.values(), ids=list(BODIES))
+def test_they_are_short_and_name_the_run(make: Made) -> None:
+    told = make("grug-moe")
+    assert "grug-moe" in told and len(told) < 1500 and told == told.strip()
+
+
+def test_the_template_names_everything_of_the_contract() -> None:
+    told = issue_text.new_issue(run("toy"), logbook="a/toy.md", logbook_url="https://github.com/x")
+    for label in ("DRI", "Goal", "Stop/escalation criteria", "Logbook", "W&B", "Output root"):
+        assert f"- {label}: " in told
+    assert "`a/toy.md` (https://github.com/x)" in told and "119,209" in told
+    bare = issue_text.new_issue(RunSpec(name="toy"))
+    assert "- Goal: unknown" in bare and "Final step: unknown" in bare
+    assert issue_text.title(run("toy")) == "Hero run: toy"
+
+
+def test_a_relaunch_says_why_from_where_and_who_let_it_pass() -> None:
+    told = BODIES["relaunched"]("x")
+    assert "Why it is recoverable: x" in told and "`C-18:x` approved by x: x" in told
+    plain = issue_text.relaunched(
+        run("toy"), "toy-i002", recoverable="node died", checkpoint=None, sha=None
+    )
+    assert "Checkpoint: unknown" in plain and "approved" not in plain
+
+
+def test_many_steps_are_counted() -> None:
+    told = BODIES["retained"]("ada")
+    assert "90 checkpoints deleted" in told and "50 more and " in told and "16.4 GB" in told
+
+
+def test_the_status_shows_what_matters_of_the_report() -> None:
+    told = BODIES["status"]("toy")
+    for figure in ("critical", "running", "2.500", "46,000", "2 more", "2027-01-15 08:00 UTC"):
+        assert figure in told
+
+
+def test_an_escalation_calls_the_dri_who_is_written_as_a_login() -> None:
+    spec = run("toy").model_copy(update={"dri": "@ada"})
+    told = issue_text.escalated(spec, by="bob", reason="loss is NaN", evidence=())
+    assert "@ada: this needs your decision" in told

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from cockpit.model.records import EventEntry, InstanceEntry
+from cockpit.model.run import RecordsSpec, RunSpec, WandbSpec
+from cockpit.records.logbook.book import MarkdownFile
+from cockpit.records.logbook.places import events_place, instances_place
+from cockpit.records.logbook.reading import event_of, read_logbook, value_of
+from cockpit.records.logbook.writing import (
+    new_logbook,
+    preview,
+    with_contract,
+    with_event,
+    with_instance,
+    with_text,
+)
+
+BOOKS = Path(__file__).parents[2] / "data" / "logbooks"
+AT = datetime(2026, 7, 5, 2, 42, 25, tzinfo=UTC).timestamp()
+EVENT = EventEntry(
+    title="throughput drop",
+    at=AT,
+    status="RUNNING 4/4",
+    evidence="0.83M tok/s\nfor 3 checks",
+    next="check again",
+)
+INSTANCE = InstanceEntry(launch_id="run-i009", at=AT, fields={"Git SHA": "89abcdef"})
+
+
+def book(name: str) -> bytes:
+    return (BOOKS / f"{name}.md").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [
+        (
+            "spec_template",
+            "### 2026-07-05 02:42 UTC - throughput drop\n- Status: RUNNING 4/4\n"
+            "- Evidence: 0.83M tok/s\n  for 3 checks\n- Next: check again",
+        ),
+        (
+            "front_matter_pacific",
+            "### 2026-07-04 19:42 PDT — throughput drop\n\n**Status:** RUNNING 4/4\n"
+            "**Evidence:** 0.83M tok/s\n    for 3 checks\n**Next:** check again",
+        ),
+        (
+            "newest_first_table",
+            "### 2026-07-05T04:42:25+02:00: throughput drop\n\n* **What happened** - RUNNING 4/4\n"
+            "* **What we saw** - 0.83M tok/s\n  for 3 checks\n* **Next steps** - check again",
+        ),
+        (
+            "dated_bullets",
+            "- **2026-07-05 04:42 CEST** — throughput drop\n  - Status: RUNNING 4/4\n"
+            "  - Evidence: 0.83M tok/s\n    for 3 checks\n  - Next: check again",
+        ),
+        (
+            "windows",
+            "### 2026-07-04 10:42 PM EDT - throughput drop\n\n- Status: RUNNING 4/4\n"
+            "- Evidence: 0.83M tok/s\n  for 3 checks\n- Next: check again",
+        ),
+        (
+            "day_headings",
+            "## 2026-07-05 02:42 UTC - throughput drop\n\n- Status: RUNNING 4/4\n"
+            "- Evidence: 0.83M tok/s\n  for 3 checks\n- Next: check again",
+        ),
+    ],
+)
+def test_an_entry_looks_like_those_of_its_file(name: str, entry: str) -> None:
+    data = book(name)
+    assert preview(data, EVENT) == entry
+    end = "\r\n" if b"\r\n" in data else "\n"
+    assert entry.replace("\n", end) in with_event(data, EVENT).decode()
+
+
+def test_each_section_has_its_own_order() -> None:
+    data = book("both_orders")
+    places = (events_place(MarkdownFile(data)), instances_place(MarkdownFile(data)))
+    assert [place and place.newest_first for place in places] == [False, True]
+    after = with_instance(with_event(data, EVENT), INSTANCE).decode()
+    assert after.index("run-i009") < after.index("twofold-i003")
+    assert after.index("resumed") < after.index("throughput drop")
+    newest = with_event(book("newest_first_table"), EVENT).decode()
+    assert newest.index("Newest first.") < newest.index("throughput drop") < newest.index(": crash")
+
+
+def test_an_entry_stays_before_the_rule_and_the_section_that_follow() -> None:
+    after = with_event(book("front_matter_pacific"), EVENT).decode()
+    assert after.index("ask the cluster") < after.index("throughput drop") < after.index("## Links")
+
+
+def test_what_is_quoted_or_open_never_swallows_an_entry() -> None:
+    for name in ("open_fence", "comments", "bytes"):
+        found = read_logbook(with_event(book(name), EVENT).decode("utf-8", "replace")).entries
+        assert event_of(found[-1]).evidence == EVENT.evidence, name
+    assert b"never written\n```\n\n### 2026-07-05" in with_event(book("open_fence"), EVENT)
+
+
+def test_end_lines_byte_order_mark_and_foreign_bytes_are_kept() -> None:
+    data = book("windows")
+    after = with_event(data, EVENT)
+    assert after.startswith(data + b"\r\n") and b"\n" not in after.replace(b"\r\n", b"")
+    assert MarkdownFile(data).text.startswith("\ufeff") and MarkdownFile(data).newline(1) == "\r\n"
+    odd = book("bytes")
+    assert b"- Goal: survive \xff\xfe and \x00 and \xc3\x28\n" in with_event(odd, EVENT)
+
+
+def test_a_contract_value_is_set_where_it_stands() -> None:
+    table = with_contract(
+        book("newest_first_table"), {"issue": "https://example.org/7", "Seed": "1"}
+    )
+    text = table.decode()
+    assert "| Issue                    | https://example.org/7     |\n" in text
+    assert (
+        "| Output root              | /mnt/grid                 |\n| Seed                     | 1"
+        in text
+    )
+    assert "| Goal                     | loss < 2.0 \\| or a reason |" in text
+    bold = with_contract(book("front_matter_pacific"), {"Goal": "one\ntwo", "W&B": "x"}).decode()
+    assert "**Goal:** one\n    two\n**Issue:**" in bold and "s3://bold/out`\n**W&B:** x\n" in bold
+    plain = with_contract(book("spec_template"), {"Issue": "https://example.org/7"}).decode()
+    assert "- Issue: https://example.org/7\n- W&B" in plain
+    assert len(plain) == len(book("spec_template")) + len(" https://example.org/7")
+
+
+def test_missing_sections_are_made_where_the_template_has_them() -> None:
+    data = with_event(b"# r: Hero Run Logbook\n", EVENT)
+    data = with_contract(with_instance(data, INSTANCE), {"DRI": "ada"})
+    heads = [line for line in data.decode().splitlines() if line.startswith("## ")]
+    assert heads == ["## Run Contract", "## Launched Instances", "## Event Log"]
+
+
+def test_an_entry_that_differs_in_one_word_is_another_entry() -> None:
+    data = with_event(book("spec_template"), EVENT)
+    again = with_event(data, EVENT.model_copy(update={"decision": "wait"}))
+    later = with_event(data, EVENT.model_copy(update={"at": AT + 60}))
+    assert data not in (again, later)
+
+
+def test_a_persons_text_is_not_touched() -> None:
+    text = "### 2026-07-05 01:00 UTC - by hand\n\n  odd   spacing\t\n- Status: *fine*\n"
+    after = with_text(book("spec_template"), "Event Log", text)
+    assert text.encode() in after
+    assert with_text(after, "Event Log", text) == after
+    crlf = with_text(book("windows"), "Event Log", text)
+    assert text.replace("\n", "\r\n").encode() in crlf
+    assert with_text(after, "event log", " \n") == after
+
+
+def test_a_heading_put_into_a_list_takes_none_of_its_bullets() -> None:
+    data = b"## Log\n- 2026-01-02: b\n- 2026-01-01: a\n"
+    after = with_text(data, "Log", "### 2026-01-03 - c\n- Status: x")
+    assert after.startswith(data)
+
+
+def test_a_new_logbook_is_the_template_filled_in() -> None:
+    run = RunSpec(
+        name="toy",
+        dri="ada",
+        goal="learn",
+        final_step=400,
+        final_step_source="config.json",
+        output_root="/runs/toy",
+        wandb=WandbSpec(entity="e", project="p", id="toy"),
+        records=RecordsSpec(issue="https://example.org/7"),
+    )
+    data = new_logbook(run, {"Goal": "learn the text", "Checkpoint policy": "keep 10"})
+    contract = read_logbook(data.decode()).contract
+    assert {field.label: field.value for field in contract} == {
+        "DRI": "ada",
+        "Goal": "learn the text",
+        "Stop/escalation criteria": "",
+        "Issue": "https://example.org/7",
+        "W&B": "e/p/toy",
+        "Output root": "`/runs/toy`",
+        "Final step": "400, from config.json",
+        "Checkpoint policy": "keep 10",
+    }
+    whole = with_event(with_instance(data, INSTANCE), EVENT).decode()
+    assert "## Launched Instances\n\n### 2026-07-05 02:42 UTC - run-i009\n- Git SHA" in whole
+    assert whole.index("run-i009") < whole.index("## Event Log") < whole.index("throughput drop")
+
+
+@pytest.mark.parametrize("zone", ["IST", "CST", "XYZ", ""])
+def test_a_zone_that_is_not_certain_becomes_utc_in_words(zone: str) -> None:
+    data = f"## Event Log\n### 2026-07-05 08:00 {zone} - a\n- Status: b\n".replace("  ", " ")
+    assert preview(data.encode(), EVENT).startswith("### 2026-07-05 02:42 UTC - throughput")
+
+
+@pytest.mark.parametrize(
+    ("zone", "written"),
+    [
+        ("+0530", "2026-07-05 08:12 +0530"),
+        ("Z", "2026-07-05 02:42 Z"),
+        ("PT", "2026-07-04 19:42 PT"),
+        ("America/Los_Angeles", "2026-07-04 19:42 America/Los_Angeles"),
+        ("(JST)", "2026-07-05 11:42 (JST)"),
+        ("UTC-7", "2026-07-04 19:42 UTC-7"),
+    ],
+)
+def test_times_are_written_in_the_zone_of_the_file(zone: str, written: str) -> None:
+    data = f"## Event Log\n### 2026-07-05 08:00 {zone} - a\n- Status: b\n".encode()
+    assert preview(data, EVENT).startswith(f"### {written} - throughput drop\n")
+    entry = read_logbook(with_event(data, EVENT).decode()).entries[-1]
+    assert entry.at == AT - 25 and entry.title == "throughput drop"
+
+
+def test_an_hour_that_comes_twice_is_written_in_utc() -> None:
+    data = b"## Event Log\n### 2026-10-31 08:00 PT - a\n- Status: b\n"
+    first = datetime(2026, 11, 1, 8, 30, tzinfo=UTC).timestamp()
+    assert "### 2026-11-01 01:30 PT" in preview(data, EVENT.model_copy(update={"at": first}))
+    second = EVENT.model_copy(update={"at": first + 3600})
+    assert "### 2026-11-01 09:30 UTC" in preview(data, second)
+
+
+def test_a_secret_is_masked_once_more() -> None:
+    token = "hf_" + "abcdefghijklmnopqrstuvwxyz01234567"
+    after = with_instance(b"", INSTANCE.model_copy(update={"fields": {"Command": f"x {token}"}}))
+    assert token.encode() not in after
+    instance = read_logbook(after.decode()).instances[0]
+    assert (value_of(instance.fields, "command") or "").startswith("x ")
+
+
+def test_five_megabytes_take_a_moment() -> None:
+    entry = (
+        "### 2026-01-01 08:{:02} UTC - check\n- Status: RUNNING\n- Evidence: {}\n- Next: look\n\n"
+    )
+    body = "".join(entry.format(n % 60, "0.83M tok/s " * 25) for n in range(14_000))
+    data = f"# R\n\n## Event Log\n\n{body}".encode()
+    assert len(data) > 5_000_000
+    begun = time.process_time()
+    assert len(with_event(data, EVENT)) > len(data)
+    assert time.process_time() - begun < 2.0

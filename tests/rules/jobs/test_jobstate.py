@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from cockpit.model.alert import Severity
+from cockpit.model.history import PhaseMark
+from cockpit.model.observed import Phase, Tasks
+from cockpit.rules.jobs.jobstate import pending_too_long, state_unknown
+from tests.rules.making import CADENCE, T0, blind, history, job, log, run_spec, tracker
+
+HALF_HOUR = 1800.0
+LATE = T0 + 2 * CADENCE + 1
+
+
+def test_a_query_that_fails_for_two_cadences_shows_the_other_facets() -> None:
+    past = history(
+        LATE, job=blind(), log=log("x", mtime=LATE - 1), tracker=tracker(last_step_at=T0 - 900)
+    )
+    (alert,) = state_unknown(run_spec(), past)
+    assert (alert.id, alert.severity, alert.since) == ("C-02", Severity.WARNING, T0)
+    told = [line.text for line in alert.evidence]
+    assert told[0] == "no answer within 5 s"
+    assert told[1] == "log: moving"
+    assert told[2].startswith("training steps: still since ")
+    assert told[3] == "checkpoints: unknown"
+
+
+def test_two_cadences_are_patience() -> None:
+    assert list(state_unknown(run_spec(), history(T0 + 2 * CADENCE, job=blind()))) == []
+
+
+def test_a_state_that_is_not_in_the_table_is_unknown() -> None:
+    marks = (PhaseMark(at=T0, phase=Phase.UNKNOWN),)
+    value = job(Phase.UNKNOWN, state="REVOKED")
+    (alert,) = state_unknown(run_spec(), history(LATE, job=value, phases=marks))
+    assert alert.evidence[0].text == 'state "REVOKED"'
+
+
+def test_a_run_without_a_job_has_no_unknown_state() -> None:
+    assert list(state_unknown(run_spec(job=None), history(LATE))) == []
+
+
+def test_pending_longer_than_half_an_hour_is_a_notice_that_touches_nothing() -> None:
+    value = job(Phase.WAITING, pending_since=T0, reason="scale-up", tasks=Tasks(running=1, total=4))
+    assert list(pending_too_long(run_spec(), history(T0 + HALF_HOUR, job=value))) == []
+    (alert,) = pending_too_long(run_spec(), history(T0 + HALF_HOUR + 1, job=value))
+    assert (alert.id, alert.severity, alert.since) == ("C-04", Severity.WARNING, T0)
+    assert alert.evidence[0].text == "waiting, 1 of 4 tasks run: scale-up"
+    assert "never touch the cluster" in alert.next_action
+
+
+def test_what_can_never_start_is_said_at_once() -> None:
+    value = job(Phase.WAITING, pending_since=T0, reason="DependencyNeverSatisfied")
+    (alert,) = pending_too_long(run_spec(), history(T0 + 1, job=value))
+    assert alert.title == "the job can never start"
+
+
+def test_a_running_job_is_not_pending() -> None:
+    assert list(pending_too_long(run_spec(), history(T0 + 9000, job=job()))) == []

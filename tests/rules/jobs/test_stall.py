@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from typing import Any
+
+from cockpit.model.alert import Alert, Severity
+from cockpit.model.facet import Facet
+from cockpit.model.history import History
+from cockpit.model.observed import Phase, Row
+from cockpit.rules.jobs.stall import log_frozen, patience, step_stalled
+from tests.rules.making import (
+    CADENCE,
+    T0,
+    blind,
+    folded,
+    history,
+    job,
+    log,
+    losses,
+    run_spec,
+    tracker,
+)
+
+FIRST = 45 * 60.0
+
+
+def stalled(past: History) -> list[Alert]:
+    return list(step_stalled(run_spec(), past))
+
+
+def after(silence: float, **facets: object) -> History:
+    trend = folded(losses([2.0] * 100))
+    now = T0 + 99 + silence
+    return history(now, trend, **{"job": job(), "tracker": tracker(last_step_at=T0 + 99), **facets})
+
+
+def test_no_step_for_two_cadences_is_a_stall_since_the_last_step() -> None:
+    (alert,) = stalled(after(2 * CADENCE + 1))
+    assert (alert.id, alert.severity, alert.since) == ("C-06", Severity.ALERT, T0 + 99)
+    assert stalled(after(2 * CADENCE)) == []
+
+
+def test_the_clients_pulse_is_not_training() -> None:
+    pulse = T0 + 99 + 500
+    value = tracker(
+        last_step_at=T0 + 99, last_record_at=pulse, file_mtime=pulse, heartbeat_at=pulse
+    )
+    assert len(stalled(after(500, tracker=value))) == 1
+
+
+def test_slow_steps_have_more_patience() -> None:
+    slow = folded(losses([2.0] * 20, every=300.0))
+    past = history(T0, slow)
+    assert patience(run_spec(), past) == 900.0
+
+
+def test_steps_logged_rarely_have_more_patience() -> None:
+    rare = folded([Row(i * 50, T0 + i * 400, 2.0) for i in range(20)])
+    assert patience(run_spec(), history(T0, rare)) == 1200.0
+
+
+def test_old_clients_hold_rows_back() -> None:
+    trend = folded(losses([2.0] * 20, every=30.0))
+    old = history(T0, trend, tracker=tracker(producer="0.22.3"))
+    new = history(T0, trend, tracker=tracker(producer="0.31.0"))
+    assert patience(run_spec(), old) == 2 * CADENCE + 64 * 30
+    assert patience(run_spec(), new) == 2 * CADENCE + 15
+    logged = log("step 19", rows=(Row(19, T0, 2.0),))
+    direct = history(T0, trend, tracker=tracker(producer="0.22.3"), log=logged)
+    assert patience(run_spec(), direct) == 2 * CADENCE
+
+
+def test_log_lines_that_step_are_liveness_while_the_tracker_is_flat() -> None:
+    rows = (Row(40, T0 + 99 + 480, 2.0),)
+    assert stalled(after(500, log=log("step 40", rows=rows))) == []
+
+
+def test_only_a_job_that_is_said_to_run_can_stall() -> None:
+    for phase in (Phase.WAITING, Phase.FAILED, Phase.SUCCEEDED, Phase.UNKNOWN):
+        assert stalled(after(5000, job=job(phase))) == []
+
+
+def test_what_cannot_be_seen_does_not_stall() -> None:
+    old: Facet[Any] = Facet(
+        value=tracker(last_step_at=T0 + 99),
+        source="w&b",
+        observed_at=T0 + 100,
+        error=blind().error,
+    )
+    assert stalled(after(5000, tracker=old)) == []
+    assert stalled(history(T0 + 9000, job=job(), tracker=blind(), log=blind())) == []
+
+
+def test_a_sleeping_laptop_is_no_stall() -> None:
+    now = T0 + 99 + 36_000
+    seen: Facet[Any] = Facet(
+        value=tracker(last_step_at=T0 + 99), source="w&b", observed_at=T0 + 101
+    )
+    assert stalled(history(now, folded(losses([2.0] * 100)), job=job(), tracker=seen)) == []
+
+
+def test_no_first_step_within_45_minutes() -> None:
+    early = history(T0 + FIRST, job=job(), tracker=tracker())
+    late = history(T0 + FIRST + 1, job=job(), tracker=tracker())
+    assert stalled(early) == []
+    (alert,) = stalled(late)
+    assert (alert.title, alert.since) == ("no first training step", T0)
+
+
+def test_a_relaunch_gets_its_time_to_start() -> None:
+    started = T0 + 10_000
+    past = after(started + FIRST - T0 - 99, job=job(started_at=started))
+    assert stalled(past) == []
+    assert len(stalled(after(started + FIRST + 1 - T0 - 99, job=job(started_at=started)))) == 1
+
+
+def test_a_log_that_shows_no_steps_is_only_a_hint_when_it_is_silent() -> None:
+    late = T0 + FIRST + 100
+    busy = history(late, job=job(), log=log("preparing", mtime=late - 5))
+    silent = history(late, job=job(), log=log("preparing", mtime=T0 + 9))
+    assert stalled(busy) == []
+    (alert,) = stalled(silent)
+    assert alert.confidence == "guess"
+
+
+def test_lost_nodes_make_it_degraded() -> None:
+    lines = log("OwnerDiedError: the owner of this object has died", mtime=T0)
+    (alert,) = stalled(after(500, log=lines))
+    assert alert.title == "degraded: no training step any more"
+    assert any("OwnerDied" in line.text for line in alert.evidence)
+
+
+def test_a_frozen_log_while_steps_move_is_information() -> None:
+    past = after(1, log=log("hello", mtime=T0 + 99 - 3 * CADENCE))
+    (alert,) = log_frozen(run_spec(), past)
+    assert (alert.id, alert.severity) == ("C-23", Severity.INFO)
+    assert list(log_frozen(run_spec(), after(1, log=log("hello", mtime=T0 + 90)))) == []
+    assert list(log_frozen(run_spec(), after(900, log=log("hello", mtime=T0 - 900)))) == []

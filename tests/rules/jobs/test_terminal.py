@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cockpit.model.alert import Alert, Severity
+from cockpit.model.facet import Facet
+from cockpit.model.history import History, PhaseMark
+from cockpit.model.observed import Phase, Triage
+from cockpit.rules.jobs.terminal import ended_not_success
+from tests.rules.making import (
+    T0,
+    blind,
+    checkpoint,
+    checkpoints,
+    folded,
+    history,
+    job,
+    log,
+    losses,
+    run_spec,
+)
+
+BUG = (
+    "step 10 loss 2.3",
+    "Traceback (most recent call last):",
+    '  File "/home/ada/toy/train.py", line 41, in <module>',
+    "    main()",
+    '  File "/home/ada/toy/schedule.py", line 12, in warm',
+    '    return table["warm_up"]',
+    "KeyError: 'warm_up'",
+)
+STOPS = ("step 10 loss 2.3", "step 11 loss 2.3", "step 12 loss 2.2")
+
+
+def alert_of(past: History) -> Alert:
+    (alert,) = ended_not_success(run_spec(), past)
+    return alert
+
+
+def failed(*lines: str, code: int | None = 1, **more: Any) -> History:
+    value = job(Phase.FAILED, exit_code=code, ended_at=T0 + 77)
+    saved = checkpoints(checkpoint(100, T0))
+    return history(T0 + 90, **{"job": value, "log": log(*lines), "checkpoints": saved, **more})
+
+
+def test_a_failure_is_critical_and_names_the_line_of_code() -> None:
+    alert = alert_of(failed(*BUG))
+    assert (alert.id, alert.severity, alert.since) == ("C-01", Severity.CRITICAL, T0 + 77)
+    assert alert.title == "ended, not success: exit 1 · small code bug at schedule.py:12"
+    assert [line.text for line in alert.evidence] == ["failed, exit code 1", "KeyError: 'warm_up'"]
+    assert alert.evidence[1].source == "log"
+    assert alert.next_action == "fix /home/ada/toy/schedule.py:12, then relaunch toy"
+
+
+def test_a_kill_is_relaunched_from_the_newest_complete_checkpoint() -> None:
+    assert alert_of(failed(*STOPS, code=137)).next_action == "relaunch toy from step 100"
+
+
+def test_no_complete_checkpoint_no_relaunch() -> None:
+    alert = alert_of(failed(*STOPS, code=137, checkpoints=checkpoints()))
+    assert alert.next_action == "escalate to ada: no complete checkpoint to relaunch from"
+
+
+def test_checkpoints_that_cannot_be_seen_are_looked_at_first() -> None:
+    alert = alert_of(failed(*STOPS, code=137, checkpoints=blind()))
+    assert alert.next_action.startswith("look at the checkpoints")
+
+
+def test_the_second_failure_is_not_relaunched() -> None:
+    marks = (
+        PhaseMark(at=T0, phase=Phase.FAILED, job_id="host:0"),
+        PhaseMark(at=T0 + 5, phase=Phase.RUNNING, job_id="host:1"),
+        PhaseMark(at=T0 + 9, phase=Phase.FAILED, job_id="host:1"),
+    )
+    assert "failed before" in alert_of(failed(*STOPS, code=137, phases=marks)).next_action
+    assert "relaunch toy" in alert_of(failed(*STOPS, code=137, phases=marks[1:])).next_action
+
+
+def test_a_nan_is_never_relaunched_as_infrastructure() -> None:
+    past = failed(*STOPS, code=137, trend=folded(losses([2.0, float("nan")])))
+    assert alert_of(past).next_action.startswith("escalate to ada: non-finite")
+
+
+@pytest.mark.parametrize("phase", [Phase.CANCELLED, Phase.FAILED])
+def test_a_stop_that_we_ordered_is_information_naming_who(phase: Phase) -> None:
+    alert = alert_of(history(T0, job=job(phase, exit_code=143), stop_ordered_by="bob"))
+    assert (alert.severity, alert.title) == (Severity.INFO, "stopped by bob")
+
+
+def test_an_unknown_hand_is_a_warning() -> None:
+    alert = alert_of(history(T0, job=job(Phase.CANCELLED)))
+    assert (alert.severity, alert.title) == (Severity.WARNING, "stopped by an unknown hand")
+    assert alert.next_action == "ask ada who stopped it, why"
+
+
+@pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.WAITING, Phase.SUCCEEDED, Phase.UNKNOWN])
+def test_other_phases_are_no_failure(phase: Phase) -> None:
+    assert list(ended_not_success(run_spec(), history(T0, job=job(phase), log=log(*BUG)))) == []
+
+
+def test_two_jobs_have_two_identities() -> None:
+    one = alert_of(history(T0, job=job(Phase.FAILED, id="host:1")))
+    two = alert_of(history(T0, job=job(Phase.FAILED, id="host:2")))
+    assert one.key != two.key
+
+
+def test_a_log_read_before_the_end_decides_nothing() -> None:
+    old: Facet[Any] = Facet(value=log(*STOPS), source="log", observed_at=T0 + 76)
+    alert = alert_of(failed(code=137, log=old))
+    assert alert.next_action == "read the log, then escalate to ada; relaunch is not advised yet"
+
+
+def test_triage_that_is_there_already_is_used() -> None:
+    found = Triage(name="data_error", action="escalate", confidence="likely")
+    alert = alert_of(failed(log=log(*STOPS, triage=found)))
+    assert alert.title.endswith("data error")
+
+
+def test_the_schedulers_own_word_is_the_class() -> None:
+    value = job(Phase.FAILED, state="OUT_OF_MEMORY")
+    alert = alert_of(history(T0, job=value, log=log(*STOPS)))
+    assert alert.title.endswith("oom host")
+
+
+def test_a_local_job_killed_by_a_signal_is_not_a_stop_by_hand() -> None:
+    value = job(Phase.FAILED, state="killed", exit_code=-9)
+    alert = alert_of(history(T0, job=value, log=log(*STOPS)))
+    assert alert.severity is Severity.CRITICAL
+
+
+def test_what_trains_on_after_the_end_is_found_before_anything_is_relaunched() -> None:
+    steps = folded(losses([2.0] * 30, first_step=100))
+    alert = alert_of(failed(*STOPS, code=137, trend=steps))
+    assert alert.title == "the recorded job ended (exit 137), but something trains on"
+    assert "after its end" in alert.evidence[1].text
+    assert alert.evidence[1].source == "logged rows"
+    assert (
+        alert.next_action == "find the job that still trains toy; a relaunch would be a second copy"
+    )
+
+
+def test_steps_of_the_last_seconds_are_the_jobs_own() -> None:
+    steps = folded(losses([2.0] * 30, first_step=50))
+    assert "relaunch toy" in alert_of(failed(*STOPS, code=137, trend=steps)).next_action

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from cockpit.model.observed import Phase, Row
+from cockpit.rules.metrics.progress import progress, with_baseline
+from tests.rules.making import (
+    T0,
+    folded,
+    history,
+    job,
+    log,
+    losses,
+    run_spec,
+    seen,
+    tracker,
+    windows,
+)
+
+ROWS = losses([2.0] * 100, every=2.0)
+
+
+def test_the_tracker_tells_the_step_and_the_rate_tells_the_rest() -> None:
+    found = progress(run_spec(), history(T0, folded(ROWS), job=job(), tracker=tracker(step=400)))
+    assert (found.step, found.final_step, found.text) == (400, 1000, "~400/1000")
+    assert found.eta_s == 1200.0
+    assert found.final_step_source == "cockpit.toml"
+
+
+def test_an_unknown_final_step_stays_unknown() -> None:
+    run = run_spec(final_step=None)
+    found = progress(run, history(T0, folded(ROWS), job=job(), tracker=tracker(step=4600)))
+    assert (found.text, found.eta_s, found.final_step_source) == ("~4600/unknown", None, None)
+
+
+def test_without_a_tracker_the_rows_of_the_log_tell() -> None:
+    rows = (Row(7, None, 2.0), Row(None, T0, 2.0))
+    assert progress(run_spec(), history(T0, log=log("x", rows=rows))).step == 7
+    assert progress(run_spec(), history(T0, folded(ROWS))).step == 99
+    assert progress(run_spec(), history(T0)).text == "unknown/1000"
+
+
+def test_step_n_minus_one_is_the_last() -> None:
+    past = history(T0, folded(ROWS), job=job(), tracker=tracker(step=999))
+    assert progress(run_spec(), past).eta_s == 0.0
+
+
+def test_only_a_running_job_has_an_eta() -> None:
+    past = history(T0, folded(ROWS), job=job(Phase.FAILED), tracker=tracker(step=400))
+    assert progress(run_spec(), past).eta_s is None
+
+
+def test_the_trackers_own_step_time_serves_until_rows_are_folded() -> None:
+    past = history(T0, job=job(), tracker=tracker(step=900, usual_step_s=3.0))
+    assert progress(run_spec(), past).eta_s == 300.0
+
+
+def test_the_baseline_is_filled_in_where_throughput_is_logged() -> None:
+    trend = folded(windows([1200.0] * 8))
+    filled = with_baseline(seen(T0, tracker=tracker(throughput=1190.0)), trend)
+    assert filled.tracker.value is not None and filled.tracker.value.baseline == 1200.0
+    steps_only = folded([Row(i, T0 + i, 2.0) for i in range(900)])
+    bare = seen(T0, tracker=tracker())
+    assert steps_only.baseline is not None
+    assert with_baseline(bare, steps_only) == bare

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cockpit.model.history import History, Launched
+from cockpit.model.observed import Phase, Row
+from cockpit.rules.judge import judge
+from cockpit.rules.metrics.resume import first_step_wrong, resumed_elsewhere
+from tests.rules.making import T0, folded, history, job, log, losses, run_spec
+
+LAUNCHED = Launched(at=T0 + 100, job_id="host:1", launch_id="toy-i002", resumes_from=50)
+
+
+def after(*rows: Row, launched: Launched = LAUNCHED, **more: object) -> History:
+    former = losses([2.0] * 60)
+    past = history(T0 + 200, folded([*former, *rows]), **{"job": job(), **more})
+    return past.model_copy(update={"launched": launched})
+
+
+def found(past: History) -> list[str]:
+    return [alert.title for alert in resumed_elsewhere(run_spec(), past)]
+
+
+def test_a_resume_from_the_checkpoint_is_silent() -> None:
+    assert found(after(Row(51, T0 + 110, 2.0))) == []
+    assert found(after(Row(50, T0 + 110, 2.0))) == []
+
+
+def test_a_restart_from_zero_is_an_alert_at_its_first_row() -> None:
+    past = after(Row(0, T0 + 110, 9.0))
+    assert found(past) == ["resumed at step 0, not from 50"]
+    assert "C-12" in {alert.id for alert in judge(run_spec(), past)}
+    (alert,) = resumed_elsewhere(run_spec(), past)
+    assert "stop toy" in alert.next_action and alert.key.endswith(":toy-i002")
+
+
+def test_the_log_tells_it_too() -> None:
+    rows = (Row(59, T0 + 59, 2.0), Row(0, T0 + 111, 9.0))
+    past = history(T0 + 200, job=job(), log=log("x", rows=rows))
+    past = past.model_copy(update={"launched": LAUNCHED})
+    assert found(past) == ["resumed at step 0, not from 50"]
+
+
+def test_rows_of_the_former_job_say_nothing() -> None:
+    assert found(after()) == []
+
+
+def test_what_was_seen_once_is_not_forgotten() -> None:
+    known = LAUNCHED.model_copy(update={"first_step": 0})
+    rows = [Row(step, T0 + 110 + step, 2.0) for step in range(200)]
+    assert found(after(*rows, launched=known)) == ["resumed at step 0, not from 50"]
+
+
+def test_a_step_that_cannot_have_been_reached_is_another_checkpoint() -> None:
+    assert found(after(Row(5000, T0 + 120, 2.0))) == ["resumed at step 5,000, not from 50"]
+    assert found(after(Row(150, T0 + 190, 2.0))) == []
+
+
+def test_a_clock_that_is_ahead_does_not_accuse_the_former_job_s_last_row() -> None:
+    assert found(after(Row(5000, T0 + 105, 2.0))) == []
+
+
+def test_a_job_that_is_over_is_told_otherwise() -> None:
+    ended = job(Phase.FAILED, ended_at=T0 + 150)
+    assert found(after(Row(0, T0 + 110, 9.0), job=ended)) == []
+
+
+def test_from_scratch_there_is_nothing_to_expect() -> None:
+    scratch = LAUNCHED.model_copy(update={"resumes_from": None})
+    assert found(after(Row(0, T0 + 110, 9.0), launched=scratch)) == []
+
+
+@given(st.integers(0, 10**7), st.integers(0, 10**7))
+def test_only_what_is_before_the_checkpoint_is_wrong_without_a_clock(
+    resumed: int, first: int
+) -> None:
+    launched = LAUNCHED.model_copy(update={"resumes_from": resumed})
+    assert (first_step_wrong(launched, first, None, None) is not None) == (first < resumed)

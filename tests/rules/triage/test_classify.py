@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cockpit.rules.triage.classify import triage
+
+TRAIN = [f"step {i} | loss {3 - i / 100:.3f} | 81.2k tok/s" for i in range(1, 31)]
+
+
+def raised(exception: str, file: str = "/home/ada/toy/run.py", line: int = 12) -> list[str]:
+    return [
+        "Traceback (most recent call last):",
+        f'  File "{file}", line {line}, in <module>',
+        "    main()",
+        exception,
+    ]
+
+
+ENDS = [
+    (
+        "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-01-01 DUE TO PREEMPTION ***",
+        "preempted",
+        "relaunch",
+    ),
+    (
+        "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T10:00:00 DUE TO TIME LIMIT ***",
+        "walltime",
+        "relaunch",
+    ),
+    (
+        "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 10:00:00 DUE TO NODE FAILURE ***",
+        "node_death",
+        "relaunch",
+    ),
+    ("ray.exceptions.OwnerDiedError: the object's owner has exited", "node_death", "relaunch"),
+    ("XlaRuntimeError: INTERNAL: Program hbm requirement 18.2G:", "hbm_exhausted", "escalate"),
+    (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.",
+        "oom_device",
+        "escalate",
+    ),
+    (
+        "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4294967296 bytes.",
+        "oom_device",
+        "escalate",
+    ),
+    ("slurmstepd: error: Detected 2 oom_kill events in StepId=7.0.", "oom_host", "escalate"),
+    ("[  812.1] Out of memory: Killed process 77 (python3) total-vm:9kB", "oom_host", "escalate"),
+    (
+        "OSError: [Errno 28] No space left on device: '/scratch/step-9'",
+        "disk_full",
+        "fix_then_relaunch",
+    ),
+    ("OSError: [Errno 122] Disk quota exceeded", "disk_full", "fix_then_relaunch"),
+    ("NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.", "hardware_fault", "relaunch"),
+    ("RuntimeError: No accelerator found. Check that the chips are free.", "bad_node", "escalate"),
+    (
+        "[rank3] Watchdog caught collective operation timeout: ALLREDUCE ran for 600001 ms",
+        "distributed_hang",
+        "escalate",
+    ),
+    ("RuntimeError: Loss is NaN", "numeric_instability", "escalate"),
+    (
+        "Exception: loss scale is already at its minimum, cannot decrease",
+        "numeric_instability",
+        "escalate",
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "name", "action"), ENDS)
+def test_the_machines_and_the_schedulers_words(line: str, name: str, action: str) -> None:
+    found = triage([*TRAIN, line], "failed", 1)
+    assert (found.name, found.action, found.confidence) == (name, action, "sure")
+    assert found.evidence[-1].text == line
+    assert found.evidence[-1].line == len(TRAIN) + 1
+    assert found.step == 30
+
+
+@pytest.mark.parametrize(("line", "name", "action"), ENDS)
+def test_whatever_a_job_shouted_a_success_is_a_success(line: str, name: str, action: str) -> None:
+    found = triage([*TRAIN, line], "succeeded", 0)
+    assert (found.name, found.action) == ("success", "none")
+
+
+@pytest.mark.parametrize(("line", "name", "action"), ENDS)
+def test_only_the_present_job_counts(line: str, name: str, action: str) -> None:
+    lines = [*TRAIN, line, "wandb: Tracking run with wandb version 0.31.0", *TRAIN]
+    found = triage(lines, "failed", 137)
+    assert (found.name, found.action) == ("killed", "relaunch")
+
+
+SMALL = [
+    "KeyError: 'warm_up'",
+    "NameError: name 'np' is not defined",
+    "ModuleNotFoundError: No module named 'einops'",
+    "ImportError: cannot import name 'foo' from 'bar'",
+    "SyntaxError: invalid syntax",
+    "FileNotFoundError: [Errno 2] No such file or directory: 'configs/a.yaml'",
+]
+
+
+@pytest.mark.parametrize("exception", SMALL)
+def test_a_small_bug_names_its_line(exception: str) -> None:
+    found = triage([*TRAIN, *raised(exception)], "failed", 1)
+    assert (found.name, found.action) == ("small_code_bug", "fix_then_relaunch")
+    place = found.code_location
+    assert place is not None and (place.file, place.line) == ("/home/ada/toy/run.py", 12)
+
+
+@pytest.mark.parametrize("file", ["/toy/model.py", "/toy/data/mix.py", "/toy/optim.py"])
+def test_a_small_bug_where_the_trajectory_is_made_needs_a_person(file: str) -> None:
+    found = triage(raised("KeyError: 'x'", file), "failed", 1)
+    assert (found.name, found.action) == ("small_code_bug", "escalate")
+
+
+@pytest.mark.parametrize(
+    "exception",
+    [
+        "RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)",
+        "ImportError: /x/y.so: undefined symbol: _ZN3foo",
+        "KeyError: 'Unexpected key(s) in state_dict: head.weight'",
+        "AssertionError",
+        "Exception: odd",
+    ],
+)
+def test_other_tracebacks_are_for_a_person(exception: str) -> None:
+    found = triage(raised(exception), "failed", 1)
+    assert (found.name, found.action) == ("complex_code_bug", "escalate")
+
+
+def test_the_place_is_in_ones_own_code_and_survives_a_launchers_prefix() -> None:
+    lines = [
+        "[rank0]: Traceback (most recent call last):",
+        '[rank0]:   File "/home/ada/toy/run.py", line 9, in main',
+        "[rank0]:     out = f(x)",
+        '[rank0]:   File "/env/lib/python3.12/site-packages/lib/x.py", line 3, in f',
+        "[rank0]:     return table[x]",
+        "[rank0]: KeyError: 'x'",
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
+    ]
+    found = triage(lines, "failed", 1)
+    assert found.code_location is not None and found.code_location.line == 9
+
+
+def test_what_was_saved_before_a_traceback_is_not_part_of_it() -> None:
+    lines = [
+        "I20261121 08:10:00 1 checkpoint Saved checkpoint to out/step-40 for step 40",
+        "I20261121 08:10:01 1 train step 41/400 loss=2.3",
+        *raised("KeyError: 'part'"),
+    ]
+    found = triage(lines, "failed", 1)
+    assert (found.name, found.action) == ("small_code_bug", "fix_then_relaunch")
+
+
+def test_a_data_loaders_error_is_the_datas() -> None:
+    lines = [
+        "FileNotFoundError: Caught FileNotFoundError in DataLoader worker process 3.",
+        *raised("FileNotFoundError: [Errno 2] No such file or directory: 'a.pt'"),
+    ]
+    assert triage(lines, "failed", 1).name == "data_error"
+
+
+@pytest.mark.parametrize("code", [137, -9])
+def test_killed_without_evidence_of_memory(code: int) -> None:
+    found = triage(TRAIN, "failed", code)
+    assert (found.name, found.action) == ("killed", "relaunch")
+
+
+def test_killed_with_evidence_of_memory_is_no_relaunch() -> None:
+    lines = [*TRAIN, "memory: oom-kill event in the job's cgroup"]
+    found = triage(lines, "failed", 137)
+    assert (found.name, found.action) == ("oom_host", "escalate")
+
+
+def test_a_log_that_just_stops_is_a_kill_one_that_complains_is_unknown() -> None:
+    assert triage(TRAIN, "failed", None).name == "killed"
+    odd = triage([*TRAIN, "fatal: error 77"], "failed", None)
+    assert (odd.name, odd.action) == ("unknown", "escalate")
+    assert triage([], "failed", None).action == "escalate"
+    assert triage(TRAIN, "failed", 3).action == "escalate"
+
+
+def test_a_person_stopped_it() -> None:
+    assert triage([*TRAIN, *raised("KeyboardInterrupt")], "failed", 1).action == "none"
+    assert triage(TRAIN, "cancelled", None).name == "user_stopped"
+    assert triage(TRAIN, "failed", 130).name == "user_stopped"
+    gone = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T10:00:00 ***"
+    assert triage([*TRAIN, gone], "cancelled", None).name == "user_stopped"
+
+
+def test_what_was_overcome_did_not_end_it() -> None:
+    lines = [
+        *TRAIN[:5],
+        "torch.cuda.OutOfMemoryError: CUDA out of memory; trying a smaller batch",
+        *TRAIN[5:],
+        *raised("KeyError: 'x'"),
+    ]
+    assert triage(lines, "failed", 1).name == "small_code_bug"
+
+
+def test_the_tracker_ended_it() -> None:
+    lines = raised("wandb.errors.CommError: run not found")
+    found = triage(lines, "failed", 1)
+    assert (found.name, found.action) == ("tracker_error", "fix_then_relaunch")
+
+
+def test_the_network_ended_it() -> None:
+    lines = raised("requests.exceptions.ConnectionError: Max retries exceeded with url: /x")
+    found = triage(lines, "failed", 1)
+    assert (found.name, found.action) == ("network_transient", "relaunch")
+
+
+RUNNING = [
+    ("wandb: Network error (ReadTimeout), entering retry loop.", "tracker_error", "none"),
+    ("Connection reset by peer, retrying in 5 s", "network_transient", "none"),
+    ("UserWarning: this may fail one day", "harmless_noise", "none"),
+    ("OSError: [Errno 28] No space left on device", "disk_full", "fix_then_relaunch"),
+    ("step 31 loss nan", "numeric_instability", "escalate"),
+]
+
+
+@pytest.mark.parametrize(("line", "name", "action"), RUNNING)
+def test_while_it_runs_the_same_words_need_another_action(
+    line: str, name: str, action: str
+) -> None:
+    found = triage([*TRAIN, line, "step 32 | loss 2.690"], "running", None)
+    assert (found.name, found.action) == (name, action)
+
+
+def test_a_dead_node_under_a_running_job_is_escalated() -> None:
+    found = triage([*TRAIN, "raylet on 10.0.0.7 has died"], "running", None)
+    assert (found.name, found.action) == ("node_death", "escalate")
+
+
+def test_a_loss_that_has_left_its_trend_is_seen_in_the_lines() -> None:
+    jump = [f"step {31 + i} | loss 7.{i} " for i in range(4)]
+    assert triage([*TRAIN, *jump], "running", None).name == "numeric_instability"
+    assert triage([*TRAIN, *jump[:2]], "running", None).name == "harmless_noise"
+
+
+def test_waiting_is_waiting_unless_it_can_never_start() -> None:
+    waits = triage(["JobState=PENDING Reason=Priority"], "pending", None)
+    never = triage(["JobState=PENDING Reason=PartitionNodeLimit"], "PENDING", None)
+    back = triage(["the job was preempted", "requeued"], "pending", None)
+    assert (waits.name, waits.action) == ("capacity_wait", "wait")
+    assert (never.name, never.action) == ("capacity_wait", "escalate")
+    assert (back.name, back.action) == ("preempted", "wait")
+
+
+@given(
+    st.lists(st.one_of(st.text(), st.sampled_from([line for line, _, _ in ENDS] + TRAIN))),
+    st.sampled_from(["failed", "running", "succeeded", "pending", "cancelled", "?"]),
+    st.one_of(st.none(), st.integers()),
+)
+def test_it_never_raises_and_its_evidence_stands_in_the_log(
+    lines: list[str], state: str, code: int | None
+) -> None:
+    found = triage(lines, state, code)
+    for line in found.evidence:
+        raw = lines[line.line - 1]
+        assert line.text == raw or "\x1b" in raw
+
+
+def test_the_trackers_farewell_after_a_crash_is_not_its_cause() -> None:
+    lines = [*raised("KeyError: 'x'"), "wandb: View run toy at: https://w.example.org/a/b"]
+    assert triage(lines, "failed", 1).name == "small_code_bug"
+
+
+def test_ranks_that_wait_for_one_that_raised_are_not_the_cause() -> None:
+    hang = "[rank1] Watchdog caught collective operation timeout: ALLREDUCE ran for 600001 ms"
+    first = triage([*raised("ValueError: bad shape"), hang], "failed", 1)
+    assert first.name == "complex_code_bug"
+    assert triage([hang, *raised("ValueError: bad shape")], "failed", 1).name == "distributed_hang"
+
+
+def test_a_key_that_a_library_misses_is_not_one_line_of_ones_own() -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/home/ada/toy/run.py", line 9, in main',
+        '  File "/env/lib/python3.12/site-packages/lib/x.py", line 3, in f',
+        "KeyError: 'arch9'",
+    ]
+    assert triage(lines, "failed", 1).action == "escalate"
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "action"),
+    [
+        ("run.py: error: unrecognized arguments: --lrr 1", "small_code_bug", "fix_then_relaunch"),
+        ("Segmentation fault (core dumped)", "complex_code_bug", "escalate"),
+        ("[rank2] Heartbeat monitor timed out! Process will end", "distributed_hang", "escalate"),
+        ("OSError: [Errno 16] Device or resource busy: '/tmp/.nfs001'", "unknown", "escalate"),
+        ("GPU 3: Xid 48, please drain n17", "hardware_fault", "escalate"),
+        ("Detected KeyboardInterrupt, attempting graceful shutdown", "user_stopped", "none"),
+    ],
+)
+def test_more_last_words(line: str, name: str, action: str) -> None:
+    found = triage([*TRAIN, line], "failed", 1)
+    assert (found.name, found.action) == (name, action)

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from cockpit.runtime.offload import WIDTH, Pool, each, offload
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+async def test_returns_what_the_function_returns() -> None:
+    assert await offload(divmod, 7, 2, deadline=5.0) == (3, 1)
+
+
+async def test_raises_what_the_function_raises() -> None:
+    with pytest.raises(ZeroDivisionError):
+        await offload(divmod, 1, 0, deadline=5.0)
+
+
+async def test_stop_iteration_does_not_break_the_loop() -> None:
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await offload(next, iter(()), deadline=5.0)
+
+
+async def test_runs_outside_the_loop_s_thread_in_a_daemon() -> None:
+    thread = await offload(threading.current_thread, deadline=5.0)
+    assert thread is not threading.main_thread()
+    assert thread.daemon
+
+
+async def test_threads_are_reused() -> None:
+    pool = Pool()
+    for number in range(50):
+        await offload(str, number, deadline=5.0, pool=pool)
+    assert pool.threads == 1
+
+
+async def test_gives_up_at_the_deadline() -> None:
+    gate = threading.Event()
+    before = time.monotonic()
+    with pytest.raises(TimeoutError):
+        await offload(gate.wait, deadline=0.1)
+    assert time.monotonic() - before < 30.0
+    gate.set()
+
+
+async def test_hanging_calls_delay_no_others() -> None:
+    pool, gate = Pool(ready=2, cap=16), threading.Event()
+
+    def hang(_: int) -> bool:
+        return gate.wait()
+
+    hanging = [asyncio.create_task(offload(hang, n, deadline=60.0, pool=pool)) for n in range(8)]
+    await asyncio.sleep(0)
+    before = time.monotonic()
+    assert await offload(str, 1, deadline=30.0, pool=pool) == "1"
+    assert time.monotonic() - before < 30.0
+    gate.set()
+    assert await asyncio.gather(*hanging) == [True] * 8
+
+
+async def test_the_cap_holds_and_the_queue_moves_on() -> None:
+    pool, gate = Pool(ready=1, cap=3), threading.Event()
+
+    def hang(_: int) -> bool:
+        return gate.wait()
+
+    hanging = [asyncio.create_task(offload(hang, n, deadline=60.0, pool=pool)) for n in range(6)]
+    await asyncio.sleep(0)
+    with pytest.raises(TimeoutError):
+        await offload(str, 1, deadline=0.5, pool=pool)
+    assert pool.threads == 3
+    gate.set()
+    assert await asyncio.gather(*hanging) == [True] * 6
+    assert await offload(str, 2, deadline=5.0, pool=pool) == "2"
+
+
+async def test_polling_something_dead_takes_one_thread() -> None:
+    pool, gate = Pool(), threading.Event()
+    for _ in range(10):
+        with pytest.raises(TimeoutError):
+            await offload(gate.wait, deadline=0.02, pool=pool)
+    assert pool.threads == 1
+    gate.set()
+    assert await offload(gate.wait, deadline=5.0, pool=pool)
+
+
+async def test_an_unhashable_argument_is_fine() -> None:
+    assert await offload(len, [1, 2], deadline=5.0) == 2
+
+
+async def test_a_cancelled_caller_leaves_the_thread_behind() -> None:
+    gate = threading.Event()
+    task = asyncio.create_task(offload(gate.wait, deadline=30.0))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    gate.set()
+
+
+def test_a_result_after_the_loop_has_closed_harms_nobody() -> None:
+    gate, done = threading.Event(), threading.Event()
+    pool = Pool()
+
+    def late() -> None:
+        gate.wait()
+
+    async def abandon() -> None:
+        with pytest.raises(TimeoutError):
+            await offload(late, deadline=0.05, pool=pool)
+
+    asyncio.run(abandon())
+    failures: list[object] = []
+    hook, threading.excepthook = threading.excepthook, failures.append
+    try:
+        gate.set()
+        asyncio.run(offload(done.set, deadline=5.0, pool=pool))
+    finally:
+        threading.excepthook = hook
+    assert done.is_set() and failures == []
+
+
+HANGS = """
+import asyncio, threading, time
+from cockpit.runtime.offload import offload
+
+async def main():
+    try:
+        await offload(time.sleep, 60, deadline=0.1)
+    except TimeoutError:
+        print("left at", time.monotonic(), flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_the_interpreter_leaves_although_a_thread_hangs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HANGS], capture_output=True, text=True, cwd=ROOT, timeout=30
+    )
+    ended = time.monotonic()
+    assert done.returncode == 0 and done.stderr == ""
+    assert ended - float(done.stdout.split()[-1]) < 2.0
+
+
+async def test_a_bulk_is_answered_in_order_and_not_all_at_once() -> None:
+    under_way, most = 0, 0
+
+    async def ask(item: int) -> int:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        answer = await offload(int, item, deadline=30.0)
+        under_way -= 1
+        return answer
+
+    assert await each(range(3 * WIDTH), ask) == list(range(3 * WIDTH))
+    assert most == WIDTH
+    assert await each([], ask) == []
+
+
+async def test_what_comes_after_the_deadline_is_nobody_s_business() -> None:
+    gate, said = threading.Event(), list[dict[str, object]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
+
+    def late() -> None:
+        gate.wait()
+        raise FileNotFoundError
+
+    with pytest.raises(TimeoutError):
+        await offload(late, deadline=0.05)
+    gate.set()
+    await offload(str, 1, deadline=5.0)
+    await asyncio.sleep(0.05)
+    gc.collect()
+    assert not said

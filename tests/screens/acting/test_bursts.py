@@ -1,0 +1,101 @@
+"""Keys that arrive in one burst: each does what it would have done alone, in its turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textual import events
+from textual.pilot import Pilot
+
+from screens.acting.ack import AckScreen
+from screens.acting.form import FormScreen
+from screens.acting.palette import PaletteScreen
+from screens.acting.plan import PlanScreen
+from screens.base import Prompt
+from screens.fleet import FleetScreen
+from tests.screens.acting.stand_in_service import StandInDesk
+from tests.screens.acting.test_plan import failed, until
+from tests.screens.stand_in import StandIn, cockpit, text_of
+from tests.widgets import reports as made
+from tests.widgets.reports import facets
+
+NAMES = {"/": "slash", " ": "space", "-": "minus", ":": "colon"}
+
+
+async def burst(pilot: Pilot[Any], *keys: str) -> None:
+    """Send keys as one read of the terminal brings them: none waits for what another does."""
+    for key in keys:
+        alone = len(key) == 1
+        name = NAMES.get(key, key) if alone else key
+        pilot.app.post_message(events.Key(name, key if alone else None))
+    await pilot.pause(0.3)
+
+
+async def test_what_follows_the_slash_is_typed_not_obeyed() -> None:
+    app = cockpit(desk=StandInDesk())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await burst(pilot, "/", *"execrHxb-")
+        assert isinstance(app.screen, FleetScreen)
+        assert app.screen.query_one(Prompt).value == "execrHxb-"
+
+
+async def test_deleting_and_typing_keep_their_order() -> None:
+    app = cockpit()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await burst(pilot, "/", *"old", "ctrl+u", *"neu", "backspace", *"w", "enter")
+        assert "/new" in text_of(app)
+
+
+async def test_a_form_takes_a_choice_before_the_enter_behind_it() -> None:
+    report = failed()
+    value = made.checkpoints(made.checkpoint(8_000), made.checkpoint(7_750))
+    report = report.model_copy(update={"facets": facets(checkpoints=value)})
+    given: list[dict[str, str] | None] = []
+    app = cockpit(engine=StandIn(report))
+    async with app.run_test(size=(120, 40)) as pilot:
+        from screens.acting.offers import fields_of
+
+        form = FormScreen(app, "rollback run-failed", fields_of("rollback", report))
+        app.push_screen(form, given.append)
+        await pilot.pause(0.1)
+        await burst(pilot, "down", "tab", *"why", "tab", "down", "enter")
+        assert given == [{"to": "7750", "reason": "why", "move": "yes"}]
+
+
+async def test_the_palette_chooses_among_what_was_found() -> None:
+    chosen: list[str | None] = []
+    app = cockpit(desk=StandInDesk())
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = PaletteScreen(app._commands())
+        app.push_screen(screen, chosen.append)
+        await pilot.pause(0.1)
+        await pilot.press(*"run-")
+        second = screen._choices.commands[1].call
+        await pilot.press("ctrl+u")
+        await burst(pilot, *"run-", "down", "enter")
+        assert chosen == [second]
+
+
+async def test_an_enter_from_before_the_list_takes_no_alert() -> None:
+    desk = StandInDesk()
+    app = cockpit(engine=StandIn(failed()), desk=desk)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause(0.1)
+        await burst(pilot, "A", "enter")
+        assert isinstance(app.screen, AckScreen)
+        assert not desk.acted
+        screen = app.screen
+        await until(pilot, lambda: screen._shown_at is not None)
+        await pilot.pause(0.4)
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(desk.acted))
+
+
+async def test_a_relaunch_in_one_burst_does_nothing() -> None:
+    desk = StandInDesk()
+    app = cockpit(engine=StandIn(failed()), desk=desk)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause(0.1)
+        await burst(pilot, "r", *"relaunch run-failed", "enter", "enter")
+        assert isinstance(app.screen, PlanScreen)
+        assert not desk.acted

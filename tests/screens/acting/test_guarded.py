@@ -1,0 +1,308 @@
+"""Palette, forms, acknowledging, the journal and the handoff page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from cockpit.actions.core.recovery import Settled
+from cockpit.actions.core.table import TABLE
+from cockpit.model.jobs import Found, LookUp
+from cockpit.model.plan import Outcome
+from screens.acting.ack import AckScreen
+from screens.acting.form import FormScreen
+from screens.acting.journal import JournalScreen
+from screens.acting.plan import PlanScreen
+from screens.fleet import FleetScreen
+from screens.run import RunScreen
+from tests.screens.acting.stand_in_service import BLOCKED, StandInDesk, draft, entry, target
+from tests.screens.acting.test_plan import failed, until
+from tests.screens.stand_in import SIZES, StandIn, app_of, cockpit, text_of
+from tests.widgets import reports as made
+
+PAGE = "# run-failed\n\n- job: 17 on gpu-box, /data/run.log\n- owner: ada\n- [/] [bold]x"
+
+
+@asynccontextmanager
+async def opened(
+    desk: StandInDesk, size: tuple[int, int] = (120, 40), **options: Any
+) -> AsyncIterator[Pilot[Any]]:
+    app = cockpit(engine=options.pop("engine", StandIn(failed())), desk=desk, **options)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause(0.1)
+        yield pilot
+
+
+def settled(outcome: Outcome | None = Outcome.UNKNOWN) -> Settled:
+    looked = LookUp(found=Found.UNKNOWN, text="no answer in 10 s")
+    text = "relaunch by ada: looked up run-failed-i002: no answer in 10 s"
+    return Settled(entry=entry("run-failed"), outcome=outcome, text=text, looked_up=looked)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_palette_lists_every_action_and_says_why_not(size: tuple[int, int]) -> None:
+    async with opened(StandInDesk(), size) as pilot:
+        await pilot.press(":")
+        seen = text_of(pilot.app)
+        await pilot.press("pagedown")
+        seen += text_of(pilot.app)
+        assert all(f"│ {row.title}" in seen for row in TABLE)
+        assert "✗ the run file has no [run.teardown]" in seen
+        assert "actions on run-failed" in seen
+
+
+async def test_an_action_is_begun_from_the_palette() -> None:
+    async with opened(StandInDesk()) as pilot:
+        await pilot.press(":", *"relaunch", "enter")
+        await until(pilot, lambda: "Type  relaunch run-failed" in text_of(pilot.app))
+
+
+async def test_one_that_cannot_be_begun_says_why() -> None:
+    async with opened(StandInDesk()) as pilot:
+        await pilot.press(":", *"tear", "enter")
+        await until(pilot, lambda: "tear down: the run file has no" in text_of(pilot.app))
+
+
+KEYS = "rHxbAEZ"
+
+
+@pytest.mark.parametrize("option", ["read_only", "present"])
+@pytest.mark.parametrize("screen", [FleetScreen, RunScreen])
+async def test_reading_only_offers_nothing_by_key_or_palette(option: str, screen: type) -> None:
+    desk = StandInDesk()
+    async with opened(desk, (120, 40), **{option: True}) as pilot:
+        if screen is RunScreen:
+            await pilot.press("enter")
+        for key in KEYS:
+            await pilot.press(key)
+            await pilot.pause(0.05)
+            assert isinstance(pilot.app.screen, screen)
+            assert "read-only: it offers no actions" in text_of(pilot.app)
+        await pilot.press(":")
+        assert "✗ " in text_of(pilot.app) and "read-only" in text_of(pilot.app)
+        await pilot.press(*"relaunch", "enter")
+        await pilot.pause(0.1)
+        assert isinstance(pilot.app.screen, screen)
+        assert desk.planned == [] and desk.acted == []
+
+
+async def test_without_a_desk_every_action_says_so() -> None:
+    app = cockpit(engine=StandIn(failed()))
+    async with app.run_test(size=(120, 40)) as pilot:
+        for key in (*KEYS, "p", "J"):
+            await pilot.press(key)
+            await pilot.pause(0.02)
+            assert "not available here" in text_of(app)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_rolling_back_picks_a_whole_checkpoint(size: tuple[int, int]) -> None:
+    items = [made.checkpoint(step) for step in (1000, 2000, 3000)]
+    torn = made.checkpoint(3100, "incomplete")
+    report = failed()
+    seen = report.facets.model_copy(update={"checkpoints": made.checkpoints(*items, torn)})
+    desk = StandInDesk()
+    engine = StandIn(report.model_copy(update={"facets": seen}))
+    async with opened(desk, size, engine=engine) as pilot:
+        await pilot.press("b")
+        await pilot.pause(0.1)
+        shown = text_of(pilot.app)
+        assert "● 3,000" in shown and "· 1,000" in shown and "● 3,100" not in shown
+        await pilot.press("down", "tab", *"bad_data", "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, PlanScreen) and bool(desk.planned))
+        assert desk.planned[0][0].params == {"to": "2000", "reason": "bad_data"}
+
+
+async def test_a_form_asks_for_what_is_required() -> None:
+    desk = StandInDesk()
+    async with opened(desk, (80, 24)) as pilot:
+        await pilot.press("H")
+        await pilot.press("enter")
+        assert "to is required" in text_of(pilot.app)
+        await pilot.press(*"bob", "tab", *"sleep", "shift+tab", "y", "enter")
+        await until(pilot, lambda: bool(desk.planned))
+        assert desk.planned[0][0].params == {"to": "boby", "note": "sleep"}
+
+
+async def test_a_form_is_left_without_a_plan() -> None:
+    desk = StandInDesk()
+    async with opened(desk) as pilot:
+        await pilot.press("x")
+        assert isinstance(pilot.app.screen, FormScreen)
+        await pilot.press("escape")
+        assert isinstance(pilot.app.screen, FleetScreen)
+        assert desk.planned == []
+
+
+async def test_what_would_be_deleted_is_listed() -> None:
+    many = tuple(target(step) for step in range(1000, 9000, 100))
+    desk = StandInDesk(
+        lambda request: draft(request.run, words="delete 80 from run-failed", targets=many)
+    )
+    async with opened(desk, (80, 24)) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: "Type  delete 80 from run-failed" in text_of(pilot.app))
+        seen = ""
+        for _ in range(12):
+            seen += text_of(pilot.app)
+            await pilot.press("pagedown")
+        assert all(f"step-{each.step} " in seen for each in many)
+        assert "will delete or move 80, 1.3 TB" in seen
+
+
+async def test_an_alert_is_taken_with_one_key_and_given_back() -> None:
+    desk = StandInDesk()
+    async with opened(desk, (80, 24)) as pilot:
+        await pilot.press("A")
+        shown = text_of(pilot.app)
+        assert "▸ ■ C-01" in shown and "the run's end: failed" in shown
+        await pilot.press("down", "right", "right", "w", *"mine", "enter", "enter")
+        await until(pilot, lambda: "taken by ada: u undoes it" in text_of(pilot.app))
+        first = desk.acted[0]
+        assert first[0].params == {"key": "C-07", "by": "ada", "until": "1h", "reason": "mine"}
+        assert first[1] == "ack run-failed"
+        await pilot.press("u")
+        await until(pilot, lambda: "it rings again" in text_of(pilot.app))
+        assert desk.acted[1][0].params["until"] == "now"
+        await pilot.press("u")
+        assert "it is not taken" in text_of(pilot.app)
+        await pilot.press("escape")
+        assert not isinstance(pilot.app.screen, AckScreen)
+
+
+async def test_what_is_taken_is_what_stood_there() -> None:
+    desk, engine = StandInDesk(), StandIn(failed())
+    async with opened(desk, engine=engine) as pilot:
+        await pilot.press("A", "down")
+        await pilot.pause(0.4)
+        report = engine.runs[0]
+        engine.tell(report.model_copy(update={"alerts": tuple(reversed(report.alerts))}))
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(desk.acted))
+        assert desk.acted[0][0].params["key"] == "C-07"
+
+
+async def test_the_runs_end_is_taken_and_a_refusal_is_told() -> None:
+    desk = StandInDesk()
+    async with opened(desk, (80, 24)) as pilot:
+        await pilot.press("A", "down", "down", "down")
+        await pilot.pause(0.4)
+        await pilot.press("enter")
+        await until(pilot, lambda: "taken by ada" in text_of(pilot.app))
+        assert desk.acted[0][0].params == {"key": "end", "by": "ada"}
+        desk.make = lambda request: draft(request.run, checks=(BLOCKED,))
+        await pilot.press("enter")
+        await until(pilot, lambda: "two live jobs write" in text_of(pilot.app))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_after_a_crash_the_journal_comes_first(size: tuple[int, int]) -> None:
+    desk = StandInDesk()
+    desk.left = {"run-failed": (settled(),)}
+    async with opened(desk, size) as pilot:
+        await until(pilot, lambda: isinstance(pilot.app.screen, JournalScreen))
+        await until(pilot, lambda: "to decide" in text_of(pilot.app))
+        shown = " ".join(text_of(pilot.app).replace("│", " ").split())
+        assert "relaunch run-failed by ada UNKNOWN" in shown
+        assert "stop done, submit begun, its end unknown" in shown
+        assert "looked up not known: no answer in 10 s" in shown
+        assert "look on the system itself whether it happened" in shown
+        await pilot.press("s")
+        await until(pilot, lambda: desk.recovered == ["run-failed"])
+        await until(pilot, lambda: "settled run-failed: relaunch: unknown" in text_of(pilot.app))
+        await pilot.press("escape")
+        assert isinstance(pilot.app.screen, FleetScreen)
+
+
+async def test_whoever_types_already_is_told_and_not_interrupted() -> None:
+    desk = StandInDesk()
+    desk.left = {"run-failed": (settled(),)}
+    desk.left_gate = asyncio.Event()
+    async with opened(desk) as pilot:
+        await pilot.press("/", *"run")
+        desk.left_gate.set()
+        await until(pilot, lambda: bool(app_of(pilot).actions.interrupted))
+        await pilot.pause(0.1)
+        assert isinstance(pilot.app.screen, FleetScreen)
+        await pilot.press("enter")
+        assert "1 interrupted: J shows the journal" in text_of(pilot.app)
+        await pilot.press("J")
+        assert isinstance(pilot.app.screen, JournalScreen)
+
+
+async def test_what_somebody_is_at_is_no_crash() -> None:
+    desk = StandInDesk()
+    desk.left = {"run-failed": (settled(None),)}
+    async with opened(desk) as pilot:
+        await until(pilot, lambda: bool(app_of(pilot).actions.interrupted))
+        assert isinstance(pilot.app.screen, FleetScreen)
+        await pilot.press("J")
+        await until(pilot, lambda: "whoever is at it will end it" in text_of(pilot.app))
+        await pilot.press("s")
+        assert "somebody is at it" in text_of(pilot.app)
+
+
+async def test_the_journal_opens_the_run_and_its_plan() -> None:
+    desk = StandInDesk()
+    desk.entries = {"run-failed": (entry("run-failed", 2, Outcome.DONE, message="fine"),)}
+    async with opened(desk) as pilot:
+        await pilot.press("J")
+        await until(pilot, lambda: "relaunch run-failed by ada DONE" in text_of(pilot.app))
+        await pilot.press("r")
+        await until(pilot, lambda: "Type  relaunch run-failed" in text_of(pilot.app))
+        await pilot.press("escape", "enter")
+        assert isinstance(pilot.app.screen, RunScreen)
+
+
+async def test_the_timeline_holds_what_people_did() -> None:
+    desk = StandInDesk()
+    done = entry(
+        "run-failed", 2, Outcome.DONE, ended_at=made.NOW - 700, message="resumed at [/] 8000"
+    )
+    desk.entries = {"run-failed": (done,)}
+    async with opened(desk) as pilot:
+        await pilot.press("enter", "5")
+        await until(pilot, lambda: "✓ relaunch by ada DONE" in text_of(pilot.app))
+        assert "resumed at [/] 8000" in text_of(pilot.app)
+        assert "1 done" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_handoff_page_is_shown_and_copied(size: tuple[int, int]) -> None:
+    desk = StandInDesk(lambda request: draft(request.run, page=PAGE))
+    async with opened(desk, size) as pilot:
+        await pilot.press("p")
+        await until(pilot, lambda: "- [/] [bold]x" in text_of(pilot.app))
+        assert "gpu-box" in text_of(pilot.app)
+        await pilot.press("y")
+        await until(
+            pilot, lambda: "clipboard" in text_of(pilot.app) or "tmux" in text_of(pilot.app)
+        )
+        assert desk.acted == []
+        await pilot.press("escape")
+        assert isinstance(pilot.app.screen, FleetScreen)
+
+
+async def test_the_handoff_page_is_masked_while_a_screen_is_shared() -> None:
+    desk = StandInDesk(lambda request: draft(request.run, page=PAGE))
+    async with opened(desk, present=True) as pilot:
+        await pilot.press("p")
+        await until(pilot, lambda: "- [/] [bold]x" in text_of(pilot.app))
+        shown = text_of(pilot.app)
+        assert "run-failed" in shown
+        assert "/data/run.log" not in shown and "ada" not in shown
+
+
+async def test_a_path_longer_than_the_page_is_masked_to_its_end() -> None:
+    page = "# run-failed\n\n- file /data/private/" + "secretive" * 8 + " ends\n"
+    desk = StandInDesk(lambda request: draft(request.run, page=page))
+    async with opened(desk, (40, 12), present=True) as pilot:
+        await pilot.press("p")
+        await until(pilot, lambda: "ends" in text_of(pilot.app))
+        assert "secretive" not in text_of(pilot.app)
+        assert "ive" not in text_of(pilot.app)

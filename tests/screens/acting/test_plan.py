@@ -1,0 +1,408 @@
+"""The plan dialog: nothing is done that a person did not read, and type."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from textual import events
+from textual.content import Content
+from textual.pilot import Pilot
+
+from cockpit.actions.core.action import RefuseError
+from cockpit.model.plan import Level, Outcome, Request, Result
+from screens.acting.plan import PlanScreen
+from screens.dialog import TextLine
+from tests.screens.acting.stand_in_service import (
+    APPROVABLE,
+    BLOCKED,
+    CLEAN,
+    StandInDesk,
+    check,
+    draft,
+    entry,
+)
+from tests.screens.stand_in import SIZES, StandIn, cockpit, focus_of, screen_of, text_of
+from tests.widgets import reports as made
+
+WORDS = "relaunch run-failed"
+KEYS = [*"relaunch", "space", *"run-failed"]
+
+
+def failed() -> Any:
+    report = made.failed()
+    spec = report.spec.model_copy(update={"resubmit": ("python", "train.py")})
+    return report.model_copy(update={"spec": spec})
+
+
+async def until(pilot: Pilot[Any], true: Callable[[], bool]) -> None:
+    for _ in range(250):
+        if true():
+            return
+        await pilot.pause(0.02)
+    raise AssertionError(f"never true; on the screen:\n{text_of(pilot.app)}")
+
+
+@asynccontextmanager
+async def planned(
+    desk: StandInDesk, size: tuple[int, int] = (120, 40), **options: Any
+) -> AsyncIterator[Pilot[Any]]:
+    """Open the plan of a relaunch, and wait until it can be read."""
+    app = cockpit(engine=StandIn(failed()), desk=desk, **options)
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("r")
+        marks = ("plan ", "in the way", "Type  ")
+        await until(pilot, lambda: any(mark in text_of(app) for mark in marks))
+        await pilot.pause(0.4)
+        yield pilot
+
+
+async def confirm(pilot: Pilot[Any]) -> None:
+    await pilot.press(*KEYS)
+    await pilot.pause(0.2)
+    await pilot.press("enter")
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("ascii", [False, True])
+@pytest.mark.parametrize("theme", ["cockpit-dark", "cockpit-light"])
+async def test_the_question_is_in_sight_at_every_size(
+    size: tuple[int, int],
+    ascii: bool,  # noqa: A002
+    theme: str,
+) -> None:
+    async with planned(StandInDesk(), size, ascii=ascii) as pilot:
+        pilot.app.theme = theme
+        await pilot.pause()
+        shown = text_of(pilot.app)
+        assert f"Type  {WORDS}" in shown
+        assert "tree dirty" in shown
+        assert "[observed]" in shown
+        assert "will NOT touch" in shown and "run-failed-eval" in shown
+        assert "12 steps since" in shown
+        assert pilot.app.focused is not None
+        if ascii:
+            assert "▸" not in shown and "│" not in shown
+
+
+@pytest.mark.parametrize("run", ["run-failed", "a-run-with-a-name-that-fills-a-line-of-its-own"])
+async def test_a_small_terminal_shows_the_run_and_the_words_whole(run: str) -> None:
+    asked = f"relaunch {run}"
+    desk = StandInDesk(lambda request: draft(request.run, words=asked))
+    async with planned(desk, (40, 12)) as pilot:
+        shown = text_of(pilot.app)
+        assert "relaunch run-failed" in shown
+        told = "".join(shown.split("Type  ")[1].split("▸")[0].replace("│", "").split())
+        assert told.startswith(asked.replace(" ", ""))
+        await pilot.press(*("space" if each == " " else each for each in asked))
+        await pilot.pause(0.2)
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(desk.acted))
+
+
+async def test_a_dialog_follows_the_size_of_the_terminal() -> None:
+    async with planned(StandInDesk(), (80, 24)) as pilot:
+        await pilot.press(*KEYS[:4])
+        for size in ((200, 50), (40, 12), (80, 24)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause(0.1)
+            lines = text_of(pilot.app).splitlines()
+            at = next(n for n, line in enumerate(lines) if "Type  relaunch" in line)
+            assert "▸ rela" in lines[at + 1]
+            assert "15 to " in lines[at + 2]
+
+
+async def test_the_words_and_then_enter_act() -> None:
+    desk = StandInDesk()
+    async with planned(desk) as pilot:
+        await confirm(pilot)
+        await until(pilot, lambda: "✓ DONE" in text_of(pilot.app))
+        shown = text_of(pilot.app)
+        plan = screen_of(pilot.app, PlanScreen).plan
+        assert plan is not None
+        assert desk.acted == [(desk.planned[0][0], WORDS, plan.plan_id)]
+        assert "job 4711" in shown and "recorded" in shown
+        assert "first check at" in shown and "then every 10m" in shown
+        await pilot.pause(0.4)
+        await pilot.press("enter")
+        assert not isinstance(pilot.app.screen, PlanScreen)
+
+
+async def test_enter_does_nothing_until_the_words_match() -> None:
+    desk = StandInDesk()
+    async with planned(desk) as pilot:
+        await pilot.press("enter")
+        await pilot.press(*KEYS[:-1])
+        await pilot.pause(0.2)
+        await pilot.press("enter")
+        assert "1 to go" in text_of(pilot.app)
+        await pilot.press("x")
+        await pilot.pause(0.2)
+        await pilot.press("enter")
+        assert "differs from the 19th character on" in text_of(pilot.app)
+        assert desk.acted == []
+
+
+async def test_a_burst_does_not_confirm_and_a_second_enter_does() -> None:
+    desk = StandInDesk()
+    async with planned(desk) as pilot:
+        await pilot.press(*KEYS, "enter", "enter")
+        assert desk.acted == []
+        assert "that came in one burst" in text_of(pilot.app)
+        await pilot.pause(0.2)
+        await pilot.press("enter")
+        await until(pilot, lambda: len(desk.acted) == 1)
+
+
+async def test_type_ahead_from_before_the_plan_is_dropped() -> None:
+    desk = StandInDesk()
+    desk.plan_gate = asyncio.Event()
+    app = cockpit(engine=StandIn(failed()), desk=desk)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("r", *KEYS, "enter", "enter")
+        desk.plan_gate.set()
+        await until(pilot, lambda: "Type  " in text_of(app))
+        await pilot.pause(0.5)
+        assert focus_of(app, TextLine).value == ""
+        await pilot.press("enter")
+        assert desk.acted == []
+
+
+async def test_a_paste_is_refused() -> None:
+    desk = StandInDesk()
+    async with planned(desk) as pilot:
+        focus_of(pilot.app, TextLine).post_message(events.Paste(f"{WORDS}\n"))
+        await pilot.pause(0.2)
+        assert "a paste does not count" in text_of(pilot.app)
+        assert focus_of(pilot.app, TextLine).value == ""
+        await pilot.press("enter")
+        assert desk.acted == []
+
+
+async def test_a_block_leaves_reasons_and_no_input() -> None:
+    desk = StandInDesk(lambda request: draft(request.run, checks=(*CLEAN, BLOCKED)))
+    async with planned(desk, (80, 24)) as pilot:
+        shown = text_of(pilot.app)
+        assert "Type  " not in shown
+        assert shown.index("■ BLOCK") < shown.index("! WARN") < shown.index("will run")
+        assert "two live jobs write to one output root" in shown
+        assert "blocked: nothing can be confirmed here" in shown
+        assert pilot.app.focused is None
+        await pilot.press(*KEYS, "enter", "f2")
+        assert "nothing to approve here" not in shown
+        assert desk.acted == []
+        await pilot.press("escape")
+        assert not isinstance(pilot.app.screen, PlanScreen)
+
+
+async def test_a_block_is_approved_by_name_and_reason() -> None:
+    desk = StandInDesk(lambda request: draft(request.run, checks=(*CLEAN, APPROVABLE)))
+    async with planned(desk) as pilot:
+        await pilot.press("f2")
+        await pilot.pause(0.1)
+        assert "approve C-09" in text_of(pilot.app)
+        await pilot.press("enter")
+        assert "reason is required" in text_of(pilot.app)
+        await pilot.press(*"warmup", "enter")
+        await until(pilot, lambda: "approved by ada: warmup" in text_of(pilot.app))
+        await pilot.pause(0.4)
+        await confirm(pilot)
+        await until(pilot, lambda: "✓ DONE" in text_of(pilot.app))
+        assert [(a.check, a.by, a.reason) for a in desk.planned[-1][1]] == [
+            ("C-09", "ada", "warmup")
+        ]
+
+
+async def test_a_checkpoint_first_is_asked_for_and_taken_back() -> None:
+    desk = StandInDesk()
+    async with planned(desk) as pilot:
+        await pilot.press("f3")
+        await until(pilot, lambda: "do not save first" in text_of(pilot.app))
+        assert desk.planned[-1][0].params == {"save-first": "yes"}
+        await pilot.press("f3")
+        await until(pilot, lambda: len(desk.planned) == 3)
+        assert desk.planned[-1][0].params == {}
+
+
+async def test_a_plan_that_has_changed_is_shown_anew_with_an_empty_line() -> None:
+    desk = StandInDesk()
+    said = "changed since it was shown: C-17: picks step-8000; plan again"
+
+    def refuse(request: Request, plan_id: str) -> Result:
+        desk.make = lambda request: draft(
+            request.run, checks=(*CLEAN[:2], check("C-17", text="picks step-8000"), CLEAN[3])
+        )
+        return Result(plan_id=plan_id, outcome=Outcome.REFUSED, message=said)
+
+    desk.result = refuse
+    async with planned(desk) as pilot:
+        await confirm(pilot)
+        await until(pilot, lambda: "changed C-17 picks step-8000" in text_of(pilot.app))
+        shown = text_of(pilot.app)
+        assert "nothing was done: changed since it was shown" in shown
+        assert shown.count("changed ") == 2
+        assert "the words must stand here exactly" in shown
+        assert focus_of(pilot.app, TextLine).value == ""
+
+
+async def test_who_did_it_meanwhile_is_told_by_name() -> None:
+    desk = StandInDesk()
+    desk.entries["run-failed"] = (entry("run-failed", 1, Outcome.DONE),)
+
+    def refuse(request: Request, plan_id: str) -> Result:
+        other = entry("run-failed", 2, Outcome.DONE, operator="bea", begun_at=made.NOW + 1)
+        desk.entries["run-failed"] += (other,)
+        return Result(plan_id=plan_id, outcome=Outcome.REFUSED, message="changed since")
+
+    desk.result = refuse
+    async with planned(desk) as pilot:
+        await confirm(pilot)
+        await until(pilot, lambda: "Meanwhile bea began relaunch at" in text_of(pilot.app))
+        assert "done" in text_of(pilot.app)
+
+
+async def test_a_plan_that_now_is_blocked_asks_no_more() -> None:
+    desk = StandInDesk()
+
+    def refuse(request: Request, plan_id: str) -> Result:
+        desk.make = lambda request: draft(request.run, checks=(*CLEAN, BLOCKED))
+        return Result(plan_id=plan_id, outcome=Outcome.REFUSED, message="blocked: two live jobs")
+
+    desk.result = refuse
+    async with planned(desk) as pilot:
+        await confirm(pilot)
+        await until(pilot, lambda: "in the way" in text_of(pilot.app))
+        assert "Type  " not in text_of(pilot.app)
+
+
+async def test_steps_tick_off_live_and_the_dialog_can_be_left() -> None:
+    desk = StandInDesk()
+    desk.gates["submit"] = asyncio.Event()
+    async with planned(desk) as pilot:
+        await confirm(pilot)
+        await until(pilot, lambda: "● running  submit" in text_of(pilot.app))
+        assert "✓ done     stop" in text_of(pilot.app)
+        await pilot.press("escape")
+        await pilot.pause(0.1)
+        assert "relaunch run-failed goes on" in text_of(pilot.app)
+        await pilot.press("x")
+        await pilot.pause(0.1)
+        assert "● running  submit" in text_of(pilot.app)
+        await pilot.press("escape")
+        desk.gates["submit"].set()
+        await until(pilot, lambda: "relaunch run-failed ✓ DONE" in text_of(pilot.app))
+        assert len(desk.acted) == 1
+
+
+async def test_leaving_the_program_in_the_middle_is_asked_once() -> None:
+    desk = StandInDesk()
+    desk.gates["submit"] = asyncio.Event()
+    async with planned(desk) as pilot:
+        await confirm(pilot)
+        await until(pilot, lambda: "● running  submit" in text_of(pilot.app))
+        await pilot.press("escape", "q")
+        await pilot.pause(0.1)
+        assert "an action is under way" in text_of(pilot.app)
+        await pilot.press("escape")
+        assert pilot.app.is_running
+        await pilot.press("ctrl+c")
+        await pilot.pause(0.1)
+        assert "an action is under way" in text_of(pilot.app)
+        await pilot.press("ctrl+c")
+        await pilot.pause(0.1)
+        assert pilot.app.return_code == 130
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        (Outcome.UNKNOWN, "look it up before anything else"),
+        (Outcome.FAILED, "it did not happen, or only in part"),
+    ],
+)
+async def test_an_end_that_is_not_well_says_what_it_means(outcome: Outcome, told: str) -> None:
+    desk = StandInDesk()
+    desk.result = lambda request, plan_id: Result(
+        plan_id=plan_id, outcome=outcome, message="submit: no answer in 20 s"
+    )
+    async with planned(desk, (80, 24)) as pilot:
+        await confirm(pilot)
+        await until(pilot, lambda: told in text_of(pilot.app))
+        assert "submit: no answer in 20 s" in text_of(pilot.app)
+
+
+async def test_done_but_not_recorded_is_said() -> None:
+    desk = StandInDesk()
+    desk.result = lambda request, plan_id: Result(
+        plan_id=plan_id, outcome=Outcome.DONE, message="log: push rejected", recorded=False
+    )
+    async with planned(desk) as pilot:
+        await confirm(pilot)
+        await until(pilot, lambda: "done, but not all of it is recorded" in text_of(pilot.app))
+
+
+async def test_a_request_that_makes_no_sense_is_one_line() -> None:
+    desk = StandInDesk()
+    desk.trouble = RefuseError("--to is 'x': expected a step")
+    app = cockpit(engine=StandIn(failed()), desk=desk)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: "no plan: --to is 'x': expected a step" in text_of(app))
+        await pilot.press("enter", "escape")
+        assert not isinstance(app.screen, PlanScreen)
+
+
+async def test_a_fault_while_planning_is_told() -> None:
+    desk = StandInDesk()
+    desk.trouble = RuntimeError("a bug")
+    app = cockpit(engine=StandIn(failed()), desk=desk)
+    async with app.run_test(size=(120, 24)) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: "no plan: a fault in the cockpit itself" in text_of(app))
+        await pilot.press("escape", "p")
+        await until(pilot, lambda: "a fault in the cockpit itself" in text_of(app))
+
+
+async def test_a_fault_in_the_middle_leaves_the_outcome_unknown() -> None:
+    desk = StandInDesk()
+
+    def fault(request: Request, plan_id: str) -> Result:
+        raise RuntimeError("a bug")
+
+    desk.result = fault
+    async with planned(desk) as pilot:
+        await confirm(pilot)
+        await until(pilot, lambda: "? UNKNOWN" in text_of(pilot.app))
+        assert "a fault in the cockpit itself: RuntimeError" in text_of(pilot.app)
+
+
+HOSTILE = (made.HOSTILE, "\x1b]0;x\x07\x1b[2J", "日本語" * 40, "a" * 10_000, "\u202eabc", "x\ny")
+
+
+@pytest.mark.parametrize("bad", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+async def test_nothing_hostile_breaks_the_dialog(bad: str, size: tuple[int, int]) -> None:
+    from cockpit.model.observed import Pick
+    from cockpit.model.plan import Difference, Target
+
+    def make(request: Request) -> Any:
+        pick = Pick(path=bad, step=1, why=bad)
+        return draft(
+            request.run,
+            checks=(check("C-15", Level.WARN, bad), check(bad, text=bad)),
+            command=bad, stops=(bad, bad), spares=(bad,), loses=bad, page=f"# {bad}\n{bad}",
+            checkpoint=pick, trainer_would_load=pick.model_copy(update={"path": f"{bad}2"}),
+            differences=(Difference(what=bad, ran=bad, would_run=None),),
+            targets=(Target(path=bad, step=1, size=None, why=bad),),
+        )  # fmt: skip
+
+    async with planned(StandInDesk(make), size) as pilot:
+        for _ in range(12):
+            await pilot.press("pagedown")
+        shown = text_of(pilot.app)
+        assert f"Type  {WORDS}" in shown
+        assert "\x1b" not in shown and "\u202e" not in shown
+        assert all(Content(line).cell_length <= size[0] for line in shown.splitlines())

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cockpit.model.clock import SystemClock
+from cockpit.model.observed import Phase, Row
+from cockpit.model.plan import Plan, StepResult, StepState
+from cockpit.model.records import EventEntry, Recorded, SaveStage
+from cockpit.model.report import RunReport
+from cockpit.model.run import RecordsSpec, RunSpec
+from cockpit.records.recorder import RecordDesk
+from cockpit.services.launch_checks import Followups, due, followed
+from cockpit.store.followups import FIRST_CHECK, Followup, FollowupStore, Progressed
+from cockpit.store.journal import Holder, Journal
+from cockpit.store.store import Store
+from tests.actions.grounds import alert, item, listing, report
+from tests.rules.making import T0, blind, job, log, run_spec, tracker
+
+KEY = "/x#toy"
+RUN = run_spec(records=RecordsSpec(logbook="/l.md"))
+OWN: dict[str, Any] = {"launch_id": "toy-i002", "started_at": T0 + 1}
+
+
+def followup(**more: Any) -> Followup:
+    plain: dict[str, Any] = {
+        "run": "toy", "launch_id": "toy-i002", "job_id": "host:2", "action": "relaunch",
+        "operator": "ada", "at": T0, "entry": 1, "resumes_from": 50, "failed_step": 90,
+    }  # fmt: skip
+    return Followup(**{**plain, **more})
+
+
+def seen(*steps: int, at: float = T0 + 300, **facets: Any) -> RunReport:
+    rows = tuple(Row(step, T0 + 5 + n, 2.0) for n, step in enumerate(steps))
+    return report(RUN, now=at, **{
+        "job": job(**OWN), "log": log("x", rows=(Row(90, T0 - 50, 2.0), *rows)), **facets,
+    })  # fmt: skip
+
+
+def far(step: int) -> dict[str, Any]:
+    return {
+        "tracker": tracker(step=step, last_step_at=T0 + 200),
+        "checkpoints": listing(item(50, saved_at=T0 - 90), item(step, saved_at=T0 + 200)),
+    }
+
+
+def state(found: RunReport, **more: Any) -> Progressed:
+    return followed(followup(**more), found).state
+
+
+def test_nothing_seen_is_waiting_then_alive() -> None:
+    assert state(seen(job=job(Phase.WAITING, **OWN))) is Progressed.WAITING
+    assert state(seen()) is Progressed.ALIVE
+
+
+def test_the_expected_first_step_is_a_resume() -> None:
+    found = followed(followup(), seen(51, 52))
+    assert (found.state, found.first_step) == (Progressed.RESUMED, 51)
+
+
+def test_passing_needs_every_witness_that_is_there() -> None:
+    assert state(seen(51, 95, **far(95))) is Progressed.PASSED
+    assert state(seen(51, 95, **{**far(95), "tracker": tracker(step=80)})) is Progressed.RESUMED
+    torn = listing(item(50, saved_at=T0 - 90), item(95, "incomplete"))
+    assert state(seen(51, 95, **{**far(95), "checkpoints": torn})) is Progressed.RESUMED
+    assert state(seen(51, 95, **{**far(95), "checkpoints": blind()})) is Progressed.RESUMED
+    assert state(seen(51, 95)) is Progressed.PASSED
+
+
+def test_a_checkpoint_of_the_former_job_proves_nothing() -> None:
+    old = listing(item(95, saved_at=T0 - 1))
+    assert state(seen(51, 95, checkpoints=old)) is Progressed.RESUMED
+
+
+def test_a_restart_from_zero_is_wrong_at_once_and_stays_so() -> None:
+    assert state(seen(0, 1)) is Progressed.WRONG_STEP
+    assert state(seen(51, 95, **far(95)), first_step=0) is Progressed.WRONG_STEP
+    said = alert("C-12").model_copy(update={"key": "C-12:first-step:toy:toy-i002"})
+    accused = report(RUN, [said], now=T0 + 10, job=job(**OWN))
+    assert state(accused) is Progressed.WRONG_STEP
+
+
+def test_a_death_is_its_own_and_not_that_of_the_former_job() -> None:
+    dead = job(Phase.FAILED, exit_code=1, ended_at=T0 + 9, **OWN)
+    found = followed(followup(), seen(51, job=dead))
+    assert found.state is Progressed.DIED and "after resuming at 51" in found.text
+    former = job(Phase.FAILED, exit_code=1, ended_at=T0 - 9, launch_id="toy-i001")
+    assert state(seen(job=former)) is Progressed.WAITING
+
+
+def test_a_good_end_has_passed() -> None:
+    assert state(seen(job=job(Phase.SUCCEEDED, ended_at=T0 + 9, **OWN))) is Progressed.PASSED
+
+
+def test_no_progress_in_time_is_said_with_what_is_missing() -> None:
+    late = T0 + 86_400
+    found = followed(followup(), seen(51, 60, at=late, tracker=tracker(step=None)))
+    assert found.state is Progressed.NOT_PASSED
+    assert "log at 60" in found.text and "tracker says nothing yet" in found.text
+
+
+def test_it_is_looked_at_after_two_minutes_and_then_each_cadence() -> None:
+    fresh = followup()
+    assert not due(fresh, 600.0, T0 + FIRST_CHECK - 1) and due(fresh, 600.0, T0 + FIRST_CHECK)
+    judged = followup(judged_at=T0 + 120)
+    assert not due(judged, 600.0, T0 + 719) and due(judged, 600.0, T0 + 720)
+
+
+class Told(SystemClock):
+    def __init__(self) -> None:
+        self.time = T0
+
+    def now(self) -> float:
+        return self.time
+
+
+class Entries(RecordDesk):
+    """A recorder that keeps entries; ``refuses`` while it may not write."""
+
+    def __init__(self) -> None:
+        self.entries: list[EventEntry] = []
+        self.refuses = False
+
+    async def event(self, run: RunSpec, entry: EventEntry, commit: str) -> Recorded:
+        if self.refuses:
+            return Recorded(stage=SaveStage.NOTHING, trouble="the disk is full")
+        if entry not in self.entries:
+            self.entries.append(entry)
+        return Recorded(stage=SaveStage.PUSHED)
+
+    @property
+    def titles(self) -> Sequence[str]:
+        return [entry.title for entry in self.entries]
+
+
+class Desk:
+    def __init__(self, folder: Path) -> None:
+        self.store = Store(folder / "s.sqlite")
+        self.clock, self.book = Told(), Entries()
+        plan = Plan(words="w", plan_id="p", action="relaunch", run="toy", made_at=T0)
+        holder = Holder(host="h", pid=1)
+        begun = Journal(self.store).begin(KEY, plan, "ada", holder, T0, exclusive=False)
+        self.number = begun.number
+        self.begin(followup(entry=begun.number))
+
+    def begin(self, one: Followup) -> None:
+        FollowupStore(self.store).add(KEY, one)
+
+    def cockpit(self) -> Followups:
+        return Followups(self.store, self.clock, self.book)
+
+    async def heard(self, found: RunReport) -> Progressed:
+        self.clock.time = found.checked_at
+        known = await self.cockpit().heard(KEY, found)
+        assert known is not None
+        return known.state
+
+    @property
+    def noted(self) -> StepState | None:
+        entry = Journal(self.store).entry(self.number)
+        step = None if entry is None else entry.step("progress")
+        return None if step is None else step.state
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+async def test_good_news_waits_for_its_time_and_is_written_once(desk: Desk) -> None:
+    assert await desk.heard(seen(51, 95, at=T0 + 30, **far(95))) is not Progressed.PASSED
+    assert desk.book.titles == []
+    for later in (300.0, 400.0, 9000.0):
+        assert await desk.heard(seen(51, 95, at=T0 + later, **far(95))) is Progressed.PASSED
+    assert desk.book.titles == ["relaunch confirmed: toy-i002"]
+    assert desk.noted is StepState.DONE
+
+
+async def test_bad_news_is_written_at_once(desk: Desk) -> None:
+    assert await desk.heard(seen(0, at=T0 + 8)) is Progressed.WRONG_STEP
+    assert await desk.heard(seen(0, 1, at=T0 + 9)) is Progressed.WRONG_STEP
+    assert desk.book.titles == ["relaunch began at the wrong step: toy-i002"]
+    assert desk.noted is StepState.FAILED
+
+
+async def test_a_stop_that_our_journal_ordered_is_no_death(desk: Desk) -> None:
+    plan = Plan(words="w", plan_id="q", action="stop", run="toy", made_at=T0)
+    journal, holder = Journal(desk.store), Holder(host="h", pid=1)
+    stop = journal.begin(KEY, plan, "bob", holder, T0 + 5, exclusive=False).number
+    journal.note(stop, {"stops": "host:2"}, None)
+    journal.step(stop, 0, StepResult(name="stop", state=StepState.DONE, at=T0 + 6))
+    dead = job(Phase.FAILED, exit_code=143, ended_at=T0 + 9, **OWN)
+    assert await desk.heard(seen(51, at=T0 + 10, job=dead)) is Progressed.STOPPED
+    known = FollowupStore(desk.store).last(KEY)
+    assert known is not None and "stopped by bob" in known.text
+    assert desk.book.titles == [], "a stop has its own entry"
+
+
+async def test_what_was_late_may_still_pass(desk: Desk) -> None:
+    assert await desk.heard(seen(51, at=T0 + 86_400)) is Progressed.NOT_PASSED
+    assert await desk.heard(seen(51, 95, at=T0 + 90_000, **far(95))) is Progressed.PASSED
+    assert desk.book.titles == ["relaunch has not passed: toy-i002", "relaunch confirmed: toy-i002"]
+
+
+async def test_two_cockpits_write_one_entry(desk: Desk) -> None:
+    import asyncio
+
+    desk.clock.time = T0 + 300
+    found = seen(51, 95, at=T0 + 300, **far(95))
+    await asyncio.gather(*(desk.cockpit().heard(KEY, found) for _ in range(4)))
+    assert desk.book.titles == ["relaunch confirmed: toy-i002"]
+
+
+async def test_what_could_not_be_written_is_tried_again(desk: Desk) -> None:
+    desk.book.refuses = True
+    await desk.heard(seen(51, 95, at=T0 + 300, **far(95)))
+    last = FollowupStore(desk.store).last(KEY)
+    assert last is not None and not last.recorded
+    desk.book.refuses = False
+    await desk.heard(seen(51, 95, at=T0 + 310, **far(95)))
+    assert desk.book.titles == []
+    await desk.heard(seen(51, 95, at=T0 + 400, **far(95)))
+    assert desk.book.titles == ["relaunch confirmed: toy-i002"]
+
+
+async def test_a_later_launch_ends_the_following_of_the_former(desk: Desk) -> None:
+    desk.begin(followup(launch_id="toy-i003", at=T0 + 1000, entry=desk.number))
+    assert await desk.heard(seen(51, 95, at=T0 + 1300, **far(95))) is not Progressed.PASSED
+
+
+async def test_without_a_launch_there_is_nothing_to_follow(desk: Desk) -> None:
+    assert await desk.cockpit().heard("/x#other", seen()) is None

@@ -1,0 +1,66 @@
+"""Builds checkpoint trees on the disk, in the shape that trainers leave them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cockpit.sources.checkpoints.listing import Folder, Listed, Root
+
+NOW = 1_770_000_000.0
+
+
+def put(path: Path, content: str | bytes = b"x" * 10, at: float = NOW - 3600) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    os.utime(path, (at, at))
+    return path
+
+
+def settle(folder: Path, at: float) -> Path:
+    for below, _, _ in os.walk(folder):
+        os.utime(below, (at, at))
+    return folder
+
+
+def metadata(step: int, at: float, temporary: bool = False) -> str:
+    stamp = datetime.fromtimestamp(at, tz=UTC).replace(tzinfo=None).isoformat()
+    return json.dumps({"step": step, "timestamp": stamp, "is_temporary": temporary})
+
+
+def levanter(
+    root: Path,
+    step: int,
+    *,
+    at: float = NOW - 3600,
+    name: str | None = None,
+    temporary: bool = False,
+    marker: str | None = "",
+) -> Path:
+    """One save; ``marker`` replaces the metadata's text, ``None`` leaves it out (torn)."""
+    folder = root / (name or f"step-{step}")
+    put(folder / "d" / "0c0ffee0", b"a" * 1000, at - 2)
+    put(folder / "manifest.ocdbt", b"m" * 200, at - 1)
+    if marker is not None:
+        put(folder / "metadata.json", marker or metadata(step, at, temporary), at)
+    return settle(folder, at)
+
+
+def root_from_files(path: str, files: Iterable[Listed]) -> Root:
+    """Return a root from a flat listing (paths relative to the root), as stores give it."""
+    folders: dict[str, list[Listed]] = {}
+    loose: list[Listed] = []
+    for file in files:
+        head, slash, rest = file.path.partition("/")
+        if not slash:
+            loose.append(file)
+        elif rest:
+            inner = Listed(rest, file.size, file.mtime, file.content, file.error)
+            folders.setdefault(head, []).append(inner)
+        else:
+            folders.setdefault(head, [])
+    children = tuple(Folder(name, tuple(inside)) for name, inside in folders.items())
+    return Root(path, children, tuple(loose))

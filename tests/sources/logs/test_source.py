@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from cockpit.model.clock import SystemClock
+from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.observed import LogValue, Row
+from cockpit.model.run import JobSpec, RunSpec
+from cockpit.sources.logs.source import FRESH, Logs, newest_match, per_second, read_rows
+
+
+def run_of(log: Path | str | None, name: str = "r", host: str | None = None) -> RunSpec:
+    job = JobSpec(kind="local", log=None if log is None else str(log), host=host)
+    return RunSpec(name=name, job=job)
+
+
+async def look(logs: Logs, log: Path | str) -> LogValue:
+    facet = (await logs.observe([run_of(log)]))["r"]
+    assert facet.value is not None and facet.error is None, facet.error
+    return facet.value
+
+
+def set_mtime(path: Path, at: float) -> None:
+    os.utime(path, (at, at))
+
+
+@pytest.fixture
+def logs() -> Logs:
+    return Logs(SystemClock())
+
+
+async def test_the_tail_and_its_clocks(tmp_path: Path, logs: Logs) -> None:
+    log = tmp_path / "log"
+    log.write_text("".join(f"line {n}\n" for n in range(80)) + "half")
+    value = await look(logs, log)
+    assert [line.plain for line in value.lines] == [f"line {n}" for n in range(31, 80)] + ["half"]
+    status = log.stat()
+    assert (value.size, value.mtime, value.inode) == (
+        status.st_size,
+        status.st_mtime,
+        status.st_ino,
+    )
+    assert value.last_line_at == value.mtime and value.triage is None
+
+
+async def test_an_unchanged_log_gives_the_same_value(tmp_path: Path, logs: Logs) -> None:
+    (tmp_path / "log").write_text("a\n")
+    assert await look(logs, tmp_path / "log") is await look(logs, tmp_path / "log")
+
+
+async def test_the_last_line_s_own_time_counts(tmp_path: Path, logs: Logs) -> None:
+    log = tmp_path / "log"
+    log.write_text("2026-11-21T08:06:59Z step 1\n")
+    said = datetime(2026, 11, 21, 8, 6, 59, tzinfo=UTC).timestamp()
+    set_mtime(log, said + 120)
+    assert (await look(logs, log)).last_line_at == said
+
+
+async def test_progress_rows_of_new_lines(tmp_path: Path, logs: Logs) -> None:
+    log = tmp_path / "log"
+    log.write_text("2026-11-21T08:00:00Z step 1 loss 3.5\n2026-11-21T08:00:10Z step 2 loss 3.0\n")
+    start = datetime(2026, 11, 21, 8, tzinfo=UTC).timestamp()
+    set_mtime(log, start + 10)
+    first = await look(logs, log)
+    assert [(row.step, row.at, row.loss) for row in first.rows] == [
+        (1, start, 3.5),
+        (2, start + 10, 3.0),
+    ]
+    assert (await look(logs, log)).rows == ()
+    with log.open("a") as file:
+        file.write("step 3 loss 2.5\n")
+    set_mtime(log, start + 20)
+    assert (await look(logs, log)).rows == (Row(3, start + 20, 2.5),)
+
+
+async def test_rows_of_unknown_time_have_none(tmp_path: Path, logs: Logs) -> None:
+    log = tmp_path / "log"
+    log.write_text("step 1 loss 3\nstep 2 loss 3\n")
+    value = await look(logs, log)
+    assert [(row.step, row.at) for row in value.rows] == [(1, None), (2, value.mtime)]
+
+
+async def test_secrets_and_escapes_do_not_pass(tmp_path: Path, logs: Logs) -> None:
+    secret = "hf_" + "Qw3rTyUiOp" * 4
+    log = tmp_path / "log"
+    log.write_bytes(f"\x1b]52;c;AAAA\x07HF_TOKEN={secret}\n[/] [bold\n".encode())
+    value = await look(logs, log)
+    shown = "\n".join(line.plain for line in value.lines)
+    assert secret not in shown and "\x1b" not in shown and "[/] [bold" in shown
+
+
+async def test_a_missing_log_is_not_found_and_found_later(tmp_path: Path, logs: Logs) -> None:
+    facet = (await logs.observe([run_of(tmp_path / "log")]))["r"]
+    assert facet.error is not None and facet.error.kind is ErrorKind.NOT_FOUND
+    (tmp_path / "log").write_text("a\n")
+    assert (await look(logs, tmp_path / "log")).lines[0].plain == "a"
+
+
+@pytest.mark.parametrize("name", ["folder", "pipe", "/dev/zero"])
+async def test_what_is_no_file_is_a_bad_answer(tmp_path: Path, logs: Logs, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    facet = (await logs.observe([run_of(tmp_path / name)]))["r"]
+    assert facet.error is not None and facet.error.kind is ErrorKind.BAD_ANSWER
+
+
+async def test_each_run_has_its_own_answer(tmp_path: Path, logs: Logs) -> None:
+    (tmp_path / "a").write_text("a\n")
+    runs = [
+        run_of(tmp_path / "a", "a"),
+        run_of(tmp_path / "b", "b"),
+        run_of(None, "c"),
+        RunSpec(name="d"),
+        run_of("/var/log/x", "e", host="box"),
+    ]
+    facets = await logs.observe(runs)
+
+    def kind(name: str) -> ErrorKind | None:
+        facet: Facet[LogValue] = facets[name]
+        return None if facet.error is None else facet.error.kind
+
+    assert facets["a"].known
+    assert kind("b") is ErrorKind.NOT_FOUND
+    assert not facets["c"].configured and not facets["d"].configured
+    assert kind("e") is ErrorKind.UNSUPPORTED and facets["e"].error is not None
+    assert "box" in facets["e"].error.message
+
+
+async def test_a_glob_follows_the_newest(tmp_path: Path, logs: Logs) -> None:
+    (tmp_path / "run-1.log").write_text("step 1 loss 3\n")
+    set_mtime(tmp_path / "run-1.log", time.time() - 60)
+    pattern = str(tmp_path / "run-*.log")
+    assert (await look(logs, pattern)).path.endswith("run-1.log")
+    (tmp_path / "run-2.log").write_text("step 2 loss 3\n")
+    value = await look(logs, pattern)
+    assert value.path.endswith("run-2.log") and [row.step for row in value.rows] == [2]
+
+
+def test_a_real_name_is_no_glob(tmp_path: Path) -> None:
+    (tmp_path / "run[1].log").write_text("")
+    assert newest_match(str(tmp_path / "run[1].log")) == str(tmp_path / "run[1].log")
+    assert newest_match(str(tmp_path / "none-*")) == str(tmp_path / "none-*")
+
+
+WRITER = """
+import logging.handlers, sys
+handler = logging.handlers.RotatingFileHandler(sys.argv[1], maxBytes=4000, backupCount=100)
+logger = logging.getLogger("t")
+logger.addHandler(handler)
+for step in range(3000):
+    logger.warning("step %d loss 2.5", step)
+"""
+
+
+def start_writer(log: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", WRITER, str(log)])
+
+
+async def test_a_real_writer_that_rotates_under_us(tmp_path: Path, logs: Logs) -> None:
+    log = tmp_path / "log"
+    log.write_text("")
+    await look(logs, log)
+    writer = start_writer(log)
+    steps: list[int | None] = []
+    while writer.poll() is None:
+        facet = (await logs.observe([run_of(log)]))["r"]
+        steps += [] if facet.value is None else [row.step for row in facet.value.rows]
+    steps += [row.step for row in (await look(logs, log)).rows]
+    assert writer.returncode == 0
+    assert steps == sorted(set(steps), key=lambda step: step or 0)
+    assert steps[-1] == 2999
+
+
+@pytest.mark.parametrize(
+    ("rate", "unit", "expected"),
+    [
+        (5.0, "it/s", 5.0),
+        (2.0, "s/it", 0.5),
+        (250.0, "ms/it", 4.0),
+        (1200.0, "tok/s", 1200.0),
+        (800.0, "tok/s/device", 800.0),
+        (0.0, "s/it", None),
+        (None, "it/s", None),
+        (3.0, None, 3.0),
+    ],
+)
+def test_more_is_better(rate: float | None, unit: str | None, expected: float | None) -> None:
+    assert per_second(rate, unit) == expected
+
+
+def states(*steps: int) -> list[bytes]:
+    return [f"step {step} loss 2.5".encode() for step in steps]
+
+
+def test_lines_without_time_that_were_just_written() -> None:
+    rows = read_rows(states(1, 2), mtime=1000.0, since=1000.0 - FRESH, utc=False)
+    assert rows == [Row(1, 1000.0, 2.5), Row(2, 1000.0, 2.5)]
+
+
+@pytest.mark.parametrize("since", [None, 1000.0 - FRESH - 1])
+def test_lines_without_time_that_may_be_old(since: float | None) -> None:
+    rows = read_rows(states(1, 2), mtime=1000.0, since=since, utc=False)
+    assert rows == [Row(1, None, 2.5), Row(2, 1000.0, 2.5)]
+
+
+def test_other_lines_are_no_rows() -> None:
+    lines = [b"loading data", b"", b"\x00\xff\x1b[31m", b"epoch done"]
+    assert read_rows(lines, mtime=1000.0, since=None, utc=False) == []

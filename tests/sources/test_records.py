@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cockpit.model.clock import FixedClock
+from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.observed import RecordsValue
+from cockpit.model.run import RecordsSpec, RunSpec
+from cockpit.sources.records import Records
+from tests.sources.git.repos import commit, git, repository
+
+NOW = datetime(2026, 1, 10, 12, tzinfo=UTC).timestamp()
+ENTRY = "### 2026-01-10 08:00 UTC - {}\n- Status: ok\n"
+
+
+async def look(path: Path | None, source: Records | None = None) -> Facet[RecordsValue]:
+    spec = RecordsSpec(logbook=None if path is None else str(path), issue="https://example.org/7")
+    run = RunSpec(name="a", records=spec)
+    return (await (source or Records(FixedClock(NOW))).observe([run]))["a"]
+
+
+async def value_of(path: Path | None, source: Records | None = None) -> RecordsValue:
+    facet = await look(path, source)
+    assert facet.value is not None, facet.error
+    return facet.value
+
+
+def logbook(repo: Path) -> Path:
+    path = repo / "logbooks" / "toy.md"
+    path.parent.mkdir()
+    path.write_text("# Toy\n## Event Log\n" + ENTRY.format("started"))
+    return path
+
+
+async def test_a_logbook_is_pushed_only_when_its_last_change_is_on_the_remote(
+    tmp_path: Path,
+) -> None:
+    repo = repository(tmp_path / "notes")
+    path = logbook(repo)
+    assert (await value_of(path)).pushed is False, "not tracked"
+    commit(repo, "log")
+    assert (await value_of(path)).pushed is False, "not pushed"
+    git(repo, "push", "-q")
+    value = await value_of(path)
+    assert value.pushed is True
+    assert value.last_entry_at == datetime(2026, 1, 10, 8, tzinfo=UTC).timestamp()
+    assert (value.logbook, value.issue) == (str(path), "https://example.org/7")
+    path.write_text(path.read_text() + ENTRY.format("more"))
+    assert (await value_of(path)).pushed is False, "changed"
+
+
+async def test_commits_that_leave_the_logbook_alone_do_not_count(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "notes")
+    path = logbook(repo)
+    commit(repo, "log")
+    git(repo, "push", "-q")
+    (repo / "train.py").write_text("other")
+    commit(repo, "code")
+    (repo / "dirty.py").write_text("other")
+    assert (await value_of(path)).pushed is True
+
+
+async def test_an_ignored_logbook_or_one_outside_git_is_not_pushed(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "notes")
+    (repo / ".gitignore").write_text("logbooks/\n")
+    commit(repo, "ignore")
+    git(repo, "push", "-q")
+    assert (await value_of(logbook(repo))).pushed is False
+    outside = tmp_path / "toy.md"
+    outside.write_text(ENTRY.format("x"))
+    assert (await value_of(outside)).pushed is False
+
+
+async def test_without_an_upstream_nothing_is_pushed(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "notes", remote=False)
+    path = logbook(repo)
+    commit(repo, "log")
+    assert (await value_of(path)).pushed is False
+
+
+async def test_a_new_entry_is_seen_by_the_same_source(tmp_path: Path) -> None:
+    path = tmp_path / "toy.md"
+    path.write_text("### 2026-01-09 08:00 UTC - a\n")
+    source = Records(FixedClock(NOW))
+    before = (await value_of(path, source)).last_entry_at
+    path.write_text("### 2026-01-10 08:00 UTC - b\n### 2026-01-09 08:00 UTC - a\n")
+    after = (await value_of(path, source)).last_entry_at
+    assert before is not None and after == before + 86400
+
+
+async def test_no_logbook_no_file_nothing_configured(tmp_path: Path) -> None:
+    assert (await value_of(None)) == RecordsValue(logbook=None, issue="https://example.org/7")
+    gone = await look(tmp_path / "nowhere.md")
+    assert gone.error is not None and gone.error.kind is ErrorKind.NOT_FOUND
+    folder = await look(tmp_path)
+    assert folder.error is not None and folder.error.kind is ErrorKind.BAD_ANSWER
+    assert (await look(Path("/tmp/\0"))).error is not None
+    facets = await Records(FixedClock(NOW)).observe([RunSpec(name="a")])
+    assert not facets["a"].configured

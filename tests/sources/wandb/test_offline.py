@@ -1,0 +1,300 @@
+"""The tracker facet from local files: what it knows, and what it says when it knows nothing."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.observed import Row, TrackerValue
+from cockpit.model.run import JobSpec, RunSpec, WandbSpec
+from cockpit.sources.wandb.offline import OfflineWandb
+from tests.sources.wandb import writer
+
+GOLDEN = Path(__file__).parents[2] / "data" / "wandb"
+VERSIONS = ("0.17.9", "0.22.3", "0.30.0", "0.31.0")
+T0 = 1_700_000_000.0
+
+
+class Then:
+    """A clock that stands still."""
+
+    def __init__(self, now: float = T0) -> None:
+        self.at = now
+
+    def now(self) -> float:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+
+def spec(place: Path | None, **more: str) -> RunSpec:
+    where = None if place is None else str(place)
+    return RunSpec(name="hero", wandb=WandbSpec(dir=where, **more))
+
+
+async def facet(run: RunSpec, clock: Then | None = None) -> Facet[TrackerValue]:
+    return (await OfflineWandb(clock or Then()).observe([run]))["hero"]
+
+
+async def value(run: RunSpec, clock: Then | None = None) -> TrackerValue:
+    found = await facet(run, clock)
+    assert found.value is not None, found.error
+    return found.value
+
+
+def on_disk(folder: Path, data: bytes, *, written_at: float = T0) -> Path:
+    directory = folder / "offline-run-20260101_000000-abc"
+    directory.mkdir(exist_ok=True)
+    path = directory / "run-abc.wandb"
+    path.write_bytes(data)
+    os.utime(path, (written_at, written_at))
+    return path
+
+
+def small(*records: bytes) -> bytes:
+    start = writer.run("abc", T0, entity="acme", project="p", name="hero-1")
+    rows = [writer.row(step, "2.5", T0 + step) for step in range(5)]
+    return writer.log([start, *rows, *records])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_resumed_run_of_each_client_version(version: str) -> None:
+    found = await value(spec(GOLDEN / version, id="gold0001"))
+    assert (found.id, found.name) == ("gold0001", "hero-small")
+    assert (found.entity, found.project) == ("acme", "golden")
+    assert (found.state, found.exit_code) == ("finished", 0)
+    assert found.step == 1070
+    assert found.loss == pytest.approx(4.0 / 7.9)
+    assert (found.throughput, found.throughput_unit) == (1_000_069.0, "tok/s")
+    assert found.grad_norm == pytest.approx(0.569)
+    assert found.producer is not None
+    assert found.producer.startswith(version)
+    assert len(found.fragments) == 2
+    assert found.config["lr"] == 3e-4
+    assert found.config["late"] == 8
+    assert found.last_step_at is not None
+    assert found.last_record_at is not None
+    assert found.last_record_at >= found.last_step_at > 1.79e9
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_all_rows_of_each_client_version(version: str) -> None:
+    source, run = OfflineWandb(Then()), spec(GOLDEN / version)
+    found: list[Row] = []
+    while not (more := await source.more_rows(run)).caught_up:
+        found += more.rows
+    found += more.rows
+    assert [row.step for row in found] == [*range(1000, 1061), *range(1050, 1071)]
+    losses = [row.loss for row in found if row.loss is not None]
+    assert len(losses) == 80
+    assert [math.isfinite(loss) for loss in losses].count(False) == 3
+    assert all(row.grad_norm is not None for row in found if row.loss is not None)
+    recent = await source.recent(run, 30)
+    assert [row.step for row in recent.rows] == [*range(1052, 1061), *range(1050, 1071)]
+    assert 0.1 < recent.share < 0.6
+
+
+async def test_the_slurm_job_of_the_newest_launch() -> None:
+    assert (await value(spec(GOLDEN / "0.31.0"))).slurm_job_id == "4243"
+
+
+async def test_the_first_launch_alone_has_failed() -> None:
+    first = min((GOLDEN / "0.31.0").iterdir())
+    found = await value(spec(first))
+    assert (found.state, found.exit_code, found.step) == ("failed", 3, 1060)
+
+
+async def test_three_clocks(tmp_path: Path) -> None:
+    on_disk(tmp_path, small(writer.stats(T0 + 90)), written_at=T0 + 95)
+    found = await value(spec(tmp_path, id="abc"), Then(T0 + 100))
+    assert (found.last_step_at, found.last_record_at, found.file_mtime) == (
+        T0 + 4,
+        T0 + 90,
+        T0 + 95,
+    )
+    assert found.state == "running"
+    assert (found.throughput, found.throughput_unit, found.usual_step_s) == (1.0, "it/s", 1.0)
+
+
+async def test_a_missing_exit_record_is_silence_and_no_crash(tmp_path: Path) -> None:
+    on_disk(tmp_path, small(), written_at=T0 + 10)
+    source, run, clock = OfflineWandb(Then()), spec(tmp_path, id="abc"), Then(T0 + 609)
+    source = OfflineWandb(clock)
+    states = []
+    for clock.at in (T0 + 609, T0 + 611, T0 + 20):
+        found = (await source.observe([run]))["hero"].value
+        assert found is not None
+        states.append((found.state, found.exit_code))
+    assert states == [("running", None), ("silent", None), ("running", None)]
+
+
+@pytest.mark.parametrize("size", [0, 3, 7])
+async def test_a_file_that_has_just_been_created_is_a_start(tmp_path: Path, size: int) -> None:
+    on_disk(tmp_path, writer.MAGIC[:size])
+    run = spec(tmp_path, id="abc")
+    found = await value(run)
+    assert (found.id, found.state, found.step, found.history) == ("abc", "starting", None, ())
+    more = await OfflineWandb(Then()).more_rows(run)
+    assert (more.rows, more.caught_up) == ((), True)
+
+
+async def test_a_relaunch_that_has_written_nothing_yet_keeps_what_was_known(
+    tmp_path: Path,
+) -> None:
+    on_disk(tmp_path, small(writer.exited(1)))
+    again = tmp_path / "offline-run-20260102_000000-abc"
+    again.mkdir()
+    (again / "run-abc.wandb").write_bytes(writer.MAGIC)
+    os.utime(again / "run-abc.wandb", (T0 + 50, T0 + 50))
+    found = await value(spec(tmp_path, id="abc"), Then(T0 + 60))
+    assert (found.state, found.exit_code) == ("starting", None)
+    assert (found.name, found.step, found.loss) == ("hero-1", 4, 2.5)
+    assert len(found.fragments) == 2
+
+
+async def test_nothing_configured() -> None:
+    found = await facet(RunSpec(name="hero"))
+    assert found.error is not None
+    assert found.error.kind is ErrorKind.NOT_CONFIGURED
+    assert not found.configured
+
+
+async def test_online_only_says_what_is_missing() -> None:
+    found = await facet(spec(None, entity="acme", project="p", id="abc"))
+    assert found.error is not None
+    assert (found.error.kind, found.error.message) == (
+        ErrorKind.UNSUPPORTED,
+        "online W&B is not read yet: give wandb.dir",
+    )
+
+
+async def test_files_of_another_machine_are_not_looked_for_here(tmp_path: Path) -> None:
+    run = spec(tmp_path).model_copy(update={"job": JobSpec(kind="box", host="gpu-7")})
+    found = await facet(run)
+    assert found.error is not None
+    assert found.error.message == "wandb.dir is on gpu-7, which is not read yet"
+
+
+async def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    found = await facet(spec(tmp_path / "nowhere"))
+    assert found.error is not None
+    assert found.error.kind is ErrorKind.NOT_FOUND
+    assert found.error.message == f"there is no {tmp_path / 'nowhere'}"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.parametrize("closed", [".", "offline-run-20260101_000000-abc/run-abc.wandb"])
+async def test_without_permission(tmp_path: Path, closed: str) -> None:
+    on_disk(tmp_path, small())
+    (tmp_path / closed).chmod(0)
+    found = await facet(spec(tmp_path, id="abc"))
+    (tmp_path / closed).chmod(0o700)
+    assert found.error is not None
+    assert found.error.kind is ErrorKind.PERMISSION
+    assert found.error.message == f"{tmp_path} may not be read by this user"
+
+
+@pytest.mark.parametrize("odd", ["loop", "n" * 300])
+async def test_a_path_that_cannot_be_a_folder_is_named_once(tmp_path: Path, odd: str) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    found = await facet(spec(tmp_path / odd))
+    assert found.error is not None
+    assert found.error.message.count(odd) == 1
+    assert "[Errno" not in found.error.message
+
+
+async def test_a_path_below_a_file(tmp_path: Path) -> None:
+    path = on_disk(tmp_path, small())
+    found = await facet(spec(path / "wandb"))
+    assert found.error is not None
+    assert found.error.kind is ErrorKind.NOT_FOUND
+
+
+async def test_a_run_that_is_not_in_the_folder(tmp_path: Path) -> None:
+    on_disk(tmp_path, small())
+    found = await facet(spec(tmp_path, id="zzz"))
+    assert found.error is not None
+    assert found.error.kind is ErrorKind.NOT_FOUND
+    assert found.error.message == f"no run-zzz.wandb in {tmp_path}"
+
+
+async def test_another_kind_of_file_stays_an_error(tmp_path: Path) -> None:
+    on_disk(tmp_path, b"PK\x03\x04 something else")
+    source, run = OfflineWandb(Then()), spec(tmp_path, id="abc")
+    for _ in range(2):
+        found = (await source.observe([run]))["hero"]
+        assert found.error is not None
+        assert found.error.kind is ErrorKind.BAD_ANSWER
+        assert 'it does not begin with ":W&B"' in found.error.message
+    assert (await source.more_rows(run)).rows == ()
+
+
+async def test_a_file_that_vanishes_and_comes_back(tmp_path: Path) -> None:
+    path = on_disk(tmp_path, small())
+    source, run = OfflineWandb(Then()), spec(tmp_path, id="abc")
+    assert (await source.observe([run]))["hero"].known
+    shutil.move(path.parent, tmp_path.parent / "away")
+    gone = (await source.observe([run]))["hero"]
+    assert gone.error is not None
+    assert gone.error.kind is ErrorKind.NOT_FOUND
+    shutil.move(tmp_path.parent / "away", path.parent)
+    assert (await source.observe([run]))["hero"].known
+
+
+async def test_the_id_may_come_from_the_url(tmp_path: Path) -> None:
+    on_disk(tmp_path, small())
+    url = "https://wandb.example.org/acme/p/runs/abc?nw=1"
+    found = await value(spec(tmp_path, url=url))
+    assert (found.id, found.url) == ("abc", url)
+
+
+async def test_nothing_from_the_file_reaches_the_screen_unmasked(tmp_path: Path) -> None:
+    config = {
+        "api_key": '"0123456789abcdef0123456789abcdef01234567"',
+        "note": '"a\\u001b[2Jb"',
+        "deep": '{"list": [1, "x\\u202ey", null]}',
+    }
+    start = writer.record(
+        2,
+        17,
+        writer.field(1, b"abc")
+        + writer.field(8, b"hero\x1b]0;x\x07\xe2\x80\xae1")
+        + writer.field(4, writer.items(config)),
+    )
+    on_disk(tmp_path, writer.log([start, writer.row(1, "1.0", T0)]))
+    found = await value(spec(tmp_path, id="abc"))
+    shown = repr((found.name, found.config))
+    assert not any(char in shown for char in "\x1b\x07\u202e")
+    assert "0123456789abcdef" not in shown
+    assert "hero" in (found.name or "")
+
+
+async def test_many_runs_at_once(tmp_path: Path) -> None:
+    runs = [
+        RunSpec(name=version, wandb=WandbSpec(dir=str(GOLDEN / version))) for version in VERSIONS
+    ]
+    found = await OfflineWandb(Then()).observe([*runs, RunSpec(name="none")])
+    assert [facet.known for facet in found.values()] == [True] * 4 + [False]
+
+
+async def test_an_unchanged_file_gives_an_equal_value(tmp_path: Path) -> None:
+    on_disk(tmp_path, small())
+    source, run = OfflineWandb(Then()), spec(tmp_path, id="abc")
+    first = (await source.observe([run]))["hero"]
+    assert (await source.observe([run]))["hero"] == first
+
+
+def test_the_value_prints_itself_as_json() -> None:
+    value = TrackerValue(id="a", state="running", loss=math.nan, history=((1, math.inf),))
+    plain = value.to_json()
+    assert (plain["loss"], plain["history"]) == ("NaN", [[1, "Infinity"]])
+    assert "columns" not in plain

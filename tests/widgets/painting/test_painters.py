@@ -1,0 +1,202 @@
+"""What holds for every painter: any report, any size, no line too wide, nothing raised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.content import Content
+
+from cockpit.model.facet import known
+from cockpit.model.observed import LogValue, Row
+from cockpit.model.report import Facets, RunReport, Verdict
+from tests.widgets import reports as made
+from tests.widgets.anything import any_report
+from widgets.alert_list import paint_open, paint_timeline
+from widgets.checkpoint_table import paint_checkpoints
+from widgets.facet_table import paint_facets
+from widgets.fleet_header import Watch, paint_header
+from widgets.key_line import paint_keys
+from widgets.loss_chart import paint_chart
+from widgets.painting.line import cut_start, fit, prose, row, whole, wrapped
+from widgets.painting.paint_rows import loss
+from widgets.painting.series import loss_columns
+from widgets.run_header import paint_head
+from widgets.run_list import columns, height_of, paint_row
+from widgets.run_panel import paint_panel
+
+NOW = made.NOW
+Painter = Callable[[RunReport, int], list[Content]]
+
+
+def list_row(report: RunReport, width: int) -> list[Content]:
+    return paint_row(report, NOW, width, columns([report], NOW, width), selected=True, roomy=True)
+
+
+def ample_row(report: RunReport, width: int) -> list[Content]:
+    return paint_row(report, NOW, width, columns([report], NOW, width), roomy=True, ample=True)
+
+
+def header(report: RunReport, width: int) -> list[Content]:
+    watch = Watch("ada", read_only=True, filter="x", sort="name")
+    return [paint_header([report, report], watch, 1, width)]
+
+
+def chart(report: RunReport, width: int) -> list[Content]:
+    return paint_chart(loss_columns(report), width, 12, log=True, tail=0.25)
+
+
+PAINTERS: dict[str, Painter] = {
+    "list": list_row,
+    "ample list": ample_row,
+    "header": header,
+    "chart": chart,
+    "alerts": lambda report, width: paint_open(report, NOW, width),
+    "timeline": lambda report, width: paint_timeline(report, NOW, width),
+    "checkpoints": lambda report, width: paint_checkpoints(report, NOW, width),
+    "facets": lambda report, width: paint_facets(report, NOW, width),
+    "head": lambda report, width: paint_head(report, NOW, width),
+}
+
+
+@pytest.mark.parametrize("name", PAINTERS)
+@given(report=any_report(), width=st.integers(1, 220))
+def test_property_no_line_is_too_wide(name: str, report: RunReport, width: int) -> None:
+    for line in PAINTERS[name](report, width):
+        assert line.cell_length <= width
+
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=40)
+
+
+@given(TEXTS, TEXTS, st.integers(0, 60))
+def test_property_pieces_keep_their_width(left: str, right: str, width: int) -> None:
+    assert fit(Content(left), width).cell_length == width
+    assert row(Content(left), Content(right), width).cell_length == width
+    assert prose(Content(left), width).cell_length <= width
+    assert Content(cut_start(left, width)).cell_length <= width
+    assert whole([Content(left), Content(right)], width).cell_length <= width
+    assert all(piece.cell_length <= width for piece in wrapped(Content(left), width, 3))
+    assert paint_keys([("q", left), ("x", right)], left, width).cell_length <= width
+
+
+def plain(lines: list[Content]) -> str:
+    return "\n".join(line.plain for line in lines)
+
+
+def test_a_list_row_holds_state_progress_loss_and_time() -> None:
+    reports = made.fleet()
+    shared = columns(reports, NOW, 80)
+    rows = [paint_row(each, NOW, 80, shared) for each in reports]
+    assert [len(each) for each in rows] == [height_of(each) for each in reports]
+    assert rows[0][0].plain.startswith("  ● run-well")
+    assert "RUNNING 4/4" in rows[0][0].plain
+    assert rows[0][0].plain.rstrip().endswith("ETA 51m")
+    starts = {line[0].plain.index("loss ") for line in rows}
+    assert len(starts) == 1
+    assert "C-01 ended, not success: exit 137 · → relaunch from step 8000" in rows[1][1].plain
+
+
+def test_with_room_to_spare_the_next_action_and_the_checkpoint_stand_whole() -> None:
+    report = made.failed()
+    lines = [line.plain for line in ample_row(report, 80)]
+    assert len(lines) == height_of(report, True, True) == 3
+    assert "C-01 ended, not success: exit 137" in lines[1]
+    assert "→ relaunch from step 8000 · ckpt 8,000 ✓" in lines[2]
+    assert "…" not in lines[2]
+
+
+def test_what_is_not_in_the_run_file_takes_no_room() -> None:
+    bare = made.spec("bare", job=None, wandb=None, checkpoints=None)
+    report = made.report("bare").model_copy(
+        update={
+            "spec": bare,
+            "facets": Facets(),
+            "verdict": Verdict.UNKNOWN,
+            "next_action": "find out why nothing of bare can be seen: no job is named",
+        }
+    )
+    assert "why nothing of it can be seen" in list_row(report, 80)[1].plain
+    assert "ages" not in plain(paint_panel(report, NOW, 60, 12))
+
+
+def test_a_next_action_in_one_line_is_cut_visibly() -> None:
+    act = "look for slow input, a degraded node, checkpoint stalls or recompiling"
+    report = made.report(act=act, alerts=(made.alert(),))
+    shown = [line.plain for line in paint_panel(report, NOW, 58, 9)]
+    acts = [line for line in shown if "→ look" in line]
+    assert len(acts) == 1
+    assert "…" in acts[0]
+
+
+def test_without_a_tracker_the_loss_is_the_log_s() -> None:
+    log = LogValue(path="/l", size=1, mtime=NOW, rows=(Row(5, NOW, loss=2.5),))
+    facets = Facets(log=known(log, "/l", NOW))
+    report = made.report(seen=facets)
+    assert "2.5" in loss(report, NOW).plain
+
+
+def test_words_are_cut_between_words_not_inside_a_figure() -> None:
+    line = Content("checkpoint 46012 saved in 12.25 seconds")
+    assert prose(line, 29).plain == "checkpoint 46012 saved in…"
+
+
+def test_the_table_marks_what_a_relaunch_takes() -> None:
+    lines = plain(paint_checkpoints(made.failed(), NOW, 80)).splitlines()
+    assert lines[0].split()[:3] == ["8,004", "✗", "torn"]
+    assert lines[1].startswith("▸ 8,000  ✓ complete")
+    assert "relaunch" in lines[1]
+    ends = {line.index(" GB") for line in lines}
+    assert len(ends) == 1
+
+
+def test_facets_say_age_source_and_error() -> None:
+    shown = plain(paint_facets(made.lost(), NOW, 90))
+    assert "job          ? UNKNOWN" in shown
+    assert "timeout: no answer in 20 s (since 08:51)" in shown
+    assert "not in the run file: checkpoints, monitor, host, code, records" in shown
+
+
+def test_a_last_known_value_is_marked_stale() -> None:
+    old = made.tracker()
+    stale = made.missing().model_copy(update={"value": old.value, "observed_at": NOW - 1000})
+    shown = plain(paint_facets(made.report(seen=made.facets(tracker=stale)), NOW, 90))
+    assert "⧗ STALE 16m" in shown
+    assert "timeout: no answer in 20 s" in shown
+
+
+def test_the_timeline_holds_what_closed_and_what_closed_unseen() -> None:
+    report = made.report(closed=(made.closed("C-05"), made.closed("C-06", seen=False)))
+    shown = plain(paint_timeline(report, NOW, 100))
+    assert "✓ C-05" in shown
+    assert "C-06 throughput 31% below its baseline closed before anyone looked" in shown
+
+
+def test_the_head_says_whether_the_tracked_run_is_the_recorded_one() -> None:
+    same = made.report(seen=made.facets(tracker=made.tracker(id="run-a")))
+    other = made.report(seen=made.facets(tracker=made.tracker(id="run-b")))
+    assert "W&B team/proj/run-a ✓ identity" in plain(paint_head(same, NOW, 200))
+    assert "✗ not run-a" in plain(paint_head(other, NOW, 200))
+
+
+def test_the_header_counts_and_says_who_watches() -> None:
+    reports = made.fleet()
+    wide = paint_header(reports, Watch("ada"), 5, 200).plain
+    assert "5 runs   ■ 2 critical   ▲ 1 attention   ? 1 unknown   ● 1 well" in wide
+    assert "watch: this cockpit · next 08:56" in wide
+    assert wide.rstrip().endswith("ada  READ-WRITE")
+    narrow = paint_header(reports, Watch("ada", read_only=True), 5, 80).plain
+    assert "■ 2 critical   ▲ 1 attention   ? 1   ● 1" in narrow
+    assert narrow.rstrip().endswith("ada  RO")
+    assert "STOPPED" in paint_header(reports, Watch(stopped="why"), 5, 200).plain
+
+
+def test_a_notice_never_hides_the_keys_that_lead_to_all_others() -> None:
+    keys = [("enter", "open"), ("r", "relaunch"), ("e", "log entry"), (":", "palette"),
+            ("?", "keys"), ("s", "sort")]  # fmt: skip
+    for width in (80, 120, 200):
+        seen = paint_keys(keys, "a notice that goes on " * 10, width).plain
+        assert ": palette" in seen and "? keys" in seen
+    assert "enter open" in paint_keys(keys, "short", 80).plain

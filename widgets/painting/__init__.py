@@ -1,0 +1,1 @@
+"""Pure functions from model values to painted lines."""

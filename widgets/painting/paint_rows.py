@@ -1,0 +1,224 @@
+"""The lines about one run that panel, list and run screen share. Pure: report in, lines out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textual.content import Content
+
+from cockpit.model.alert import Alert
+from cockpit.model.facet import Facet
+from cockpit.model.observed import Checkpoint, CheckpointState, TrackerValue
+from cockpit.model.report import RunReport
+from cockpit.model.words import (
+    age,
+    brief,
+    day_time,
+    duration,
+    eta,
+    glyph,
+    number,
+    rate,
+    share,
+    short_number,
+    steps,
+)
+from widgets.painting import facts
+from widgets.painting.facts import Look, look
+from widgets.painting.line import ACCENT, DIM, EMPTY, prose, row, text, whole, wrapped
+
+
+def progress(report: RunReport, width: int = 0) -> Content:
+    """Return ``~46,012/119,209``; a final step that makes it wider than ``width`` is shortened."""
+    found = report.progress
+    final = steps(found.final_step) if found.final_step is not None else "unknown"
+    if found.step is None:
+        return text(("?", "$unknown"), (f"/{final}", DIM))
+    done = f"~{steps(found.step)}"
+    if width and len(done) + 1 + len(final) > width:
+        final = short_number(found.final_step)
+    return text((done, "bold"), (f"/{final}", DIM))
+
+
+def percent(report: RunReport) -> str:
+    """Return how far, as a share; nothing where the final step is unknown."""
+    found = report.progress
+    if found.step is None or not found.final_step:
+        return ""
+    return share(found.step / found.final_step)
+
+
+def time_left(report: RunReport, short: bool = False) -> Content:
+    """Return ``ETA 3d 04h`` (``ETA 3d``); nothing once the job is over or where nobody knows."""
+    job = report.facets.job.value
+    if (job is not None and job.phase.terminal) or report.progress.eta_s is None:
+        return EMPTY
+    left = eta(report.progress.eta_s)
+    return text(("ETA ", DIM), brief(left) if short else left)
+
+
+def where(report: RunReport) -> Content:
+    """Return what it runs on: ``iris v5p-512``."""
+    kind = report.spec.job.kind if report.spec.job is not None else ""
+    return text((" ".join(part for part in (kind, report.spec.hardware or "") if part), DIM))
+
+
+def alert_lines(alert: Alert, now: float, width: int, most: int) -> list[Content]:
+    """Return an alert's title over at most ``most`` lines, since when at the end of the first."""
+    left, since = alert_head(alert, now)
+    if left.cell_length + 1 + since.cell_length <= width:
+        return [row(left, since, width)]
+    short = text((day_time(alert.since, now), DIM))
+    pieces = wrapped(left, width - short.cell_length - 1, most) or [left]
+    return [row(pieces[0], short, width), *(text("  ", piece) for piece in pieces[1:])]
+
+
+def alert_head(alert: Alert, now: float) -> tuple[Content, Content]:
+    """Return an alert's line (``▲ C-05 tok/s −31 %``) and since when."""
+    mark, style = facts.alert_mark(alert)
+    taken = text((" ack " + alert.acknowledged.by, DIM)) if alert.acknowledged else EMPTY
+    left = text((f"{mark} {alert.id} ", style), alert.title, taken)
+    return left, text((f"since {day_time(alert.since, now)}", DIM))
+
+
+def evidence(alert: Alert, width: int = 0) -> list[Content]:
+    """Return an alert's evidence, a line each, its source behind it.
+
+    With a ``width`` the source is left out where it does not fit, and the text cut.
+    """
+    lines = []
+    for each in alert.evidence:
+        full = text(each.text, (f"  {each.source}", DIM))
+        fits = not width or full.cell_length <= width
+        lines.append(full if fits else prose(Content(each.text), width))
+    return lines
+
+
+def loss(report: RunReport, now: float) -> Content:
+    """Return the newest loss; ``?`` where it is unknown, dim where it is old."""
+    facet, value = _newest_loss(report)
+    if value is None:
+        return text(("?", "$unknown"))
+    if not facts.finite(value):
+        return text((number(value), "bold $critical"))
+    return text((number(value), "$dim" if look(facet, report, now) is Look.STALE else "bold"))
+
+
+def _newest_loss(report: RunReport) -> tuple[Facet[Any], float | None]:
+    """Return the tracker's newest loss, else the log's, with the facet that tells it."""
+    tracker, log = report.facets.tracker, report.facets.log
+    if tracker.value is not None and tracker.value.loss is not None:
+        return tracker, tracker.value.loss
+    rows = log.value.rows if log.value is not None else ()
+    return log, next((each.loss for each in reversed(rows) if each.loss is not None), None)
+
+
+def throughput(report: RunReport, now: float) -> Content:
+    """Return throughput and how far from its baseline: ``0.83M tok/s −31 %``."""
+    tracker = report.facets.tracker
+    found = tracker.value
+    if found is None or found.throughput is None:
+        return text(("?", "$unknown"))
+    style = DIM if look(tracker, report, now) is Look.STALE else ""
+    against, mark = facts.pace(report)
+    shown = text((rate(found.throughput, found.throughput_unit), style))
+    return shown if against == "?" else text(shown, " ", (against, mark))
+
+
+def grad(found: TrackerValue | None) -> Content:
+    """Return the gradient norm, if one is logged."""
+    if found is None or found.grad_norm is None:
+        return EMPTY
+    style = "" if facts.finite(found.grad_norm) else "bold $critical"
+    return text((number(found.grad_norm), style))
+
+
+def checkpoint(item: Checkpoint, now: float) -> Content:
+    """Return one checkpoint in a few words: ``46,000 ✓ 4m``, ``8,004 ✗ torn``."""
+    style = facts.checkpoint_style(item.state)
+    name = f"{steps(facts.step_of(item))} "
+    old = age(None if item.saved_at is None else now - item.saved_at)
+    mark = (glyph(item.state.value), style)
+    if item.state is CheckpointState.COMPLETE:
+        return text(name, mark, (f" {old}", DIM), (" temp" if item.permanent is False else "", DIM))
+    if item.state is CheckpointState.INCOMPLETE:
+        return text(name, mark, (" torn", style))
+    word = item.state.value if item.state is not CheckpointState.WRITING else f"writing {old}"
+    return text(name, mark, (f" {word}", DIM if style == DIM else style))
+
+
+def checkpoints(report: RunReport, now: float, width: int) -> Content:
+    """Return the newest complete checkpoint and what is newer and not whole."""
+    facet = report.facets.checkpoints
+    if facet.value is None:
+        return unknown(facet)
+    items = [checkpoint(each, now) for each in facts.newest_checkpoints(report)]
+    if look(facet, report, now) is Look.STALE:
+        items.append(stale(age(facet.age(now))))
+    return whole(items, width) if items else text(("none yet", DIM))
+
+
+def ages(report: RunReport, now: float, width: int) -> Content:
+    """Return how old what was seen is: ``w&b 31s · monitor 2m/10m · log 3s``."""
+    items = [_tracker_age(report, now), _monitor_age(report, now), _log_age(report, now)]
+    return whole([item for item in items if item.plain], width)
+
+
+def _tracker_age(report: RunReport, now: float) -> Content:
+    facet = report.facets.tracker
+    found = facet.value
+    at = None if found is None else found.last_step_at
+    return _aged("w&b", facet, look(facet, report, now), at, now)
+
+
+def _log_age(report: RunReport, now: float) -> Content:
+    facet = report.facets.log
+    found = facet.value
+    at = None if found is None else max(found.mtime, found.last_line_at or 0.0)
+    return _aged("log", facet, look(facet, report, now), at, now)
+
+
+def _aged(name: str, facet: Facet[Any], seen: Look, at: float | None, now: float) -> Content:
+    if seen is Look.ABSENT:
+        return EMPTY
+    if seen is Look.UNKNOWN:
+        return text((f"{name} ", DIM), ("?", "$unknown"))
+    old = age(None if at is None else now - at)
+    if seen is Look.STALE:
+        return text((f"{name} ", DIM), stale(old))
+    return text((f"{name} ", DIM), old)
+
+
+def _monitor_age(report: RunReport, now: float) -> Content:
+    facet = report.facets.monitor
+    found = facet.value
+    if look(facet, report, now) is Look.ABSENT:
+        return EMPTY
+    if found is None:
+        return text(("monitor ", DIM), ("?", "$unknown"))
+    old = age(None if found.last_update is None else now - found.last_update)
+    of = text((f"/{duration(found.cadence_s)}", DIM))
+    others = text((f" +{len(found.others)} other", "$attention")) if found.others else EMPTY
+    if found.fresh and facet.error is None:
+        return text(("monitor ", DIM), old, of, others)
+    return text(("monitor ", DIM), (f"{glyph('stale')} STALE {old}", "$attention"), of, others)
+
+
+def stale(words: str) -> Content:
+    """Return the mark of something that is only the last known: ``⧗ 14m``."""
+    return text((f"{glyph('stale')} {words}", DIM))
+
+
+def unknown(facet: Facet[Any]) -> Content:
+    """Return ``?`` and why; what the run file does not name says so without alarm."""
+    if not facet.configured:
+        return text((facts.reason(facet), DIM))
+    return text(("? ", "$unknown"), (facts.reason(facet), DIM))
+
+
+def next_step(report: RunReport, brief: bool = False) -> Content:
+    """Return what to do next; ``brief`` leaves out the run's name, which stands beside it."""
+    words = report.next_action
+    if brief:
+        words = words.replace(f" of {report.name}", " of it", 1).replace(f" {report.name}", "", 1)
+    return text((f"{glyph('next')} ", ACCENT), words)
