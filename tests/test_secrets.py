@@ -15,7 +15,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import TextArea
 
-from cockpit.actions.core.table import TABLE, Entry
+from cockpit.actions.core.table import TABLE, ActionEntry
 from cockpit.app.application import CockpitApp
 from cockpit.app.making import make, make_books
 from cockpit.config.file import load
@@ -113,7 +113,7 @@ def test_messages_and_what_is_said_of_them(planted: Planted) -> None:
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.verb)
-def test_plans(planted: Planted, row: Entry) -> None:
+def test_plans(planted: Planted, row: ActionEntry) -> None:
     words = (row.verb, "tiny", *OPTIONS.get(row.verb, ()))
     said = [planted.here(*words, "--json"), planted.here(*words)]
     assert not any(each.startswith(b"exit 70") for each in said), said
@@ -220,7 +220,7 @@ async def opened(
     file = load(planted.config)
     made = make(file, present)
     app = CockpitApp(
-        file, made.engine, read_only=present, present=present, run="tiny", desk=made.desk,
+        file, made.engine, read_only=present, present=present, run="tiny", service=made.service,
         books=make_books, attend=made.attend,
     )  # fmt: skip
     async with app.run_test(size=size) as pilot:

@@ -8,7 +8,7 @@ from textual.content import Content
 
 from cockpit.model.alert import Alert, ClosedAlert
 from cockpit.model.report import RunReport
-from cockpit.model.words import age, clock_time, day_time, glyph
+from cockpit.model.wording import age, clock_time, day_time, glyph
 from widgets.painting import facts
 from widgets.painting import paint_rows as rows
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, row, text, within, wrapped

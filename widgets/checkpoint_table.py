@@ -8,7 +8,7 @@ from textual.content import Content
 
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.report import RunReport
-from cockpit.model.words import age, glyph, size, steps
+from cockpit.model.wording import age, glyph, size, steps
 from widgets.painting import facts
 from widgets.painting import paint_rows as rows
 from widgets.painting.facts import Look, look

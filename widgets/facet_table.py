@@ -18,7 +18,7 @@ from cockpit.model.observed import (
     TrackerValue,
 )
 from cockpit.model.report import RunReport
-from cockpit.model.words import age, day_time, duration, glyph, number, rate, size, steps
+from cockpit.model.wording import age, day_time, duration, glyph, number, rate, size, steps
 from widgets.painting.facts import Look, look
 from widgets.painting.line import DIM, EMPTY, STRONG, cut, cut_start, row, text, within, wrapped
 from widgets.scrolled import ReportView

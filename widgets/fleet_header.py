@@ -9,7 +9,7 @@ from typing import NamedTuple
 from textual.content import Content
 
 from cockpit.model.report import RunReport, Verdict
-from cockpit.model.words import clock_time, glyph
+from cockpit.model.wording import clock_time, glyph
 from widgets.painting import facts
 from widgets.painting.line import ACCENT, DIM, Part, row, text, whole
 from widgets.painting.painted import Painted

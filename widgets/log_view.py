@@ -15,7 +15,7 @@ from textual.message import Message
 
 from cockpit.model.observed import LogPage
 from cockpit.model.safetext import SafeText
-from cockpit.model.words import size
+from cockpit.model.wording import size
 from widgets.painting.line import ACCENT, DIM, STRONG, foreign, frame, text
 from widgets.painting.painted import Painted
 

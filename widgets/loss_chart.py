@@ -8,7 +8,7 @@ from textual.content import Content
 
 from cockpit.model.observed import Column
 from cockpit.model.report import RunReport
-from cockpit.model.words import number, steps
+from cockpit.model.wording import number, steps
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, fit, frame, row, text
 from widgets.painting.painted import Painted
 from widgets.painting.series import Scale, Series, fold, loss_columns, plot, scale_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual.content import Content
 
 from cockpit.model.report import RunReport
-from cockpit.model.words import glyph
+from cockpit.model.wording import glyph
 from widgets.painting import facts
 from widgets.painting import paint_rows as rows
 from widgets.painting.line import ACCENT, DIM, STRONG, cut, row, text, whole

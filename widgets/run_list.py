@@ -9,7 +9,7 @@ from textual import events
 from textual.content import Content
 
 from cockpit.model.report import RunReport, Verdict
-from cockpit.model.words import glyph
+from cockpit.model.wording import glyph
 from widgets.painting import facts
 from widgets.painting import paint_rows as rows
 from widgets.painting.facts import Look, look

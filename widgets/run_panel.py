@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.message import Message
 
 from cockpit.model.report import RunReport, Verdict
-from cockpit.model.words import glyph
+from cockpit.model.wording import glyph
 from widgets.painting import facts
 from widgets.painting import paint_rows as rows
 from widgets.painting.line import (

@@ -21,10 +21,10 @@ from cockpit.config.file import operator
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
-from cockpit.model.words import to_ascii
+from cockpit.model.wording import to_ascii
 from cockpit.runtime.offload import offload
 from cockpit.watch.who import login_name
-from screens.acting.guarded import ASK_WITHIN, GuardedActions, MakeDesk
+from screens.acting.guarded import ASK_WITHIN, GuardedActions, MakeService
 from screens.acting.palette import Command, PaletteScreen
 from screens.base import CockpitScreen, spawn
 from screens.clipboard import copy_text, identity
@@ -40,7 +40,7 @@ from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:
     from cockpit.actions.telling.logbooks import Logbooks
-    from cockpit.services.follow_up import Attending
+    from cockpit.services.follow_up import BackgroundServices
     from cockpit.watch.engine import Engine
 
 AGES: Final = 5.0
@@ -76,14 +76,14 @@ class CockpitApp(TerminalApp):
         ascii: bool = False,  # noqa: A002
         clock: Clock | None = None,
         run: str | None = None,
-        desk: MakeDesk | None = None,
+        service: MakeService | None = None,
         books: Callable[[], Logbooks] | None = None,
         attend: Attend | None = None,
         version: Callable[[], int] | None = None,
     ) -> None:
         super().__init__()
         self._attend = attend
-        self._attendant: Attending | None = None
+        self._background: BackgroundServices | None = None
         self.file = file or CockpitFile(path="")
         self.keys: Keys = read_keys(self.file.keys)
         self._engine = engine
@@ -94,7 +94,7 @@ class CockpitApp(TerminalApp):
         if engine is not None:
             self._reports = {each.name: each for each in engine.report().runs}
         self._at_work = Watch(operator=self.file.operator or "", read_only=read_only or present)
-        self.actions = GuardedActions(self, self, desk, books, version, present=present)
+        self.actions = GuardedActions(self, self, service, books, version, present=present)
         self._said = ""
         self.trouble = ""
         self._gathering = False
@@ -149,18 +149,18 @@ class CockpitApp(TerminalApp):
         if self._watching is not None and not self._watching.done():
             self._watching.cancel()
             last.add(self._watching)
-        if self._attendant is not None:
-            last.add(asyncio.ensure_future(self._attendant.stop()))
+        if self._background is not None:
+            last.add(asyncio.ensure_future(self._background.stop()))
         if last:
             await asyncio.wait(last, timeout=LEAVE_WITHIN)
 
     async def _attending(self) -> None:
         """Begin to tell people and to look after launches, once the screens stand."""
-        if self._attend is None or self._attendant is not None:
+        if self._attend is None or self._background is not None:
             return
         make = partial(self._attend, self._at_work.operator or login_name(), self.ring)
-        self._attendant = await offload(make, deadline=ASK_WITHIN)
-        self._attendant.start()
+        self._background = await offload(make, deadline=ASK_WITHIN)
+        self._background.start()
 
     @property
     def reports(self) -> Sequence[RunReport]:
@@ -176,7 +176,7 @@ class CockpitApp(TerminalApp):
     def notice(self) -> str:
         """What was said last, else what the engine has to say about itself."""
         notices = self._engine.notices if self._engine is not None else ()
-        notices = (*notices, *(self._attendant.notices if self._attendant is not None else ()))
+        notices = (*notices, *(self._background.notices if self._background is not None else ()))
         going = [f"● {each} is under way" for each in self.actions.under_way]
         return self._said or next(iter(going), notices[-1] if notices else self.trouble)
 
@@ -376,7 +376,7 @@ def run_app(
     if file is not None and engine is None:
         made = make(file, read_only or present)
         engine, trouble = made.engine, made.trouble
-        more = {"desk": made.desk, "books": make_books, "attend": made.attend,
+        more = {"service": made.service, "books": make_books, "attend": made.attend,
                 "version": made.version}  # fmt: skip
     try:
         app = CockpitApp(

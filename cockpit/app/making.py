@@ -1,4 +1,4 @@
-"""Makes what the app is given: engine, store, desk, logbooks; imports late, for a fast start."""
+"""Makes what the app is given: engine, store, services; imports late, for a fast start."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import CockpitFile
-from screens.acting.guarded import MakeDesk
+from screens.acting.guarded import MakeService
 
 if TYPE_CHECKING:
-    from cockpit.actions.core.service import Desk
+    from cockpit.actions.core.service import ActionService
     from cockpit.actions.telling.logbooks import Logbooks
-    from cockpit.services.follow_up import Attending
+    from cockpit.services.follow_up import BackgroundServices
     from cockpit.watch.engine import Engine
 
 Ring = Callable[[str], None]
-Attend = Callable[[str, Ring], "Attending"]
-"""Makes the attendant for an operator; may import much, so it is called in a thread."""
+Attend = Callable[[str, Ring], "BackgroundServices"]
+"""Makes the background services for an operator; may import much, so it is called in a thread."""
 
 
 class Making(NamedTuple):
@@ -25,7 +25,7 @@ class Making(NamedTuple):
 
     engine: Engine
     trouble: str
-    desk: MakeDesk
+    service: MakeService
     attend: Attend | None
     version: Callable[[], int] | None = None
     """Changes whenever another process has written to the store; may block."""
@@ -45,20 +45,20 @@ def make(file: CockpitFile, read_only: bool) -> Making:
         trouble = f"nothing is remembered: {error}"
     engine = Engine(file, store=store, clock=clock)
 
-    def desk(operator: str) -> Desk:
-        from cockpit.actions.core.wiring import build_desk
+    def service(operator: str) -> ActionService:
+        from cockpit.actions.core.wiring import build_service
 
-        return build_desk(
+        return build_service(
             lambda: engine.file, engine, store, clock, operator=operator, read_only=read_only
         )
 
-    def attend(operator: str, ring: Ring) -> Attending:
-        from cockpit.services.follow_up import attending
+    def attend(operator: str, ring: Ring) -> BackgroundServices:
+        from cockpit.services.follow_up import background_services
 
-        return attending(engine, store, clock, operator, ring)
+        return background_services(engine, store, clock, operator, ring)
 
     version = None if store is None else store.version
-    return Making(engine, trouble, desk, None if read_only else attend, version)
+    return Making(engine, trouble, service, None if read_only else attend, version)
 
 
 def make_books() -> Logbooks:

@@ -80,7 +80,7 @@ class LossTrend(Frozen):
     peak: float | None = None
 
 
-class Finding(Frozen):
+class TrendFinding(Frozen):
     """A metric that stopped being a number (C-09): the first such row, and what came after.
 
     ``value`` is its text (``nan``, ``inf``), ``count`` how many such rows, ``finite`` how many
@@ -97,11 +97,11 @@ class Finding(Frozen):
     earlier: bool = False
 
 
-class Watched(Frozen):
+class WatchedMetric(Frozen):
     """One metric watched for non-finite values: the open finding, and the run up to one."""
 
-    finding: Finding | None = None
-    pending: Finding | None = None
+    finding: TrendFinding | None = None
+    pending: TrendFinding | None = None
 
 
 class Trend(Frozen):
@@ -112,8 +112,8 @@ class Trend(Frozen):
     pace: Pace = Pace()
     throughput: ThroughputTrend = ThroughputTrend()
     loss: LossTrend = LossTrend()
-    loss_finite: Watched = Watched()
-    grad_finite: Watched = Watched()
+    loss_finite: WatchedMetric = WatchedMetric()
+    grad_finite: WatchedMetric = WatchedMetric()
 
     @property
     def last_step_at(self) -> float | None:

@@ -14,7 +14,7 @@ from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
 from cockpit.records.git.committing import Edit
 from cockpit.records.git.saver import Saver
-from cockpit.records.issue.service import IssueDesk
+from cockpit.records.issue.service import IssueService
 from cockpit.text.scrub import scrub
 
 F = TypeVar("F", bound=Frozen)
@@ -23,10 +23,10 @@ NO_LOGBOOK = Recorded(stage=SaveStage.NOTHING)
 """The answer for a run without a logbook: nothing to write, nothing in the way."""
 
 
-class RecordDesk:
+class RecordWriter:
     """The ``Recorder`` of the actions."""
 
-    def __init__(self, saver: Saver, issues: IssueDesk) -> None:
+    def __init__(self, saver: Saver, issues: IssueService) -> None:
         self._saver = saver
         self._issues = issues
 

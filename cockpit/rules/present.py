@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cockpit.model.alert import Evidence
 from cockpit.model.facet import Facet
 from cockpit.model.history import History
 from cockpit.model.observed import JobValue, Phase
@@ -129,3 +130,21 @@ def trained_after_end(history: History) -> float | None:
     job = job_of(history)
     ended = job.ended_at if job is not None and job.phase.terminal else None
     return last if ended is not None and last is not None and last > ended + CLOCK_SKEW else None
+
+
+def first(*instants: float | None) -> float:
+    """Return the first instant that is known."""
+    return next(instant for instant in instants if instant is not None)
+
+
+def evidence(source: str, *texts: str) -> tuple[Evidence, ...]:
+    """Return one line of evidence for each text."""
+    return tuple(Evidence(text=text, source=source) for text in texts)
+
+
+def gap(history: History) -> tuple[Evidence, ...]:
+    """Return the remark that earlier rows were not read, where that is so."""
+    if history.rows_from <= 0:
+        return ()
+    share = min(history.rows_from, 0.99)  # never "100 %": the newest rows have been read
+    return evidence("logged rows", f"the first {share:.0%} of the rows are not read yet")

@@ -9,7 +9,7 @@ from cockpit.model.history import History
 from cockpit.model.observed import Phase
 from cockpit.model.report import Verdict
 from cockpit.model.run import RunSpec
-from cockpit.rules import wording as say
+from cockpit.rules import present
 from cockpit.rules.present import phase_of
 
 _ATTENTION = (Severity.WARNING, Severity.ALERT)
@@ -73,7 +73,7 @@ def next_action(run: RunSpec, history: History, alerts: Sequence[Alert]) -> str:
 
 def _as_far_as_read(action: str, history: History) -> str:
     """Return ``action`` and the remark that earlier rows may hold what no rule has seen yet."""
-    return "; ".join((action, *(evidence.text for evidence in say.gap(history))))
+    return "; ".join((action, *(evidence.text for evidence in present.gap(history))))
 
 
 def _why(history: History) -> str:

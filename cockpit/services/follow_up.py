@@ -18,16 +18,16 @@ from cockpit.model.alert import Severity
 from cockpit.model.clock import Clock
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.report import RunReport
-from cockpit.model.words import number
+from cockpit.model.wording import number
 from cockpit.records.git.saver import Saver
-from cockpit.records.issue.service import IssueDesk
+from cockpit.records.issue.service import IssueService
 from cockpit.records.issue.text import new_critical
 from cockpit.records.logbook.entry_text import prefill
-from cockpit.records.recorder import RecordDesk
+from cockpit.records.recorder import RecordWriter
 from cockpit.records.runlog.run_logs import run_log_of, with_status
 from cockpit.rules.kept.records import entry_every
 from cockpit.services.launch_checks import Followups
-from cockpit.services.notifying import Telling
+from cockpit.services.notifying import Notifying
 from cockpit.store.store import Store, run_key
 from cockpit.text.scrub import scrub
 from cockpit.watch.engine import Engine
@@ -42,15 +42,15 @@ ENDED: Final = "C-01"
 SEND_WITHIN = 0.2
 
 
-class Aftercare:
+class FollowUp:
     """Looks after the runs of one engine. ``mine`` says for which runs this cockpit writes."""
 
     def __init__(
         self,
         engine: Engine,
         followups: Followups | None,
-        recorder: RecordDesk,
-        issues: IssueDesk,
+        recorder: RecordWriter,
+        issues: IssueService,
         clock: Clock,
         mine: Callable[[RunReport], bool],
     ) -> None:
@@ -217,47 +217,47 @@ def _name(job: JobValue) -> str:
     return f"{job.launch_id}, {job.id}" if job.launch_id else f"{job.id}"
 
 
-class Attending:
-    """Notifications and aftercare of one cockpit, begun and ended together."""
+class BackgroundServices:
+    """Notifications and the follow-up of one cockpit, begun and ended together."""
 
-    def __init__(self, telling: Telling, aftercare: Aftercare) -> None:
-        self._telling = telling
-        self._aftercare = aftercare
+    def __init__(self, notifying: Notifying, follow_up: FollowUp) -> None:
+        self._notifying = notifying
+        self._follow_up = follow_up
 
     @property
     def notices(self) -> tuple[str, ...]:
         """What a person should know about it, one line each."""
-        return (*self._telling.notices, *self._aftercare.notices)
+        return (*self._notifying.notices, *self._follow_up.notices)
 
     def start(self) -> None:
         """Begin; needs a running event loop."""
-        self._telling.start()
-        self._aftercare.start()
+        self._notifying.start()
+        self._follow_up.start()
 
     async def stop(self) -> None:
         """End; a message that is being sent has a moment to go out."""
-        self._telling.stop()
-        await self._aftercare.stop()
-        await self._telling.finish(SEND_WITHIN)
+        self._notifying.stop()
+        await self._follow_up.stop()
+        await self._notifying.finish(SEND_WITHIN)
 
 
-def build_aftercare(
+def build_follow_up(
     engine: Engine, store: Store | None, clock: Clock, mine: Callable[[RunReport], bool]
-) -> Aftercare:
+) -> FollowUp:
     """Return what looks after launches and records; ``mine`` names the runs to write for."""
     recorder, issues = build_records(lambda: engine.file, store, clock)
     followups = None if store is None else Followups(store, clock, recorder)
-    return Aftercare(engine, followups, recorder, issues, clock, mine)
+    return FollowUp(engine, followups, recorder, issues, clock, mine)
 
 
-def attending(
+def background_services(
     engine: Engine,
     store: Store | None,
     clock: Clock,
     operator: str,
     ring: Callable[[str], None],
-) -> Attending:
+) -> BackgroundServices:
     """Return the attendance of an open cockpit; a headless watch that owns a run goes first."""
     notifications = Notifications(engine.file, store, clock, ring=ring, operator=operator)
-    aftercare = build_aftercare(engine, store, clock, lambda report: report.watched_by is None)
-    return Attending(Telling(engine, notifications, clock), aftercare)
+    follow_up = build_follow_up(engine, store, clock, lambda report: report.watched_by is None)
+    return BackgroundServices(Notifying(engine, notifications, clock), follow_up)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import Final
 
 from cockpit.actions.core.action import asked
+from cockpit.model import wording
 from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.plan import StepResult, StepState
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
-from cockpit.records.recorder import RecordDesk
-from cockpit.rules import wording as say
+from cockpit.records.recorder import RecordWriter
 from cockpit.rules.metrics.resume import first_step_wrong
 from cockpit.store.followups import FIRST_CHECK, Followup, FollowupStore, Progressed
 from cockpit.store.journal import Journal
@@ -45,7 +45,7 @@ class Followups:
     of them writes. What could not be written is tried again.
     """
 
-    def __init__(self, store: Store, clock: Clock, recorder: RecordDesk) -> None:
+    def __init__(self, store: Store, clock: Clock, recorder: RecordWriter) -> None:
         self._followups = FollowupStore(store)
         self._journal = Journal(store)
         self._clock = clock
@@ -152,7 +152,7 @@ def outcome_entry(followup: Followup, at: float) -> EventEntry:
         title=f"{followup.action} {said}: {name}" if said else name,
         at=at,
         status=followup.text,
-        evidence=f"launched {say.moment(followup.at)} by {followup.operator}",
+        evidence=f"launched {wording.moment(followup.at)} by {followup.operator}",
         decision="none needed" if good else "a person must decide",
         next=advice,
     )
@@ -182,13 +182,14 @@ def followed(followup: Followup, report: RunReport) -> Seen:
             return Seen(state=Progressed.PASSED, text=text, first_step=first)
     beyond, missing = _beyond(followup, report)
     if beyond and not missing:
-        text = f"past step {say.step(_goal(followup))} by {', '.join(beyond)}"
+        text = f"past step {wording.step(_goal(followup))} by {', '.join(beyond)}"
         return Seen(state=Progressed.PASSED, text=text, first_step=first)
     if report.checked_at >= _until(followup, report):
-        text = f"has not passed step {say.step(_goal(followup))}: {'; '.join(missing) or 'no step'}"
+        why = "; ".join(missing) or "no step"
+        text = f"has not passed step {wording.step(_goal(followup))}: {why}"
         return Seen(state=Progressed.NOT_PASSED, text=text, first_step=first)
     if first is not None:
-        text = f"resumed at step {say.step(first)}; not yet beyond: {'; '.join(missing)}"
+        text = f"resumed at step {wording.step(first)}; not yet beyond: {'; '.join(missing)}"
         return Seen(state=Progressed.RESUMED, text=text, first_step=first)
     alive = job.known and job.value is not None and job.value.phase is Phase.RUNNING
     state = Progressed.ALIVE if alive else Progressed.WAITING
@@ -231,7 +232,7 @@ def _own(followup: Followup, job: JobValue) -> bool:
 
 def _death(followup: Followup, job: JobValue, first: int | None) -> str:
     how = job.reason or (f"exit status {job.exit_code}" if job.exit_code is not None else job.state)
-    where = "before its first step" if first is None else f"after resuming at {say.step(first)}"
+    where = "before its first step" if first is None else f"after resuming at {wording.step(first)}"
     return f"{followup.launch_id} ended ({how}) {where}"
 
 
@@ -250,9 +251,9 @@ def _beyond(followup: Followup, report: RunReport) -> tuple[list[str], list[str]
         told.append(("tracker", tracker.step if tracker is not None and fresh else None))
     if facets.checkpoints.configured:
         told.append(("checkpoint", _saved(followup, report)))
-    beyond = [f"{name} ({say.step(step)})" for name, step in told if step and step > goal]
+    beyond = [f"{name} ({wording.step(step)})" for name, step in told if step and step > goal]
     missing = [
-        f"{name} {'says nothing yet' if step is None else f'at {say.step(step)}'}"
+        f"{name} {'says nothing yet' if step is None else f'at {wording.step(step)}'}"
         for name, step in told
         if step is None or step <= goal
     ]

@@ -27,7 +27,7 @@ LEAVE_WITHIN: Final = 3.0
 """Seconds for which an interrupted watch waits for a message that is being sent."""
 
 
-class Telling:
+class Notifying:
     """Runs ``notifications`` on the news of an engine, and pings once per cadence.
 
     The UI gives no ``heartbeat``: the switch tells that a headless watch lives.

@@ -11,7 +11,7 @@ from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.runtime.offload import offload
-from cockpit.services.notifying import Telling
+from cockpit.services.notifying import Notifying
 from cockpit.store.ownership import Owned, Owner, Ownership
 from cockpit.store.store import StoreError, run_key
 from cockpit.watch.engine import Engine
@@ -23,7 +23,7 @@ LISTEN = 0.5
 """Seconds between two looks at whether the stated time has come."""
 
 
-class Stop(Frozen):
+class StopPoint(Frozen):
     """The stated stopping point; without one the watch ends when every run is over."""
 
     step: int | None = None
@@ -43,11 +43,11 @@ class Watching:
         me: Owner,
         clock: Clock,
         *,
-        stop: Stop,
+        stop: StopPoint,
         once: bool = False,
     ) -> None:
         self.lost: list[str] = []
-        self.telling: Telling | None = None
+        self.notifying: Notifying | None = None
         self._engine = engine
         self._me = me
         self._clock = clock
@@ -83,8 +83,8 @@ class Watching:
         """Yield the reports of each round until the watch is done."""
         queue: asyncio.Queue[RunReport] = asyncio.Queue()
         leave = self._engine.on_round(queue.put_nowait)
-        if self.telling is not None:
-            self.telling.start()
+        if self.notifying is not None:
+            self.notifying.start()
         loop = asyncio.ensure_future(self._engine.run())
         try:
             while not self._finished():
@@ -96,8 +96,8 @@ class Watching:
                     yield mine
         finally:
             leave()
-            if self.telling is not None:
-                self.telling.stop()
+            if self.notifying is not None:
+                self.notifying.stop()
             loop.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await loop
@@ -108,13 +108,13 @@ class Watching:
 
     async def finish(self) -> None:
         """Wait a moment for a message that is being sent."""
-        if self.telling is not None:
-            await self.telling.finish()
+        if self.notifying is not None:
+            await self.notifying.finish()
 
     async def last_words(self) -> None:
         """Tell people what is still due, once the watch is done."""
-        if self.telling is not None:
-            await self.telling.last_words()
+        if self.notifying is not None:
+            await self.notifying.last_words()
             self._repeat_notices()
 
     def messages(self) -> list[str]:
@@ -174,12 +174,12 @@ class Watching:
             step = report.progress.step
             if self._once or self._stop.reached(step) or self._engine.over(name):
                 self._done.add(name)
-        if self.telling is not None and self._mine:
-            self.telling.pulse(min(map(self._cadence, self._mine)))
+        if self.notifying is not None and self._mine:
+            self.notifying.pulse(min(map(self._cadence, self._mine)))
         self._repeat_notices()
 
     def _repeat_notices(self) -> None:
-        for notice in (*self._engine.notices, *(self.telling.notices if self.telling else ())):
+        for notice in (*self._engine.notices, *(self.notifying.notices if self.notifying else ())):
             self._say_once(notice)
 
     def _say_once(self, line: str | None) -> None:

@@ -20,7 +20,7 @@ _CLOSING_MARKS: Final = re.compile(r"(?:^|[ \t])#+$")
 _INSTANCE_WORDS: Final = ("instance", "launches")
 
 
-class Entry(Frozen):
+class LogbookEntry(Frozen):
     """One entry. ``line`` (1-based) is where it begins; ``text`` is what stands below it.
 
     ``section`` is the heading above that it belongs to (``Event Log``); ``level`` its heading's
@@ -117,7 +117,7 @@ def _heading(number: int, text: str, level: int) -> Line:
     return Line(number, text, level, title)
 
 
-def read_entries(text: str) -> tuple[Entry, ...]:
+def read_entries(text: str) -> tuple[LogbookEntry, ...]:
     """Return the entries of a logbook in the order of the file.
 
     An entry is a heading below a section, any heading with a date, or a dated line that stands
@@ -126,7 +126,7 @@ def read_entries(text: str) -> tuple[Entry, ...]:
     return entries_of(read_page(text))
 
 
-def entries_of(page: LogbookPage) -> tuple[Entry, ...]:
+def entries_of(page: LogbookPage) -> tuple[LogbookEntry, ...]:
     """Return the entries of a page that was read already."""
     return _Scan().read(page)
 
@@ -135,14 +135,14 @@ class _Scan:
     """One pass over the lines of a logbook."""
 
     def __init__(self) -> None:
-        self._entries: list[Entry] = []
+        self._entries: list[LogbookEntry] = []
         self._sections: dict[int, str] = {}
         self._day: float | None = None
         self._open: Line | None = None
         self._stamp: Stamp | None = None
         self._body: list[str] = []
 
-    def read(self, page: LogbookPage) -> tuple[Entry, ...]:
+    def read(self, page: LogbookPage) -> tuple[LogbookEntry, ...]:
         number = page.skipped + 1
         for heading in page.headings:
             self._below(page, number, heading.number - 1)
@@ -191,11 +191,11 @@ class _Scan:
             self._entries.append(self._entry(self._open, self._stamp))
         self._open, self._stamp, self._body = None, None, []
 
-    def _entry(self, line: Line, stamp: Stamp | None) -> Entry:
+    def _entry(self, line: Line, stamp: Stamp | None) -> LogbookEntry:
         level = line.level or 7
         above = [name for depth, name in self._sections.items() if 1 < depth < level]
         plain = line.title if line.level else line.text.strip()
-        return Entry(
+        return LogbookEntry(
             at=None if stamp is None else stamp.at,
             title=plain if stamp is None else stamp.rest,
             section=above[-1] if above else "",
@@ -211,12 +211,12 @@ def is_instances(section: str) -> bool:
     return any(word in words for word in _INSTANCE_WORDS)
 
 
-def last_entry_at(entries: Sequence[Entry], until: float) -> float | None:
+def last_entry_at(entries: Sequence[LogbookEntry], until: float) -> float | None:
     """Return the time of the newest entry; one after ``until`` is a slip of the pen."""
     return max((e.at for e in entries if e.at is not None and e.at <= until), default=None)
 
 
-def launched_sha(entries: Sequence[Entry]) -> str | None:
+def launched_sha(entries: Sequence[LogbookEntry]) -> str | None:
     """Return the commit that the newest launched instance records, if it does."""
     told = [
         (entry.at or 0.0, entry.line, match.group(1).lower())

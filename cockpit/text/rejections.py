@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from cockpit.model.records import Rejected
-from cockpit.text.logbook_scan import Entry, Line, read_entries, scan
+from cockpit.text.logbook_scan import Line, LogbookEntry, read_entries, scan
 from cockpit.text.markdown_blocks import Blocks, split_lines
 
 _TICKS: Final = re.compile("`+")
@@ -91,7 +91,7 @@ def _in_order(words: list[_Word]) -> list[_Word]:
     return sorted(words, key=lambda word: (word.order[0], turn * word.order[1]))
 
 
-def _words(entry: Entry, number: int) -> Iterator[_Word]:
+def _words(entry: LogbookEntry, number: int) -> Iterator[_Word]:
     if "reject" not in entry.text.lower():
         return
     body = list(_whole_lines(scan(split_lines(entry.text), Blocks(), entry.line + 1)))
@@ -111,7 +111,7 @@ def _words(entry: Entry, number: int) -> Iterator[_Word]:
         yield _Word((entry.at or 0.0, number), withdrawn, step, path, told)
 
 
-def _told(entry: Entry, step: int, path: str, more: str, person: str) -> Rejected:
+def _told(entry: LogbookEntry, step: int, path: str, more: str, person: str) -> Rejected:
     """Return the rejection with the moment, person and reason that the line's end says."""
     more = more.strip().removeprefix("(")
     more = more.removesuffix(")") if more.count(")") > more.count("(") else more

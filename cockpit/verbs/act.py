@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from cockpit.actions.core.action import RefuseError
-from cockpit.actions.core.service import Desk
-from cockpit.actions.core.table import TABLE, Entry
-from cockpit.actions.core.wiring import build_desk
+from cockpit.actions.core.service import ActionService
+from cockpit.actions.core.table import TABLE, ActionEntry
+from cockpit.actions.core.wiring import build_service
 from cockpit.model.clock import SystemClock
 from cockpit.model.plan import (
     Approval,
@@ -29,7 +29,7 @@ from cockpit.model.plan import (
     Target,
 )
 from cockpit.model.run import CockpitFile
-from cockpit.model.words import size, steps
+from cockpit.model.wording import size, steps
 from cockpit.store.store import Store
 from cockpit.verbs import act_arguments
 from cockpit.verbs.common import (
@@ -99,11 +99,11 @@ async def _run(
 ) -> int:
     clock = SystemClock()
     engine = Engine(file, store=store, clock=clock, only=[request.run])
-    desk = build_desk(lambda: file, engine, store, clock, operator=request.operator)
+    service = build_service(lambda: file, engine, store, clock, operator=request.operator)
     if args.confirm is None or args.dry_run:
-        return await _plan(desk, request, approvals, args)
+        return await _plan(service, request, approvals, args)
     told = (lambda step: None) if args.json else _tell
-    result = await desk.act(request, args.confirm, approvals, shown=args.plan, told=told)
+    result = await service.act(request, args.confirm, approvals, shown=args.plan, told=told)
     if args.json:
         print_document(result.document())
     else:
@@ -112,9 +112,12 @@ async def _run(
 
 
 async def _plan(
-    desk: Desk, request: Request, approvals: tuple[Approval, ...], args: argparse.Namespace
+    service: ActionService,
+    request: Request,
+    approvals: tuple[Approval, ...],
+    args: argparse.Namespace,
 ) -> int:
-    plan = await desk.plan(request, approvals)
+    plan = await service.plan(request, approvals)
     if args.json:
         print_document(plan.document())
     else:
@@ -150,7 +153,7 @@ def _not_approvable(plan: Plan, approvals: tuple[Approval, ...]) -> list[str]:
     return lines
 
 
-def _row(verb: str) -> Entry:
+def _row(verb: str) -> ActionEntry:
     return next(row for row in TABLE if row.verb == verb)
 
 

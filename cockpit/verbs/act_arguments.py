@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, Final
 
-from cockpit.actions.core.table import Entry
+from cockpit.actions.core.table import ActionEntry
 from cockpit.model.plan import Approval
 from cockpit.verbs.common import UsageError, add_config, add_json
 
@@ -16,7 +16,9 @@ APPROVALS: Final = "approvals"
 PARAMS: Final = "given"
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser], row: Entry) -> None:
+def add_parser(
+    verbs: argparse._SubParsersAction[argparse.ArgumentParser], row: ActionEntry
+) -> None:
     """Add one guarded verb with its options."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         row.verb,
@@ -41,7 +43,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser], row: 
     add_json(parser)
 
 
-def params_of(args: argparse.Namespace, row: Entry) -> dict[str, str]:
+def params_of(args: argparse.Namespace, row: ActionEntry) -> dict[str, str]:
     """Return the verb's own options as they were given."""
     places = {name: getattr(args, name) for name in POSITIONAL.get(row.verb, ())}
     return {**getattr(args, PARAMS), **places}
@@ -60,7 +62,7 @@ def approvals_of(args: argparse.Namespace) -> tuple[Approval, ...]:
     return tuple(found)
 
 
-def _add_params(parser: argparse.ArgumentParser, row: Entry) -> None:
+def _add_params(parser: argparse.ArgumentParser, row: ActionEntry) -> None:
     for param in row.params:
         if param.name in POSITIONAL.get(row.verb, ()) or param.name in ("by", "reason"):
             continue
@@ -74,7 +76,7 @@ def _add_params(parser: argparse.ArgumentParser, row: Entry) -> None:
         )
 
 
-def _add_approvals(parser: argparse.ArgumentParser, row: Entry) -> None:
+def _add_approvals(parser: argparse.ArgumentParser, row: ActionEntry) -> None:
     """Add ``--approve CHECK --by NAME --reason TEXT``; elsewhere ``--by`` is the verb's own."""
     parser.add_argument(
         "--approve", action=_Approve, metavar="CHECK", dest=APPROVALS, default=argparse.SUPPRESS,
@@ -124,7 +126,7 @@ class _OfApproval(_Given):
             super().keep(namespace, name, value)
 
 
-def _example(row: Entry) -> str:
+def _example(row: ActionEntry) -> str:
     asked = " ".join(
         param.name.upper() if param.name in POSITIONAL.get(row.verb, ()) else f"--{param.name} …"
         for param in row.params

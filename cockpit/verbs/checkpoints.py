@@ -9,7 +9,7 @@ from typing import Final
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.run import CustomLayout
-from cockpit.model.words import age, size, steps
+from cockpit.model.wording import age, size, steps
 from cockpit.sources.checkpoints.judge import NAMES
 from cockpit.sources.checkpoints.source import list_checkpoints
 from cockpit.text.safe import clean

@@ -8,7 +8,7 @@ from typing import Any
 
 from cockpit.model.base import Frozen, Instant, rfc3339
 from cockpit.model.plan import Basis, Level, Outcome
-from cockpit.rules.wording import moment
+from cockpit.model.wording import moment
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.journal import Journal, JournalEntry
 from cockpit.store.memory import LaunchedJob, Observation, RunMemory

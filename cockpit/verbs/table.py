@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cockpit.model import words
+from cockpit.model import wording
 from cockpit.model.alert import Alert
 from cockpit.model.base import rfc3339
 from cockpit.model.report import FleetReport, RunReport, Verdict
@@ -39,9 +39,9 @@ def loss_text(run: RunReport) -> str:
     """Return the newest loss, the tracker's or else the log's; ``?`` if it is unknown."""
     tracker, log = run.facets.tracker.value, run.facets.log.value
     if tracker is not None and tracker.loss is not None:
-        return words.number(tracker.loss)
+        return wording.number(tracker.loss)
     rows = log.rows if log is not None else ()
-    return words.number(next((row.loss for row in reversed(rows) if row.loss is not None), None))
+    return wording.number(next((row.loss for row in reversed(rows) if row.loss is not None), None))
 
 
 def job_text(run: RunReport) -> str:
@@ -63,7 +63,7 @@ def checkpoint_text(run: RunReport) -> str:
     if facet.value is None:
         return UNKNOWN
     newest = facet.value.latest_complete
-    return "none" if newest is None else words.steps(newest)
+    return "none" if newest is None else wording.steps(newest)
 
 
 def monitor_text(run: RunReport) -> str:
@@ -73,7 +73,7 @@ def monitor_text(run: RunReport) -> str:
         return NONE
     if facet.value is None or facet.value.last_update is None:
         return UNKNOWN
-    age = words.age(max(0.0, run.checked_at - facet.value.last_update))
+    age = wording.age(max(0.0, run.checked_at - facet.value.last_update))
     return f"{'fresh' if facet.value.fresh else 'STALE'} {age}"
 
 
@@ -82,7 +82,7 @@ def rate_text(run: RunReport) -> str:
     tracker = run.facets.tracker.value
     if tracker is None or tracker.throughput is None:
         return NONE
-    return words.rate(tracker.throughput, tracker.throughput_unit)
+    return wording.rate(tracker.throughput, tracker.throughput_unit)
 
 
 def alert_line(alert: Alert) -> str:
@@ -99,7 +99,7 @@ def _row(run: RunReport) -> tuple[str, ...]:
         run.name,
         job_text(run),
         run.progress.text,
-        NONE if eta is None else words.eta(eta),
+        NONE if eta is None else wording.eta(eta),
         loss_text(run),
         rate_text(run),
         checkpoint_text(run),

@@ -15,9 +15,9 @@ from cockpit.model.run import CockpitFile
 from cockpit.notify.channels import terminal_of_this_process
 from cockpit.notify.heartbeat import Heartbeat
 from cockpit.runtime.offload import offload
-from cockpit.services.follow_up import build_aftercare
-from cockpit.services.notifying import Telling
-from cockpit.services.watching import Stop, Watching
+from cockpit.services.follow_up import build_follow_up
+from cockpit.services.notifying import Notifying
+from cockpit.services.watching import StopPoint, Watching
 from cockpit.store.store import Store
 from cockpit.verbs.check import instant
 from cockpit.verbs.common import (
@@ -62,13 +62,13 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
 
 
-def stopping_point(text: str) -> Stop:
+def stopping_point(text: str) -> StopPoint:
     """Return the point that ``step=N`` or ``time=T`` names; raises for argparse."""
     what, _, value = text.partition("=")
     if what == "time":
-        return Stop(time=instant(value))
+        return StopPoint(time=instant(value))
     if what == "step" and re.fullmatch(r"[0-9](_?[0-9]){0,17}", value):
-        return Stop(step=int(value))
+        return StopPoint(step=int(value))
     raise argparse.ArgumentTypeError(f"{text!r}: expected step=20000 or time=2026-03-11T09:00:00Z")
 
 
@@ -81,22 +81,22 @@ def run(args: argparse.Namespace) -> int:
 async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> int:
     store = open_store(read_only=False)
     me = this_process(await offload(operator_name, file, deadline=5.0))
-    stop = args.until or Stop()
+    stop = args.until or StopPoint()
     try:
         engine = Engine(file, store=store, clock=clock, only=args.runs)
         watching = Watching(engine, me, clock, stop=stop, once=args.once)
-        watching.telling = _telling(watching, engine, file, store, clock)
+        watching.notifying = _notifying(watching, engine, file, store, clock)
         busy = await watching.claim(takeover=args.takeover)
         if busy:
             for line in busy:
                 say(line)
             return BLOCKED
-        aftercare = build_aftercare(engine, store, clock, lambda run: watching.owns(run.name))
-        aftercare.start()
+        follow_up = build_follow_up(engine, store, clock, lambda run: watching.owns(run.name))
+        follow_up.start()
         try:
             return await _until_done(watching, as_json=args.json)
         finally:
-            await aftercare.stop()
+            await follow_up.stop()
     except UnknownRunError as error:
         raise UsageError(str(error)) from error
     finally:
@@ -104,9 +104,9 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
             store.close()
 
 
-def _telling(
+def _notifying(
     watching: Watching, engine: Engine, file: CockpitFile, store: Store | None, clock: Clock
-) -> Telling:
+) -> Notifying:
     """Return what tells people about the runs that this watch owns, and pings the switch."""
     notifications = Notifications(
         file,
@@ -115,7 +115,7 @@ def _telling(
         ring=terminal_of_this_process(),
         mine=lambda report: watching.owns(report.name),
     )
-    return Telling(engine, notifications, clock, Heartbeat(file.notify, clock))
+    return Notifying(engine, notifications, clock, Heartbeat(file.notify, clock))
 
 
 async def _until_done(watching: Watching, *, as_json: bool) -> int:

@@ -5,10 +5,10 @@ number of runs: one poller per facet and system, one sweep over local files, one
 reader of rows, one writer of history.
 
 The way from a logged row to an alert: a poller's answers come to ``Engine._observed``, which
-takes them into the run's state and offers new rows to ``Feeder``; that folds them
-(``feed_chunk``, ``rules.numerics.advance``) and touches ``Bench``, which judges the run
+takes them into the run's state and offers new rows to ``RowIngest``; that folds them
+(``feed_chunk``, ``rules.metrics.numerics.advance``) and touches ``Judge``, which judges the run
 (``judged``, ``rules.judge.judge``), holds the outcome against what is open (``reconcile``),
-stores it (``Historian``) and tells the ``Listeners`` (screen, messages).
+stores it (``StoreWriter``) and tells the ``Listeners`` (screen, messages).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from cockpit.store.alerts import Alerts
 from cockpit.store.memory import RunMemory
 from cockpit.store.store import Store
 from cockpit.watch.fleet import Fleet
-from cockpit.watch.judging.ingest import Feeder
-from cockpit.watch.judging.judge import Bench, Rounds, remember_report
+from cockpit.watch.judging.ingest import RowIngest
+from cockpit.watch.judging.judge import CadenceLoop, Judge, remember_report
 from cockpit.watch.listeners import Listeners
-from cockpit.watch.maintenance import Upkeep
+from cockpit.watch.maintenance import Maintenance
 from cockpit.watch.polling.asking import Answers, Asker
 from cockpit.watch.polling.onepass import OnePass
 from cockpit.watch.polling.pollers import Pollers
 from cockpit.watch.polling.sources_bundle import Sources, real_sources
 from cockpit.watch.polling.supervise import Supervisor, within
 from cockpit.watch.runstate import RunState
-from cockpit.watch.store_writer import Historian
+from cockpit.watch.store_writer import StoreWriter
 from cockpit.watch.who import ownership_of
 
 LAST_WORDS = 0.3
@@ -65,17 +65,19 @@ class Engine:
         self._reloads: Listeners[CockpitFile] = Listeners()
         self._supervisor = Supervisor(clock, state_dir() / "crashes")
         self.ownership = ownership_of(store)
-        self._historian = Historian(store, self.ownership)
+        self._store_writer = StoreWriter(store, self.ownership)
         self._fleet = Fleet(file, only)
-        self._bench = Bench(self._fleet, self._historian, self._news, self._supervisor, clock)
-        self._rounds = Rounds(self._fleet, self._bench, self._historian, self._every_round, clock)
+        self._judge = Judge(self._fleet, self._store_writer, self._news, self._supervisor, clock)
+        self._cadence_loop = CadenceLoop(
+            self._fleet, self._judge, self._store_writer, self._every_round, clock
+        )
         asker = Asker(self._sources, self._fleet.states)
         self._pollers = Pollers(asker, clock, self._supervisor, self._observed)
-        self._feeder = Feeder(
-            self._sources.tracker, self._fleet, self._bench, self._pollers, self._supervisor, clock
+        self._ingest = RowIngest(
+            self._sources.tracker, self._fleet, self._judge, self._pollers, self._supervisor, clock
         )
-        self._upkeep = Upkeep(
-            file, self._fleet, self._bench, self._historian, self._pollers, self._reloads, clock
+        self._maintenance = Maintenance(
+            file, self._fleet, self._judge, self._store_writer, self._pollers, self._reloads, clock
         )
 
     @property
@@ -86,7 +88,7 @@ class Engine:
     @property
     def notices(self) -> tuple[str, ...]:
         """What a person should know about the cockpit itself, one line each."""
-        own = (self._upkeep.notice, self._historian.notice)
+        own = (self._maintenance.notice, self._store_writer.notice)
         return (*(line for line in own if line is not None), *self._supervisor.faults)
 
     def report(self) -> FleetReport:
@@ -107,7 +109,7 @@ class Engine:
 
     async def recall(self) -> None:
         """Fill the reports from the store: the last known state, for a first paint."""
-        await self._fleet.recall(self._historian, self._clock.now())
+        await self._fleet.recall(self._store_writer, self._clock.now())
 
     async def check(
         self, names: Iterable[str] | None = None, deadline: float = 20.0
@@ -120,18 +122,18 @@ class Engine:
         await self.recall()
         one = OnePass(self._fleet, self._sources, self._supervisor, self._clock, deadline)
         await one.run(runs, feed=not self._running)
-        await self._bench.judge([run.name for run in runs], keep=self._running)
+        await self._judge.judge([run.name for run in runs], keep=self._running)
         return self._fleet.report(self._clock.now(), runs)
 
     async def run(self) -> None:
         """Watch until cancelled."""
         self._running = True
         await self.recall()
-        self._bench.tell_remembered()
+        self._judge.tell_remembered()
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._pollers.start(tasks, self._fleet.file.runs)
-                for work in (self._bench, self._feeder, self._rounds, self._upkeep):
+                for work in (self._judge, self._ingest, self._cadence_loop, self._maintenance):
                     tasks.create_task(work.run())
         finally:
             self._running = False
@@ -153,8 +155,8 @@ class Engine:
         keys = state.see() if state is not None else []
         if state is None or not keys:
             return
-        self._historian.later(lambda store: Alerts(store).mark_seen(state.key, keys))
-        self._bench.touch(name)
+        self._store_writer.later(lambda store: Alerts(store).mark_seen(state.key, keys))
+        self._judge.touch(name)
 
     def _observed(self, facet: str, answers: Answers) -> None:
         """Take what one system answered: what is new is judged, rows are read."""
@@ -164,9 +166,9 @@ class Engine:
                 continue
             if state.take(facet, found):
                 self._note(facet, state)
-                self._bench.touch(name)
+                self._judge.touch(name)
             if facet == "tracker" and found.known:
-                self._feeder.offer(state.spec)
+                self._ingest.offer(state.spec)
 
     def _note(self, facet: str, state: RunState) -> None:
         """Remember what a new answer changes in time, and ask those whom it concerns."""
@@ -174,12 +176,12 @@ class Engine:
         if facet == "job":
             phase = state.mark_phase(now)
             if phase is not None:
-                self._historian.later(lambda store: RunMemory(store).add_phases(key, [phase]))
+                self._store_writer.later(lambda store: RunMemory(store).add_phases(key, [phase]))
             self._pollers.wake("checkpoints", name)
         elif facet == "checkpoints":
             mark = state.mark_checkpoints(now)
             if mark is not None:
-                self._historian.later(
+                self._store_writer.later(
                     lambda store: RunMemory(store).add_checkpoint_marks(key, [mark])
                 )
         elif facet in ("log", "tracker") and state.job_may_differ:
@@ -188,6 +190,6 @@ class Engine:
     async def _leave(self) -> None:
         """Write down the last state, if that takes no time; a hang does not keep anyone here."""
         for state in self._fleet.states.values():
-            remember_report(state, self._historian)
+            remember_report(state, self._store_writer)
         with contextlib.suppress(TimeoutError):
-            await within(self._clock, LAST_WORDS, self._historian.flush())
+            await within(self._clock, LAST_WORDS, self._store_writer.flush())

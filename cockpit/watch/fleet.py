@@ -11,7 +11,7 @@ from cockpit.rules.metrics.progress import progress
 from cockpit.store.store import run_key
 from cockpit.watch.polling.sweep import watched_paths
 from cockpit.watch.runstate import RunState
-from cockpit.watch.store_writer import Historian, Shared
+from cockpit.watch.store_writer import Shared, StoreWriter
 
 
 class UnknownRunError(Exception):
@@ -48,10 +48,10 @@ class Fleet:
         _must_have(self.file, wanted)
         return [self.states[name].spec for name in wanted or self.states]
 
-    async def recall(self, historian: Historian, now: float) -> None:
+    async def recall(self, store_writer: StoreWriter, now: float) -> None:
         """Begin from what the store knows of each new run; what was seen since then stays."""
         keys = [state.key for state in self.states.values() if not state.remembered]
-        known = await historian.load(keys, now) if keys else {}
+        known = await store_writer.load(keys, now) if keys else {}
         for state in self.states.values():
             found = known.get(state.key)
             if found is None or state.remembered:

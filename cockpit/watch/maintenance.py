@@ -12,11 +12,11 @@ from cockpit.model.run import CockpitFile
 from cockpit.runtime.offload import offload
 from cockpit.store.memory import RunMemory
 from cockpit.watch.fleet import Fleet, share
-from cockpit.watch.judging.judge import Bench
+from cockpit.watch.judging.judge import Judge
 from cockpit.watch.listeners import Listeners
 from cockpit.watch.polling.pollers import Pollers
 from cockpit.watch.polling.sweep import Signature, changed, signatures
-from cockpit.watch.store_writer import Historian
+from cockpit.watch.store_writer import StoreWriter
 
 SWEEP_EVERY = 1.0
 SWEEP_DEADLINE = 3.0
@@ -26,7 +26,7 @@ READ_DEADLINE = 5.0
 OLD_STAYS = "the run file read before stays in use"
 
 
-class Upkeep:
+class Maintenance:
     """Three small loops; none of them can delay a facet.
 
     ``notice`` says why an edit of the run file is not in use.
@@ -36,16 +36,16 @@ class Upkeep:
         self,
         file: CockpitFile,
         fleet: Fleet,
-        bench: Bench,
-        historian: Historian,
+        judge: Judge,
+        store_writer: StoreWriter,
         pollers: Pollers,
         reloads: Listeners[CockpitFile],
         clock: Clock,
     ) -> None:
         self.notice: str | None = None
         self._fleet = fleet
-        self._bench = bench
-        self._historian = historian
+        self._judge = judge
+        self._store_writer = store_writer
         self._pollers = pollers
         self._reloads = reloads
         self._clock = clock
@@ -83,12 +83,12 @@ class Upkeep:
         now, monotonic = self._clock.now(), self._clock.monotonic()
         if monotonic - self._pruned_at >= PRUNE_EVERY:
             self._pruned_at = monotonic
-            self._historian.later(lambda store: RunMemory(store).prune(now))
-        await self._historian.flush()
+            self._store_writer.later(lambda store: RunMemory(store).prune(now))
+        await self._store_writer.flush()
         by_key = {state.key: state for state in self._fleet.states.values()}
-        for key, news in (await self._historian.news(by_key, now)).items():
+        for key, news in (await self._store_writer.news(by_key, now)).items():
             share(by_key[key], news)
-            self._bench.touch(by_key[key].spec.name)
+            self._judge.touch(by_key[key].spec.name)
 
     async def _read_file(self) -> None:
         """Take an edited run file over; a bad edit keeps the old one and says so."""
@@ -105,9 +105,9 @@ class Upkeep:
 
     async def _adopt(self, file: CockpitFile) -> None:
         self._fleet.adopt(file)
-        await self._fleet.recall(self._historian, self._clock.now())
-        self._bench.tell_remembered()
+        await self._fleet.recall(self._store_writer, self._clock.now())
+        self._judge.tell_remembered()
         self._pollers.assign(self._fleet.file.runs)
         for name in self._fleet.states:
-            self._bench.touch(name)
+            self._judge.touch(name)
         self._reloads.tell(file)

@@ -55,7 +55,7 @@ class Remembered(Frozen):
     marks: tuple[CheckpointMark, ...] = ()
 
 
-class Historian:
+class StoreWriter:
     """Reads the history once, follows what others change, and writes in batches."""
 
     def __init__(self, store: Store | None, ownership: Ownership | None) -> None:

@@ -19,10 +19,10 @@ from cockpit.model.alert import Alert
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Outcome, Request
 from cockpit.model.report import RunReport
-from cockpit.model.words import age, day_time
+from cockpit.model.wording import age, day_time
 from cockpit.store.store import StoreError
 from screens.acting.arming import TOO_SOON, VISIBLE
-from screens.acting.running import Deed
+from screens.acting.running import RunningAction
 from screens.base import acted, spawn
 from screens.dialog import Dialog, DialogBox, TextLine
 from screens.keys import bindings
@@ -215,16 +215,18 @@ class AckScreen(Dialog[None]):
         """Plan and act at once: it can be undone, so nothing has to be typed."""
         self._tell("taking it …")
         try:
-            desk = await self.cockpit.actions.desk()
-            plan = await desk.plan(request)
+            service = await self.cockpit.actions.service()
+            plan = await service.plan(request)
         except (RefuseError, StoreError, TimeoutError) as error:
             self._tell(str(error) or "no answer in time")
             return
         if plan.blocked:
             self._tell("; ".join(check.text for check in plan.checks if check.stands_in_the_way))
             return
-        deed = self.cockpit.actions.deeds.start(desk, request, plan, plan.words, ())
-        deed.watch(partial(self._ended, deed))
+        running_action = self.cockpit.actions.running_actions.start(
+            service, request, plan, plan.words, ()
+        )
+        running_action.watch(partial(self._ended, running_action))
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Show a fault in one line."""
@@ -232,16 +234,20 @@ class AckScreen(Dialog[None]):
         if event.state is WorkerState.ERROR and isinstance(error, Exception):
             self._tell(self.cockpit.report_fault(error))
 
-    def _ended(self, deed: Deed) -> None:
-        result = deed.result
+    def _ended(self, running_action: RunningAction) -> None:
+        result = running_action.result
         if result is None or not self.is_mounted:
             return
         done = result.outcome is Outcome.DONE
-        params = deed.request.params
+        params = running_action.request.params
         undone = params.get("until") == NOW
         if done:
             self._taken ^= {params["key"]} if (params["key"] in self._taken) == undone else set()
-        told = "it rings again" if undone else f"taken by {deed.request.operator}: u undoes it"
+        told = (
+            "it rings again"
+            if undone
+            else f"taken by {running_action.request.operator}: u undoes it"
+        )
         self._tell(told if done else f"{result.outcome.value}: {result.message}")
         self.cockpit.look_again(self._run)
 

@@ -14,7 +14,7 @@ from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
 from screens.acting.offers import again_with, fields_of, offers
 from screens.acting.palette import Command
-from screens.acting.running import Deed, Deeds
+from screens.acting.running import RunningAction, RunningActions
 from screens.base import spawn
 from screens.dialog import LeavingScreen
 from screens.ports import Cockpit
@@ -22,7 +22,7 @@ from widgets.painting.paint_steps import MEANS, OUTCOMES
 
 if TYPE_CHECKING:
     from cockpit.actions.core.recovery import Settled
-    from cockpit.actions.core.service import Desk
+    from cockpit.actions.core.service import ActionService
     from cockpit.actions.telling.logbooks import Logbooks
     from screens.acting.form import FormScreen
     from screens.acting.plan import PlanScreen
@@ -33,15 +33,15 @@ LOOK_FOR_INTERRUPTED: Final = 0.5
 """Seconds after the start at which the journal is asked: never before the first frame."""
 FRONT_WITHIN: Final = 5.0
 """Seconds from the start in which an interrupted action may come to the front by itself."""
-NO_DESK: Final = "guarded actions are not available here"
-MakeDesk = Callable[[str], "Desk"]
-"""Makes the desk for an operator; may import much, so it is called in a thread."""
+NO_SERVICE: Final = "guarded actions are not available here"
+MakeService = Callable[[str], "ActionService"]
+"""Makes the service for an operator; may import much, so it is called in a thread."""
 
 
 class GuardedActions:
     """What a person may do to a run from the app that owns this, and what is under way.
 
-    ``app`` shows the screens and is the ``cockpit`` that they ask; ``desk`` and ``books`` make
+    ``app`` shows the screens and is the ``cockpit`` that they ask; ``service`` and ``books`` make
     what plans actions and what writes logbooks when they are first needed.
     """
 
@@ -49,7 +49,7 @@ class GuardedActions:
         self,
         app: App[str],
         cockpit: Cockpit,
-        desk: MakeDesk | None = None,
+        service: MakeService | None = None,
         books: Callable[[], Logbooks] | None = None,
         version: Callable[[], int] | None = None,
         *,
@@ -57,17 +57,17 @@ class GuardedActions:
     ) -> None:
         self._app = app
         self._cockpit = cockpit
-        self._make_desk = desk
+        self._make_service = service
         self._make_books = books
         self._store_version = version
         self._present = present
-        self._desk: Desk | None = None
+        self._service: ActionService | None = None
         self._making = asyncio.Lock()
         self._books: Logbooks | None = None
         self._typed: dict[tuple[str, str], dict[str, str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked_to_leave = False
-        self.deeds = Deeds(self._deed_ended, cockpit.report_fault)
+        self.running_actions = RunningActions(self._deed_ended, cockpit.report_fault)
         self.interrupted: tuple[Settled, ...] = ()
         self.touched = False
         """Whether a person has begun to type: from then on nothing opens by itself."""
@@ -79,17 +79,17 @@ class GuardedActions:
             return "presenting, read-only: it offers no actions"
         if self._cockpit.watch_state.read_only:
             return "read-only: it offers no actions"
-        return "" if self._make_desk is not None else NO_DESK
+        return "" if self._make_service is not None else NO_SERVICE
 
-    async def desk(self) -> Desk:
-        """Return the desk, made when it is first asked for; raises ``TimeoutError``."""
-        if self._make_desk is None:
-            raise TimeoutError(NO_DESK)
+    async def service(self) -> ActionService:
+        """Return the service, made when it is first asked for; raises ``TimeoutError``."""
+        if self._make_service is None:
+            raise TimeoutError(NO_SERVICE)
         async with self._making:
-            if self._desk is None:
+            if self._service is None:
                 operator = self._cockpit.watch_state.operator
-                self._desk = await offload(self._make_desk, operator, deadline=MAKE_WITHIN)
-            return self._desk
+                self._service = await offload(self._make_service, operator, deadline=MAKE_WITHIN)
+            return self._service
 
     async def journal_stands(self) -> object | None:
         """Return what changes whenever the journal may have; ``None`` if that is not known."""
@@ -98,7 +98,9 @@ class GuardedActions:
         if self._store_version is None:
             return None
         try:
-            return await offload(self._store_version, deadline=ASK_WITHIN), self.deeds.told
+            return await offload(
+                self._store_version, deadline=ASK_WITHIN
+            ), self.running_actions.told
         except (StoreError, TimeoutError):
             return None
 
@@ -139,9 +141,9 @@ class GuardedActions:
 
         operator = self._cockpit.watch_state.operator
         request = Request(action=verb, run=report.name, operator=operator)
-        deed = self.deeds.of(report.name)
-        if deed is not None:
-            self._app.push_screen(PlanScreen(self._cockpit, deed.request, deed))
+        running_action = self.running_actions.of(report.name)
+        if running_action is not None:
+            self._app.push_screen(PlanScreen(self._cockpit, running_action.request, running_action))
             return
         fields = fields_of(verb, report)
         if not fields:
@@ -176,8 +178,8 @@ class GuardedActions:
         report = self._cockpit.report_of(None)
         if report is None:
             self._cockpit.say("no run is selected")
-        elif self._make_desk is None:
-            self._cockpit.say(NO_DESK)
+        elif self._make_service is None:
+            self._cockpit.say(NO_SERVICE)
         else:
             self._app.push_screen(HandoffPage(self._cockpit, report.name))
 
@@ -187,8 +189,8 @@ class GuardedActions:
         runs = list(dict.fromkeys(each.entry.plan.run for each in self.interrupted))
         if report is not None and report.name not in runs:
             runs.append(report.name)
-        if self._make_desk is None:
-            self._cockpit.say(NO_DESK)
+        if self._make_service is None:
+            self._cockpit.say(NO_SERVICE)
         elif not runs:
             self._cockpit.say("no run is selected")
         else:
@@ -202,7 +204,7 @@ class GuardedActions:
 
     def look_for_interrupted(self) -> None:
         """Ask the journal, beside everything else, what crashed cockpits have left."""
-        if self._make_desk is not None:
+        if self._make_service is not None:
             self._app.set_timer(LOOK_FOR_INTERRUPTED, partial(spawn, self._app, self._interrupted))
 
     async def _interrupted(self) -> None:
@@ -212,9 +214,9 @@ class GuardedActions:
         begun = asyncio.get_running_loop().time()
         found: list[Settled] = []
         try:
-            desk = await self.desk()
+            service = await self.service()
             for run in self._cockpit.reports:
-                found += await desk.interrupted(run.name)
+                found += await service.interrupted(run.name)
         except (RefuseError, StoreError, TimeoutError) as error:
             self._cockpit.say(f"the journal gives no answer: {error}")
         self.interrupted = tuple(found)
@@ -239,23 +241,23 @@ class GuardedActions:
         if error is not None:
             self._cockpit.report_fault(error)
 
-    def _deed_ended(self, deed: Deed) -> None:
+    def _deed_ended(self, running_action: RunningAction) -> None:
         """Tell how an action ended, whoever looks."""
-        result = deed.result
+        result = running_action.result
         if result is None or not self._app.is_running:
             return
         word = OUTCOMES[result.outcome][0]
         more = MEANS[result.outcome] or ("" if result.recorded else "NOT recorded")
-        self._cockpit.say(": ".join(filter(None, (f"{deed.title} {word}", more))))
+        self._cockpit.say(": ".join(filter(None, (f"{running_action.title} {word}", more))))
         if result.outcome is not Outcome.REFUSED:
-            self._cockpit.look_again(deed.request.run)
+            self._cockpit.look_again(running_action.request.run)
 
     @property
     def under_way(self) -> list[str]:
         """What would be cut short by leaving now."""
-        return [deed.title for deed in self.deeds.running] + ["saving a logbook entry"] * bool(
-            self._tasks
-        )
+        return [running_action.title for running_action in self.running_actions.running] + [
+            "saving a logbook entry"
+        ] * bool(self._tasks)
 
     def may_leave(self, leave: Callable[[], None]) -> bool:
         """Return whether to leave at once; else it is asked, once, and ``leave`` called on yes."""

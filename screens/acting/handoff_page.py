@@ -54,7 +54,7 @@ class HandoffPage(CockpitScreen):
         params = {"to": operator}
         request = Request(action="handoff", run=self._run, operator=operator, params=params)
         try:
-            plan = await (await self.cockpit.actions.desk()).plan(request)
+            plan = await (await self.cockpit.actions.service()).plan(request)
         except (RefuseError, StoreError, TimeoutError) as error:
             self._said = f"no page: {error}"
         else:

@@ -13,7 +13,7 @@ from textual.content import Content
 from cockpit.actions.core.action import RefuseError
 from cockpit.model.jobs import Found
 from cockpit.model.plan import Outcome, Plan, StepState
-from cockpit.model.words import clock_time
+from cockpit.model.wording import clock_time
 from cockpit.store.store import StoreError
 from screens.base import ActingScreen, spawn
 from screens.keys import bindings
@@ -126,10 +126,10 @@ class JournalScreen(ActingScreen):
         entries: list[JournalEntry] = []
         found: list[Settled] = []
         try:
-            desk = await self.cockpit.actions.desk()
+            service = await self.cockpit.actions.service()
             for run in self._names:
-                found += await desk.interrupted(run)
-                entries += await desk.history(run)
+                found += await service.interrupted(run)
+                entries += await service.history(run)
         except (RefuseError, StoreError, TimeoutError) as error:
             pages.said = f"the journal gives no answer: {error}"
         else:
@@ -165,7 +165,7 @@ class JournalScreen(ActingScreen):
 
     async def _settle(self, run: str) -> None:
         try:
-            settled = await (await self.cockpit.actions.desk()).recover(run)
+            settled = await (await self.cockpit.actions.service()).recover(run)
         except (RefuseError, StoreError, TimeoutError) as error:
             self.cockpit.say(f"not settled: {error}")
             return
@@ -210,7 +210,7 @@ def done_of(entry: JournalEntry) -> Done:
 async def done_to(cockpit: Cockpit, run: str) -> tuple[Done, ...]:
     """Return what was done to a run; nothing where there is no journal to ask."""
     try:
-        entries = await (await cockpit.actions.desk()).history(run)
+        entries = await (await cockpit.actions.service()).history(run)
     except (RefuseError, StoreError, TimeoutError):
         return ()
     return tuple(done_of(entry) for entry in entries)

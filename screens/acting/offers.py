@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from cockpit.actions.core.table import TABLE, Entry, Param
+from cockpit.actions.core.table import TABLE, ActionEntry, Param
 from cockpit.model.observed import Checkpoint, CheckpointState
 from cockpit.model.report import RunReport
-from cockpit.model.words import ago, size, steps
+from cockpit.model.wording import ago, size, steps
 from screens.acting.palette import Command
 from screens.keys import ACTIONS, Keys
 from widgets.painting.paint_form import Choice, FormField
@@ -27,7 +27,7 @@ def offers(report: RunReport | None, keys: Keys, reading_only: str) -> list[Comm
     return [_offer(row, report, keys, reading_only) for row in TABLE]
 
 
-def _offer(row: Entry, report: RunReport | None, keys: Keys, reading_only: str) -> Command:
+def _offer(row: ActionEntry, report: RunReport | None, keys: Keys, reading_only: str) -> Command:
     key = VERB_KEYS.get(row.verb, row.verb)
     known = any(each.id == key for each in ACTIONS)
     why = reading_only or why_not(row.verb, report)

@@ -20,7 +20,7 @@ from cockpit.store.store import StoreError
 from screens.acting.arming import VISIBLE, WordsLine, difference
 from screens.acting.form import ApproveScreen
 from screens.acting.journal import meanwhile
-from screens.acting.running import Deed, follows
+from screens.acting.running import RunningAction, follows
 from screens.base import spawn
 from screens.dialog import Dialog, DialogBox
 from screens.keys import bindings
@@ -42,13 +42,15 @@ class PlanScreen(Dialog[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("plan")
 
-    def __init__(self, cockpit: Cockpit, request: Request, deed: Deed | None = None) -> None:
+    def __init__(
+        self, cockpit: Cockpit, request: Request, running_action: RunningAction | None = None
+    ) -> None:
         super().__init__()
         self.cockpit = cockpit
-        self.plan: Plan | None = None if deed is None else deed.plan
+        self.plan: Plan | None = None if running_action is None else running_action.plan
         self.request = request
         self.approvals: dict[str, Approval] = {}
-        self._deed = deed
+        self._running_action = running_action
         self._unwatch: Callable[[], None] | None = None
         self._hint = ""
         self._said = ""
@@ -65,8 +67,8 @@ class PlanScreen(Dialog[None]):
 
     def on_mount(self) -> None:
         """Plan, or watch what is under way already."""
-        if self._deed is not None:
-            self._watch(self._deed)
+        if self._running_action is not None:
+            self._watch(self._running_action)
         else:
             self.plan_again()
 
@@ -81,14 +83,14 @@ class PlanScreen(Dialog[None]):
         return (
             self.plan is not None
             and not (self.plan.blocked or self._planning or self._trouble)
-            and self._deed is None
+            and self._running_action is None
             and not self.cockpit.actions.reading_only
         )
 
     @property
     def begun(self) -> bool:
         """True once the action was handed on to be done."""
-        return self._deed is not None
+        return self._running_action is not None
 
     @property
     def unplanned(self) -> bool:
@@ -105,8 +107,8 @@ class PlanScreen(Dialog[None]):
     async def _plan(self) -> None:
         former = self.plan
         try:
-            desk = await self.cockpit.actions.desk()
-            plan = await desk.plan(self.request, tuple(self.approvals.values()))
+            service = await self.cockpit.actions.service()
+            plan = await service.plan(self.request, tuple(self.approvals.values()))
         except (RefuseError, StoreError, TimeoutError) as error:
             self._trouble = str(error) or "no plan could be made in time"
         else:
@@ -141,8 +143,8 @@ class PlanScreen(Dialog[None]):
 
     def _sheet(self) -> Sheet:
         title = text((f"{self.request.action} {self.request.run}", STRONG))
-        if self._deed is not None:
-            return self._progress(self._deed, title)
+        if self._running_action is not None:
+            return self._progress(self._running_action, title)
         if self._trouble:
             why = partial(_said, ("■ no plan: ", "bold $critical"), self._trouble)
             asked = self.unplanned and self.request.params
@@ -212,11 +214,12 @@ class PlanScreen(Dialog[None]):
             )
         return parts
 
-    def _progress(self, deed: Deed, title: Content) -> Sheet:
-        result = deed.result
-        after = follows(deed, self.cockpit.reports)
+    def _progress(self, running_action: RunningAction, title: Content) -> Sheet:
+        result = running_action.result
+        after = follows(running_action, self.cockpit.reports)
         body = partial(
-            paint_steps, ActionProgress(tuple(deed.steps), result, follows=after, root=self._root)
+            paint_steps,
+            ActionProgress(tuple(running_action.steps), result, follows=after, root=self._root),
         )
         if result is None:
             note = text(("● under way", ACCENT))
@@ -255,25 +258,25 @@ class PlanScreen(Dialog[None]):
         spawn(self, work, group="plan", exclusive=True)
 
     async def _hand_over(self, plan: Plan) -> None:
-        desk = await self.cockpit.actions.desk()
+        service = await self.cockpit.actions.service()
         self._planning = False
         self._watch(
-            self.cockpit.actions.deeds.start(
-                desk, self.request, plan, plan.words, tuple(self.approvals.values())
+            self.cockpit.actions.running_actions.start(
+                service, self.request, plan, plan.words, tuple(self.approvals.values())
             )
         )
 
-    def _watch(self, deed: Deed) -> None:
-        self._deed = deed
+    def _watch(self, running_action: RunningAction) -> None:
+        self._running_action = running_action
         self.query_one(WordsLine).hide()
-        self._unwatch = deed.watch(self._stepped)
+        self._unwatch = running_action.watch(self._stepped)
         self.lay_out(from_top=True)
 
     def _stepped(self) -> None:
-        deed = self._deed
-        if deed is None:
+        running_action = self._running_action
+        if running_action is None:
             return
-        result = deed.result
+        result = running_action.result
         if result is not None and result.outcome is Outcome.REFUSED and not result.steps:
             self._refused(result.message)
         else:
@@ -284,24 +287,24 @@ class PlanScreen(Dialog[None]):
         """Show the plan as it is now, with what has changed marked, and ask anew."""
         if self._unwatch is not None:
             self._unwatch()
-        self._deed = self._unwatch = None
+        self._running_action = self._unwatch = None
         self.plan_again(f"nothing was done: {why}")
 
     def action_plan_confirm(self) -> None:
         """Close, once the outcome could be read; the words are confirmed in their own line."""
-        over = self._deed is not None and self._deed.result is not None
+        over = self._running_action is not None and self._running_action.result is not None
         if over and Message().time - self._over_at >= VISIBLE:
             self.dismiss(None)
 
     def action_plan_leave(self) -> None:
         """Leave; what is under way goes on."""
-        if self._deed is not None and self._deed.result is None:
-            self.cockpit.say(f"{self._deed.title} goes on; its key shows it again")
+        if self._running_action is not None and self._running_action.result is None:
+            self.cockpit.say(f"{self._running_action.title} goes on; its key shows it again")
         self.dismiss(None)
 
     def action_plan_approve(self) -> None:
         """Let the first block that allows it pass, by name and with a reason."""
-        if self.plan is None or self._deed is not None or self._planning:
+        if self.plan is None or self._running_action is not None or self._planning:
             return
         blocks = _approvable(self.plan)
         if self.cockpit.actions.reading_only or not blocks:
@@ -323,7 +326,7 @@ class PlanScreen(Dialog[None]):
 
     def action_plan_save_first(self) -> None:
         """Ask for a checkpoint first, or not any more, and plan again."""
-        if self.plan is None or self._deed is not None or self._planning:
+        if self.plan is None or self._running_action is not None or self._planning:
             return
         if not self.plan.can_save_first:
             self._dropped(WordsLine.Dropped("this trainer cannot be asked to save first"))

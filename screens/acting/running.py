@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from cockpit.model.plan import Approval, Outcome, Plan, Request, Result, StepResult, StepState
 from cockpit.model.report import RunReport
-from cockpit.model.words import clock_time, duration
+from cockpit.model.wording import clock_time, duration
 from cockpit.store.followups import FIRST_CHECK
 
 if TYPE_CHECKING:
-    from cockpit.actions.core.service import Desk
+    from cockpit.actions.core.service import ActionService
 
 BESIDE: Final = ("ack",)
 """Verbs that are done beside others."""
@@ -22,7 +22,7 @@ _FOLLOW: Final = "follow"
 
 
 @dataclass(eq=False)
-class Deed:
+class RunningAction:
     """One action that was confirmed: its steps as they were told, and how it ended."""
 
     request: Request
@@ -56,57 +56,65 @@ class Deed:
         return lambda: self.watchers.remove(told) if told in self.watchers else None
 
 
-class Deeds:
+class RunningActions:
     """What is under way; ``ended`` hears of every end, ``fault`` of the cockpit's own faults."""
 
     def __init__(
-        self, ended: Callable[[Deed], None], fault: Callable[[BaseException], str]
+        self, ended: Callable[[RunningAction], None], fault: Callable[[BaseException], str]
     ) -> None:
         self._ended = ended
         self._fault = fault
-        self._running: dict[asyncio.Task[Result], Deed] = {}
+        self._running: dict[asyncio.Task[Result], RunningAction] = {}
         self.told = 0
         """How often something has begun or ended."""
 
     @property
-    def running(self) -> tuple[Deed, ...]:
+    def running(self) -> tuple[RunningAction, ...]:
         """Every action under way."""
         return tuple(self._running.values())
 
-    def of(self, run: str) -> Deed | None:
+    def of(self, run: str) -> RunningAction | None:
         """Return the action under way that nothing else on the run may cross."""
-        alone = (deed for deed in self.running if deed.request.action not in BESIDE)
-        return next((deed for deed in alone if deed.request.run == run), None)
+        alone = (
+            running_action
+            for running_action in self.running
+            if running_action.request.action not in BESIDE
+        )
+        return next(
+            (running_action for running_action in alone if running_action.request.run == run), None
+        )
 
     def start(
         self,
-        desk: Desk,
+        service: ActionService,
         request: Request,
         plan: Plan,
         words: str,
         approvals: Sequence[Approval],
-    ) -> Deed:
+    ) -> RunningAction:
         """Begin an action that was confirmed by ``words``."""
-        deed = Deed(request, plan)
-        work = desk.act(request, words, tuple(approvals), shown=plan.plan_id, told=deed.tell)
+        running_action = RunningAction(request, plan)
+        work = service.act(
+            request, words, tuple(approvals), shown=plan.plan_id, told=running_action.tell
+        )
         task: asyncio.Task[Result] = asyncio.ensure_future(work)
-        self._running[task] = deed
+        self._running[task] = running_action
         self.told += 1
         task.add_done_callback(self._done)
-        return deed
+        return running_action
 
     def _done(self, task: asyncio.Task[Result]) -> None:
-        deed = self._running.pop(task)
+        running_action = self._running.pop(task)
         self.told += 1
-        deed.result = self._result(task, deed)
-        deed.changed()
-        self._ended(deed)
+        running_action.result = self._result(task, running_action)
+        running_action.changed()
+        self._ended(running_action)
 
-    def _result(self, task: asyncio.Task[Result], deed: Deed) -> Result:
+    def _result(self, task: asyncio.Task[Result], running_action: RunningAction) -> Result:
         """Return how it ended; whatever raised in the middle leaves the outcome unknown."""
         from cockpit.actions.core.action import RefuseError
 
-        plan_id = deed.plan.plan_id
+        plan_id = running_action.plan.plan_id
         if task.cancelled():
             message = "interrupted: the journal tells how far it came"
             return Result(plan_id=plan_id, outcome=Outcome.UNKNOWN, message=message)
@@ -118,14 +126,16 @@ class Deeds:
         return Result(plan_id=plan_id, outcome=Outcome.UNKNOWN, message=self._fault(error))
 
 
-def follows(deed: Deed, reports: Sequence[RunReport]) -> str:
+def follows(running_action: RunningAction, reports: Sequence[RunReport]) -> str:
     """Return when the run is checked next, for an action that has started a job."""
-    result = deed.result
+    result = running_action.result
     if result is None or result.outcome is not Outcome.DONE or result.job_id is None:
         return ""
     step = next((each for each in result.steps if each.name == _FOLLOW), None)
     if step is None or step.state is not StepState.DONE:
         return ""
-    cadence = next((each.spec.cadence for each in reports if each.name == deed.request.run), None)
+    cadence = next(
+        (each.spec.cadence for each in reports if each.name == running_action.request.run), None
+    )
     then = f", then every {duration(cadence)}" if cadence else ""
     return f"first check at {clock_time(step.at + FIRST_CHECK)}{then}"

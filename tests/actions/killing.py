@@ -22,7 +22,7 @@ def points(folder: Path) -> list[str]:
     """Return every point that an undisturbed action passes."""
     passed: list[str] = []
     world = World(_made(folder), at=passed.append)
-    asyncio.run(world.desk.act(request(), WORDS))
+    asyncio.run(world.service.act(request(), WORDS))
     return passed
 
 
@@ -34,18 +34,18 @@ def killed_at(point: str, folder: Path) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     world = World(folder, at=at)
-    asyncio.run(world.desk.act(request(), WORDS))
+    asyncio.run(world.service.act(request(), WORDS))
 
 
 def survivor(folder: Path) -> dict[str, object]:
     """Look at what is left, settle it, relaunch; return what was seen."""
     world = World(folder)
     before = world.backend.living
-    settled = asyncio.run(world.desk.recover(RUN))
+    settled = asyncio.run(world.service.recover(RUN))
     recorded = (folder / "launches").read_text().split() if (folder / "launches").exists() else []
-    known = {e.job_id for e in asyncio.run(world.desk.history(RUN)) if e.job_id}
-    result = asyncio.run(world.desk.act(request(), WORDS))
-    entries = asyncio.run(world.desk.history(RUN))
+    known = {e.job_id for e in asyncio.run(world.service.history(RUN)) if e.job_id}
+    result = asyncio.run(world.service.act(request(), WORDS))
+    entries = asyncio.run(world.service.history(RUN))
     return {
         "before": before,
         "settled": [[one.outcome and one.outcome.value, one.text] for one in settled],

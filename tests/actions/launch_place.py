@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cockpit.actions.core.context import Parts
-from cockpit.actions.core.service import Desk
+from cockpit.actions.core.context import Dependencies
+from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.table import Actions
 from cockpit.model.alert import Alert
 from cockpit.model.clock import SystemClock
@@ -34,13 +34,13 @@ from cockpit.model.run import (
     RunSpec,
     WandbSpec,
 )
-from cockpit.records.recorder import RecordDesk
+from cockpit.records.recorder import RecordWriter
 from cockpit.sources.checkpoints.source import Checkpoints
 from cockpit.sources.git.code import Code
 from cockpit.sources.monitor.source import Monitors
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, run_key
-from tests.actions.grounds import report
+from tests.actions.contexts import report
 from tests.actions.toys import FileBackend
 from tests.rules.making import blind, log
 
@@ -86,7 +86,7 @@ class Jobs(FileBackend):
         return found
 
 
-class Book(RecordDesk):
+class Book(RecordWriter):
     """Keeps what is recorded, by kind."""
 
     def __init__(self) -> None:
@@ -161,12 +161,14 @@ class Place:
         self.store = Store(self.folder / "store.sqlite")
         self.others: tuple[RunSpec, ...] = ()
         unused: Any = None
-        parts = Parts(
+        parts = Dependencies(
             clock=self.clock, store=self.store, journal=Journal(self.store),
             backends=lambda run: self.backend, guards=(), recorder=self.book,
             notifier=unused, look=self._look,
         )  # fmt: skip
-        self.desk = Desk(lambda: self.file, parts, Actions(), at=lambda point: self.at(point))
+        self.service = ActionService(
+            lambda: self.file, parts, Actions(), at=lambda point: self.at(point)
+        )
 
     @property
     def spec(self) -> RunSpec:
@@ -229,14 +231,14 @@ class Place:
         return Request(action=verb, run="toy", operator=self.operator, params=named)
 
     async def plan(self, verb: str = "relaunch", **params: str) -> Plan:
-        return await self.desk.plan(self.request(verb, **params))
+        return await self.service.plan(self.request(verb, **params))
 
     async def act(
         self, verb: str = "relaunch", approvals: tuple[Approval, ...] = (), **params: str
     ) -> Result:
         request = self.request(verb, **params)
-        plan = await self.desk.plan(request, approvals)
-        return await self.desk.act(request, plan.words, approvals, shown=plan.plan_id)
+        plan = await self.service.plan(request, approvals)
+        return await self.service.act(request, plan.words, approvals, shown=plan.plan_id)
 
 
 def approve(check: str, by: str = "ada") -> Approval:

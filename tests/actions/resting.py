@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from cockpit.actions.core.action import Action
-from cockpit.actions.core.context import Parts
-from cockpit.actions.core.service import Desk
+from cockpit.actions.core.context import Dependencies
+from cockpit.actions.core.service import ActionService
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.jobs import Found, Live, LiveJob, LookUp, Submission
 from cockpit.model.observed import CheckpointsValue
@@ -16,7 +16,7 @@ from cockpit.model.plan import Approval, Plan, Request, Result
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.model.run import CheckpointSpec, CockpitFile, JobSpec, RecordsSpec, RunSpec
-from cockpit.records.recorder import RecordDesk
+from cockpit.records.recorder import RecordWriter
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store
 from cockpit.watch.engine import Engine
@@ -60,7 +60,7 @@ class Hands:
         return {"answer.txt": b"alive\n"}
 
 
-class Book(RecordDesk):
+class Book(RecordWriter):
     """A logbook file: each entry is written once, as the real one does."""
 
     def __init__(self, path: Path) -> None:
@@ -122,7 +122,7 @@ class Rest:
         self.hands, self.book = Hands(), Book(self.logbook)
         self.spec = self._spec(spec)
         self.store = Store(folder / "store.sqlite")
-        self.desk = self.another()
+        self.service = self.another()
 
     def _spec(self, changes: dict[str, Any]) -> RunSpec:
         plain: dict[str, Any] = {
@@ -143,10 +143,10 @@ class Rest:
     def file(self) -> CockpitFile:
         return CockpitFile(path=str(self.folder / "cockpit.toml"), runs=(self.spec,))
 
-    def another(self, store: Store | None = None, at: Any = lambda point: None) -> Desk:
+    def another(self, store: Store | None = None, at: Any = lambda point: None) -> ActionService:
         """A desk of another cockpit on the same run."""
         mine = store or self.store
-        parts = Parts(
+        parts = Dependencies(
             clock=self.clock,
             store=mine,
             journal=Journal(mine),
@@ -156,7 +156,7 @@ class Rest:
             notifier=NoNotifier,
             look=self.look,
         )
-        return Desk(lambda: self.file, parts, {self.action.verb: self.action}, at=at)
+        return ActionService(lambda: self.file, parts, {self.action.verb: self.action}, at=at)
 
     async def look(self, run: str) -> RunReport:
         engine = Engine(self.file, store=self.store, clock=self.clock)
@@ -172,10 +172,10 @@ class Rest:
         return Request(action=self.action.verb, run=RUN, operator="ada", params=named)
 
     async def plan(self, **params: str) -> Plan:
-        return await self.desk.plan(self.request(**params))
+        return await self.service.plan(self.request(**params))
 
     async def act(self, words: str, *approvals: Approval, **params: str) -> Result:
-        return await self.desk.act(self.request(**params), words, approvals)
+        return await self.service.act(self.request(**params), words, approvals)
 
     def save(self, *steps: int, temporary: bool = False, **more: Any) -> None:
         root = self.temporary if temporary else self.root

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cockpit.actions.core.action import Action, Doing, Step, StepError
-from cockpit.actions.core.context import Ground, Parts
+from cockpit.actions.core.action import Action, Execution, Step, StepError
+from cockpit.actions.core.context import ActionContext, Dependencies
 from cockpit.actions.core.recording import log_step
-from cockpit.actions.core.service import Desk
+from cockpit.actions.core.service import ActionService
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.history import History
 from cockpit.model.jobs import Found, Live, LiveJob, LookUp, Submission
@@ -22,7 +22,7 @@ from cockpit.model.records import Claim, EventEntry, InstanceEntry, Recorded, Sa
 from cockpit.model.report import Facets, RunReport, Verdict
 from cockpit.model.run import CockpitFile, JobSpec, RecordsSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError
-from cockpit.records.recorder import RecordDesk
+from cockpit.records.recorder import RecordWriter
 from cockpit.rules.metrics.progress import progress
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store
@@ -82,7 +82,7 @@ class FileBackend:
         return [name for name in self.started if (self.folder / name).read_text() == "live"]
 
 
-class FileRecorder(RecordDesk):
+class FileRecorder(RecordWriter):
     """A logbook that is a text file; an entry that is there already is not written again."""
 
     def __init__(self, path: Path) -> None:
@@ -174,16 +174,16 @@ class Toy(Action):
         self.at_planning: Callable[[], None] = lambda: None
         self.stop_fails = False
 
-    async def draft(self, ground: Ground, request: Request) -> Draft:
+    async def draft(self, context: ActionContext, request: Request) -> Draft:
         self.at_planning()
         return Draft(
             words=WORDS,
             checks=self.checks,
-            stops=tuple(job.name for job in ground.live.jobs),
+            stops=tuple(job.name for job in context.live.jobs),
             command="train",
         )
 
-    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+    def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         return (
             Step("stop", self._stop),
             Step("submit", _submit),
@@ -191,40 +191,40 @@ class Toy(Action):
             log_step(_entry, f"{RUN}: log relaunch", after_failure=True),
         )
 
-    async def _stop(self, doing: Doing) -> str | None:
+    async def _stop(self, execution: Execution) -> str | None:
         if self.stop_fails:
             raise StepError("it will not die")
-        jobs = (await _backend(doing).live(doing.ground.spec)).jobs
-        await doing.note(stops="\n".join(job.id for job in jobs))
-        await _backend(doing).stop(doing.ground.spec, jobs)
+        jobs = (await _backend(execution).live(execution.context.spec)).jobs
+        await execution.note(stops="\n".join(job.id for job in jobs))
+        await _backend(execution).stop(execution.context.spec, jobs)
         return f"{len(jobs)} stopped"
 
 
-def _backend(doing: Doing) -> FileBackend:
-    backend = doing.ground.backend
+def _backend(execution: Execution) -> FileBackend:
+    backend = execution.context.backend
     assert isinstance(backend, FileBackend)
     return backend
 
 
-async def _submit(doing: Doing) -> str | None:
-    submission = Submission(run=RUN, launch_id=doing.launch_id, command=("train",))
-    doing.job_id = await _backend(doing).submit(doing.ground.spec, submission)
-    await doing.note()
-    return doing.job_id
+async def _submit(execution: Execution) -> str | None:
+    submission = Submission(run=RUN, launch_id=execution.launch_id, command=("train",))
+    execution.job_id = await _backend(execution).submit(execution.context.spec, submission)
+    await execution.note()
+    return execution.job_id
 
 
-async def _count(doing: Doing) -> str | None:
+async def _count(execution: Execution) -> str | None:
     """Note the launch, as the real action does; done twice it is one."""
-    path = _backend(doing).folder.parent / "launches"
+    path = _backend(execution).folder.parent / "launches"
     known = path.read_text().split() if path.exists() else []
-    if doing.launch_id not in known:
-        path.write_text("\n".join([*known, doing.launch_id]))
+    if execution.launch_id not in known:
+        path.write_text("\n".join([*known, execution.launch_id]))
     return None
 
 
-def _entry(doing: Doing) -> EventEntry:
-    how = f"failed: {doing.trouble}" if doing.trouble else "done"
-    return EventEntry(title=f"relaunch {doing.launch_id} {how}", at=doing.entry.begun_at)
+def _entry(execution: Execution) -> EventEntry:
+    how = f"failed: {execution.trouble}" if execution.trouble else "done"
+    return EventEntry(title=f"relaunch {execution.launch_id} {how}", at=execution.entry.begun_at)
 
 
 @dataclass
@@ -247,7 +247,7 @@ class World:
         self.report: Callable[[], RunReport] = self._report
         self.file = CockpitFile(path=str(self.folder / "cockpit.toml"), runs=(spec(),))
         self.guard = FileGuard(self.folder / "claim", self.me)
-        self.parts = Parts(
+        self.parts = Dependencies(
             clock=self.clock,
             store=self.store,
             journal=Journal(self.store),
@@ -257,7 +257,7 @@ class World:
             notifier=NoNotifier,
             look=self._look,
         )
-        self.desk = Desk(
+        self.service = ActionService(
             lambda: self.file, self.parts, {"relaunch": self.toy},
             read_only=self.read_only, at=self.at,
         )  # fmt: skip

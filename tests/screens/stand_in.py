@@ -87,12 +87,12 @@ def cockpit(*runs: RunReport, **options: Any) -> CockpitApp:
         runs=tuple(each.spec for each in engine.runs),
         keys=keys,
     )
-    desk = options.pop("desk", None)
-    maker = None if desk is None else lambda operator: desk
+    service = options.pop("service", None)
+    maker = None if service is None else lambda operator: service
     books = options.pop("books", None)
     write = None if books is None else lambda: books
     return CockpitApp(
-        file, cast(Engine, engine), clock=StillClock(), desk=maker, books=write, **options
+        file, cast(Engine, engine), clock=StillClock(), service=maker, books=write, **options
     )
 
 

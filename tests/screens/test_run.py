@@ -286,7 +286,7 @@ async def test_what_was_done_is_asked_again_only_when_the_journal_changed() -> N
             asked.append(run)
             return ()
 
-    app = cockpit(made.report("run-a"), desk=Desk(), version=lambda: version[0])
+    app = cockpit(made.report("run-a"), service=Desk(), version=lambda: version[0])
     async with app.run_test(size=(120, 40)) as pilot:
         app.open_run("run-a")
         await pilot.press("5")

@@ -12,12 +12,12 @@ from cockpit.model.plan import Plan, StepResult, StepState
 from cockpit.model.records import EventEntry, Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.model.run import RecordsSpec, RunSpec
-from cockpit.records.recorder import RecordDesk
+from cockpit.records.recorder import RecordWriter
 from cockpit.services.launch_checks import Followups, due, followed
 from cockpit.store.followups import FIRST_CHECK, Followup, FollowupStore, Progressed
 from cockpit.store.journal import Holder, Journal
 from cockpit.store.store import Store
-from tests.actions.grounds import alert, item, listing, report
+from tests.actions.contexts import alert, item, listing, report
 from tests.rules.making import T0, blind, job, log, run_spec, tracker
 
 KEY = "/x#toy"
@@ -117,7 +117,7 @@ class Told(SystemClock):
         return self.time
 
 
-class Entries(RecordDesk):
+class Entries(RecordWriter):
     """A recorder that keeps entries; ``refuses`` while it may not write."""
 
     def __init__(self) -> None:
@@ -166,70 +166,73 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def service(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-async def test_good_news_waits_for_its_time_and_is_written_once(desk: Desk) -> None:
-    assert await desk.heard(seen(51, 95, at=T0 + 30, **far(95))) is not Progressed.PASSED
-    assert desk.book.titles == []
+async def test_good_news_waits_for_its_time_and_is_written_once(service: Desk) -> None:
+    assert await service.heard(seen(51, 95, at=T0 + 30, **far(95))) is not Progressed.PASSED
+    assert service.book.titles == []
     for later in (300.0, 400.0, 9000.0):
-        assert await desk.heard(seen(51, 95, at=T0 + later, **far(95))) is Progressed.PASSED
-    assert desk.book.titles == ["relaunch confirmed: toy-i002"]
-    assert desk.noted is StepState.DONE
+        assert await service.heard(seen(51, 95, at=T0 + later, **far(95))) is Progressed.PASSED
+    assert service.book.titles == ["relaunch confirmed: toy-i002"]
+    assert service.noted is StepState.DONE
 
 
-async def test_bad_news_is_written_at_once(desk: Desk) -> None:
-    assert await desk.heard(seen(0, at=T0 + 8)) is Progressed.WRONG_STEP
-    assert await desk.heard(seen(0, 1, at=T0 + 9)) is Progressed.WRONG_STEP
-    assert desk.book.titles == ["relaunch began at the wrong step: toy-i002"]
-    assert desk.noted is StepState.FAILED
+async def test_bad_news_is_written_at_once(service: Desk) -> None:
+    assert await service.heard(seen(0, at=T0 + 8)) is Progressed.WRONG_STEP
+    assert await service.heard(seen(0, 1, at=T0 + 9)) is Progressed.WRONG_STEP
+    assert service.book.titles == ["relaunch began at the wrong step: toy-i002"]
+    assert service.noted is StepState.FAILED
 
 
-async def test_a_stop_that_our_journal_ordered_is_no_death(desk: Desk) -> None:
+async def test_a_stop_that_our_journal_ordered_is_no_death(service: Desk) -> None:
     plan = Plan(words="w", plan_id="q", action="stop", run="toy", made_at=T0)
-    journal, holder = Journal(desk.store), Holder(host="h", pid=1)
+    journal, holder = Journal(service.store), Holder(host="h", pid=1)
     stop = journal.begin(KEY, plan, "bob", holder, T0 + 5, exclusive=False).number
     journal.note(stop, {"stops": "host:2"}, None)
     journal.step(stop, 0, StepResult(name="stop", state=StepState.DONE, at=T0 + 6))
     dead = job(Phase.FAILED, exit_code=143, ended_at=T0 + 9, **OWN)
-    assert await desk.heard(seen(51, at=T0 + 10, job=dead)) is Progressed.STOPPED
-    known = FollowupStore(desk.store).last(KEY)
+    assert await service.heard(seen(51, at=T0 + 10, job=dead)) is Progressed.STOPPED
+    known = FollowupStore(service.store).last(KEY)
     assert known is not None and "stopped by bob" in known.text
-    assert desk.book.titles == [], "a stop has its own entry"
+    assert service.book.titles == [], "a stop has its own entry"
 
 
-async def test_what_was_late_may_still_pass(desk: Desk) -> None:
-    assert await desk.heard(seen(51, at=T0 + 86_400)) is Progressed.NOT_PASSED
-    assert await desk.heard(seen(51, 95, at=T0 + 90_000, **far(95))) is Progressed.PASSED
-    assert desk.book.titles == ["relaunch has not passed: toy-i002", "relaunch confirmed: toy-i002"]
+async def test_what_was_late_may_still_pass(service: Desk) -> None:
+    assert await service.heard(seen(51, at=T0 + 86_400)) is Progressed.NOT_PASSED
+    assert await service.heard(seen(51, 95, at=T0 + 90_000, **far(95))) is Progressed.PASSED
+    assert service.book.titles == [
+        "relaunch has not passed: toy-i002",
+        "relaunch confirmed: toy-i002",
+    ]
 
 
-async def test_two_cockpits_write_one_entry(desk: Desk) -> None:
+async def test_two_cockpits_write_one_entry(service: Desk) -> None:
     import asyncio
 
-    desk.clock.time = T0 + 300
+    service.clock.time = T0 + 300
     found = seen(51, 95, at=T0 + 300, **far(95))
-    await asyncio.gather(*(desk.cockpit().heard(KEY, found) for _ in range(4)))
-    assert desk.book.titles == ["relaunch confirmed: toy-i002"]
+    await asyncio.gather(*(service.cockpit().heard(KEY, found) for _ in range(4)))
+    assert service.book.titles == ["relaunch confirmed: toy-i002"]
 
 
-async def test_what_could_not_be_written_is_tried_again(desk: Desk) -> None:
-    desk.book.refuses = True
-    await desk.heard(seen(51, 95, at=T0 + 300, **far(95)))
-    last = FollowupStore(desk.store).last(KEY)
+async def test_what_could_not_be_written_is_tried_again(service: Desk) -> None:
+    service.book.refuses = True
+    await service.heard(seen(51, 95, at=T0 + 300, **far(95)))
+    last = FollowupStore(service.store).last(KEY)
     assert last is not None and not last.recorded
-    desk.book.refuses = False
-    await desk.heard(seen(51, 95, at=T0 + 310, **far(95)))
-    assert desk.book.titles == []
-    await desk.heard(seen(51, 95, at=T0 + 400, **far(95)))
-    assert desk.book.titles == ["relaunch confirmed: toy-i002"]
+    service.book.refuses = False
+    await service.heard(seen(51, 95, at=T0 + 310, **far(95)))
+    assert service.book.titles == []
+    await service.heard(seen(51, 95, at=T0 + 400, **far(95)))
+    assert service.book.titles == ["relaunch confirmed: toy-i002"]
 
 
-async def test_a_later_launch_ends_the_following_of_the_former(desk: Desk) -> None:
-    desk.begin(followup(launch_id="toy-i003", at=T0 + 1000, entry=desk.number))
-    assert await desk.heard(seen(51, 95, at=T0 + 1300, **far(95))) is not Progressed.PASSED
+async def test_a_later_launch_ends_the_following_of_the_former(service: Desk) -> None:
+    service.begin(followup(launch_id="toy-i003", at=T0 + 1000, entry=service.number))
+    assert await service.heard(seen(51, 95, at=T0 + 1300, **far(95))) is not Progressed.PASSED
 
 
-async def test_without_a_launch_there_is_nothing_to_follow(desk: Desk) -> None:
-    assert await desk.cockpit().heard("/x#other", seen()) is None
+async def test_without_a_launch_there_is_nothing_to_follow(service: Desk) -> None:
+    assert await service.cockpit().heard("/x#other", seen()) is None

@@ -7,12 +7,12 @@ import shlex
 
 import pytest
 
-from cockpit.actions.core.table import TABLE, Entry
+from cockpit.actions.core.table import TABLE, ActionEntry
 from cockpit.verbs import act_arguments
 from cockpit.verbs.common import UsageError
 
 
-def _parsed(call: str) -> tuple[argparse.Namespace, Entry]:
+def _parsed(call: str) -> tuple[argparse.Namespace, ActionEntry]:
     words = shlex.split(call)
     row = next(row for row in TABLE if row.verb == words[0])
     parser = argparse.ArgumentParser()
@@ -57,7 +57,7 @@ def test_an_approval_without_a_name_or_a_reason_is_a_usage_error(missing: str) -
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.verb)
-def test_every_verb_has_an_example_that_parses(row: Entry) -> None:
+def test_every_verb_has_an_example_that_parses(row: ActionEntry) -> None:
     parser = argparse.ArgumentParser()
     verbs = parser.add_subparsers()
     act_arguments.add_parser(verbs, row)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.records.desks import TOKEN
 from tests.records.fake_github import FakeGitHub, running
+from tests.records.issue_services import TOKEN
 from tests.verbs.acting_run import World, git
 
 RUN_LOG = "records/run_logs/grug/2026-03-11_train.md"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from textual.content import Content, Span
 
 from cockpit.model.report import RunReport, Verdict
-from cockpit.model.words import to_ascii
+from cockpit.model.wording import to_ascii
 from tests.widgets import reports as made
 from tests.widgets.anything import any_report
 from widgets.run_panel import brief, paint_panel

@@ -10,7 +10,7 @@ from cockpit.model.alert import Alert, Severity
 from cockpit.model.facet import Facet
 from cockpit.model.observed import Checkpoint, CheckpointState, JobValue, Phase
 from cockpit.model.report import RunReport, Verdict
-from cockpit.model.words import age, change, glyph
+from cockpit.model.wording import age, change, glyph
 
 STALE_AT_LEAST: Final = 180.0
 """Seconds: nothing that was looked at since then is called stale."""

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from textual.content import Content
 
 from cockpit.model.plan import Outcome
-from cockpit.model.words import day_time, duration
+from cockpit.model.wording import day_time, duration
 from widgets.painting.line import ACCENT, DIM, STRONG, row, text, wrapped
 from widgets.painting.paint_steps import OUTCOMES
 

@@ -10,7 +10,7 @@ from textual.content import Content
 
 from cockpit.model.observed import Pick
 from cockpit.model.plan import Basis, Check, Difference, Level, Plan, Target
-from cockpit.model.words import size, steps
+from cockpit.model.wording import size, steps
 from widgets.painting.line import (
     ACCENT,
     DIM,

@@ -10,7 +10,7 @@ from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
 from cockpit.model.observed import Checkpoint, CheckpointState, TrackerValue
 from cockpit.model.report import RunReport
-from cockpit.model.words import (
+from cockpit.model.wording import (
     age,
     brief,
     day_time,

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from textual.content import Content
 
 from cockpit.model.plan import Outcome, Plan, Result, StepResult, StepState
-from cockpit.model.words import clock_time
+from cockpit.model.wording import clock_time
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, fit, text, within, wrapped
 
 LEAST: Final = 12

@@ -16,7 +16,7 @@ from textual.content import Content
 
 from cockpit.model.observed import Column
 from cockpit.model.report import RunReport
-from cockpit.model.words import glyph
+from cockpit.model.wording import glyph
 from widgets.painting.line import text
 
 BLOCKS: Final = "▁▂▃▄▅▆▇█"

@@ -7,12 +7,12 @@ import re
 from typing import Final
 
 from cockpit.actions.checks.results import blocked, passed, warned
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
+from cockpit.model import wording
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
 from cockpit.model.place import place_of
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
-from cockpit.rules import wording as say
 from cockpit.runtime.regular import is_folder, open_regular
 
 ID: Final = "C-17"
@@ -24,9 +24,9 @@ BIGGEST: Final = 1 << 20
 _STEP: Final = re.compile(r"(?:^|\D)(\d{1,12})$")
 
 
-def resume_from(ground: Ground, *, named: bool) -> list[Check]:
+def resume_from(context: ActionContext, *, named: bool) -> list[Check]:
     """Check what a relaunch would resume from; ``named``: the command says ``{checkpoint}``."""
-    facet, run = ground.report.facets.checkpoints, ground.spec
+    facet, run = context.report.facets.checkpoints, context.spec
     value = facet.value
     if not facet.configured:
         return [blocked(ID, "the run file names no checkpoints: it would start from scratch",
@@ -43,12 +43,12 @@ def resume_from(ground: Ground, *, named: bool) -> list[Check]:
     return [
         _picked(pick, value, run, named=named),
         *_judged_all(pick, value),
-        *_of_this_run(ground, pick),
+        *_of_this_run(context, pick),
     ]
 
 
 def _picked(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bool) -> Check:
-    step, theirs = say.step(pick.step), value.trainer_would_load
+    step, theirs = wording.step(pick.step), value.trainer_would_load
     if named:
         text = f"the command names step {step} ({pick.why}): {pick.path}"
         return passed(ID, text, value=pick.path)
@@ -60,7 +60,7 @@ def _picked(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bool) -
     state = next((item.state for item in value.items if item.path == theirs.path), None)
     how = "unknown" if state is None else state.value
     text = f"wanted is step {step} ({pick.why}), but the trainer would load"
-    text += f" step {say.step(theirs.step)} ({how}; {theirs.why}): {theirs.path};"
+    text += f" step {wording.step(theirs.step)} ({how}; {theirs.why}): {theirs.path};"
     if state is CheckpointState.REJECTED:  # a rollback that was killed before it moved anything
         text += f" move it aside (cockpit rollback {run.name} --to {pick.step} --move yes), or"
     return blocked(ID, f"{text} name it in the command with {{checkpoint}}", value=theirs.path)
@@ -68,7 +68,7 @@ def _picked(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bool) -
 
 def _no_rule(pick: Pick, run: RunSpec) -> Check:
     layout = run.checkpoints.layout if run.checkpoints is not None else "auto"
-    step = say.step(pick.step)
+    step = wording.step(pick.step)
     if layout in _OWN_RULE:
         text = f"wanted is step {step}; what a {layout} trainer loads by itself is not known:"
         return warned(ID, f"{text} its first step will tell", Basis.INFERRED, pick.path)
@@ -94,51 +94,52 @@ def _judged_all(pick: Pick, value: CheckpointsValue) -> list[Check]:
     return []
 
 
-def _of_this_run(ground: Ground, pick: Pick) -> list[Check]:
+def _of_this_run(context: ActionContext, pick: Pick) -> list[Check]:
     """Check that the pick lies in the run's own roots and that the run ever came that far."""
-    value = ground.report.facets.checkpoints.value
+    value = context.report.facets.checkpoints.value
     items = value.items if value is not None else ()
     item = next((item for item in items if item.path == pick.path), None)
-    roots = ground.spec.checkpoints.path if ground.spec.checkpoints is not None else ()
+    roots = context.spec.checkpoints.path if context.spec.checkpoints is not None else ()
     if item is not None and not any(root.contains(place_of(item.root)) for root in roots):
         text = f"{pick.path} lies in {item.root}, which is none of the run's roots"
         return [blocked(f"{ID}:root", text)]
-    reached, tracker, spec = last_step(ground), ground.report.facets.tracker.value, ground.spec
+    reached, tracker, spec = last_step(context), context.report.facets.tracker.value, context.spec
     usual = tracker.usual_step_s if tracker is not None else None
     every = spec.checkpoints.save_every if spec.checkpoints is not None else None
     # About the steps between two saves: trackers are flushed late.
     between = 100 if not usual or not every else max(100, round(every / usual))
     if reached is not None and pick.step > reached + between:
-        text = f"step {say.step(pick.step)} is beyond the last step logged, {say.step(reached)}:"
-        return [warned(f"{ID}:step", f"{text} see that it is of this run")]
+        last = f"the last step logged, {wording.step(reached)}"
+        text = f"step {wording.step(pick.step)} is beyond {last}: see that it is of this run"
+        return [warned(f"{ID}:step", text)]
     return []
 
 
-def last_step(ground: Ground) -> int | None:
+def last_step(context: ActionContext) -> int | None:
     """Return the last step that the log or the tracker has seen of the run."""
-    log, tracker = ground.report.facets.log.value, ground.report.facets.tracker.value
+    log, tracker = context.report.facets.log.value, context.report.facets.tracker.value
     told = [row.step for row in log.rows[-1:]] if log is not None else []
     told.append(tracker.step if tracker is not None else None)
-    told.append(ground.report.progress.step)
+    told.append(context.report.progress.step)
     return max((step for step in told if step is not None), default=None)
 
 
 def _step(item: Checkpoint) -> str:
-    return say.step(item.step if item.step is not None else item.name_step)
+    return wording.step(item.step if item.step is not None else item.name_step)
 
 
-def from_scratch(ground: Ground) -> list[Check]:
+def from_scratch(context: ActionContext) -> list[Check]:
     """Check that a launch finds an empty lineage; where one failed early, the DRI decides."""
-    facet, run = ground.report.facets.checkpoints, ground.spec
-    value, job = facet.value, ground.report.facets.job.value
+    facet, run = context.report.facets.checkpoints, context.spec
+    value, job = facet.value, context.report.facets.job.value
     if value is None and facet.error is not None and facet.error.kind.value not in (
         "not_found", "not_configured",
     ):  # fmt: skip
         return [blocked(ID, f"the checkpoints are unknown: {facet.error.message}")]
     if value is not None and value.latest_complete is not None:
-        text = f"there is a complete checkpoint of step {say.step(value.latest_complete)}"
+        text = f"there is a complete checkpoint of step {wording.step(value.latest_complete)}"
         return [blocked(ID, f"{text}: this run is relaunched (cockpit relaunch {run.name})")]
-    steps = ground.report.facets.tracker.value
+    steps = context.report.facets.tracker.value
     trained = job is not None or (steps is not None and steps.step is not None)
     if trained or (value is not None and value.items):
         text = "the run has begun before and has no complete checkpoint: it starts from scratch,"
@@ -154,7 +155,7 @@ def initialize_from(run: RunSpec) -> list[Check]:
         return [passed(ORIGIN, "initialize_from: none", Basis.RECORDED)]
     named, where = named_step(source.path), str(source)
     if not source.here:
-        step = "no step in its name" if named is None else f"step {say.step(named)} by its name"
+        step = "no step in its name" if named is None else f"step {wording.step(named)} by its name"
         text = f"initialize_from {source}: {step}; its metadata.json is not looked at from here"
         return [warned(ORIGIN, text, Basis.INFERRED, where)]
     if not is_folder(where):
@@ -167,9 +168,9 @@ def _inside(source: str, named: int | None) -> Check:
     if isinstance(step, str):
         text = f"initialize_from {source} is not complete: {step}"
         return blocked(ORIGIN, text, value=source)
-    text = f"initialize_from step {say.step(step)}, complete: {source}"
+    text = f"initialize_from step {wording.step(step)}, complete: {source}"
     if named is not None and named != step:
-        return warned(ORIGIN, f"{text}; its name says {say.step(named)}", value=source)
+        return warned(ORIGIN, f"{text}; its name says {wording.step(named)}", value=source)
     return passed(ORIGIN, text, value=source)
 
 

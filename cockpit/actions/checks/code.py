@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from cockpit.actions.checks.globs import Touches, touches
 from cockpit.actions.checks.results import blocked, passed, warned
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
 from cockpit.model.base import Frozen
 from cockpit.model.observed import CodeValue
 from cockpit.model.plan import Basis, Check
@@ -39,13 +39,13 @@ class Code(NamedTuple):
 
 
 def lineage(
-    ground: Ground, changes: Changes, prior: Snapshot | None, *, first: bool = False
+    context: ActionContext, changes: Changes, prior: Snapshot | None, *, first: bool = False
 ) -> list[Check]:
     """Check that what would run is what ran, or that what differs cannot touch training.
 
     ``first`` is for a launch that nothing came before: then there is no recorded commit.
     """
-    facet, spec = ground.report.facets.code, ground.spec.code
+    facet, spec = context.report.facets.code, context.spec.code
     if spec is None or spec.repo is None:
         text = "no code repository is named ([run.code] repo): what would run cannot be told"
         return [warned(ID, text, Basis.INFERRED)]
@@ -53,12 +53,12 @@ def lineage(
         why = facet.error.message if facet.error is not None else "it has no commit yet"
         return [blocked(ID, f"the code's state is unknown: {why}", overridable=True)]
     code = Code(spec, facet.value, changes, prior)
-    return [_files(code, ground.spec.dri, first=first), *_unpushed(code), *_branch(code)]
+    return [_files(code, context.spec.dri, first=first), *_unpushed(code), *_branch(code)]
 
 
-def of_the_dri(ground: Ground, changes: Changes) -> list[str]:
+def of_the_dri(context: ActionContext, changes: Changes) -> list[str]:
     """Return the id of this check where nobody but the DRI may approve it (SPEC C-15)."""
-    return [ID] if only_dri(ground.spec.code, changes, ground.report.facets.code.value) else []
+    return [ID] if only_dri(context.spec.code, changes, context.report.facets.code.value) else []
 
 
 def only_dri(spec: CodeSpec | None, changes: Changes, code: CodeValue | None) -> bool:

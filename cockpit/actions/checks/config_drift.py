@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from cockpit.actions.checks.config_file import Config
+from cockpit.actions.checks.config_file import ResolvedConfig
 from cockpit.actions.checks.results import blocked, passed, shown, warned
 from cockpit.actions.core.command import flags_of
 from cockpit.model.plan import Basis, Check, Difference
@@ -43,7 +43,7 @@ class Drift(NamedTuple):
     compared: int
 
 
-def config_drift(was: Config | None, now: Config | None, *, whole: bool) -> Drift:
+def config_drift(was: ResolvedConfig | None, now: ResolvedConfig | None, *, whole: bool) -> Drift:
     """Compare two resolved configs key by key.
 
     ``whole``: both are of one kind (a snapshot of the same file); then a key that only one of
@@ -68,7 +68,7 @@ def config_drift(was: Config | None, now: Config | None, *, whole: bool) -> Drif
 
 
 def _left_out(
-    old: Mapping[str, str], new: Mapping[str, str], like: bool, whole: bool, was: Config
+    old: Mapping[str, str], new: Mapping[str, str], like: bool, whole: bool, was: ResolvedConfig
 ) -> tuple[Check, ...]:
     """Say what could not be compared because only one side tells it."""
     only_old = 0 if whole else len(old.keys() - new.keys())

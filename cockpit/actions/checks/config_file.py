@@ -21,11 +21,11 @@ BIGGEST: Final = 16 << 20
 DEEPEST: Final = 40
 
 
-class ConfigError(Exception):
+class ConfigReadError(Exception):
     """A config file that cannot be read; the text is one line."""
 
 
-class Config(Frozen):
+class ResolvedConfig(Frozen):
     """A flattened config and where it is from; ``trouble`` says why there is none."""
 
     values: dict[str, str] | None = None
@@ -33,27 +33,29 @@ class Config(Frozen):
     trouble: str | None = None
 
 
-def read_config(path: str) -> Config:
+def read_config(path: str) -> ResolvedConfig:
     """Return a JSON, TOML or (where a parser is installed) YAML file, flattened; blocking."""
     source = clean(path, 1000)
     try:
-        return Config(values=flattened(_parsed(path)), source=source)
+        return ResolvedConfig(values=flattened(_parsed(path)), source=source)
     except OSError as error:
-        return Config(source=source, trouble=f"{source}: {(error.strerror or 'no').lower()}")
-    except (ConfigError, ValueError, RecursionError) as error:
-        return Config(source=source, trouble=f"{source}: {clean(error, 200)}")
+        return ResolvedConfig(
+            source=source, trouble=f"{source}: {(error.strerror or 'no').lower()}"
+        )
+    except (ConfigReadError, ValueError, RecursionError) as error:
+        return ResolvedConfig(source=source, trouble=f"{source}: {clean(error, 200)}")
 
 
 def _parsed(path: str) -> object:
     with open_regular(path) as (descriptor, found):
         if found.st_size > BIGGEST:
-            raise ConfigError(f"is larger than {BIGGEST:,} bytes")
+            raise ConfigReadError(f"is larger than {BIGGEST:,} bytes")
         with os.fdopen(os.dup(descriptor), "rb") as file:
             data = file.read(BIGGEST + 1)
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
     parse = _PARSERS.get(PurePath(path).suffix.lower())
     if parse is None:
-        raise ConfigError("is neither JSON, TOML nor YAML by its name")
+        raise ConfigReadError("is neither JSON, TOML nor YAML by its name")
     return parse(text)
 
 
@@ -61,11 +63,11 @@ def _yaml(text: str) -> object:
     try:
         yaml: Any = importlib.import_module("yaml")
     except ImportError as error:
-        raise ConfigError("is YAML, and no YAML parser is installed") from error
+        raise ConfigReadError("is YAML, and no YAML parser is installed") from error
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigError(f"is not valid YAML: {error}") from error
+        raise ConfigReadError(f"is not valid YAML: {error}") from error
 
 
 _PARSERS: Final[dict[str, Callable[[str], object]]] = {
@@ -77,13 +79,13 @@ _PARSERS: Final[dict[str, Callable[[str], object]]] = {
 
 
 def flattened(document: object) -> dict[str, str]:
-    """Return nested values as dotted keys with JSON text; raises ``ConfigError``.
+    """Return nested values as dotted keys with JSON text; raises ``ConfigReadError``.
 
     A list of plain values is one value; numbers that are equal read the same (``1`` and
     ``1.0``). Keys and values are safe text with their secrets masked.
     """
     if not isinstance(document, Mapping):
-        raise ConfigError("holds no settings (a mapping was expected)")
+        raise ConfigReadError("holds no settings (a mapping was expected)")
     shown = ShownConfig().shown({str(key): _plain(each) for key, each in document.items()})
     return dict(_leaves("", shown, 0))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cockpit.actions.checks.results import blocked, passed, warned
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
 from cockpit.model.observed import TrackerValue
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import WandbSpec
@@ -12,9 +12,9 @@ from cockpit.store.snapshots import Snapshot
 POLICY = "resume-policy"
 
 
-def may_resume(ground: Ground) -> list[Check]:
+def may_resume(context: ActionContext) -> list[Check]:
     """Check that the same W&B run may be written again (SPEC A-2)."""
-    spec, tracker = ground.spec.wandb, ground.report.facets.tracker
+    spec, tracker = context.spec.wandb, context.report.facets.tracker
     if spec is None:
         return [passed(POLICY, "the run has no tracker", Basis.RECORDED)]
     if spec.resume == "allow":
@@ -33,9 +33,9 @@ def may_resume(ground: Ground) -> list[Check]:
     return [passed(POLICY, text, value="must")]
 
 
-def same_tracker(ground: Ground, prior: Snapshot | None) -> list[Check]:
+def same_tracker(context: ActionContext, prior: Snapshot | None) -> list[Check]:
     """Check that the recorded identity, the active one and that of the last launch agree."""
-    spec, tracker = ground.spec.wandb, ground.report.facets.tracker.value
+    spec, tracker = context.spec.wandb, context.report.facets.tracker.value
     if spec is None:
         return []
     drift = [*_drift(spec, tracker), *_since(spec, prior)]
@@ -77,14 +77,14 @@ def _since(spec: WandbSpec, prior: Snapshot | None) -> list[str]:
     ]
 
 
-def unused_tracker(ground: Ground) -> list[Check]:
+def unused_tracker(context: ActionContext) -> list[Check]:
     """Check, before a first launch, that the W&B id is nobody's yet."""
-    spec, tracker = ground.spec.wandb, ground.report.facets.tracker.value
+    spec, tracker = context.spec.wandb, context.report.facets.tracker.value
     if spec is None:
         return [warned("C-13", "the run has no tracker ([run.wandb])", Basis.RECORDED)]
     if spec.id is None:
         text = "no W&B id is set (wandb.id): it would be made up at the launch"
-        return [blocked("C-13", text, Basis.RECORDED) if ground.spec.tier == "hero"
+        return [blocked("C-13", text, Basis.RECORDED) if context.spec.tier == "hero"
                 else warned("C-13", text, Basis.RECORDED)]  # fmt: skip
     if tracker is not None and tracker.step is not None:
         return [warned("C-13", f"W&B id {spec.id} has logged steps before", value=spec.id)]

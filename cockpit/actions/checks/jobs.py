@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from cockpit.actions.checks.results import blocked, passed, warned
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
+from cockpit.model import wording
 from cockpit.model.facet import ErrorKind
 from cockpit.model.history import History
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.plan import Basis, Check
-from cockpit.rules import wording as say
 from cockpit.rules.present import trained_after_end
 
 STATE = "job-state"
 
 
-def relaunch_state(ground: Ground) -> list[Check]:
+def relaunch_state(context: ActionContext) -> list[Check]:
     """Check that the job is over or stands still (SPEC A-2); a healthy one is not touched."""
-    facet, run = ground.report.facets.job, ground.spec.name
+    facet, run = context.report.facets.job, context.spec.name
     job = facet.value
     if job is None or facet.error is not None or job.phase is Phase.UNKNOWN:
         why = facet.error.message if facet.error is not None else "it says nothing certain"
         return [blocked(STATE, f"the job's state is unknown: {why}")]
     if job.phase is Phase.SUCCEEDED:
-        short = next((alert for alert in ground.report.alerts if alert.id == "C-19"), None)
+        short = next((alert for alert in context.report.alerts if alert.id == "C-19"), None)
         if short is not None:
             return [warned(STATE, f"it ended with success, but: {short.title}")]
         return [blocked(STATE, "it ended with success: there is nothing to relaunch, seal it")]
     if job.phase.terminal:
         return [passed(STATE, f"the job is over: {_words(job)}", value=_label(job))]
-    stalled = next((alert for alert in ground.report.alerts if alert.id == "C-06"), None)
+    stalled = next((alert for alert in context.report.alerts if alert.id == "C-06"), None)
     if job.phase is Phase.RUNNING and stalled is not None:
         text = f"it runs but stands still ({stalled.title}); it will be stopped first"
         return [warned(STATE, text, value=_label(job))]
@@ -37,9 +37,9 @@ def relaunch_state(ground: Ground) -> list[Check]:
     return [blocked(STATE, f"it {doing}: stop it first (cockpit stop {run})", value=_label(job))]
 
 
-def launch_state(ground: Ground) -> list[Check]:
+def launch_state(context: ActionContext) -> list[Check]:
     """Check that the run has no job yet (SPEC A-1); one that has one is relaunched."""
-    facet, run = ground.report.facets.job, ground.spec.name
+    facet, run = context.report.facets.job, context.spec.name
     job = facet.value
     nothing = facet.error is not None and facet.error.kind in (
         ErrorKind.NOT_FOUND,
@@ -55,34 +55,34 @@ def launch_state(ground: Ground) -> list[Check]:
     return [warned(STATE, f"the run had a job before: {_words(job)}; see relaunch {run}")]
 
 
-def lineage_jobs(ground: Ground) -> list[Check]:
+def lineage_jobs(context: ActionContext) -> list[Check]:
     """Check that nothing else trains this lineage: never overridable (C-25)."""
-    live = ground.live
+    live = context.live
     if live.unknown is not None:
         return [blocked("C-25", f"which jobs of this lineage live cannot be told: {live.unknown}")]
-    own = own_jobs(ground)
+    own = own_jobs(context)
     others = [job for job in live.jobs if job not in own]
     if others:
         names = "; ".join(f"{job.name} ({job.why})" for job in others)
         text = f"another job trains this lineage: {names}; stop it first"
         return [blocked("C-25", text, value=", ".join(job.id for job in others))]
-    facets = ground.report.facets
-    named = ground.spec.job is not None
-    went_on = trained_after_end(History(now=ground.now, facets=facets, job_named=named))
+    facets = context.report.facets
+    named = context.spec.job is not None
+    went_on = trained_after_end(History(now=context.now, facets=facets, job_named=named))
     if went_on is not None and not own:
-        text = f"steps were logged until {say.moment(went_on)}, after the job's end"
-        return [blocked("C-25", f"{text}: find what trains {ground.spec.name}")]
+        text = f"steps were logged until {wording.moment(went_on)}, after the job's end"
+        return [blocked("C-25", f"{text}: find what trains {context.spec.name}")]
     return [passed("C-25", "no other job of this lineage lives")]
 
 
-def own_jobs(ground: Ground) -> tuple[LiveJob, ...]:
+def own_jobs(context: ActionContext) -> tuple[LiveJob, ...]:
     """Return the live jobs that are the run's current one: what a relaunch stops."""
-    job = ground.report.facets.job.value
+    job = context.report.facets.job.value
     if job is None or job.phase.terminal:
         return ()
     return tuple(
         live
-        for live in ground.live.jobs
+        for live in context.live.jobs
         if live.id == job.id
         or live.id in job.children
         or (live.launch_id is not None and live.launch_id == job.launch_id)
@@ -101,15 +101,15 @@ def _words(job: JobValue) -> str:
     elif job.exit_code is not None:
         parts.append(f"exit status {job.exit_code}")
     if job.phase.terminal and job.ended_at is not None:
-        parts.append(f"at {say.moment(job.ended_at)}")
+        parts.append(f"at {wording.moment(job.ended_at)}")
     return ", ".join(parts)
 
 
-def backend_there(ground: Ground) -> list[Check]:
+def backend_there(context: ActionContext) -> list[Check]:
     """Check that this version can act on the run's kind of job."""
-    if ground.backend is not None:
+    if context.backend is not None:
         return []
-    kind = ground.spec.job.kind if ground.spec.job is not None else None
+    kind = context.spec.job.kind if context.spec.job is not None else None
     if kind is None:
         return [blocked("backend", "the run file names no job ([run.job])", Basis.RECORDED)]
     return [blocked("backend", f"this version cannot act on {kind} jobs", Basis.RECORDED)]

@@ -8,9 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cockpit.actions.checks.code import Changes, changes_since
-from cockpit.actions.checks.config_file import Config, ConfigError, flattened, read_config
+from cockpit.actions.checks.config_file import (
+    ConfigReadError,
+    ResolvedConfig,
+    flattened,
+    read_config,
+)
 from cockpit.actions.core.action import RefuseError
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
 from cockpit.model.history import FormerFailure
 from cockpit.model.observed import TrackerValue
 from cockpit.records.logbook.reading import Instance, Logbook, read_logbook, value_of
@@ -33,7 +38,7 @@ class Read(NamedTuple):
     failures: tuple[FormerFailure, ...]
     book: Logbook | None
     book_trouble: str | None
-    config: Config | None
+    config: ResolvedConfig | None
     same: dict[str, str]
     store_trouble: str | None
 
@@ -44,7 +49,7 @@ class Material(NamedTuple):
     read: Read
     changes: Changes
     instance: Instance | None
-    config_was: Config | None
+    config_was: ResolvedConfig | None
     recorded_by: str
 
     @property
@@ -53,10 +58,10 @@ class Material(NamedTuple):
         return self.read.prior
 
 
-async def gather(ground: Ground) -> Material:
+async def gather(context: ActionContext) -> Material:
     """Read everything once; raises ``RefuseError`` where a file system does not answer."""
     try:
-        read = await offload(_read, ground, deadline=DEADLINE)
+        read = await offload(_read, context, deadline=DEADLINE)
     except TimeoutError as error:
         raise RefuseError(f"the run's files gave no answer within {DEADLINE:g} s") from error
     instance = newest_instance(read.book)
@@ -69,11 +74,11 @@ async def gather(ground: Ground) -> Material:
     ):
         prior = None  # another machine has launched since, and only the logbook knows
         read = read._replace(prior=None)
-    code = ground.report.facets.code.value
+    code = context.report.facets.code.value
     base, source = (prior.sha, prior.launch_id) if prior is not None and prior.sha else (
         code.record_sha if code is not None else None, "the logbook",
     )  # fmt: skip
-    spec = ground.spec.code
+    spec = context.spec.code
     changes = Changes(base=base, source=source)
     if spec is not None and spec.repo is not None:
         changes = await changes_since(spec.repo.path, code, base, source)
@@ -81,24 +86,24 @@ async def gather(ground: Ground) -> Material:
         read=read,
         changes=changes,
         instance=instance,
-        config_was=_config_was(prior, ground.report.facets.tracker.value),
+        config_was=_config_was(prior, context.report.facets.tracker.value),
         recorded_by=f"launch {prior.launch_id}" if prior is not None else "the last launch",
     )
 
 
-def _read(ground: Ground) -> Read:
-    run, store = ground.spec, ground.parts.store
+def _read(context: ActionContext) -> Read:
+    run, store = context.spec, context.parts.store
     prior: Snapshot | None = None
     failures: tuple[FormerFailure, ...] = ()
     trouble = None
     if store is not None:
         try:
-            prior, failures = Snapshots(store).last(ground.key), Failures(store).of(ground.key)
+            prior, failures = Snapshots(store).last(context.key), Failures(store).of(context.key)
         except StoreError as error:
             trouble = str(error)
     book, book_trouble = _book(run.records.logbook)
     config = None if run.config_file is None else read_config(run.config_file)
-    return Read(prior, failures, book, book_trouble, config, _really(ground), trouble)
+    return Read(prior, failures, book, book_trouble, config, _really(context), trouble)
 
 
 def _book(path: str | None) -> tuple[Logbook | None, str | None]:
@@ -111,9 +116,9 @@ def _book(path: str | None) -> tuple[Logbook | None, str | None]:
         return None, f"{clean(path, 500)}: {why}"
 
 
-def _really(ground: Ground) -> dict[str, str]:
+def _really(context: ActionContext) -> dict[str, str]:
     """Return where the local paths that may be compared really lie (links resolved)."""
-    run, tracker = ground.spec, ground.report.facets.tracker.value
+    run, tracker = context.spec, context.report.facets.tracker.value
     roots = run.checkpoints.path if run.checkpoints is not None else ()
     named = [place.path for place in (run.output_root, *roots) if place is not None and place.here]
     texts = [value for value in _strings(tracker.config if tracker is not None else {}, 0)]
@@ -146,12 +151,12 @@ def logged_command(instance: Instance | None) -> tuple[str, ...] | None:
         return None
 
 
-def _config_was(prior: Snapshot | None, tracker: TrackerValue | None) -> Config | None:
+def _config_was(prior: Snapshot | None, tracker: TrackerValue | None) -> ResolvedConfig | None:
     if prior is not None and prior.config is not None:
-        return Config(values=prior.config, source=f"launch {prior.launch_id}")
+        return ResolvedConfig(values=prior.config, source=f"launch {prior.launch_id}")
     if tracker is None or not tracker.config:
         return None
     try:
-        return Config(values=flattened(tracker.config), source="the tracker's config")
-    except ConfigError:
+        return ResolvedConfig(values=flattened(tracker.config), source="the tracker's config")
+    except ConfigReadError:
         return None

@@ -8,19 +8,19 @@ from typing import Final
 
 from cockpit.actions.checks.results import blocked, passed, warned
 from cockpit.actions.core.command import places_in
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
+from cockpit.model import wording
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
-from cockpit.rules import wording as say
 
 NEEDED: Final = ("output_root", "checkpoint")
 SOURCE: Final = "source"
 
 
-def unused(ground: Ground, run: RunSpec) -> Iterator[Check]:
+def unused(context: ActionContext, run: RunSpec) -> Iterator[Check]:
     """Check that run id, W&B id and output root are nobody's."""
-    file = ground.file
+    file = context.file
     wandb_id = run.wandb.id if run.wandb is not None else None
     if any(each.name == run.name for each in file.runs):
         yield blocked("run-id", f"{run.name} is a run of this run file already", Basis.RECORDED)
@@ -34,15 +34,15 @@ def unused(ground: Ground, run: RunSpec) -> Iterator[Check]:
     else:
         text = f"W&B id {wandb_id} is no other run's here"
         yield passed("wandb-id", text, Basis.RECORDED, wandb_id)
-    yield _root(ground, run)
+    yield _root(context, run)
 
 
-def _root(ground: Ground, run: RunSpec) -> Check:
+def _root(context: ActionContext, run: RunSpec) -> Check:
     place = run.output_root
     if place is None:
         return blocked("C-16", "the new lineage has no output root", Basis.RECORDED)
     root = str(place)
-    for each in ground.file.runs:
+    for each in context.file.runs:
         theirs = each.output_root
         if theirs is not None and (place.contains(theirs) or theirs.contains(place)):
             text = f"{root} and the output root of {each.name} ({theirs}) lie in each other"
@@ -68,9 +68,9 @@ def _occupied(root: str) -> str | None:
     return None if first is None else f"{root} is not empty: {first.name}"
 
 
-def source_of(ground: Ground, asked: str) -> tuple[Pick | None, Check]:
+def source_of(context: ActionContext, asked: str) -> tuple[Pick | None, Check]:
     """Return the checkpoint to begin with, a step or a path, or why it cannot be used."""
-    facet = ground.report.facets.checkpoints
+    facet = context.report.facets.checkpoints
     if facet.value is None or facet.error is not None:
         why = facet.error.message if facet.error is not None else "not listed yet"
         return None, blocked(SOURCE, f"the checkpoints are unknown: {why}")
@@ -79,7 +79,7 @@ def source_of(ground: Ground, asked: str) -> tuple[Pick | None, Check]:
     if good and good[-1].step is not None:
         best = max(good, key=lambda item: (item.permanent is not False, item.saved_at or 0.0))
         pick = Pick(path=best.path, step=best.step or 0, why="chosen by the operator")
-        text = f"begins with step {say.step(pick.step)}, complete: {best.path}"
+        text = f"begins with step {wording.step(pick.step)}, complete: {best.path}"
         return pick, passed(SOURCE, text, value=best.path)
     if found:
         why = f"{found[-1].state.value}{f', {found[-1].note}' if found[-1].note else ''}"

@@ -5,33 +5,33 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from cockpit.actions.checks.results import blocked, passed
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
+from cockpit.model import wording
 from cockpit.model.plan import Basis, Check, Outcome, StepState
-from cockpit.rules import wording as say
 
 NOTIFIED_WITHIN = 24 * 3600.0
 """Seconds for which a notification of the DRI holds."""
 
 
-def has_dri(ground: Ground) -> list[Check]:
+def has_dri(context: ActionContext) -> list[Check]:
     """Check that somebody answers for the run: never overridable."""
-    if ground.spec.dri is None:
+    if context.spec.dri is None:
         return [blocked("dri", "no DRI: name one in the run file (dri)", Basis.RECORDED)]
-    return [passed("dri", f"DRI {ground.spec.dri}", Basis.RECORDED, ground.spec.dri)]
+    return [passed("dri", f"DRI {context.spec.dri}", Basis.RECORDED, context.spec.dri)]
 
 
-def dri_knows(ground: Ground) -> list[Check]:
+def dri_knows(context: ActionContext) -> list[Check]:
     """Check, where the operator is not the DRI, that the DRI was notified and that is recorded."""
-    dri, run = ground.spec.dri, ground.spec.name
-    if dri is None or dri.strip().casefold() == ground.operator.strip().casefold():
+    dri, run = context.spec.dri, context.spec.name
+    if dri is None or dri.strip().casefold() == context.operator.strip().casefold():
         return []
-    since = ground.now - NOTIFIED_WITHIN
-    for entry in reversed(ground.entries):
+    since = context.now - NOTIFIED_WITHIN
+    for entry in reversed(context.entries):
         step = entry.step("notify")
         told = step is not None and step.state is StepState.DONE
         done = entry.action == "escalate" and entry.outcome is Outcome.DONE
         if entry.begun_at >= since and (told or done):
-            text = f"{dri} was notified at {say.moment(entry.begun_at)} by {entry.operator}"
+            text = f"{dri} was notified at {wording.moment(entry.begun_at)} by {entry.operator}"
             return [passed("dri-notified", text, Basis.RECORDED)]
     text = f"you are not the DRI; notify {dri} first: "
     text += f'cockpit escalate {run} --confirm "escalate {run}"'

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from cockpit.actions.checks.results import lacking, passed, shown, warned
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
 from cockpit.records.logbook.reading import Logbook, value_of
@@ -14,9 +14,9 @@ from cockpit.records.logbook.reading import Logbook, value_of
 _ADDRESS: Final = re.compile(r"https?://[^\s<>()]+/issues/\d+")
 
 
-def kept_records(ground: Ground, book: Logbook | None, trouble: str | None) -> list[Check]:
+def kept_records(context: ActionContext, book: Logbook | None, trouble: str | None) -> list[Check]:
     """Check that logbook and issue exist and name each other; an ordinary run is only warned."""
-    run = ground.spec
+    run = context.spec
     if run.final_step is not None:
         text = f"final step {run.final_step} ({run.final_step_source or 'run file'})"
         final = passed("final-step", text, Basis.RECORDED)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from cockpit.actions.checks.results import blocked, passed, warned
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
+from cockpit.model import wording
 from cockpit.model.history import FormerFailure, History
 from cockpit.model.observed import CodeValue, JobValue, MonitorValue, Phase, Triage
 from cockpit.model.plan import Basis, Check, Outcome, StepState
-from cockpit.rules import wording as say
 from cockpit.rules.jobs.repeated import failure_of, identity, same_again
 from cockpit.rules.jobs.terminal import diagnosis
 from cockpit.rules.triage.classify import triage
@@ -23,22 +23,22 @@ SLACK = 5.0
 _CREATED = re.compile(r"(?:^|/)(\d{8}-\d{4})[^/]*_monitoring_state\.json$")
 
 
-def recoverable(ground: Ground) -> list[Check]:
+def recoverable(context: ActionContext) -> list[Check]:
     """Check T: what ended the job decides; what is not a plain relaunch needs a name."""
-    job = ground.report.facets.job.value
-    stalled = any(alert.id == "C-06" for alert in ground.report.alerts)
+    job = context.report.facets.job.value
+    stalled = any(alert.id == "C-06" for alert in context.report.alerts)
     if job is None or job.phase is Phase.UNKNOWN or not (job.phase.terminal or stalled):
         return []  # job-state stands in the way already
-    ordered = own_stop(ground, job)
+    ordered = own_stop(context, job)
     if ordered is not None:
-        when = say.moment(ordered.begun_at)
+        when = wording.moment(ordered.begun_at)
         text = f"it was stopped by {ordered.operator} through the cockpit at {when}"
         return [passed("T", text, Basis.RECORDED, ordered.operator)]
-    found = present_triage(ground)
+    found = present_triage(context)
     if found is None:
         text = "the log has not been read since the end: what ended it is unknown"
         return [blocked("T", text, overridable=True)]
-    return [_by_action(found, job), *_recipe(ground, found)]
+    return [_by_action(found, job), *_recipe(context, found)]
 
 
 def _by_action(found: Triage, job: JobValue) -> Check:
@@ -57,32 +57,32 @@ def _by_action(found: Triage, job: JobValue) -> Check:
     return blocked("T", f"{what} → {found.action}", value=found.name, overridable=True)
 
 
-def _recipe(ground: Ground, found: Triage) -> list[Check]:
+def _recipe(context: ActionContext, found: Triage) -> list[Check]:
     """Show the recorded recipe for a bad node to a person; nothing here runs it (SPEC T)."""
     if found.name != "bad_node":
         return []
-    recipe = ground.spec.job.bad_node_recipe if ground.spec.job is not None else None
+    recipe = context.spec.job.bad_node_recipe if context.spec.job is not None else None
     if recipe is None:
         text = "bad node, and no recipe is recorded (job.bad_node_recipe); ask before a VM is lost"
         return [warned("recipe", text, Basis.RECORDED)]
     return [warned("recipe", f"bad node; the recipe, for a person: {recipe}", Basis.RECORDED)]
 
 
-def present_triage(ground: Ground) -> Triage | None:
+def present_triage(context: ActionContext) -> Triage | None:
     """Return SPEC T's answer for the job as it is now, ended or standing still."""
-    facets = ground.report.facets
+    facets = context.report.facets
     job, log = facets.job.value, facets.log.value
     if job is None or log is None:
         return None
     if job.phase.terminal and job.phase is not Phase.SUCCEEDED:
-        return diagnosis(History(now=ground.now, facets=facets))
+        return diagnosis(History(now=context.now, facets=facets))
     return triage([line.plain for line in log.lines], job.phase.value, job.exit_code)
 
 
-def own_stop(ground: Ground, job: JobValue) -> JournalEntry | None:
+def own_stop(context: ActionContext, job: JobValue) -> JournalEntry | None:
     """Return our own action that ordered this very job to stop, if one did."""
     since = (job.started_at or 0.0) - SLACK
-    for entry in reversed(ground.entries):
+    for entry in reversed(context.entries):
         step = entry.step("stop")
         ordered = step is not None and step.state is not StepState.SKIPPED
         if ordered and entry.begun_at >= since and stopped(entry, job.id or ""):
@@ -90,19 +90,19 @@ def own_stop(ground: Ground, job: JobValue) -> JournalEntry | None:
     return None
 
 
-def no_numbers_lost(ground: Ground) -> list[Check]:
+def no_numbers_lost(context: ActionContext) -> list[Check]:
     """Check C-09: a run whose numbers are gone is never relaunched as infrastructure."""
-    found = next((alert for alert in ground.report.alerts if alert.id == "C-09"), None)
+    found = next((alert for alert in context.report.alerts if alert.id == "C-09"), None)
     if found is None:
         return [passed("C-09", "no alert about non-finite values is open")]
     text = f"{found.title}: this is no infrastructure failure; go back to before it, or ask"
     return [blocked("C-09", text, value=found.key, overridable=True)]
 
 
-def fixed(ground: Ground, prior: Snapshot | None, same_config: bool) -> list[Check]:
+def fixed(context: ActionContext, prior: Snapshot | None, same_config: bool) -> list[Check]:
     """Warn when a failure that needs a fix would be relaunched with nothing changed."""
-    found = present_triage(ground)
-    code = ground.report.facets.code.value
+    found = present_triage(context)
+    code = context.report.facets.code.value
     if found is None or found.action != "fix_then_relaunch":
         return []
     if code is None or code.sha is None:
@@ -127,43 +127,43 @@ def _before(prior: Snapshot | None, code: CodeValue) -> tuple[str, str | None] |
     return whole, None
 
 
-def present_failure(ground: Ground) -> FormerFailure | None:
+def present_failure(context: ActionContext) -> FormerFailure | None:
     """Return the failure that a relaunch would recover from: an end, or a stall."""
-    named, job = ground.spec.job is not None, ground.report.facets.job.value
-    history = History(now=ground.now, facets=ground.report.facets, job_named=named)
-    stalled = any(alert.id == "C-06" for alert in ground.report.alerts)
+    named, job = context.spec.job is not None, context.report.facets.job.value
+    history = History(now=context.now, facets=context.report.facets, job_named=named)
+    stalled = any(alert.id == "C-06" for alert in context.report.alerts)
     if job is not None and not job.phase.terminal and stalled:
-        step = ground.report.progress.step
-        return FormerFailure(at=ground.now, job_id=identity(job), name="stalled", step=step)
-    return failure_of(ground.spec, history)
+        step = context.report.progress.step
+        return FormerFailure(at=context.now, job_id=identity(job), name="stalled", step=step)
+    return failure_of(context.spec, history)
 
 
-def not_again(ground: Ground, former: Sequence[FormerFailure]) -> list[Check]:
+def not_again(context: ActionContext, former: Sequence[FormerFailure]) -> list[Check]:
     """Check C-14: a second failure of one kind, or flapping, needs a name and a reason."""
-    now = present_failure(ground)
+    now = present_failure(context)
     same = () if now is None else same_again(former, now)
-    flapping = _flapping(ground)
+    flapping = _flapping(context)
     if same or flapping:
         text = "; ".join((*same[:2], *flapping))
         if len(same) > 2:
             text += f"; {len(same) - 2} more like it"
         return [blocked("C-14", text, Basis.RECORDED, overridable=True)]
     text = "no earlier failure like this is recorded" if now is not None else "nothing has failed"
-    return [passed("C-14", text, Basis.RECORDED), *_counted(ground)]
+    return [passed("C-14", text, Basis.RECORDED), *_counted(context)]
 
 
-def _flapping(ground: Ground) -> tuple[str, ...]:
-    limits = ground.spec.thresholds
-    since = ground.now - limits.flap_window
+def _flapping(context: ActionContext) -> tuple[str, ...]:
+    limits = context.spec.thresholds
+    since = context.now - limits.flap_window
     ours = [
         entry
-        for entry in ground.entries
+        for entry in context.entries
         if entry.action == "relaunch" and entry.outcome is Outcome.DONE and entry.begun_at >= since
     ]
-    within = f"within {say.span(limits.flap_window)}"
+    within = f"within {wording.span(limits.flap_window)}"
     if len(ours) >= limits.flap_restarts:
         return (f"relaunched {len(ours)} times {within}: it flaps",)
-    monitor = ground.report.facets.monitor.value
+    monitor = context.report.facets.monitor.value
     restarts = monitor.restart_count if monitor is not None else None
     if monitor is None or restarts is None or restarts < limits.flap_restarts:
         return ()
@@ -173,10 +173,10 @@ def _flapping(ground: Ground) -> tuple[str, ...]:
     return ()
 
 
-def _counted(ground: Ground) -> list[Check]:
-    monitor = ground.report.facets.monitor.value
+def _counted(context: ActionContext) -> list[Check]:
+    monitor = context.report.facets.monitor.value
     restarts = monitor.restart_count if monitor is not None else None
-    if restarts is None or restarts < ground.spec.thresholds.flap_restarts:
+    if restarts is None or restarts < context.spec.thresholds.flap_restarts:
         return []
     text = f"the monitor counts {restarts} restarts so far, over a longer time"
     return [warned("restarts", text, Basis.RECORDED)]

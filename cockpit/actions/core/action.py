@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, ParamSpec, TypeVar
 
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
 from cockpit.model.plan import Draft, Level, Plan, Request
-from cockpit.model.words import duration
+from cockpit.model.wording import duration
 from cockpit.runtime.offload import offload
 from cockpit.store.journal import Journal, JournalEntry
 from cockpit.store.store import StoreError
@@ -47,10 +47,10 @@ async def asked(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 @dataclass
-class Doing:
+class Execution:
     """What the steps of one action share; everything in it is in the journal already."""
 
-    ground: Ground
+    context: ActionContext
     plan: Plan
     entry: JournalEntry
     journal: Journal
@@ -79,7 +79,7 @@ class Step:
     """
 
     name: str
-    run: Callable[[Doing], Awaitable[str | None]]
+    run: Callable[[Execution], Awaitable[str | None]]
     records: bool = False
     after_failure: bool = False
 
@@ -92,17 +92,17 @@ class Action(ABC):
     launches: ClassVar[bool] = False
 
     @abstractmethod
-    async def draft(self, ground: Ground, request: Request) -> Draft:
+    async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return what would be done and what speaks for and against it; changes nothing.
 
         Raises ``RefuseError`` with one line for a request that makes no sense.
         """
 
     @abstractmethod
-    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+    def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return the steps in their order; the same plan always gives the same steps."""
 
-    def still_holds(self, shown: Plan, now: Plan) -> str | None:
+    def revalidate(self, shown: Plan, now: Plan) -> str | None:
         """Return what has changed between two plans so that the first may not be done, if any.
 
         Unless an action says otherwise, everything that matters must be the same.
@@ -113,7 +113,7 @@ class Action(ABC):
 class PageAction(Action):
     """An action whose plan is a page with figures that go on moving with a living run."""
 
-    def still_holds(self, shown: Plan, now: Plan) -> str | None:
+    def revalidate(self, shown: Plan, now: Plan) -> str | None:
         """Return why a page that was shown may not be used: it is old, or something blocks now."""
         old = now.made_at - shown.made_at
         if not -PAGE_FRESH_FOR <= old <= PAGE_FRESH_FOR:

@@ -16,7 +16,7 @@ from cockpit.store.journal import Journal, JournalEntry
 from cockpit.store.store import Store
 
 if TYPE_CHECKING:
-    from cockpit.records.recorder import RecordDesk
+    from cockpit.records.recorder import RecordWriter
     from cockpit.watch.notify.notifier import Notifications
 
 
@@ -40,7 +40,7 @@ class Guard(Protocol):
 
 
 @dataclass(frozen=True)
-class Parts:
+class Dependencies:
     """The services that actions use, fixed for the life of a cockpit.
 
     ``store`` is ``None`` when it cannot be used; ``notifier`` returns the notifications of the
@@ -52,13 +52,13 @@ class Parts:
     journal: Journal | None
     backends: Callable[[RunSpec], Backend | None]
     guards: tuple[Guard, ...]
-    recorder: RecordDesk
+    recorder: RecordWriter
     notifier: Callable[[], Notifications]
     look: Callable[[str], Awaitable[RunReport]]
 
 
 @dataclass(frozen=True)
-class Ground:
+class ActionContext:
     """One run at the moment of planning."""
 
     file: CockpitFile
@@ -67,7 +67,7 @@ class Ground:
     key: str
     now: float
     operator: str
-    parts: Parts
+    parts: Dependencies
     live: Live
     entries: tuple[JournalEntry, ...] = ()
     launch_id: str | None = None

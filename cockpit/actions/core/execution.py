@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cockpit.actions.core.action import Doing, SkipStep, Step, StepError, StepUnknownError, asked
+from cockpit.actions.core.action import (
+    Execution,
+    SkipStep,
+    Step,
+    StepError,
+    StepUnknownError,
+    asked,
+)
 from cockpit.model.plan import Outcome, Result, StepResult, StepState
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.store.store import StoreError
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
-Told = Callable[[StepResult], None]
-At = Callable[[str], None]
+StepListener = Callable[[StepResult], None]
+Failpoint = Callable[[str], None]
 
 
 async def run_steps(
     steps: Sequence[tuple[int, Step]],
-    doing: Doing,
-    told: Told = lambda step: None,
-    at: At = lambda point: None,
+    execution: Execution,
+    told: StepListener = lambda step: None,
+    at: Failpoint = lambda point: None,
 ) -> Result:
     """Do the steps, given with their places. ``at`` hears of every point where a crash could fall.
 
@@ -32,13 +39,13 @@ async def run_steps(
         if outcome is not Outcome.DONE and not step.after_failure:
             continue
         try:
-            result = await _one(place, step, doing, told, at)
+            result = await _one(place, step, execution, told, at)
         except StoreError as error:
             # The journal takes no more, and nothing unwritten may be done.
             changed = any(each.state is StepState.DONE for each in results)
             outcome = Outcome.UNKNOWN if changed or not step.records else Outcome.DONE
             message = f"the journal could not be written at {step.name}, so nothing more was done: "
-            return _ended(doing, outcome, f"{message}{error}", results, recorded=False)
+            return _ended(execution, outcome, f"{message}{error}", results, recorded=False)
         results.append(result)
         if result.state in (StepState.DONE, StepState.SKIPPED):
             continue
@@ -49,31 +56,42 @@ async def run_steps(
         else:
             failed = result.state is StepState.FAILED
             outcome = Outcome.FAILED if failed else Outcome.UNKNOWN
-            doing.trouble = said
-    return _ended(doing, outcome, message, results, recorded=recorded)
+            execution.trouble = said
+    return _ended(execution, outcome, message, results, recorded=recorded)
 
 
 def _ended(
-    doing: Doing, outcome: Outcome, message: str, steps: Sequence[StepResult], *, recorded: bool
+    execution: Execution,
+    outcome: Outcome,
+    message: str,
+    steps: Sequence[StepResult],
+    *,
+    recorded: bool,
 ) -> Result:
     return Result(
-        plan_id=doing.plan.plan_id,
+        plan_id=execution.plan.plan_id,
         outcome=outcome,
-        job_id=doing.job_id,
-        launch_id=doing.entry.launch_id,
+        job_id=execution.job_id,
+        launch_id=execution.entry.launch_id,
         steps=tuple(steps),
         message=message,
         recorded=recorded,
     )
 
 
-async def _one(place: int, step: Step, doing: Doing, told: Told, at: At) -> StepResult:
-    journal, clock, number = doing.journal, doing.ground.parts.clock, doing.entry.number
+async def _one(
+    place: int, step: Step, execution: Execution, told: StepListener, at: Failpoint
+) -> StepResult:
+    journal, clock, number = (
+        execution.journal,
+        execution.context.parts.clock,
+        execution.entry.number,
+    )
     begun = StepResult(name=step.name, state=StepState.BEGUN, at=clock.now())
     await asked(journal.step, number, place, begun)
     told(begun)
     at(f"{step.name}:begun")
-    state, note = await _done(step, doing)
+    state, note = await _done(step, execution)
     at(f"{step.name}:did")
     said = None if note is None else scrub(clean(note))
     result = StepResult(name=step.name, state=state, at=clock.now(), note=said)
@@ -83,9 +101,9 @@ async def _one(place: int, step: Step, doing: Doing, told: Told, at: At) -> Step
     return result
 
 
-async def _done(step: Step, doing: Doing) -> tuple[StepState, str | None]:
+async def _done(step: Step, execution: Execution) -> tuple[StepState, str | None]:
     try:
-        return StepState.DONE, await step.run(doing)
+        return StepState.DONE, await step.run(execution)
     except SkipStep as why:
         return StepState.SKIPPED, str(why)
     except (StepError, CannotError) as error:

@@ -12,7 +12,7 @@ from typing import Final
 
 from cockpit.actions.checks.records import linked_issue
 from cockpit.actions.checks.results import passed, warned
-from cockpit.actions.core.action import Doing, SkipStep, Step, StepError
+from cockpit.actions.core.action import Execution, SkipStep, Step, StepError
 from cockpit.model.plan import Basis, Check, Plan
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
@@ -26,45 +26,53 @@ NO_ISSUE: Final = "the run has no issue (records.issue)"
 
 
 def log_step(
-    make: Callable[[Doing], EventEntry], commit: str, *, after_failure: bool = False
+    make: Callable[[Execution], EventEntry], commit: str, *, after_failure: bool = False
 ) -> Step:
     """Return the step that appends an entry to the event log, commits it as ``commit``, pushes.
 
-    ``make`` must give the same entry for the same action: its ``at`` is ``doing.entry.begun_at``.
+    ``make`` must give the same entry for the same action: its ``at`` is when that was begun.
     """
 
-    async def run(doing: Doing) -> str | None:
-        spec = _with_logbook(doing)
-        return lasting(await doing.ground.parts.recorder.event(spec, make(doing), commit))
+    async def run(execution: Execution) -> str | None:
+        spec = _with_logbook(execution)
+        return lasting(await execution.context.parts.recorder.event(spec, make(execution), commit))
 
     return Step("log", run, records=True, after_failure=after_failure)
 
 
-def instance_step(make: Callable[[Doing], InstanceEntry], commit: str) -> Step:
+def instance_step(make: Callable[[Execution], InstanceEntry], commit: str) -> Step:
     """Return the step that appends a launched instance."""
 
-    async def run(doing: Doing) -> str | None:
-        spec = _with_logbook(doing)
-        return lasting(await doing.ground.parts.recorder.instance(spec, make(doing), commit))
+    async def run(execution: Execution) -> str | None:
+        spec = _with_logbook(execution)
+        return lasting(
+            await execution.context.parts.recorder.instance(spec, make(execution), commit)
+        )
 
     return Step("instance", run, records=True)
 
 
 def comment_step(
-    event: Callable[[Doing], str], body: Callable[[Doing], str], *, after_failure: bool = False
+    event: Callable[[Execution], str],
+    body: Callable[[Execution], str],
+    *,
+    after_failure: bool = False,
 ) -> Step:
     """Return the step that comments on the issue; one ``event`` is never posted twice."""
 
-    async def run(doing: Doing) -> str | None:
-        spec = await _with_issue(doing)
-        return lasting(await doing.ground.parts.recorder.comment(spec, event(doing), body(doing)))
+    async def run(execution: Execution) -> str | None:
+        spec = await _with_issue(execution)
+        return lasting(
+            await execution.context.parts.recorder.comment(spec, event(execution), body(execution))
+        )
 
     return Step("issue", run, records=True, after_failure=after_failure)
 
 
-def event_name(doing: Doing) -> str:
+def event_name(execution: Execution) -> str:
     """Return the name of this very action, the same whenever it is asked for."""
-    return f"{doing.plan.action}:{doing.launch_id or doing.plan.plan_id}:{doing.entry.begun_at:.3f}"
+    plan, begun = execution.plan, execution.entry.begun_at
+    return f"{plan.action}:{execution.launch_id or plan.plan_id}:{begun:.3f}"
 
 
 def approvals_text(plan: Plan) -> str:
@@ -89,16 +97,16 @@ def issue_check(run: RunSpec) -> Check:
     return say("issue", "no issue in the run file: nothing is posted", Basis.RECORDED)
 
 
-def _with_logbook(doing: Doing) -> RunSpec:
-    if doing.ground.spec.records.logbook is None:
+def _with_logbook(execution: Execution) -> RunSpec:
+    if execution.context.spec.records.logbook is None:
         raise SkipStep(NO_LOGBOOK)
-    return doing.ground.spec
+    return execution.context.spec
 
 
-async def _with_issue(doing: Doing) -> RunSpec:
+async def _with_issue(execution: Execution) -> RunSpec:
     """Return the run with its issue: the run file's, else the one that a launch has created."""
-    spec = doing.ground.spec
-    url = spec.records.issue or doing.facts.get(ISSUE)
+    spec = execution.context.spec
+    url = spec.records.issue or execution.facts.get(ISSUE)
     if url is None and spec.records.issue_repo is not None:
         url = await offload(_linked, spec.records.logbook, deadline=DEADLINE)
     if url is None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from cockpit.actions.core.action import Action, Doing, asked
-from cockpit.actions.core.context import Ground, Parts
+from cockpit.actions.core.action import Action, Execution, asked
+from cockpit.actions.core.context import ActionContext, Dependencies
 from cockpit.actions.core.execution import run_steps
 from cockpit.actions.core.guards import Claims
 from cockpit.model.base import Frozen
@@ -25,7 +25,7 @@ ENTRY = "journal:"
 """How the check begins that speaks of an entry of the journal; its number follows."""
 NOT_LOOKED_UP = ("teardown",)
 """Steps of which only a person can find out whether they happened."""
-GroundOf = Callable[[RunSpec, str], Awaitable[Ground]]
+GroundOf = Callable[[RunSpec, str], Awaitable[ActionContext]]
 
 
 class Settled(Frozen):
@@ -132,15 +132,15 @@ class Settling:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: Dependencies,
         actions: Mapping[str, Action],
-        ground_of: GroundOf,
+        context_of: GroundOf,
         key: Callable[[str], str],
     ) -> None:
         self._parts = parts
         self._actions = actions
         self._journal = parts.journal
-        self._ground_of = ground_of
+        self._context_of = context_of
         self._key = key
 
     async def survey(
@@ -204,8 +204,8 @@ class Settling:
             return settled
         if entry.outcome is not None or entry.plan.plan_id == UNREADABLE:
             return settled
-        ground = await self._ground_of(spec, entry.operator)
-        acts = [step for step in action.steps(ground, entry.plan) if not step.records]
+        context = await self._context_of(spec, entry.operator)
+        acts = [step for step in action.steps(context, entry.plan) if not step.records]
         if not acts or not all(_over(entry, step.name) for step in acts):
             return settled
         return settled.model_copy(update={"outcome": Outcome.DONE})
@@ -218,16 +218,16 @@ class Settling:
         if action is None or entry.plan.plan_id == UNREADABLE:
             await asked(self._journal.note, entry.number, entry.facts, settled.job_id)
             return False
-        ground = await self._ground_of(spec, entry.operator)
+        context = await self._context_of(spec, entry.operator)
         job_id = settled.job_id or entry.job_id
-        doing = Doing(ground, entry.plan, entry, self._journal, {**entry.facts}, job_id)
-        await doing.note()
+        execution = Execution(context, entry.plan, entry, self._journal, {**entry.facts}, job_id)
+        await execution.note()
         left = [
             (place, step)
-            for place, step in enumerate(action.steps(ground, entry.plan))
+            for place, step in enumerate(action.steps(context, entry.plan))
             if step.records and not _over(entry, step.name)
         ]
-        return (await run_steps(left, doing)).recorded
+        return (await run_steps(left, execution)).recorded
 
 
 def _over(entry: JournalEntry, name: str) -> bool:

@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from cockpit.actions.core.action import Action, Doing, RefuseError, asked
-from cockpit.actions.core.context import Ground, Parts
-from cockpit.actions.core.execution import At, Told, run_steps
+from cockpit.actions.core.action import Action, Execution, RefuseError, asked
+from cockpit.actions.core.context import ActionContext, Dependencies
+from cockpit.actions.core.execution import Failpoint, StepListener, run_steps
 from cockpit.actions.core.guards import Claims, claim_checks
 from cockpit.actions.core.parameters import masked_plan
 from cockpit.actions.core.recovery import Settled, Settling, check_of, gone_by_word
@@ -45,7 +45,7 @@ READ_ONLY = "this cockpit is read-only: it offers no actions"
 NO_JOURNAL = "the journal cannot be written, and nothing is done without it"
 
 
-class Desk:
+class ActionService:
     """Plans and does guarded actions on the runs of one run file.
 
     ``file`` returns the run file in use. ``at`` is called at every point where a crash could
@@ -55,11 +55,11 @@ class Desk:
     def __init__(
         self,
         file: Callable[[], CockpitFile],
-        parts: Parts,
+        parts: Dependencies,
         actions: Mapping[str, Action],
         *,
         read_only: bool = False,
-        at: At = lambda point: None,
+        at: Failpoint = lambda point: None,
     ) -> None:
         self.actions = actions
         self.read_only = read_only
@@ -67,7 +67,7 @@ class Desk:
         self._parts = parts
         self._at = at
         self._journal = parts.journal
-        self._settling = Settling(parts, actions, self._ground_of, self._key)
+        self._settling = Settling(parts, actions, self._context_of, self._key)
 
     async def plan(self, request: Request, approvals: Sequence[Approval] = ()) -> Plan:
         """Return what would be done, as it may be shown; changes nothing but the memory of it.
@@ -79,13 +79,13 @@ class Desk:
     async def _planned(self, request: Request, approvals: Sequence[Approval] = ()) -> Plan:
         """Return the plan as it is acted on: its paths are those of the files."""
         request, approvals = _masked(request, approvals)
-        ground, settled = await self._ground(request)
-        plan = await self._draft(request, ground, settled)
+        context, settled = await self._context(request)
+        plan = await self._draft(request, context, settled)
         if self._journal is None or not self._journal.writes:
             plan = _without_journal(plan, "nothing can be written into the store")
         elif not self.read_only:
             try:
-                await asked(self._journal.keep_plan, ground.key, plan)
+                await asked(self._journal.keep_plan, context.key, plan)
             except StoreError as error:
                 plan = _without_journal(plan, str(error))
         return plan.approved(approvals)
@@ -97,7 +97,7 @@ class Desk:
         approvals: Sequence[Approval] = (),
         *,
         shown: str | None = None,
-        told: Told = lambda step: None,
+        told: StepListener = lambda step: None,
     ) -> Result:
         """Do what was planned, if the words are right and nothing has changed.
 
@@ -162,7 +162,7 @@ class Desk:
             and not any(each.stands_in_the_way and not each.overridable for each in plan.checks)
         ]
         if now.words != words:
-            holds = self._action(request.action).still_holds
+            holds = self._action(request.action).revalidate
             shown = [plan for plan in shown if holds(plan, now) is None]
         elif not now.targets:
             return now
@@ -170,7 +170,7 @@ class Desk:
         return next(iter(shown), now)
 
     async def _begin(
-        self, request: Request, shown: Plan, approvals: tuple[Approval, ...], told: Told
+        self, request: Request, shown: Plan, approvals: tuple[Approval, ...], told: StepListener
     ) -> Result:
         assert self._journal is not None
         action = self._action(request.action)
@@ -208,7 +208,7 @@ class Desk:
         entry: JournalEntry,
         claims: Claims,
         approvals: tuple[Approval, ...],
-        told: Told,
+        told: StepListener,
     ) -> Result:
         action, spec = self._action(request.action), self._spec(request.run)
         over = any(approval.check == claims.CHECK for approval in approvals)
@@ -216,9 +216,9 @@ class Desk:
         if taken is not None:
             return _refused(shown.plan_id, taken)
         self._at("claimed")
-        ground, settled = await self._ground(request, entry)
-        fresh = (await self._draft(request, ground, settled)).approved(approvals)
-        changed = action.still_holds(shown, fresh)
+        context, settled = await self._context(request, entry)
+        fresh = (await self._draft(request, context, settled)).approved(approvals)
+        changed = action.revalidate(shown, fresh)
         if changed is not None:
             return _changed(shown, changed)
         if fresh.blocked:
@@ -228,10 +228,10 @@ class Desk:
         self._at("planned")
         assert self._journal is not None
         plan = shown.approved(approvals)
-        doing = Doing(ground, plan, entry, self._journal)
-        await doing.note(**plan.facts)
-        steps = list(enumerate(action.steps(ground, plan)))
-        return await run_steps(steps, doing, told, self._at)
+        execution = Execution(context, plan, entry, self._journal)
+        await execution.note(**plan.facts)
+        steps = list(enumerate(action.steps(context, plan)))
+        return await run_steps(steps, execution, told, self._at)
 
     async def _end(
         self, entry: JournalEntry, result: Result, claims: Claims, spec: RunSpec
@@ -256,29 +256,29 @@ class Desk:
         self._at("released")
         return result
 
-    async def _ground(
+    async def _context(
         self, request: Request, own: JournalEntry | None = None
-    ) -> tuple[Ground, tuple[Settled, ...]]:
+    ) -> tuple[ActionContext, tuple[Settled, ...]]:
         """Look at the run anew; ``own`` is our own entry, which is no hindrance to itself."""
         action = self._action(request.action)
         spec = self._spec(request.run)
         settled = await self._settling.survey(spec, without=own)
         claims = Claims(self._parts.guards if action.exclusive else ())
-        ground, seen = await asyncio.gather(
-            self._ground_of(spec, request.operator), claims.survey(spec)
+        context, seen = await asyncio.gather(
+            self._context_of(spec, request.operator), claims.survey(spec)
         )
-        ground = replace(ground, claims=seen)
+        context = replace(context, claims=seen)
         if own is not None:
-            return replace(ground, launch_id=own.launch_id), settled
+            return replace(context, launch_id=own.launch_id), settled
         if not action.launches:
-            return ground, settled
-        known = await self._known_ids(ground)
-        known |= {claim.launch_id for claim in ground.claims if claim.launch_id}
-        return replace(ground, launch_id=next_launch_id(spec.name, known)), settled
+            return context, settled
+        known = await self._known_ids(context)
+        known |= {claim.launch_id for claim in context.claims if claim.launch_id}
+        return replace(context, launch_id=next_launch_id(spec.name, known)), settled
 
-    async def _ground_of(self, spec: RunSpec, operator: str) -> Ground:
+    async def _context_of(self, spec: RunSpec, operator: str) -> ActionContext:
         report, live = await asyncio.gather(self._parts.look(spec.name), self._live(spec))
-        return Ground(
+        return ActionContext(
             file=self._file(),
             spec=spec,
             report=report,
@@ -296,29 +296,31 @@ class Desk:
             return Live(unknown="the run file names no job that this version can act on")
         return await backend.live(spec)
 
-    async def _known_ids(self, ground: Ground) -> set[str]:
+    async def _known_ids(self, context: ActionContext) -> set[str]:
         """Return the launch ids that this machine knows of by itself."""
-        known = set(await asked(self._journal.launch_ids, ground.key)) if self._journal else set()
-        job = ground.report.facets.job.value
+        known = set(await asked(self._journal.launch_ids, context.key)) if self._journal else set()
+        job = context.report.facets.job.value
         if job is not None and job.launch_id:
             known.add(job.launch_id)
-        return known | {each.launch_id for each in ground.live.jobs if each.launch_id}
+        return known | {each.launch_id for each in context.live.jobs if each.launch_id}
 
-    async def _draft(self, request: Request, ground: Ground, settled: tuple[Settled, ...]) -> Plan:
+    async def _draft(
+        self, request: Request, context: ActionContext, settled: tuple[Settled, ...]
+    ) -> Plan:
         action = self._action(request.action)
-        draft = await action.draft(ground, request)
+        draft = await action.draft(context, request)
         checks: list[Check] = []
         if action.exclusive:
-            here = await self._known_ids(ground) if action.launches else None
+            here = await self._known_ids(context) if action.launches else None
             checks = [check_of(each) for each in settled]
-            checks += claim_checks(ground.spec.name, ground.claims, here)
+            checks += claim_checks(context.spec.name, context.claims, here)
         facts = dict(draft.facts)
-        if action.launches and ground.launch_id is not None:
-            facts[LAUNCH_ID] = ground.launch_id
+        if action.launches and context.launch_id is not None:
+            facts[LAUNCH_ID] = context.launch_id
         full = Draft.model_validate(
             {**dict(draft), "checks": (*checks, *draft.checks), "facts": facts}
         )
-        return plan_of(request, full, ground.now)
+        return plan_of(request, full, context.now)
 
     def _action(self, verb: str) -> Action:
         if verb not in self.actions:

@@ -1,12 +1,12 @@
-"""Puts the desk together: journal, backends, guards, records, notifications."""
+"""Puts the action service together: journal, backends, guards, records, notifications."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cockpit.actions.core.context import Parts
-from cockpit.actions.core.service import Desk
+from cockpit.actions.core.context import Dependencies
+from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.table import Actions
 from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport
@@ -18,13 +18,13 @@ from cockpit.store.store import Store, run_key
 from cockpit.watch.engine import Engine
 
 if TYPE_CHECKING:
-    from cockpit.records.issue.service import IssueDesk
-    from cockpit.records.recorder import RecordDesk
+    from cockpit.records.issue.service import IssueService
+    from cockpit.records.recorder import RecordWriter
 
 LOOK_WITHIN = 20.0
 
 
-def build_desk(
+def build_service(
     file: Callable[[], CockpitFile],
     engine: Engine,
     store: Store | None,
@@ -32,8 +32,8 @@ def build_desk(
     *,
     operator: str,
     read_only: bool = False,
-) -> Desk:
-    """Return the desk of one run file; ``operator`` names who acts in claims and messages.
+) -> ActionService:
+    """Return the service that acts on one run file; ``operator`` is who acts, in claims too.
 
     Imports here: what only acts need is not loaded for looking.
     """
@@ -44,7 +44,7 @@ def build_desk(
     async def look(run: str) -> RunReport:
         return (await engine.check([run], LOOK_WITHIN)).runs[0]
 
-    parts = Parts(
+    parts = Dependencies(
         clock=clock,
         store=store,
         journal=None if store is None else Journal(store),
@@ -57,19 +57,19 @@ def build_desk(
         notifier=lambda: Notifications(file(), store, clock, operator=operator),
         look=look,
     )
-    return Desk(file, parts, Actions(), read_only=read_only)
+    return ActionService(file, parts, Actions(), read_only=read_only)
 
 
 def build_records(
     file: Callable[[], CockpitFile], store: Store | None, clock: Clock
-) -> tuple[RecordDesk, IssueDesk]:
+) -> tuple[RecordWriter, IssueService]:
     """Return what writes records, and what comments on issues."""
     from cockpit.records.git.saver import Saver
-    from cockpit.records.issue.service import IssueDesk
-    from cockpit.records.recorder import RecordDesk
+    from cockpit.records.issue.service import IssueService
+    from cockpit.records.recorder import RecordWriter
 
-    issues = IssueDesk(store, clock, key=lambda run: run_key(file().path, run.name))
-    return RecordDesk(Saver(clock), issues), issues
+    issues = IssueService(store, clock, key=lambda run: run_key(file().path, run.name))
+    return RecordWriter(Saver(clock), issues), issues
 
 
 def _backends(clock: Clock) -> Callable[[RunSpec], Backend | None]:

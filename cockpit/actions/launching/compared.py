@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cockpit.actions.checks.code import worst_first
 from cockpit.actions.checks.config_drift import command_drift, config_drift, settled
-from cockpit.actions.checks.config_file import ConfigError, flattened
+from cockpit.actions.checks.config_file import ConfigReadError, flattened
 from cockpit.actions.checks.material import Material, logged_command
 from cockpit.actions.checks.output import (
     Said,
@@ -20,12 +20,12 @@ from cockpit.actions.checks.output import (
 from cockpit.actions.checks.results import shown
 from cockpit.actions.core.command import masked
 from cockpit.actions.core.command import shown as shown_command
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
+from cockpit.model import wording
 from cockpit.model.observed import Pick
 from cockpit.model.plan import Check, Difference
 from cockpit.model.run import RunSpec
 from cockpit.records.logbook.reading import value_of
-from cockpit.rules import wording as say
 
 
 class WouldRun(NamedTuple):
@@ -56,7 +56,7 @@ class Compared(NamedTuple):
         return not any(check.overridable for check in self.checks)
 
 
-def compared(ground: Ground, material: Material, would: WouldRun) -> Compared:
+def compared(context: ActionContext, material: Material, would: WouldRun) -> Compared:
     """Compare what ran with what would run."""
     prior = material.prior
     recorded = prior is not None and bool(prior.template)  # the form in which the record has them
@@ -65,7 +65,7 @@ def compared(ground: Ground, material: Material, would: WouldRun) -> Compared:
     whole = prior is not None and prior.config is not None
     config = config_drift(material.config_was, material.read.config, whole=whole)
     checks = settled([config, flags], material.recorded_by)
-    listed = tuple(_side_by_side(ground, material, would))
+    listed = tuple(_side_by_side(context, material, would))
     return Compared(tuple(checks), (*listed, *config.differences, *flags.differences))
 
 
@@ -77,8 +77,10 @@ def command_was(material: Material) -> tuple[str, ...] | None:
     return logged_command(material.instance)
 
 
-def _side_by_side(ground: Ground, material: Material, would: WouldRun) -> Iterator[Difference]:
-    prior, code = material.prior, ground.report.facets.code.value
+def _side_by_side(
+    context: ActionContext, material: Material, would: WouldRun
+) -> Iterator[Difference]:
+    prior, code = material.prior, context.report.facets.code.value
     was = command_was(material)
     ran = prior.command if prior is not None else was
     yield Difference(
@@ -88,17 +90,17 @@ def _side_by_side(ground: Ground, material: Material, would: WouldRun) -> Iterat
     )
     base = material.changes.base
     yield Difference(what="commit", ran=base, would_run=code.sha if code is not None else None)
-    spec = ground.spec.code
+    spec = context.spec.code
     if code is not None and spec is not None:
         before = prior.dirty if prior is not None else None
         yield Difference(
             what="dirty files that matter",
-            ran=None if before is None else _files(before, ground.spec),
-            would_run=_files(code.dirty, ground.spec),
+            ran=None if before is None else _files(before, context.spec),
+            would_run=_files(code.dirty, context.spec),
         )
     origin = None if prior is None else _pick(prior.checkpoint)
     yield Difference(what="checkpoint", ran=origin, would_run=_pick(would.pick))
-    yield from _identity(ground, material)
+    yield from _identity(context, material)
 
 
 def _files(paths: Sequence[str], run: RunSpec) -> str:
@@ -107,12 +109,12 @@ def _files(paths: Sequence[str], run: RunSpec) -> str:
 
 
 def _pick(pick: Pick | None) -> str:
-    return "from scratch" if pick is None else shown(f"step {say.step(pick.step)}: {pick.path}")
+    return "from scratch" if pick is None else shown(f"step {wording.step(pick.step)}: {pick.path}")
 
 
-def _identity(ground: Ground, material: Material) -> Iterator[Difference]:
-    run, prior = ground.spec, material.prior
-    tracker = ground.report.facets.tracker.value
+def _identity(context: ActionContext, material: Material) -> Iterator[Difference]:
+    run, prior = context.spec, material.prior
+    tracker = context.report.facets.tracker.value
     wandb = prior.wandb_id if prior is not None else tracker.id if tracker is not None else None
     if run.wandb is not None:
         yield Difference(what="W&B id", ran=wandb, would_run=run.wandb.id)
@@ -125,21 +127,21 @@ def _identity(ground: Ground, material: Material) -> Iterator[Difference]:
     )
 
 
-def output_checks(ground: Ground, material: Material, would: WouldRun) -> list[Check]:
+def output_checks(context: ActionContext, material: Material, would: WouldRun) -> list[Check]:
     """Return C-16 over everybody who names the output root."""
-    said = list(_said(ground, material, would))
-    return agrees(ground.spec, said, material.read.same)
+    said = list(_said(context, material, would))
+    return agrees(context.spec, said, material.read.same)
 
 
-def _said(ground: Ground, material: Material, would: WouldRun) -> Iterator[Said]:
-    run, prior, book = ground.spec, material.prior, material.read.book
+def _said(context: ActionContext, material: Material, would: WouldRun) -> Iterator[Said]:
+    run, prior, book = context.spec, material.prior, material.read.book
     yield from said_by_command(would.words)
     config = material.read.config
     if config is not None and config.values is not None:
         yield from said_by_config("the config file", config.values)
-    tracker = ground.report.facets.tracker.value
+    tracker = context.report.facets.tracker.value
     if tracker is not None and tracker.config:
-        with suppress(ConfigError):
+        with suppress(ConfigReadError):
             yield from said_by_config("the tracker's config", flattened(tracker.config))
     if prior is not None and prior.output_root is not None:
         yield Said(f"launch {prior.launch_id}", prior.output_root)

@@ -10,10 +10,10 @@ from cockpit.actions.checks.checkpoint import initialize_from, named_step
 from cockpit.actions.checks.material import DEADLINE, Material, gather
 from cockpit.actions.checks.records import linked_issue
 from cockpit.actions.checks.results import passed, shown, warned
-from cockpit.actions.core.action import Action, Doing, SkipStep, Step, StepError
+from cockpit.actions.core.action import Action, Execution, SkipStep, Step, StepError
 from cockpit.actions.core.command import shown as shown_command
 from cockpit.actions.core.command import values_of
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.recording import ISSUE, lasting
 from cockpit.actions.launching.compared import WouldRun, output_checks
 from cockpit.actions.launching.launch_records import record_steps, trouble_step
@@ -40,7 +40,7 @@ from cockpit.runtime.offload import offload
 BODY: Final = "issue_body"
 
 
-class Looked(NamedTuple):
+class LaunchLook(NamedTuple):
     """Everything that a launch is planned from."""
 
     material: Material
@@ -50,34 +50,34 @@ class Looked(NamedTuple):
     issue: str = ""
 
 
-class Launch(Action):
+class LaunchAction(Action):
     """Starts a run that has no job yet; one that has is relaunched."""
 
     verb = "launch"
     exclusive = True
     launches = True
 
-    async def draft(self, ground: Ground, request: Request) -> Draft:
+    async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return what would be started, and all that is missing before it may be."""
-        found = await _look(ground)
+        found = await _look(context)
         return Draft(
             words=f"launch {request.run}",
             checks=people.for_dri(
-                _checks(ground, found),
-                [checkpoint.NONE, *code.of_the_dri(ground, found.material.changes)],
-                ground.spec.dri,
+                _checks(context, found),
+                [checkpoint.NONE, *code.of_the_dri(context, found.material.changes)],
+                context.spec.dri,
             ),
             command=shown_command(found.would.words) or None,
-            spares=tuple(job_name(job) for job in ground.live.spared),
+            spares=tuple(job_name(job) for job in context.live.spared),
             differences=(Difference(what="command", ran=None, would_run=found.would.shown),),
-            page=preview(ground.spec, found.issue) if found.issue else None,
+            page=preview(context.spec, found.issue) if found.issue else None,
             facts={
-                **planned_facts(ground.report.facets.code.value, found.material.read.config),
+                **planned_facts(context.report.facets.code.value, found.material.read.config),
                 **({BODY: found.issue} if found.issue else {}),
             },
         )
 
-    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+    def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: evidence of a job before, look again, the issue, submit, verify, the records."""
         return (
             Step("evidence", archive),
@@ -92,36 +92,36 @@ class Launch(Action):
         )
 
 
-async def _look(ground: Ground) -> Looked:
-    material = await gather(ground)
-    spec = ground.spec
+async def _look(context: ActionContext) -> LaunchLook:
+    material = await gather(context)
+    spec = context.spec
     source = spec.checkpoints.initialize_from if spec.checkpoints is not None else None
     command = spec.launch or spec.resubmit
-    values = values_of(spec, ground.launch_id, None if source is None else str(source), None)
+    values = values_of(spec, context.launch_id, None if source is None else str(source), None)
     checks, words = commands.ready(spec, command, values)
     origin = await offload(initialize_from, spec, deadline=DEADLINE)
     would = WouldRun(words, template_of(command), None)
     issue = await issue_to_create(spec, material.read.book, shown_command(words) or None)
-    return Looked(material, would, checks, origin, issue)
+    return LaunchLook(material, would, checks, origin, issue)
 
 
-def _checks(ground: Ground, found: Looked) -> list[Check]:
+def _checks(context: ActionContext, found: LaunchLook) -> list[Check]:
     material = found.material
     return [
-        *people.has_dri(ground),
-        *people.dri_knows(ground),
-        *jobs.backend_there(ground),
-        *jobs.launch_state(ground),
-        *jobs.lineage_jobs(ground),
-        *code.lineage(ground, material.changes, material.prior, first=True),
-        *output_checks(ground, material, found.would),
-        *checkpoint.from_scratch(ground),
+        *people.has_dri(context),
+        *people.dri_knows(context),
+        *jobs.backend_there(context),
+        *jobs.launch_state(context),
+        *jobs.lineage_jobs(context),
+        *code.lineage(context, material.changes, material.prior, first=True),
+        *output_checks(context, material, found.would),
+        *checkpoint.from_scratch(context),
         *found.origin,
-        *identity.unused_tracker(ground),
-        *records.kept_records(ground, material.read.book, material.read.book_trouble),
+        *identity.unused_tracker(context),
+        *records.kept_records(context, material.read.book, material.read.book_trouble),
         *found.command,
         *_config(found.material),
-        *store_there(ground, material),
+        *store_there(context, material),
     ]
 
 
@@ -161,18 +161,18 @@ def preview(run: RunSpec, body: str) -> str:
 def create_step() -> Step:
     """Return the step that creates the issue and links it; nothing is started without it."""
 
-    async def run(doing: Doing) -> str:
-        spec, body = doing.ground.spec, doing.plan.facts.get(BODY)
+    async def run(execution: Execution) -> str:
+        spec, body = execution.context.spec, execution.plan.facts.get(BODY)
         if not body:
             raise SkipStep(
                 "there is one" if spec.records.issue else "no issue_repo to create one in"
             )
-        recorder = doing.ground.parts.recorder
+        recorder = execution.context.parts.recorder
         made = await recorder.create_issue(spec, body)
         if made.url is None or made.trouble is not None:
             hint = f" ({made.url})" if made.url else ""
             raise StepError(f"not started: the issue: {made.trouble or 'it has no address'}{hint}")
-        await doing.note(**{ISSUE: made.url})
+        await execution.note(**{ISSUE: made.url})
         if spec.records.logbook is not None:
             commit = f"{spec.name}: link the issue"
             lasting(await recorder.contract(spec, {"Issue": made.url}, commit))
@@ -181,30 +181,30 @@ def create_step() -> Step:
     return Step("create-issue", run)
 
 
-async def archive(doing: Doing) -> str:
+async def archive(execution: Execution) -> str:
     """Archive what a job before this one has left; a run that never ran has nothing."""
-    if doing.ground.report.facets.job.value is None:
+    if execution.context.report.facets.job.value is None:
         raise SkipStep("there was no job before")
-    return await evidence(doing)
+    return await evidence(execution)
 
 
-async def look_again(doing: Doing) -> str:
+async def look_again(execution: Execution) -> str:
     """Look once more before anything is started; raises ``StepError``."""
-    run = doing.ground.spec
-    await nothing_lives(doing, run)
-    report = await doing.ground.parts.look(run.name)
+    run = execution.context.spec
+    await nothing_lives(execution, run)
+    report = await execution.context.parts.look(run.name)
     value = report.facets.checkpoints.value
     if value is not None and value.latest_complete is not None:
         raise StepError("not started: there is a complete checkpoint now; this is a relaunch")
-    await prepare(doing, run, run.launch or run.resubmit, report, _origin(run), {})
+    await prepare(execution, run, run.launch or run.resubmit, report, _origin(run), {})
     return "nothing of this lineage lives, and there is no complete checkpoint"
 
 
-async def go(doing: Doing) -> str:
+async def go(execution: Execution) -> str:
     """Submit the recorded launch command."""
-    run = doing.ground.spec
-    words, _ = filled(run, run.launch or run.resubmit, doing, _origin(run))
-    return await submit(doing, run, words)
+    run = execution.context.spec
+    words, _ = filled(run, run.launch or run.resubmit, execution, _origin(run))
+    return await submit(execution, run, words)
 
 
 def _origin(run: RunSpec) -> Pick | None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from cockpit.actions.core.action import Doing, SkipStep, Step, StepError
+from cockpit.actions.core.action import Execution, SkipStep, Step, StepError
 from cockpit.actions.core.recording import (
     approvals_text,
     comment_step,
@@ -24,7 +24,7 @@ from cockpit.model.history import FormerFailure
 from cockpit.model.plan import Approval, Level, Plan
 from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RunSpec
-from cockpit.model.words import steps
+from cockpit.model.wording import steps
 from cockpit.records.issue import text as issue_text
 from cockpit.records.logbook.markdown import prose
 from cockpit.runtime.offload import offload
@@ -42,13 +42,13 @@ STOPPED: Final = "stopped"
 STATE_FILE: Final = "state_file"
 RESTARTS: Final = "restarts"
 DEADLINE: Final = 10.0
-RunOf = Callable[[Doing], RunSpec]
+RunOf = Callable[[Execution], RunSpec]
 MOST: Final = 10
 
 
-def own_run(doing: Doing) -> RunSpec:
+def own_run(execution: Execution) -> RunSpec:
     """Return the run that the action is about."""
-    return doing.ground.spec
+    return execution.context.spec
 
 
 def record_steps(
@@ -64,25 +64,25 @@ def record_steps(
     logbook is written.
     """
 
-    def key(doing: Doing) -> str:
+    def key(execution: Execution) -> str:
         """Return where the store is asked once the run file names that run."""
-        return run_key(doing.ground.file.path, run(doing).name)
+        return run_key(execution.context.file.path, run(execution).name)
 
-    async def remember(doing: Doing) -> str:
-        used, at = snapshot_in(doing), submitted_at(doing)
-        launch = LaunchedJob(at=at, job_id=job_of(doing), launch_id=doing.entry.launch_id)
+    async def remember(execution: Execution) -> str:
+        used, at = snapshot_in(execution), submitted_at(execution)
+        launch = LaunchedJob(at=at, job_id=job_of(execution), launch_id=execution.entry.launch_id)
 
         def write(store: Store) -> None:
             with store.writing():
-                RunMemory(store).add_launch(key(doing), launch)
-                Snapshots(store).add(key(doing), used.model_copy(update={"at": at}))
+                RunMemory(store).add_launch(key(execution), launch)
+                Snapshots(store).add(key(execution), used.model_copy(update={"at": at}))
 
-        await _stored(doing, write)
+        await _stored(execution, write)
         return f"{launch.launch_id} is {launch.job_id}"
 
-    async def follow(doing: Doing) -> str:
-        followup = _followup(doing, run(doing))
-        await _stored(doing, lambda store: FollowupStore(store).add(key(doing), followup))
+    async def follow(execution: Execution) -> str:
+        followup = _followup(execution, run(execution))
+        await _stored(execution, lambda store: FollowupStore(store).add(key(execution), followup))
         return f"first check after {FIRST_CHECK:g} s"
 
     message = f"{name}: log {word}"
@@ -100,131 +100,131 @@ def record_steps(
 def trouble_step(name: str, word: str) -> Step:
     """Return the step that logs an action which failed before anything was started."""
 
-    def entry(doing: Doing) -> EventEntry:
-        stopped = bool(doing.facts.get(STOPPED))
+    def entry(execution: Execution) -> EventEntry:
+        stopped = bool(execution.facts.get(STOPPED))
         return EventEntry(
             title=f"{word} did not happen",
-            at=doing.entry.begun_at,
+            at=execution.entry.begun_at,
             status="nothing is known to have been started"
             + ("; the job was stopped" if stopped else ""),
-            evidence=doing.trouble or "",
-            decision=f"{word} was ordered by {doing.entry.operator}",
+            evidence=execution.trouble or "",
+            decision=f"{word} was ordered by {execution.entry.operator}",
             next="look at the journal, then plan again",
         )
 
     step = log_step(entry, f"{name}: log failed {word}", after_failure=True)
 
-    async def run(doing: Doing) -> str | None:
-        if doing.trouble is None or doing.job_id is not None:
+    async def run(execution: Execution) -> str | None:
+        if execution.trouble is None or execution.job_id is not None:
             raise SkipStep("there is no trouble to log")
-        return await step.run(doing)
+        return await step.run(execution)
 
     return replace(step, name="log-trouble", run=run)
 
 
-async def _stored(doing: Doing, write: Callable[[Store], None]) -> None:
+async def _stored(execution: Execution, write: Callable[[Store], None]) -> None:
     """Write into the store, off the loop; raises ``StoreError``."""
-    store = doing.ground.parts.store
+    store = execution.context.parts.store
     if store is None:
         raise StepError("there is no store to remember it in")
     kept = store
     await offload(lambda: write(kept), deadline=DEADLINE)
 
 
-async def _record_failure(doing: Doing) -> str:
-    failure = unpack(FormerFailure, doing.facts.get(FAILURE, ""))
+async def _record_failure(execution: Execution) -> str:
+    failure = unpack(FormerFailure, execution.facts.get(FAILURE, ""))
     if failure is None:
         raise SkipStep("there is no failure to recover from")
-    key = doing.ground.key
+    key = execution.context.key
     kept = failure
-    await _stored(doing, lambda store: Failures(store).add(key, kept))
+    await _stored(execution, lambda store: Failures(store).add(key, kept))
     return f"recovers from {failure.name}"
 
 
-async def _state_file(doing: Doing) -> str:
+async def _state_file(execution: Execution) -> str:
     """Count the restart and name the new job in the monitor's state file, if there is one."""
-    path = doing.facts.get(STATE_FILE)
+    path = execution.facts.get(STATE_FILE)
     if not path:
         raise SkipStep("the run has no monitor state file")
-    restarts = int(doing.facts.get(RESTARTS) or 0)
-    now = doing.ground.parts.clock.now()
+    restarts = int(execution.facts.get(RESTARTS) or 0)
+    now = execution.context.parts.clock.now()
     try:
-        await offload(restarted, Path(path), job_of(doing), restarts, now, deadline=DEADLINE)
+        await offload(restarted, Path(path), job_of(execution), restarts, now, deadline=DEADLINE)
     except (OSError, TimeoutError) as error:
         raise StepError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-    return f"restart_count {restarts}, job_id {job_of(doing)}"
+    return f"restart_count {restarts}, job_id {job_of(execution)}"
 
 
-def _number(doing: Doing, name: str) -> int | None:
-    text = doing.facts.get(name, "")
+def _number(execution: Execution, name: str) -> int | None:
+    text = execution.facts.get(name, "")
     return int(text) if text.isdigit() else None
 
 
-def _followup(doing: Doing, run: RunSpec) -> Followup:
+def _followup(execution: Execution, run: RunSpec) -> Followup:
     return Followup(
         run=run.name,
-        launch_id=doing.launch_id,
-        job_id=job_of(doing),
-        action=doing.plan.action,
-        operator=doing.entry.operator,
-        at=submitted_at(doing),
-        entry=doing.entry.number,
-        resumes_from=_number(doing, RESUMES_FROM),
-        failed_step=_number(doing, FAILED_STEP),
+        launch_id=execution.launch_id,
+        job_id=job_of(execution),
+        action=execution.plan.action,
+        operator=execution.entry.operator,
+        at=submitted_at(execution),
+        entry=execution.entry.number,
+        resumes_from=_number(execution, RESUMES_FROM),
+        failed_step=_number(execution, FAILED_STEP),
     )
 
 
-def _instance(doing: Doing) -> InstanceEntry:
-    used = snapshot_in(doing)
+def _instance(execution: Execution) -> InstanceEntry:
+    used = snapshot_in(execution)
     approved = next(
-        (f"approved by {check.approved.by}" for check in doing.plan.checks
+        (f"approved by {check.approved.by}" for check in execution.plan.checks
          if check.id == "C-15" and check.approved is not None), "",
     )  # fmt: skip
-    fields = instance_fields(doing.ground.spec, used, approved)
-    return InstanceEntry(launch_id=doing.launch_id, at=submitted_at(doing), fields=fields)
+    fields = instance_fields(execution.context.spec, used, approved)
+    return InstanceEntry(launch_id=execution.launch_id, at=submitted_at(execution), fields=fields)
 
 
-def job_of(doing: Doing) -> str:
+def job_of(execution: Execution) -> str:
     """Return the id of the job that was started."""
-    return doing.job_id or doing.entry.job_id or doing.launch_id
+    return execution.job_id or execution.entry.job_id or execution.launch_id
 
 
-def launch_event(word: str) -> Callable[[Doing], EventEntry]:
+def launch_event(word: str) -> Callable[[Execution], EventEntry]:
     """Return what makes the logbook's entry; ``word`` is what the action is called there."""
 
-    def entry(doing: Doing) -> EventEntry:
-        trouble = doing.facts.get(DIED) or doing.facts.get(UNSEEN)
-        pick, reason = snapshot_in(doing).checkpoint, doing.plan.params.get("reason")
+    def entry(execution: Execution) -> EventEntry:
+        trouble = execution.facts.get(DIED) or execution.facts.get(UNSEEN)
+        pick, reason = snapshot_in(execution).checkpoint, execution.plan.params.get("reason")
         origin = "from scratch" if pick is None else f"from {pick.path} (step {pick.step})"
-        order = f"{word} by {doing.entry.operator}" + (f": {reason}" if reason else "")
+        order = f"{word} by {execution.entry.operator}" + (f": {reason}" if reason else "")
         failed, goal = (
-            doing.facts.get(FAILED_STEP, ""),
+            execution.facts.get(FAILED_STEP, ""),
             "its steps advance and a checkpoint is saved",
         )
         if failed.isdigit():
             goal = f"it is past step {steps(int(failed))}, where the last one failed"
         return EventEntry(
-            title=f"{word} {doing.launch_id}",
-            at=doing.entry.begun_at,
-            status=trouble or f"{doing.launch_id} runs as {job_of(doing)}, {origin}",
-            evidence="\n".join(_evidence(doing)),
-            decision="\n".join(filter(None, (order, approvals_text(doing.plan)))),
+            title=f"{word} {execution.launch_id}",
+            at=execution.entry.begun_at,
+            status=trouble or f"{execution.launch_id} runs as {job_of(execution)}, {origin}",
+            evidence="\n".join(_evidence(execution)),
+            decision="\n".join(filter(None, (order, approvals_text(execution.plan)))),
             next=f"check after {FIRST_CHECK:g} s, then every cadence, until {goal}",
         )
 
     return entry
 
 
-def _evidence(doing: Doing) -> Sequence[str]:
+def _evidence(execution: Execution) -> Sequence[str]:
     """Return why it could be done: what was not simply in order, and where the evidence is."""
-    spoken = [check for check in doing.plan.checks if check.id in ("T", "job-state", "C-17")]
-    warned = [check for check in doing.plan.checks if check.level is not Level.PASS]
+    spoken = [check for check in execution.plan.checks if check.id in ("T", "job-state", "C-17")]
+    warned = [check for check in execution.plan.checks if check.level is not Level.PASS]
     lines = [f"{check.id}: {check.text}" for check in dict.fromkeys((*spoken, *warned))]
-    where = doing.facts.get("evidence")
-    used = snapshot_in(doing)
+    where = execution.facts.get("evidence")
+    used = snapshot_in(execution)
     return [
         *lines,
-        *_differing(doing.plan),
+        *_differing(execution.plan),
         *([f"commit {used.sha}"] if used.sha is not None else []),
         *([f"archived in {where}"] if where else []),
     ]
@@ -241,57 +241,57 @@ def _differing(plan: Plan) -> list[str]:
     ][:MOST]
 
 
-def launch_comment(word: str) -> Callable[[Doing], str]:
+def launch_comment(word: str) -> Callable[[Execution], str]:
     """Return what makes the issue's comment."""
 
-    def body(doing: Doing) -> str:
+    def body(execution: Execution) -> str:
         make = {"launch": _launched, "relaunch": _relaunched}.get(word, _new_lineage)
-        trouble = doing.facts.get(DIED) or doing.facts.get(UNSEEN)
+        trouble = execution.facts.get(DIED) or execution.facts.get(UNSEEN)
         told = "" if trouble is None else f"\n\n**Trouble**: {prose(trouble)}"
-        return f"{make(doing)}{told}"
+        return f"{make(execution)}{told}"
 
     return body
 
 
-def _launched(doing: Doing) -> str:
-    used = snapshot_in(doing)
+def _launched(execution: Execution) -> str:
+    used = snapshot_in(execution)
     values = {
-        "Job": job_of(doing),
+        "Job": job_of(execution),
         "Command": " ".join(used.command),
         "Git SHA": used.sha or "unknown",
         "Output root": used.output_root or "unknown",
         "Begins with": "nothing: from scratch" if used.checkpoint is None else used.checkpoint.path,
-        "Launched by": doing.entry.operator,
+        "Launched by": execution.entry.operator,
     }
-    told = issue_text.launched(doing.ground.spec, doing.launch_id, values)
-    return "\n\n".join(filter(None, (told, issue_text.approved(_approvals(doing.plan)))))
+    told = issue_text.launched(execution.context.spec, execution.launch_id, values)
+    return "\n\n".join(filter(None, (told, issue_text.approved(_approvals(execution.plan)))))
 
 
-def _relaunched(doing: Doing) -> str:
-    used, job = snapshot_in(doing), doing.ground.report.facets.job.value
-    checks = {check.id: check.text for check in doing.plan.checks}
+def _relaunched(execution: Execution) -> str:
+    used, job = snapshot_in(execution), execution.context.report.facets.job.value
+    checks = {check.id: check.text for check in execution.plan.checks}
     at = used.checkpoint
     return issue_text.relaunched(
-        doing.ground.spec,
-        doing.launch_id,
+        execution.context.spec,
+        execution.launch_id,
         recoverable=checks.get("T") or checks.get("job-state") or "unknown",
         checkpoint=None if at is None else f"{at.path} (step {at.step})",
         sha=used.sha,
-        approvals=_approvals(doing.plan),
-        former=None if job is None or job.id == job_of(doing) else job.id,
+        approvals=_approvals(execution.plan),
+        former=None if job is None or job.id == job_of(execution) else job.id,
     )
 
 
-def _new_lineage(doing: Doing) -> str:
-    used, pairs = snapshot_in(doing), doing.plan.differences
+def _new_lineage(execution: Execution) -> str:
+    used, pairs = snapshot_in(execution), execution.plan.differences
     return issue_text.new_lineage(
-        doing.ground.spec,
-        reason=doing.plan.params.get("reason", ""),
+        execution.context.spec,
+        reason=execution.plan.params.get("reason", ""),
         old={each.what: each.ran or "unknown" for each in pairs},
         new={each.what: each.would_run or "unknown" for each in pairs},
         source=None if used.checkpoint is None else used.checkpoint.path,
         sha=used.sha,
-        approvals=_approvals(doing.plan),
+        approvals=_approvals(execution.plan),
     )
 
 

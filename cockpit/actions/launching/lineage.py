@@ -15,9 +15,9 @@ from cockpit.actions.checks.material import DEADLINE, gather
 from cockpit.actions.checks.new_lineage import source_of, takes_identity, unused
 from cockpit.actions.checks.people import for_dri
 from cockpit.actions.checks.results import blocked, passed, shown, warned
-from cockpit.actions.core.action import Action, Doing, RefuseError, Step, StepError
+from cockpit.actions.core.action import Action, Execution, RefuseError, Step, StepError
 from cockpit.actions.core.command import shown as shown_command
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
 from cockpit.actions.launching.launch_records import RESUMES_FROM, record_steps, trouble_step
 from cockpit.actions.launching.new_run import environment, new_run, run_block
 from cockpit.actions.launching.relaunch import template_of
@@ -45,46 +45,46 @@ class NewLineage(Action):
     exclusive = True
     launches = True
 
-    async def draft(self, ground: Ground, request: Request) -> Draft:
+    async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return old and new side by side; raises ``RefuseError`` for what is no identity."""
-        run = new_run(ground.spec, request.params)
+        run = new_run(context.spec, request.params)
         if not request.params.get("reason", "").strip():
             raise RefuseError("--reason is missing: why is the old lineage left?")
-        material = await gather(ground)
-        pick, source = source_of(ground, request.params.get("from", ""))
-        template = template_of(ground.spec.resubmit)
-        values = values_for(run, ground.launch_id, pick)
-        command, words = commands.ready(run, ground.spec.resubmit, values)
-        free = await offload(lambda: list(unused(ground, run)), deadline=DEADLINE)
+        material = await gather(context)
+        pick, source = source_of(context, request.params.get("from", ""))
+        template = template_of(context.spec.resubmit)
+        values = values_for(run, context.launch_id, pick)
+        command, words = commands.ready(run, context.spec.resubmit, values)
+        free = await offload(lambda: list(unused(context, run)), deadline=DEADLINE)
         checks = [
-            *people.has_dri(ground),
-            *people.dri_knows(ground),
-            *jobs.backend_there(ground),
-            *await _nothing_yet(ground, run),
+            *people.has_dri(context),
+            *people.dri_knows(context),
+            *jobs.backend_there(context),
+            *await _nothing_yet(context, run),
             *free,
             source,
-            *takes_identity(run, template, ground.spec),
-            *code.lineage(ground, material.changes, material.prior, first=True),
+            *takes_identity(run, template, context.spec),
+            *code.lineage(context, material.changes, material.prior, first=True),
             *command,
             passed("reason", shown(request.params["reason"]), Basis.RECORDED),
         ]
         return Draft(
             words=f"lineage {request.run} {run.name}",
-            checks=for_dri(checks, code.of_the_dri(ground, material.changes), ground.spec.dri),
+            checks=for_dri(checks, code.of_the_dri(context, material.changes), context.spec.dri),
             command=shown_command(words) or None,
-            spares=tuple(job_name(job) for job in (*ground.live.jobs, *ground.live.spared)),
+            spares=tuple(job_name(job) for job in (*context.live.jobs, *context.live.spared)),
             checkpoint=pick,
-            differences=tuple(_differences(ground.spec, run)),
+            differences=tuple(_differences(context.spec, run)),
             page=run_block(run, pick.path if pick is not None else "?"),
-            facts=planned_facts(ground.report.facets.code.value, material.read.config),
+            facts=planned_facts(context.report.facets.code.value, material.read.config),
         )
 
-    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+    def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: look again, submit, verify, then the records in both places."""
         return (
             Step("checkpoint", _look_again),
             Step("submit", _go),
-            Step("verify", lambda doing: verify(doing, _run(doing))),
+            Step("verify", lambda execution: verify(execution, _run(execution))),
             *record_steps(plan.run, WORD, _run, instance=False),
             status_step(_status, f"{plan.run}: log {WORD}"),
             CONFIRM,
@@ -115,43 +115,45 @@ def _differences(old: RunSpec, new: RunSpec) -> list[Difference]:
     ]
 
 
-async def _nothing_yet(ground: Ground, run: RunSpec) -> list[Check]:
+async def _nothing_yet(context: ActionContext, run: RunSpec) -> list[Check]:
     """Check that nothing of the new lineage lives, and say what becomes of the old one's job."""
-    if ground.live.unknown is not None:
-        return [blocked("C-25", f"which jobs live cannot be told: {ground.live.unknown}")]
-    if ground.backend is not None:
-        live = await ground.backend.live(run)
+    if context.live.unknown is not None:
+        return [blocked("C-25", f"which jobs live cannot be told: {context.live.unknown}")]
+    if context.backend is not None:
+        live = await context.backend.live(run)
         if live.unknown is not None or live.jobs:
             left = live.unknown or ", ".join(job_name(job) for job in live.jobs)
             return [blocked("C-25", f"something of {run.name} may live already: {left}")]
-    if ground.live.jobs:
-        names = ", ".join(job_name(job) for job in ground.live.jobs)
+    if context.live.jobs:
+        names = ", ".join(job_name(job) for job in context.live.jobs)
         return [warned("C-25", f"the old lineage still trains and is left alone: {names}")]
     return [passed("C-25", "nothing of either lineage lives")]
 
 
-async def _look_again(doing: Doing) -> str:
-    run, planned = _run(doing), doing.plan.checkpoint
-    await nothing_lives(doing, run)
-    report = await doing.ground.parts.look(doing.ground.spec.name)
-    now = source_of(replace(doing.ground, report=report), doing.plan.params.get("from", ""))[0]
+async def _look_again(execution: Execution) -> str:
+    run, planned = _run(execution), execution.plan.checkpoint
+    await nothing_lives(execution, run)
+    report = await execution.context.parts.look(execution.context.spec.name)
+    now = source_of(
+        replace(execution.context, report=report), execution.plan.params.get("from", "")
+    )[0]
     if planned is None or now is None or now.path != planned.path:
         raise StepError("not started: the source checkpoint is not there as planned; plan again")
     noted = {RESUMES_FROM: "", "new run": run.name}
-    await prepare(doing, run, doing.ground.spec.resubmit, report, planned, noted)
+    await prepare(execution, run, execution.context.spec.resubmit, report, planned, noted)
     return f"begins with {planned.path}"
 
 
-def _status(doing: Doing) -> str:
-    run, reason = _run(doing), doing.plan.params.get("reason", "")
-    return f"goes on as {run.name} in {run.output_root}, by {doing.entry.operator}: {reason}"
+def _status(execution: Execution) -> str:
+    run, reason = _run(execution), execution.plan.params.get("reason", "")
+    return f"goes on as {run.name} in {run.output_root}, by {execution.entry.operator}: {reason}"
 
 
-async def _go(doing: Doing) -> str:
-    run = _run(doing)
-    words, _ = filled(run, doing.ground.spec.resubmit, doing, doing.plan.checkpoint)
-    return await submit(doing, run, words, environment(run))
+async def _go(execution: Execution) -> str:
+    run = _run(execution)
+    words, _ = filled(run, execution.context.spec.resubmit, execution, execution.plan.checkpoint)
+    return await submit(execution, run, words, environment(run))
 
 
-def _run(doing: Doing) -> RunSpec:
-    return new_run(doing.ground.spec, doing.plan.params)
+def _run(execution: Execution) -> RunSpec:
+    return new_run(execution.context.spec, execution.plan.params)

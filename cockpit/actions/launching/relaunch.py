@@ -12,7 +12,7 @@ from cockpit.actions.checks.results import blocked, warned
 from cockpit.actions.core.action import Action, Step
 from cockpit.actions.core.command import CommandError, places_in, words_of
 from cockpit.actions.core.command import shown as shown_command
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import yes_param
 from cockpit.actions.launching.compared import Compared, WouldRun, compared, output_checks
 from cockpit.actions.launching.launch_records import record_steps, trouble_step
@@ -32,10 +32,10 @@ from cockpit.actions.stopping.stop import STOPS, can_save, counted, save_first, 
 from cockpit.model.observed import Pick
 from cockpit.model.plan import Check, Draft, Plan, Request
 from cockpit.model.run import Command
-from cockpit.model.words import steps
+from cockpit.model.wording import steps
 
 
-class Looked(NamedTuple):
+class RelaunchLook(NamedTuple):
     """Everything that a relaunch is planned from."""
 
     material: Material
@@ -51,35 +51,35 @@ class Relaunch(Action):
     exclusive = True
     launches = True
 
-    async def draft(self, ground: Ground, request: Request) -> Draft:
+    async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return what ran beside what would run, and all that speaks against it."""
         save = yes_param(request.params.get("save-first"), "save-first")
-        found = await _look(ground)
-        own = jobs.own_jobs(ground)
-        value = ground.report.facets.checkpoints.value
+        found = await _look(context)
+        own = jobs.own_jobs(context)
+        value = context.report.facets.checkpoints.value
         return Draft(
             words=f"relaunch {request.run}",
             checks=for_dri(
-                _checks(ground, found, save=save),
-                code.of_the_dri(ground, found.material.changes),
-                ground.spec.dri,
+                _checks(context, found, save=save),
+                code.of_the_dri(context, found.material.changes),
+                context.spec.dri,
             ),
             command=shown_command(found.would.words) or None,
             stops=tuple(job_name(job) for job in own),
-            spares=tuple(job_name(job) for job in ground.live.spared),
+            spares=tuple(job_name(job) for job in context.live.spared),
             checkpoint=found.would.pick,
             trainer_would_load=value.trainer_would_load if value is not None else None,
             differences=found.compared.differences,
-            loses=_loses(ground, found.would.pick),
-            can_save_first=bool(own) and can_save(ground.spec),
+            loses=_loses(context, found.would.pick),
+            can_save_first=bool(own) and can_save(context.spec),
             facts={
                 STOPS: "\n".join(job.id for job in own),
                 "save-first": "yes" if save else "no",
-                **planned_facts(ground.report.facets.code.value, found.material.read.config),
+                **planned_facts(context.report.facets.code.value, found.material.read.config),
             },
         )
 
-    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+    def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: evidence, save, stop, look again, submit, verify, then the records."""
         return (
             Step("evidence", archive),
@@ -95,16 +95,16 @@ class Relaunch(Action):
         )
 
 
-async def _look(ground: Ground) -> Looked:
-    material = await gather(ground)
-    value = ground.report.facets.checkpoints.value
+async def _look(context: ActionContext) -> RelaunchLook:
+    material = await gather(context)
+    value = context.report.facets.checkpoints.value
     pick = value.relaunch_from if value is not None else None
-    command = ground.spec.resubmit
+    command = context.spec.resubmit
     checks, words = commands.ready(
-        ground.spec, command, values_for(ground.spec, ground.launch_id, pick)
+        context.spec, command, values_for(context.spec, context.launch_id, pick)
     )
     would = WouldRun(words, template_of(command), pick)
-    return Looked(material, would, checks, compared(ground, material, would))
+    return RelaunchLook(material, would, checks, compared(context, material, would))
 
 
 def template_of(command: Command | None) -> tuple[str, ...]:
@@ -115,40 +115,40 @@ def template_of(command: Command | None) -> tuple[str, ...]:
         return ()
 
 
-def _checks(ground: Ground, found: Looked, *, save: bool) -> list[Check]:
+def _checks(context: ActionContext, found: RelaunchLook, *, save: bool) -> list[Check]:
     material, prior = found.material, found.material.prior
     named = "checkpoint" in places_in(found.would.template)
     return [
-        *has_dri(ground),
-        *jobs.backend_there(ground),
-        *jobs.relaunch_state(ground),
-        *jobs.lineage_jobs(ground),
-        *recover.recoverable(ground),
-        *recover.no_numbers_lost(ground),
-        *recover.not_again(ground, material.read.failures),
-        *recover.fixed(ground, prior, found.compared.same),
-        *code.lineage(ground, material.changes, prior),
-        *output_checks(ground, material, found.would),
-        *checkpoint.resume_from(ground, named=named),
+        *has_dri(context),
+        *jobs.backend_there(context),
+        *jobs.relaunch_state(context),
+        *jobs.lineage_jobs(context),
+        *recover.recoverable(context),
+        *recover.no_numbers_lost(context),
+        *recover.not_again(context, material.read.failures),
+        *recover.fixed(context, prior, found.compared.same),
+        *code.lineage(context, material.changes, prior),
+        *output_checks(context, material, found.would),
+        *checkpoint.resume_from(context, named=named),
         *found.compared.checks,
-        *identity.may_resume(ground),
-        *identity.same_tracker(ground, prior),
+        *identity.may_resume(context),
+        *identity.same_tracker(context, prior),
         *found.command,
-        *_saving(ground, save),
-        *_monitors(ground),
-        *store_there(ground, material),
+        *_saving(context, save),
+        *_monitors(context),
+        *store_there(context, material),
     ]
 
 
-def _saving(ground: Ground, save: bool) -> list[Check]:
-    if save and not jobs.own_jobs(ground):
+def _saving(context: ActionContext, save: bool) -> list[Check]:
+    if save and not jobs.own_jobs(context):
         return [blocked("save", "nothing lives that could save a checkpoint first")]
-    return saving(ground, save=save, say=warned)
+    return saving(context, save=save, say=warned)
 
 
-def _monitors(ground: Ground) -> list[Check]:
+def _monitors(context: ActionContext) -> list[Check]:
     """Warn of other monitors that would relaunch too."""
-    monitor = ground.report.facets.monitor.value
+    monitor = context.report.facets.monitor.value
     others = [each for each in (monitor.others if monitor is not None else ()) if each.fresh]
     if not others:
         return []
@@ -156,16 +156,16 @@ def _monitors(ground: Ground) -> list[Check]:
     return [warned("monitor", f"another monitor watches this job and may act too: {who}")]
 
 
-def store_there(ground: Ground, material: Material) -> list[Check]:
+def store_there(context: ActionContext, material: Material) -> list[Check]:
     """Warn when the store could not be read: earlier launches and failures are then unknown."""
     if material.read.store_trouble is None:
         return []
     return [blocked("store", f"earlier launches are unknown: {material.read.store_trouble}")]
 
 
-def _loses(ground: Ground, pick: Pick | None) -> str | None:
+def _loses(context: ActionContext, pick: Pick | None) -> str | None:
     """Return the steps that are trained again, and about how long that takes."""
-    last = checkpoint.last_step(ground)
+    last = checkpoint.last_step(context)
     if pick is None or last is None:
         return None
-    return counted(ground.report, max(0, last - pick.step), f"since step {steps(pick.step)}")
+    return counted(context.report, max(0, last - pick.step), f"since step {steps(pick.step)}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from cockpit.actions.checks.config_file import Config, digest, read_config
+from cockpit.actions.checks.config_file import ResolvedConfig, digest, read_config
 from cockpit.actions.checks.recover import present_failure
 from cockpit.actions.checks.results import shown
-from cockpit.actions.core.action import Doing, SkipStep, StepError
+from cockpit.actions.core.action import Execution, SkipStep, StepError
 from cockpit.actions.core.command import (
     CommandError,
     fill,
@@ -32,7 +32,7 @@ from cockpit.actions.stopping.stop import stop as stop_jobs
 from cockpit.model.observed import CheckpointsValue, CodeValue, Pick
 from cockpit.model.report import RunReport
 from cockpit.model.run import Command, RunSpec
-from cockpit.model.words import steps
+from cockpit.model.wording import steps
 from cockpit.runtime.offload import offload
 from cockpit.store.store import pack
 
@@ -43,10 +43,10 @@ LOOK_EVERY: Final = 1.0
 DEADLINE: Final = 10.0
 
 
-async def archive(doing: Doing) -> str:
+async def archive(execution: Execution) -> str:
     """Archive the evidence, and note the failure that this recovers from."""
-    failure = present_failure(doing.ground)
-    monitor = doing.ground.report.facets.monitor.value
+    failure = present_failure(execution.context)
+    monitor = execution.context.report.facets.monitor.value
     facts: dict[str, str] = {}
     if failure is not None:
         facts[FAILURE] = pack(failure)
@@ -54,47 +54,49 @@ async def archive(doing: Doing) -> str:
     if monitor is not None and monitor.path is not None:
         facts[STATE_FILE] = monitor.path
         facts[RESTARTS] = str((monitor.restart_count or 0) + 1)
-    await doing.note(**facts)
-    return await evidence(doing)
+    await execution.note(**facts)
+    return await evidence(execution)
 
 
-async def stop(doing: Doing) -> str:
+async def stop(execution: Execution) -> str:
     """Stop what is left of the job; nothing else, and nothing when it is over."""
-    if not doing.plan.facts.get(STOPS):
+    if not execution.plan.facts.get(STOPS):
         raise SkipStep("the job is over")
-    said = await stop_jobs(doing)
-    await doing.note(**{STOPPED: "yes"})
+    said = await stop_jobs(execution)
+    await execution.note(**{STOPPED: "yes"})
     return said
 
 
-async def look_again(doing: Doing) -> str:
+async def look_again(execution: Execution) -> str:
     """Look once more before anything is started: the stop may have changed what is there.
 
     Raises ``StepError`` when another job lives, when code or config are others than planned, or
     when the checkpoint is neither the planned one nor a newer one that the stop has made.
     """
-    await nothing_lives(doing, doing.ground.spec)
-    report, pick = await _settled(doing)
+    await nothing_lives(execution, execution.context.spec)
+    report, pick = await _settled(execution)
     noted = {RESUMES_FROM: str(pick.step), "checkpoint": pick.path}
-    await prepare(doing, doing.ground.spec, doing.ground.spec.resubmit, report, pick, noted)
+    await prepare(
+        execution, execution.context.spec, execution.context.spec.resubmit, report, pick, noted
+    )
     return f"resumes from step {steps(pick.step)}: {pick.path}"
 
 
-async def nothing_lives(doing: Doing, run: RunSpec) -> None:
+async def nothing_lives(execution: Execution, run: RunSpec) -> None:
     """See that no job of the lineage lives; raises ``StepError``."""
-    live = await backend_of(doing).live(run)
+    live = await backend_of(execution).live(run)
     if live.unknown is not None or live.jobs:
         left = live.unknown or ", ".join(job.name for job in live.jobs)
         raise StepError(f"not started: a job of this lineage may still live: {shown(left)}")
 
 
-async def _settled(doing: Doing) -> tuple[RunReport, Pick]:
+async def _settled(execution: Execution) -> tuple[RunReport, Pick]:
     """Look until the checkpoint is one that may be resumed from; raises ``StepError``."""
-    clock = doing.ground.parts.clock
+    clock = execution.context.parts.clock
     until = clock.monotonic() + SETTLES_WITHIN
     while True:
-        report = await doing.ground.parts.look(doing.ground.spec.name)
-        found = _pick(doing, report.facets.checkpoints.value)
+        report = await execution.context.parts.look(execution.context.spec.name)
+        found = _pick(execution, report.facets.checkpoints.value)
         if isinstance(found, Pick):
             return report, found
         if clock.monotonic() >= until:
@@ -102,17 +104,17 @@ async def _settled(doing: Doing) -> tuple[RunReport, Pick]:
         await clock.sleep(LOOK_EVERY)
 
 
-def _pick(doing: Doing, value: CheckpointsValue | None) -> Pick | str:
-    planned, pick = doing.plan.checkpoint, value.relaunch_from if value is not None else None
+def _pick(execution: Execution, value: CheckpointsValue | None) -> Pick | str:
+    planned, pick = execution.plan.checkpoint, value.relaunch_from if value is not None else None
     if value is None or pick is None or planned is None:
         return "the checkpoints are unknown now"
     if pick.step < planned.step:
         return f"the newest complete checkpoint is step {steps(pick.step)} now, not the planned"
     if pick.step == planned.step and pick.path != planned.path:
         return f"another checkpoint of step {steps(pick.step)} was picked: {pick.path}"
-    template = _words(doing.ground.spec.resubmit)
+    template = _words(execution.context.spec.resubmit)
     theirs = value.trainer_would_load
-    if "checkpoint" in places_in(template) or doing.plan.trainer_would_load is None:
+    if "checkpoint" in places_in(template) or execution.plan.trainer_would_load is None:
         return pick
     if theirs is None or theirs.path != pick.path:
         what = "nothing" if theirs is None else f"step {steps(theirs.step)} ({theirs.path})"
@@ -120,7 +122,7 @@ def _pick(doing: Doing, value: CheckpointsValue | None) -> Pick | str:
     return pick
 
 
-def planned_facts(code: CodeValue | None, config: Config | None) -> dict[str, str]:
+def planned_facts(code: CodeValue | None, config: ResolvedConfig | None) -> dict[str, str]:
     """Return what tells one state of code and config from another, as facts of a plan."""
     told = ""
     if code is not None:
@@ -131,7 +133,7 @@ def planned_facts(code: CodeValue | None, config: Config | None) -> dict[str, st
 
 
 async def prepare(
-    doing: Doing,
+    execution: Execution,
     run: RunSpec,
     command: Command | None,
     report: RunReport,
@@ -142,28 +144,28 @@ async def prepare(
 
     Raises ``StepError``.
     """
-    code, file = report.facets.code.value, doing.ground.spec.config_file
+    code, file = report.facets.code.value, execution.context.spec.config_file
     try:
         config = None if file is None else await offload(read_config, file, deadline=DEADLINE)
     except TimeoutError as error:
         raise StepError(f"not started: {file} gives no answer") from error
-    now, planned = planned_facts(code, config), doing.plan.facts
+    now, planned = planned_facts(code, config), execution.plan.facts
     for fact, what in ((CODE, "code"), (CONFIG, "config file")):
         if now[fact] != planned.get(fact, ""):
             raise StepError(f"not started: the {what} is another one than planned; plan again")
-    words, template = filled(run, command, doing, pick)
-    used = snapshot_of(doing, run, code, words, template, config, pick)
-    await doing.note(**noted, **{SNAPSHOT: pack(used)})
+    words, template = filled(run, command, execution, pick)
+    used = snapshot_of(execution, run, code, words, template, config, pick)
+    await execution.note(**noted, **{SNAPSHOT: pack(used)})
 
 
 def filled(
-    run: RunSpec, command: Command | None, doing: Doing, pick: Pick | None
+    run: RunSpec, command: Command | None, execution: Execution, pick: Pick | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the command's words as they run and as they are recorded; raises ``StepError``."""
     template = _words(command)
     try:
-        values = values_for(run, doing.launch_id, pick)
-        return for_kind(fill(template, values), run, doing.launch_id), template
+        values = values_for(run, execution.launch_id, pick)
+        return for_kind(fill(template, values), run, execution.launch_id), template
     except CommandError as error:
         raise StepError(f"not started: {error}") from error
 
@@ -181,15 +183,15 @@ def _words(command: Command | None) -> tuple[str, ...]:
         raise StepError(f"not started: {error}") from error
 
 
-async def go(doing: Doing) -> str:
+async def go(execution: Execution) -> str:
     """Submit the recorded command, filled in with the checkpoint that was just seen."""
-    run = doing.ground.spec
-    step = int(doing.facts[RESUMES_FROM])
-    pick = Pick(path=doing.facts["checkpoint"], step=step, why="looked at just now")
-    words, _ = filled(run, run.resubmit, doing, pick)
-    return await submit(doing, run, words)
+    run = execution.context.spec
+    step = int(execution.facts[RESUMES_FROM])
+    pick = Pick(path=execution.facts["checkpoint"], step=step, why="looked at just now")
+    words, _ = filled(run, run.resubmit, execution, pick)
+    return await submit(execution, run, words)
 
 
-async def looked(doing: Doing) -> str:
+async def looked(execution: Execution) -> str:
     """See the new job alive."""
-    return await verify(doing, doing.ground.spec)
+    return await verify(execution, execution.context.spec)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from cockpit.actions.core.action import Doing, SkipStep, Step, StepError
+from cockpit.actions.core.action import Execution, SkipStep, Step, StepError
 from cockpit.actions.launching.launch_records import job_of
 from cockpit.actions.launching.submitting import snapshot_in, submitted_at
 from cockpit.model.run import RunSpec
@@ -38,19 +38,19 @@ EXPERIMENT: Final = "experiment"
 def launched_step(run: str) -> Step:
     """Return the step that begins the run log of a first launch, and lists it."""
 
-    async def write(doing: Doing) -> str:
-        spec, at = doing.ground.spec, submitted_at(doing)
+    async def write(execution: Execution) -> str:
+        spec, at = execution.context.spec, submitted_at(execution)
         path = _path(spec, at)
         begun, fields = (
-            _begun(doing, path, snapshot_in(doing)),
-            _submitted(doing, "submitted/start"),
+            _begun(execution, path, snapshot_in(execution)),
+            _submitted(execution, "submitted/start"),
         )
         first = lambda data: with_first_job(begun(data), fields)  # noqa: E731
-        await _saved(doing, path, first, f"{run}: log launch")
-        await _saved(doing, *timeline_of(path, at), f"{run}: list the run log")
+        await _saved(execution, path, first, f"{run}: log launch")
+        await _saved(execution, *timeline_of(path, at), f"{run}: list the run log")
         if (spec.records.run_type or "").startswith(EXPERIMENT):
             listed = experiments_of(path, spec.name, spec.goal or "")
-            await _saved(doing, *listed, f"{run}: list the experiment")
+            await _saved(execution, *listed, f"{run}: list the experiment")
         return str(path)
 
     return Step(NAME, write, records=True)
@@ -59,40 +59,54 @@ def launched_step(run: str) -> Step:
 def resumed_step(run: str) -> Step:
     """Return the step that appends ``## Job (resumed)`` after a relaunch (HPC, Resumptions)."""
 
-    async def write(doing: Doing) -> str:
-        path = _path(doing.ground.spec, submitted_at(doing))
-        used, fields = snapshot_in(doing), _submitted(doing, "submitted")
+    async def write(execution: Execution) -> str:
+        path = _path(execution.context.spec, submitted_at(execution))
+        used, fields = snapshot_in(execution), _submitted(execution, "submitted")
         if used.checkpoint is not None:
             fields["resumed from"] = f"`{used.checkpoint.path}` (step {used.checkpoint.step})"
-        begun = _begun(doing, path)
+        begun = _begun(execution, path)
         return await _saved(
-            doing, path, lambda data: with_resumed_job(begun(data), fields), f"{run}: log relaunch"
+            execution,
+            path,
+            lambda data: with_resumed_job(begun(data), fields),
+            f"{run}: log relaunch",
         )
 
     return Step(NAME, write, records=True)
 
 
-def status_step(make: Callable[[Doing], str], commit: str) -> Step:
+def status_step(make: Callable[[Execution], str], commit: str) -> Step:
     """Return the step that appends a dated line to ``## Status``; ``make`` gives its words."""
 
-    async def write(doing: Doing) -> str:
-        at, text = doing.entry.begun_at, scrub(make(doing))
-        begun = _begun(doing, path := _path(doing.ground.spec, at))
-        return await _saved(doing, path, lambda data: with_status(begun(data), at, text), commit)
+    async def write(execution: Execution) -> str:
+        at, text = execution.entry.begun_at, scrub(make(execution))
+        begun = _begun(execution, path := _path(execution.context.spec, at))
+        return await _saved(
+            execution, path, lambda data: with_status(begun(data), at, text), commit
+        )
 
     return Step(NAME, write, records=True)
 
 
 def results_step(
-    results: Callable[[Doing], Mapping[str, str]], status: Callable[[Doing], str], commit: str
+    results: Callable[[Execution], Mapping[str, str]],
+    status: Callable[[Execution], str],
+    commit: str,
 ) -> Step:
     """Return the step that fills ``## Results`` and says the end in ``## Status``."""
 
-    async def write(doing: Doing) -> str:
-        at, told, line = doing.entry.begun_at, _masked(results(doing)), scrub(status(doing))
-        begun = _begun(doing, path := _path(doing.ground.spec, at))
+    async def write(execution: Execution) -> str:
+        at, told, line = (
+            execution.entry.begun_at,
+            _masked(results(execution)),
+            scrub(status(execution)),
+        )
+        begun = _begun(execution, path := _path(execution.context.spec, at))
         return await _saved(
-            doing, path, lambda data: with_results(with_status(begun(data), at, line), told), commit
+            execution,
+            path,
+            lambda data: with_results(with_status(begun(data), at, line), told),
+            commit,
         )
 
     return Step(NAME, write, records=True)
@@ -108,9 +122,9 @@ def _path(run: RunSpec, at: float) -> Path:
         raise StepError(f"{run.records.run_log}: {error.strerror or error}") from error
 
 
-def _begun(doing: Doing, path: Path, used: Snapshot | None = None) -> Edit:
+def _begun(execution: Execution, path: Path, used: Snapshot | None = None) -> Edit:
     """Return what makes a run log of an empty file and leaves every other one alone."""
-    run = doing.ground.spec
+    run = execution.context.spec
     task = path.stem.partition("_")[2] or path.stem
     config = {"config": f"`{run.config_file}`" if run.config_file else ""}
     if used is not None:
@@ -124,10 +138,10 @@ def _begun(doing: Doing, path: Path, used: Snapshot | None = None) -> Edit:
     return lambda data: data if data.strip() else new
 
 
-def _submitted(doing: Doing, label: str) -> dict[str, str]:
-    moment = datetime.fromtimestamp(submitted_at(doing), tz=UTC)
+def _submitted(execution: Execution, label: str) -> dict[str, str]:
+    moment = datetime.fromtimestamp(submitted_at(execution), tz=UTC)
     return {
-        "execution_id": f"{job_of(doing)} ({doing.launch_id})",
+        "execution_id": f"{job_of(execution)} ({execution.launch_id})",
         label: f"{moment:%Y-%m-%d %H:%M} UTC",
     }
 
@@ -136,9 +150,9 @@ def _masked(values: Mapping[str, str]) -> dict[str, str]:
     return {label: scrub(value) for label, value in values.items()}
 
 
-async def _saved(doing: Doing, path: Path, edit: Edit, message: str) -> str:
+async def _saved(execution: Execution, path: Path, edit: Edit, message: str) -> str:
     """Save, commit that file alone, push; raises ``StepError`` for what will not last."""
-    done = await Saver(doing.ground.parts.clock).save(path, edit, message)
+    done = await Saver(execution.context.parts.clock).save(path, edit, message)
     if not done.lasting:
         raise StepError(f"{path}: {done.stage.value}, but {done.trouble}")
     commit = "" if done.commit is None else f" {done.commit[:7]}"

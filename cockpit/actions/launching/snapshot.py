@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cockpit.actions.checks.config_file import Config, digest
+from cockpit.actions.checks.config_file import ResolvedConfig, digest
 from cockpit.actions.checks.results import shown
-from cockpit.actions.core.action import Doing
+from cockpit.actions.core.action import Execution
 from cockpit.actions.core.command import masked
+from cockpit.model import wording
 from cockpit.model.observed import CodeValue, Pick
 from cockpit.model.run import RunSpec
-from cockpit.rules import wording as say
 from cockpit.store.snapshots import Snapshot
 
 
 def snapshot_of(
-    doing: Doing,
+    execution: Execution,
     run: RunSpec,
     code: CodeValue | None,
     words: Sequence[str],
     template: Sequence[str],
-    config: Config | None,
+    config: ResolvedConfig | None,
     pick: Pick | None,
 ) -> Snapshot:
     """Return the record of one launch; everything in it may be shown."""
     values = None if config is None else config.values
     wandb = run.wandb
     return Snapshot(
-        launch_id=doing.launch_id,
-        at=doing.entry.begun_at,
-        action=doing.plan.action,
+        launch_id=execution.launch_id,
+        at=execution.entry.begun_at,
+        action=execution.plan.action,
         command=masked(words),
         template=masked(template),
         sha=code.sha if code is not None else None,
@@ -71,7 +71,7 @@ def instance_fields(run: RunSpec, used: Snapshot, approved: str) -> dict[str, st
         **resumed,
         "Final step": final,
         "Checkpoint policy": _policy(run),
-        "Babysitter/check cadence": say.span(run.cadence),
+        "Babysitter/check cadence": wording.span(run.cadence),
         "Config": config,
     }
 
@@ -90,7 +90,7 @@ def _policy(run: RunSpec) -> str:
         return "unknown"
     parts = []
     if spec.save_every is not None:
-        parts.append(f"temporary every {say.span(spec.save_every)}")
+        parts.append(f"temporary every {wording.span(spec.save_every)}")
     if spec.permanent_every is not None:
         parts.append(f"permanent every {spec.permanent_every} steps")
     if spec.keep is not None:

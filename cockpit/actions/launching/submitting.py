@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cockpit.actions.checks.results import shown
-from cockpit.actions.core.action import Doing, Step, StepError, StepUnknownError
+from cockpit.actions.core.action import Execution, Step, StepError, StepUnknownError
 from cockpit.model.jobs import Found, LookUp, Submission
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import Backend, CannotError, LostError
@@ -29,99 +29,99 @@ LOOK_EVERY: Final = 0.5
 TAIL: Final = 3
 
 
-def backend_of(doing: Doing) -> Backend:
+def backend_of(execution: Execution) -> Backend:
     """Return the backend; raises ``CannotError`` where this version has none."""
-    found = doing.ground.backend
+    found = execution.context.backend
     if found is None:
         raise CannotError("this version cannot act on this kind of job")
     return found
 
 
-def snapshot_in(doing: Doing) -> Snapshot:
+def snapshot_in(execution: Execution) -> Snapshot:
     """Return what was noted; raises ``StepError`` if another version of the cockpit noted it."""
-    used = unpack(Snapshot, doing.facts.get(SNAPSHOT, "{}"))
+    used = unpack(Snapshot, execution.facts.get(SNAPSHOT, "{}"))
     if used is None:
         raise StepError("what was launched is not in the journal in a form that can be read")
     return used
 
 
-def submitted_at(doing: Doing) -> float:
+def submitted_at(execution: Execution) -> float:
     """Return when the job was sent, to the second of the journal."""
-    return float(doing.facts.get(SUBMITTED_AT) or doing.entry.begun_at)
+    return float(execution.facts.get(SUBMITTED_AT) or execution.entry.begun_at)
 
 
 async def submit(
-    doing: Doing, run: RunSpec, words: Sequence[str], env: dict[str, str] | None = None
+    execution: Execution, run: RunSpec, words: Sequence[str], env: dict[str, str] | None = None
 ) -> str:
     """Start the job under the action's launch id; at most once, whatever becomes of the answer."""
-    backend = backend_of(doing)
-    now = doing.ground.parts.clock.now()
-    await doing.note(**{SUBMITTED_AT: f"{now:.3f}"})
+    backend = backend_of(execution)
+    now = execution.context.parts.clock.now()
+    await execution.note(**{SUBMITTED_AT: f"{now:.3f}"})
     workdir = run.job.workdir if run.job is not None else None
     submission = Submission(
         run=run.name,
-        launch_id=doing.launch_id,
+        launch_id=execution.launch_id,
         command=tuple(words),
         workdir=None if workdir is None else workdir.path,
         env=env or {},
     )
     try:
-        doing.job_id = await backend.submit(run, submission)
+        execution.job_id = await backend.submit(run, submission)
     except (LostError, TimeoutError) as error:
-        doing.job_id = await _looked_up(doing, run, str(error))
-    await doing.note()
-    return f"started {doing.launch_id}: {doing.job_id}"
+        execution.job_id = await _looked_up(execution, run, str(error))
+    await execution.note()
+    return f"started {execution.launch_id}: {execution.job_id}"
 
 
-async def _looked_up(doing: Doing, run: RunSpec, why: str) -> str:
-    found = await backend_of(doing).look_up(run, doing.launch_id)
-    said = f"the answer was lost ({why}); looked up {doing.launch_id}: {found.text}"
+async def _looked_up(execution: Execution, run: RunSpec, why: str) -> str:
+    found = await backend_of(execution).look_up(run, execution.launch_id)
+    said = f"the answer was lost ({why}); looked up {execution.launch_id}: {found.text}"
     if found.found is Found.ABSENT:
         raise StepError(f"{said}; nothing was started")
     if found.found is Found.UNKNOWN:
         raise StepUnknownError(said)
-    return found.job_id or doing.launch_id
+    return found.job_id or execution.launch_id
 
 
-async def verify(doing: Doing, run: RunSpec) -> str:
+async def verify(execution: Execution, run: RunSpec) -> str:
     """See the job alive by its launch id, and that it does not die at once.
 
     Bad news is noted for the records first; ``confirm`` makes it the action's outcome.
     """
-    clock = doing.ground.parts.clock
+    clock = execution.context.parts.clock
     until = clock.monotonic() + SEEN_WITHIN
     since: float | None = None
     found = LookUp(found=Found.UNKNOWN, text="not looked up yet")
     while clock.monotonic() < until:
-        found = await backend_of(doing).look_up(run, doing.launch_id)
+        found = await backend_of(execution).look_up(run, execution.launch_id)
         if found.found is Found.ENDED:
-            return await _died(doing, found)
+            return await _died(execution, found)
         if found.found is Found.LIVE:
             since = clock.monotonic() if since is None else since
             if clock.monotonic() - since >= LIVES_FOR:
                 return f"it lives: {found.text}"
         await clock.sleep(LOOK_EVERY)
     text = f"not seen alive by its launch id: {found.text}"
-    await doing.note(**{UNSEEN: shown(text)})
+    await execution.note(**{UNSEEN: shown(text)})
     return text
 
 
-async def _died(doing: Doing, found: LookUp) -> str:
-    report = await doing.ground.parts.look(doing.ground.spec.name)
+async def _died(execution: Execution, found: LookUp) -> str:
+    report = await execution.context.parts.look(execution.context.spec.name)
     log = report.facets.log.value
     lines = [line.plain for line in log.lines if line.plain.strip()][-TAIL:] if log else []
     text = f"it ended at once ({found.text})"
     text += f"; its log ends: {' | '.join(lines)}" if lines else ""
-    await doing.note(**{DIED: shown(text, 2000)})
+    await execution.note(**{DIED: shown(text, 2000)})
     return text
 
 
-async def confirm(doing: Doing) -> str:
+async def confirm(execution: Execution) -> str:
     """Make what ``verify`` saw the outcome, now that it is recorded."""
-    if doing.facts.get(DIED):
-        raise StepError(doing.facts[DIED])
-    if doing.facts.get(UNSEEN):
-        raise StepUnknownError(doing.facts[UNSEEN])
+    if execution.facts.get(DIED):
+        raise StepError(execution.facts[DIED])
+    if execution.facts.get(UNSEEN):
+        raise StepUnknownError(execution.facts[UNSEEN])
     return "it lives and is recorded"
 
 

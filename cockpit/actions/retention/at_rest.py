@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from cockpit.actions.checks.results import blocked, passed
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import safe
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import CheckpointsValue, Phase
@@ -28,9 +28,9 @@ def job_name(job: LiveJob) -> str:
     return scrub(job.name if job.id in job.name else f"{job.name} ({job.id})")
 
 
-def nothing_lives(ground: Ground, verb: str) -> Iterator[Check]:
+def nothing_lives(context: ActionContext, verb: str) -> Iterator[Check]:
     """Yield what says that no job of the lineage is alive, or the hard block."""
-    live, job = ground.live, ground.report.facets.job
+    live, job = context.live, context.report.facets.job
     if live.jobs:
         names = ", ".join(job_name(each) for each in live.jobs)
         yield blocked(JOB, f"still alive: {names}; stop it before a {verb}")
@@ -41,16 +41,16 @@ def nothing_lives(ground: Ground, verb: str) -> Iterator[Check]:
         yield blocked(JOB, f"the job's state is unknown: {why}")
     elif job.value is not None and job.value.phase is Phase.UNKNOWN:
         yield blocked(JOB, f"the job's state is unknown: {job.value.reason or job.value.state}")
-    elif job.value is not None and not job.value.phase.terminal and ground.spec.job is not None:
+    elif job.value is not None and not job.value.phase.terminal and context.spec.job is not None:
         yield blocked(JOB, f"the job is {job.value.phase.value}; stop it before a {verb}")
     else:
         said = "never launched" if job.value is None else job.value.phase.value
         yield passed(JOB, f"no job of this lineage is alive ({said})")
 
 
-def listing(ground: Ground) -> CheckpointsValue | Check:
+def listing(context: ActionContext) -> CheckpointsValue | Check:
     """Return the checkpoints as just listed, or the hard block that says why they are not known."""
-    facet = ground.report.facets.checkpoints
+    facet = context.report.facets.checkpoints
     if not facet.configured:
         return blocked(CHECKPOINT, "the run file names no checkpoints (run.checkpoints.path)")
     if not facet.known or facet.value is None:
@@ -59,13 +59,13 @@ def listing(ground: Ground) -> CheckpointsValue | Check:
     return facet.value
 
 
-async def relisted(ground: Ground, gone: Collection[str] = ()) -> CheckpointsValue | str:
+async def relisted(context: ActionContext, gone: Collection[str] = ()) -> CheckpointsValue | str:
     """Return the listing of a dead run anew, as if ``gone`` were not there, or why it cannot be."""
 
     def look() -> CheckpointsValue:
-        store = ground.parts.store
-        known = () if store is None else Rejections(store).of(ground.key)
-        return without(ground.spec, frozenset(gone), known, ground.parts.clock.now())
+        store = context.parts.store
+        known = () if store is None else Rejections(store).of(context.key)
+        return without(context.spec, frozenset(gone), known, context.parts.clock.now())
 
     try:
         return await offload(look, deadline=DEADLINE)
@@ -73,13 +73,13 @@ async def relisted(ground: Ground, gone: Collection[str] = ()) -> CheckpointsVal
         return safe(error)
 
 
-def local_roots(ground: Ground) -> tuple[str, ...]:
+def local_roots(context: ActionContext) -> tuple[str, ...]:
     """Return the run's checkpoint roots on this machine."""
-    spec = ground.spec.checkpoints
+    spec = context.spec.checkpoints
     return tuple(root.path for root in (spec.path if spec is not None else ()) if root.here)
 
 
-def remote_root(ground: Ground) -> Place | None:
+def remote_root(context: ActionContext) -> Place | None:
     """Return a checkpoint root that is not on this machine, if there is one."""
-    spec = ground.spec.checkpoints
+    spec = context.spec.checkpoints
     return next((root for root in (spec.path if spec is not None else ()) if not root.here), None)

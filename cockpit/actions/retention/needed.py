@@ -12,7 +12,7 @@ from typing import Final
 
 from pydantic import Field
 
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
 from cockpit.model.base import Frozen
 from cockpit.model.observed import Checkpoint, CheckpointState
 from cockpit.model.plan import Outcome
@@ -30,7 +30,7 @@ _TITLE: Final = re.compile(r"launch|resum|recover|roll(?:ed)?[ -]?back|lineage|r
 _FIELD: Final = re.compile(r"initialize|resum|checkpoint|source|from|next", re.I)
 
 
-class Sources(Frozen):
+class RecoverySources(Frozen):
     """What was begun from which path or step; ``unknown`` is why this cannot be told."""
 
     paths: dict[str, str] = Field(default_factory=dict)
@@ -52,28 +52,28 @@ class Sources(Frozen):
         return "the logbook names it as a source" if found else None
 
 
-async def sources_of(ground: Ground) -> Sources:
+async def sources_of(context: ActionContext) -> RecoverySources:
     """Return the launch checkpoints and recovery sources of a run."""
     try:
-        return await offload(lambda: _sources(ground), deadline=DEADLINE)
+        return await offload(lambda: _sources(context), deadline=DEADLINE)
     except (OSError, ValueError, StoreError, TimeoutError) as error:
-        return Sources(unknown=clean(getattr(error, "strerror", None) or error))
+        return RecoverySources(unknown=clean(getattr(error, "strerror", None) or error))
 
 
-def _sources(ground: Ground) -> Sources:
+def _sources(context: ActionContext) -> RecoverySources:
     paths = {}
-    spec = ground.spec.checkpoints
-    for entry in ground.entries:
+    spec = context.spec.checkpoints
+    for entry in context.entries:
         pick = entry.plan.checkpoint
         if pick is not None and entry.action in _BEGINS and entry.outcome is not Outcome.REFUSED:
             paths[pick.path] = f"recovery source: {entry.action} by {entry.operator}"
-    store = ground.parts.store
-    last = None if store is None else Snapshots(store).last(ground.key)
+    store = context.parts.store
+    last = None if store is None else Snapshots(store).last(context.key)
     if last is not None and last.checkpoint is not None:
         paths[last.checkpoint.path] = "launch checkpoint: the last launch resumed from it"
     if spec is not None and spec.initialize_from:
         paths[clean(str(spec.initialize_from).rstrip("/"), 4096)] = "initialize_from"
-    return Sources(paths=paths, lines=_logbook_lines(ground.spec))
+    return RecoverySources(paths=paths, lines=_logbook_lines(context.spec))
 
 
 def _logbook_lines(run: RunSpec) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ class Tree(Frozen):
         return sum(self.files.values())
 
 
-class Compared(Frozen):
+class PulledComparison(Frozen):
     """How a copy compares with its source; ``trouble`` is one line when it is not complete."""
 
     count: int
@@ -59,13 +59,15 @@ def tree_of(folder: str) -> Tree:
     return Tree(files=files, links=tuple(links))
 
 
-def compare(source: str, copy: str) -> Compared:
+def compare(source: str, copy: str) -> PulledComparison:
     """Return whether ``copy`` holds every file of ``source`` at its size; raises ``OSError``."""
     one, other = os.path.realpath(source), os.path.realpath(copy)
     if one == other or other.startswith(f"{one}/") or one.startswith(f"{other}/"):
-        return Compared(count=0, size=0, trouble=f"{copy} is no copy: it lies in its own source")
+        return PulledComparison(
+            count=0, size=0, trouble=f"{copy} is no copy: it lies in its own source"
+        )
     there, here = tree_of(source), tree_of(copy)
-    return Compared(count=len(here.files), size=here.bytes, trouble=_trouble(there, here))
+    return PulledComparison(count=len(here.files), size=here.bytes, trouble=_trouble(there, here))
 
 
 def _trouble(there: Tree, here: Tree) -> str | None:

@@ -12,13 +12,13 @@ from pydantic import Field
 from cockpit.actions.checks.results import blocked, passed, warned
 from cockpit.actions.core.action import (
     Action,
-    Doing,
+    Execution,
     RefuseError,
     Step,
     StepError,
     StepUnknownError,
 )
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural, safe
 from cockpit.actions.core.recording import comment_step, event_name, log_step
 from cockpit.actions.retention.at_rest import CHECKPOINT, listing, local_roots, remote_root
@@ -30,12 +30,12 @@ from cockpit.actions.retention.deleting import (
     left_over,
     size_of,
 )
-from cockpit.actions.retention.needed import Sources, sources_of
+from cockpit.actions.retention.needed import RecoverySources, sources_of
 from cockpit.model.base import Frozen
 from cockpit.model.observed import CheckpointState, CheckpointsValue
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request, Target
 from cockpit.model.records import EventEntry
-from cockpit.model.words import size, steps
+from cockpit.model.wording import size, steps
 from cockpit.records.issue.text import retained
 from cockpit.records.logbook.markdown import prose
 from cockpit.rules.kept.retention import Decision, Needed, decide, depth_of, policy_of
@@ -49,7 +49,7 @@ DELETE_WITHIN: Final = 3600.0
 """Seconds for one checkpoint: a large one on a network file system takes its time."""
 
 
-class Doomed(Frozen):
+class ToDelete(Frozen):
     """What may be deleted: the listed ones with their identities, and half deleted leftovers."""
 
     targets: tuple[Target, ...] = ()
@@ -63,17 +63,17 @@ class Retain(Action):
     verb = "retain"
     exclusive = True
 
-    async def draft(self, ground: Ground, request: Request) -> Draft:
+    async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return what would be deleted and what stays, each with its reason."""
         keep = _keep_param(request.params.get("keep"))
-        value = listing(ground)
-        sources = await sources_of(ground)
-        hard = tuple(_hard(ground, value, sources))
+        value = listing(context)
+        sources = await sources_of(context)
+        hard = tuple(_hard(context, value, sources))
         if isinstance(value, Check) or hard:
             return Draft(words=f"delete 0 from {request.run}", checks=hard)
-        decisions = _decide(ground, value, sources, keep)
+        decisions = _decide(context, value, sources, keep)
         try:
-            doomed = await offload(_look, decisions, local_roots(ground), deadline=DEADLINE)
+            doomed = await offload(_look, decisions, local_roots(context), deadline=DEADLINE)
         except TimeoutError:
             slow = blocked(CHECKPOINT, f"the candidates gave no answer within {DEADLINE:g} s")
             return Draft(words=f"delete 0 from {request.run}", checks=(slow,))
@@ -81,14 +81,14 @@ class Retain(Action):
         count = len(doomed.targets)
         return Draft(
             words=f"delete {count} from {request.run}",
-            checks=(*_policy(ground, keep), _freed(doomed), _left(ground, decisions)),
+            checks=(*_policy(context, keep), _freed(doomed), _left(context, decisions)),
             targets=doomed.targets,
             keeps=(*kept, *doomed.spared),
             trainer_would_load=value.trainer_would_load,
             facts={IDENTITIES: json.dumps(doomed.identities, sort_keys=True)},
         )
 
-    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+    def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: delete one after another, log, comment."""
         return (
             Step("delete", _delete),
@@ -96,7 +96,7 @@ class Retain(Action):
             comment_step(event_name, _comment, after_failure=True),
         )
 
-    def still_holds(self, shown: Plan, now: Plan) -> str | None:
+    def revalidate(self, shown: Plan, now: Plan) -> str | None:
         """Return what changed: each that was listed must still be a candidate, and the same one.
 
         What has appeared since does not matter: it was not listed, so it is not deleted.
@@ -121,11 +121,13 @@ def _keep_param(text: str | None) -> int | None:
     return int(text)
 
 
-def _hard(ground: Ground, value: CheckpointsValue | Check, sources: Sources) -> Iterator[Check]:
+def _hard(
+    context: ActionContext, value: CheckpointsValue | Check, sources: RecoverySources
+) -> Iterator[Check]:
     """Yield what must be known before anything may be deleted, and is not."""
     if isinstance(value, Check):
         yield value
-    remote = remote_root(ground)
+    remote = remote_root(context)
     if remote is not None:
         yield blocked(
             CHECKPOINT, f"{remote} is not on this machine: it is not cleaned up from here"
@@ -135,18 +137,18 @@ def _hard(ground: Ground, value: CheckpointsValue | Check, sources: Sources) -> 
 
 
 def _decide(
-    ground: Ground, value: CheckpointsValue, sources: Sources, keep: int | None
+    context: ActionContext, value: CheckpointsValue, sources: RecoverySources, keep: int | None
 ) -> tuple[Decision, ...]:
     load = value.trainer_would_load
     needed = Needed(
-        now=ground.now,
+        now=context.now,
         trainer_would_load=None if load is None else load.path,
         sources={item.path: why for item in value.items if (why := sources.why(item)) is not None},
     )
-    return decide(value.items, policy_of(ground.spec, keep), needed)
+    return decide(value.items, policy_of(context.spec, keep), needed)
 
 
-def _look(decisions: Sequence[Decision], roots: Sequence[str]) -> Doomed:
+def _look(decisions: Sequence[Decision], roots: Sequence[str]) -> ToDelete:
     """Return the candidates as they lie on the disk; one that is a link is spared. Blocking."""
     targets, spared, identities = [], [], {}
     for each in decisions:
@@ -166,7 +168,7 @@ def _look(decisions: Sequence[Decision], roots: Sequence[str]) -> Doomed:
             continue
         why = "left half deleted by an earlier clean-up"
         targets.append(Target(path=safe(path), step=None, size=size_of(path), why=why))
-    return Doomed(targets=tuple(targets), identities=identities, spared=tuple(spared))
+    return ToDelete(targets=tuple(targets), identities=identities, spared=tuple(spared))
 
 
 def _target(each: Decision) -> Target:
@@ -175,10 +177,10 @@ def _target(each: Decision) -> Target:
     return Target(path=item.path, step=step, size=item.size, why=each.why)
 
 
-def _policy(ground: Ground, keep: int | None) -> Iterator[Check]:
-    policy, depth = policy_of(ground.spec, keep), depth_of(ground.spec)
+def _policy(context: ActionContext, keep: int | None) -> Iterator[Check]:
+    policy, depth = policy_of(context.spec, keep), depth_of(context.spec)
     text = f"keeps the newest {policy.keep}; rollback depth {depth}"
-    own = ground.spec.checkpoints is not None and ground.spec.checkpoints.keep is not None
+    own = context.spec.checkpoints is not None and context.spec.checkpoints.keep is not None
     if keep is not None and policy.keep != keep:
         yield warned(RETENTION, f"{text}: never fewer than the rollback depth", Basis.RECORDED)
     elif keep is None and not own:
@@ -187,7 +189,7 @@ def _policy(ground: Ground, keep: int | None) -> Iterator[Check]:
         yield passed(RETENTION, text, Basis.RECORDED)
 
 
-def _freed(doomed: Doomed) -> Check:
+def _freed(doomed: ToDelete) -> Check:
     if not doomed.targets:
         return blocked("candidates", "nothing to delete: the policy keeps everything there is")
     known = [target.size for target in doomed.targets if target.size is not None]
@@ -196,7 +198,7 @@ def _freed(doomed: Doomed) -> Check:
     return warned("candidates", f"{text}; this cannot be undone", value=str(len(doomed.targets)))
 
 
-def _left(ground: Ground, decisions: Sequence[Decision]) -> Check:
+def _left(context: ActionContext, decisions: Sequence[Decision]) -> Check:
     left = [
         each.item
         for each in decisions
@@ -205,31 +207,31 @@ def _left(ground: Ground, decisions: Sequence[Decision]) -> Check:
     newest = max((item.step for item in left if item.step is not None), default=None)
     text = f"{plural(len(left), 'complete checkpoint')} will be left, up to step {steps(newest)}"
     here = [each for each in decisions if each.item.state is CheckpointState.COMPLETE]
-    if len(left) < min(depth_of(ground.spec), len(here)):
-        return blocked("C-08", f"{text}: fewer than the rollback depth {depth_of(ground.spec)}")
+    if len(left) < min(depth_of(context.spec), len(here)):
+        return blocked("C-08", f"{text}: fewer than the rollback depth {depth_of(context.spec)}")
     # The number left grows while the run saves: it moves by itself.
     return passed("C-08", text).model_copy(update={"moves": True})
 
 
-async def _delete(doing: Doing) -> str:
-    identities = json.loads(doing.facts[IDENTITIES])
-    roots = local_roots(doing.ground)
-    spec = doing.ground.spec.checkpoints
+async def _delete(execution: Execution) -> str:
+    identities = json.loads(execution.facts[IDENTITIES])
+    roots = local_roots(execution.context)
+    spec = execution.context.spec.checkpoints
     markers = () if spec is None or spec.custom is None else (spec.custom.marker,)
     done: list[Target] = []
-    for target in doing.plan.targets:
+    for target in execution.plan.targets:
         was = Identity.model_validate_json(identities[target.path])
         mine = {*markers, *(name for name, *_ in was.markers)}
-        one = functools.partial(delete, target.path, roots, was, doing.plan.plan_id, mine)
+        one = functools.partial(delete, target.path, roots, was, execution.plan.plan_id, mine)
         try:
             await offload(one, deadline=DELETE_WITHIN)
         except TimeoutError as error:
-            text = f"{target.path} is still being deleted; {_so_far(doing.plan.targets, done)}"
+            text = f"{target.path} is still being deleted; {_so_far(execution.plan.targets, done)}"
             raise StepUnknownError(safe(text)) from error
         except (NotDeletedError, OSError) as error:
-            raise StepError(safe(f"{error}; {_so_far(doing.plan.targets, done)}")) from error
+            raise StepError(safe(f"{error}; {_so_far(execution.plan.targets, done)}")) from error
         done.append(target)
-        await doing.note(**{DELETED: json.dumps([each.path for each in done])})
+        await execution.note(**{DELETED: json.dumps([each.path for each in done])})
     return f"{plural(len(done), 'checkpoint')} deleted, {_bytes(done)} freed"
 
 
@@ -242,35 +244,37 @@ def _bytes(targets: Sequence[Target]) -> str:
     return size(sum(target.size or 0 for target in targets))
 
 
-def _deleted(doing: Doing) -> list[Target]:
-    paths = set(json.loads(doing.facts.get(DELETED, "[]")))
-    return [target for target in doing.plan.targets if target.path in paths]
+def _deleted(execution: Execution) -> list[Target]:
+    paths = set(json.loads(execution.facts.get(DELETED, "[]")))
+    return [target for target in execution.plan.targets if target.path in paths]
 
 
-def _entry(doing: Doing) -> EventEntry:
-    done = _deleted(doing)
+def _entry(execution: Execution) -> EventEntry:
+    done = _deleted(execution)
     lines = [f"step {steps(each.step)}: {each.path} ({each.why})" for each in done]
-    counted = f"{plural(len(doing.plan.targets), 'checkpoint')} deleted"
+    counted = f"{plural(len(execution.plan.targets), 'checkpoint')} deleted"
     trouble = ""
-    if doing.trouble:
-        counted, trouble = f"{len(done)} of {counted}", f"; {doing.trouble}"
+    if execution.trouble:
+        counted, trouble = f"{len(done)} of {counted}", f"; {execution.trouble}"
     return EventEntry(
         title="retention clean-up",
-        at=doing.entry.begun_at,
-        status=f"{counted} by {doing.entry.operator}, {_bytes(done)} freed{trouble}",
+        at=execution.entry.begun_at,
+        status=f"{counted} by {execution.entry.operator}, {_bytes(done)} freed{trouble}",
         evidence="\n".join(lines) or "nothing was deleted",
-        decision=f"confirmed as: {doing.plan.words}",
-        next=f"{plural(len(doing.plan.keeps), 'checkpoint')} kept",
+        decision=f"confirmed as: {execution.plan.words}",
+        next=f"{plural(len(execution.plan.keeps), 'checkpoint')} kept",
     )
 
 
-def _comment(doing: Doing) -> str:
-    done = _deleted(doing)
+def _comment(execution: Execution) -> str:
+    done = _deleted(execution)
     text = retained(
-        doing.ground.spec,
+        execution.context.spec,
         deleted=[each.step for each in done if each.step is not None],
-        kept=[each.step for each in doing.plan.keeps if each.step is not None],
+        kept=[each.step for each in execution.plan.keeps if each.step is not None],
         freed=sum(each.size or 0 for each in done),
-        by=doing.entry.operator,
+        by=execution.entry.operator,
     )
-    return text + (f"\n\nIt did not finish: {prose(doing.trouble)}" if doing.trouble else "")
+    return text + (
+        f"\n\nIt did not finish: {prose(execution.trouble)}" if execution.trouble else ""
+    )

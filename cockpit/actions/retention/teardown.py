@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.actions.checks.results import blocked, passed, warned
-from cockpit.actions.core.action import Action, Doing, Step, StepError, StepUnknownError
+from cockpit.actions.core.action import Action, Execution, Step, StepError, StepUnknownError
 from cockpit.actions.core.command import CommandError, shown, words_of
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural, safe
 from cockpit.actions.core.recording import comment_step, event_name, log_step
 from cockpit.actions.retention.at_rest import local_roots, nothing_lives, remote_root
-from cockpit.actions.retention.pulled import Compared, compare, verified
+from cockpit.actions.retention.pulled import PulledComparison, compare, verified
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request, StepState
 from cockpit.model.records import EventEntry
 from cockpit.model.report import Verdict
 from cockpit.model.run import Command, RunSpec, TeardownSpec
-from cockpit.model.words import duration, size
+from cockpit.model.wording import duration, size
 from cockpit.platforms.base import CannotError
 from cockpit.platforms.local.launcher.supervisor import expand
 from cockpit.runtime.offload import offload
@@ -41,33 +41,33 @@ class Teardown(Action):
     verb = "teardown"
     exclusive = True
 
-    async def draft(self, ground: Ground, request: Request) -> Draft:
+    async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return what stops, what survives, and whether everything is here and loads."""
-        spec = ground.spec.teardown
+        spec = context.spec.teardown
         if spec is None:
             none = blocked("teardown", "the run file has no [run.teardown]", Basis.RECORDED)
             return Draft(words=f"teardown {request.run}", checks=(none,))
         command, about = _command(spec)
-        pulled, files = await _pulled(ground, spec)
-        loaded, count = await _verified(ground, spec, pulled, files)
+        pulled, files = await _pulled(context, spec)
+        loaded, count = await _verified(context, spec, pulled, files)
         checks = (
             about,
             _meaning(spec),
-            *nothing_lives(ground, self.verb),
-            *_before(ground.entries),
-            *_storage(ground, spec),
+            *nothing_lives(context, self.verb),
+            *_before(context.entries),
+            *_storage(context, spec),
             pulled,
             loaded,
         )
         return Draft(
-            words=f"{spec.kind} {host_of(ground.spec)} {count}",
+            words=f"{spec.kind} {host_of(context.spec)} {count}",
             checks=checks,
             command=command,
             loses=f"what {spec.kind} removes; survives: {_survives(spec)}",
-            facts={"kind": spec.kind, "host": host_of(ground.spec), "verified": str(count)},
+            facts={"kind": spec.kind, "host": host_of(context.spec), "verified": str(count)},
         )
 
-    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+    def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: run the command once, log, comment."""
         return (
             Step(STEP, _run),
@@ -120,14 +120,14 @@ def _before(entries: Sequence[JournalEntry]) -> Iterator[Check]:
         return
 
 
-def _storage(ground: Ground, spec: TeardownSpec) -> Iterator[Check]:
+def _storage(context: ActionContext, spec: TeardownSpec) -> Iterator[Check]:
     """Durable storage goes last: when the run is sealed and its records are pushed."""
     if spec.kind not in STORAGE:
         return
-    records = ground.report.facets.records.value
+    records = context.report.facets.records.value
     left = []
-    if ground.report.verdict is not Verdict.SEALED:
-        left.append(f"the run is {ground.report.verdict.value}, not sealed")
+    if context.report.verdict is not Verdict.SEALED:
+        left.append(f"the run is {context.report.verdict.value}, not sealed")
     if records is not None and records.logbook is not None and not records.pushed:
         left.append("its logbook is not pushed")
     if left:
@@ -136,9 +136,9 @@ def _storage(ground: Ground, spec: TeardownSpec) -> Iterator[Check]:
         yield passed("storage", "everything else is done: durable storage may go")
 
 
-async def _pulled(ground: Ground, spec: TeardownSpec) -> tuple[Check, int]:
+async def _pulled(context: ActionContext, spec: TeardownSpec) -> tuple[Check, int]:
     """Compare the pulled copy with its source; return how many files it holds, too."""
-    sources, trouble = _sources(ground)
+    sources, trouble = _sources(context)
     if spec.pulled_to is None:
         trouble = "no folder is named that the artifacts are pulled to (teardown.pulled_to)"
     if trouble is not None or spec.pulled_to is None:
@@ -158,23 +158,23 @@ async def _pulled(ground: Ground, spec: TeardownSpec) -> tuple[Check, int]:
     return passed("pulled", text, value=str(found.count)), found.count
 
 
-def _sources(ground: Ground) -> tuple[tuple[str, ...], str | None]:
-    root = ground.spec.output_root
+def _sources(context: ActionContext) -> tuple[tuple[str, ...], str | None]:
+    root = context.spec.output_root
     if root is not None and root.here:
         return (root.path,), None
-    remote = root or remote_root(ground)
+    remote = root or remote_root(context)
     if remote is not None:
         return (), f"{remote} cannot be read by this version: {CONSOLE}"
-    roots = local_roots(ground)
+    roots = local_roots(context)
     return roots, None if roots else "the run file names no output_root to compare with"
 
 
-def _compared(sources: tuple[str, ...], copy: str) -> Compared:
+def _compared(sources: tuple[str, ...], copy: str) -> PulledComparison:
     """Return how the copy compares with its source; of several, each has a folder of its name."""
     if len(sources) == 1:
         return compare(sources[0], copy)
     parts = [compare(source, str(Path(copy, Path(source).name))) for source in sources]
-    return Compared(
+    return PulledComparison(
         count=sum(part.count for part in parts),
         size=sum(part.size for part in parts),
         trouble=next((part.trouble for part in parts if part.trouble is not None), None),
@@ -182,7 +182,7 @@ def _compared(sources: tuple[str, ...], copy: str) -> Compared:
 
 
 async def _verified(
-    ground: Ground, spec: TeardownSpec, pulled: Check, files: int
+    context: ActionContext, spec: TeardownSpec, pulled: Check, files: int
 ) -> tuple[Check, int]:
     """Load every artifact by the run file's own command; only that proves that they are whole."""
     if spec.verify is None:
@@ -191,7 +191,7 @@ async def _verified(
     if pulled.stands_in_the_way:
         return blocked("verified", "not asked: the artifacts are not all here"), 0
     try:
-        done = await execute(ground, spec.verify, VERIFY_WITHIN)
+        done = await execute(context, spec.verify, VERIFY_WITHIN)
     except CommandError as error:
         return blocked("verified", str(error).replace("resubmit", "teardown.verify")), 0
     if done.timed_out:
@@ -206,7 +206,7 @@ async def _verified(
     return passed("verified", text, value=str(found)), found
 
 
-async def execute(ground: Ground, command: Command, deadline: float) -> Completed:
+async def execute(context: ActionContext, command: Command, deadline: float) -> Completed:
     """Run a recorded command beside the run file; its ``$VARS`` resolve now and nowhere else.
 
     Raises ``CommandError`` for one that cannot be run as it is written.
@@ -215,7 +215,7 @@ async def execute(ground: Ground, command: Command, deadline: float) -> Complete
         words = expand(words_of(command), os.environ)
     except KeyError as error:
         raise CommandError(f"${error.args[0]} is not set") from error
-    return await run_command(words, deadline=deadline, cwd=Path(ground.file.path).parent)
+    return await run_command(words, deadline=deadline, cwd=Path(context.file.path).parent)
 
 
 def last_line(done: Completed) -> str:
@@ -226,12 +226,12 @@ def last_line(done: Completed) -> str:
     return safe(lines[-1]) if lines else "no message"
 
 
-async def _run(doing: Doing) -> str:
-    spec = doing.ground.spec.teardown
+async def _run(execution: Execution) -> str:
+    spec = execution.context.spec.teardown
     if spec is None or spec.command is None:
         raise StepError("the run file has no teardown command any more")
     try:
-        done = await execute(doing.ground, spec.command, RUN_WITHIN)
+        done = await execute(execution.context, spec.command, RUN_WITHIN)
     except CommandError as error:
         raise StepError(str(error)) from error
     if done.timed_out or done.rc < 0:
@@ -244,21 +244,21 @@ async def _run(doing: Doing) -> str:
     return f"{spec.kind} was ordered: {last_line(done)}"
 
 
-def _entry(doing: Doing) -> EventEntry:
-    facts, trouble = doing.facts, doing.trouble
+def _entry(execution: Execution) -> EventEntry:
+    facts, trouble = execution.facts, execution.trouble
     done = "ordered" if trouble is None else f"not certain: {trouble}"
     return EventEntry(
         title=f"teardown: {facts['kind']} {facts['host']}",
-        at=doing.entry.begun_at,
-        status=f"{done}, by {doing.entry.operator}",
-        evidence=f"{facts['verified']} artifacts verified by load; {doing.plan.command}",
-        decision=f"confirmed as: {doing.plan.words}",
+        at=execution.entry.begun_at,
+        status=f"{done}, by {execution.entry.operator}",
+        evidence=f"{facts['verified']} artifacts verified by load; {execution.plan.command}",
+        decision=f"confirmed as: {execution.plan.words}",
         next=CONSOLE if trouble else "see that the meter has stopped",
     )
 
 
-def _comment(doing: Doing) -> str:
-    facts = doing.facts
-    text = f"Teardown ({facts['kind']} {facts['host']}) by {doing.entry.operator}"
-    trouble = f" is not certain: {doing.trouble}" if doing.trouble else " was ordered"
+def _comment(execution: Execution) -> str:
+    facts = execution.facts
+    text = f"Teardown ({facts['kind']} {facts['host']}) by {execution.entry.operator}"
+    trouble = f" is not certain: {execution.trouble}" if execution.trouble else " was ordered"
     return f"{text}{trouble}. {facts['verified']} artifacts were verified by load before."

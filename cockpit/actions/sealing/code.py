@@ -10,11 +10,11 @@ from typing import Final
 
 from cockpit.actions.checks.globs import Touches, touches
 from cockpit.actions.checks.results import blocked, passed, warned
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural
 from cockpit.model.base import Frozen
 from cockpit.model.plan import Basis, Check
-from cockpit.model.words import size
+from cockpit.model.wording import size
 from cockpit.records.git.sealing import SealFacts, seal_plan
 from cockpit.runtime.offload import offload
 from cockpit.sources.git.command import git
@@ -28,7 +28,7 @@ MOST: Final = 10_000_000
 SHOWN: Final = 8
 
 
-class Code(Frozen):
+class CodeToSeal(Frozen):
     """What a seal finds in the code repository; ``dirty`` are the files that it would commit.
 
     ``secrets`` are the places in them that look like one.
@@ -42,12 +42,12 @@ class Code(Frozen):
     trouble: str | None = None
 
 
-async def look(ground: Ground, step: int) -> Code | None:
+async def look(context: ActionContext, step: int) -> CodeToSeal | None:
     """Return the state of the code repository; ``None`` for a run that names none."""
-    spec = ground.spec.code
+    spec = context.spec.code
     if spec is None or spec.repo is None or not spec.repo.here:
         return None
-    facts = await seal_plan(Path(spec.repo.path), ground.spec.name, step)
+    facts = await seal_plan(Path(spec.repo.path), context.spec.name, step)
     dirty = tuple(name for name in facts.dirty if touches(name, spec) is not Touches.IGNORE)
     try:
         digest, total = await offload(_digest, spec.repo.path, dirty, deadline=DEADLINE)
@@ -55,8 +55,10 @@ async def look(ground: Ground, step: int) -> Code | None:
         secrets = () if total > MOST else await secrets_in(top, dirty)
     except (OSError, TimeoutError) as error:
         why = getattr(error, "strerror", None) or "no answer"
-        return Code(facts=facts, dirty=dirty, trouble=f"the changed files cannot be read: {why}")
-    return Code(facts=facts, dirty=dirty, digest=digest, bytes=total, secrets=secrets)
+        return CodeToSeal(
+            facts=facts, dirty=dirty, trouble=f"the changed files cannot be read: {why}"
+        )
+    return CodeToSeal(facts=facts, dirty=dirty, digest=digest, bytes=total, secrets=secrets)
 
 
 def _digest(repo: str, dirty: Sequence[str]) -> tuple[str, int]:
@@ -82,7 +84,7 @@ def _top(folder: Path) -> Path:
     return next((each for each in (real, *real.parents) if (each / ".git").exists()), real)
 
 
-def checks(ground: Ground, code: Code | None) -> Iterator[Check]:
+def checks(context: ActionContext, code: CodeToSeal | None) -> Iterator[Check]:
     """Yield what speaks for and against tagging this code."""
     if code is None:
         text = "no code repository is named: no tag is made, the seal stands in the logbook alone"
@@ -103,13 +105,13 @@ def checks(ground: Ground, code: Code | None) -> Iterator[Check]:
         where = f"{facts.remote} ({'asked' if facts.on_remote is False else 'not reachable now'})"
         yield passed("tag", f"annotated tag {facts.tag}, pushed to {where}")
     if facts.tag_at is None:
-        yield from _lineage(ground, code)
-        yield from _dirty(ground, code)
+        yield from _lineage(context, code)
+        yield from _dirty(context, code)
 
 
-def _lineage(ground: Ground, code: Code) -> Iterator[Check]:
+def _lineage(context: ActionContext, code: CodeToSeal) -> Iterator[Check]:
     """Yield whether HEAD is what the run was launched from: that is what a seal recovers."""
-    value = ground.report.facets.code.value
+    value = context.report.facets.code.value
     recorded = value.record_sha if value is not None else None
     head = code.facts.sha or ""
     if recorded is None:
@@ -121,13 +123,13 @@ def _lineage(ground: Ground, code: Code) -> Iterator[Check]:
         yield passed("lineage", f"HEAD is what was launched: {head[:10]}", value=head)
 
 
-def _dirty(ground: Ground, code: Code) -> Iterator[Check]:
+def _dirty(context: ActionContext, code: CodeToSeal) -> Iterator[Check]:
     if not code.dirty:
         ignored = len(code.facts.dirty)
         rest = f"; {plural(ignored, 'changed file')} cannot touch training" if ignored else ""
         yield passed("dirty", f"nothing that matters is uncommitted{rest}")
         return
-    value = ground.report.facets.code.value
+    value = context.report.facets.code.value
     patch = (value.patch_id if value is not None else None) or code.digest
     more = f" and {len(code.dirty) - SHOWN} more" if len(code.dirty) > SHOWN else ""
     named = ", ".join(map(clean, code.dirty[:SHOWN])) + more

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.actions.checks.results import blocked, passed, warned
-from cockpit.actions.core.action import Action, Doing, RefuseError, SkipStep, Step, StepError
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.action import Action, Execution, RefuseError, SkipStep, Step, StepError
+from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural, safe
 from cockpit.actions.core.recording import log_step
 from cockpit.actions.sealing.passport import PASSPORT, SIGNOFF, Signed, find_folder, inspect
@@ -22,7 +22,7 @@ from cockpit.actions.stopping.rejecting import put_whole
 from cockpit.model.observed import CheckpointState
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
-from cockpit.model.words import duration
+from cockpit.model.wording import duration
 from cockpit.runtime.offload import offload
 from cockpit.sources.records import read_text
 from cockpit.text.safe import safe_lines
@@ -43,11 +43,11 @@ class Publish(Action):
 
     verb = "publish"
 
-    async def draft(self, ground: Ground, request: Request) -> Draft:
+    async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return whether it may be published, and the log that will stand beside it."""
         words = f"publish {request.run}"
         repo = _repo(request.params.get("repo"))
-        folders = _folders(ground, request.params.get("path"))
+        folders = _folders(context, request.params.get("path"))
         try:
             folder = await offload(find_folder, folders, deadline=LOOK_WITHIN)
             signed = (
@@ -59,14 +59,14 @@ class Publish(Action):
         if signed is None:
             text = f"no {PASSPORT} and {SIGNOFF} in {', '.join(map(safe, folders)) or 'any folder'}"
             return Draft(words=words, checks=(blocked("passport", text),))
-        page = await training_log(ground)
+        page = await training_log(context)
         return Draft(
             words=words,
             checks=(
                 *_signed(signed),
                 *_verdict(signed),
                 _page(page, signed.folder),
-                *_run_log(ground, repo),
+                *_run_log(context, repo),
             ),
             page=page if page.startswith("#") else None,
             facts={
@@ -78,7 +78,7 @@ class Publish(Action):
             },
         )
 
-    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+    def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: the training log, the run log's section, log."""
         return (
             Step("training-log", _write_log),
@@ -96,15 +96,15 @@ def _repo(text: str | None) -> str:
     return f"https://huggingface.co/{found[1]}"
 
 
-def _folders(ground: Ground, given: str | None) -> list[str]:
+def _folders(context: ActionContext, given: str | None) -> list[str]:
     """Return where the two may lie: what was named, the final checkpoint, the output root."""
     if given:
         return [str(Path(given).expanduser().absolute())]
-    value = ground.report.facets.checkpoints.value
+    value = context.report.facets.checkpoints.value
     items = value.items if value is not None else ()
     done = [item.path for item in items if item.state is CheckpointState.COMPLETE]
-    spec = ground.spec.checkpoints
-    places = (ground.spec.output_root, *(spec.path if spec is not None else ()))
+    spec = context.spec.checkpoints
+    places = (context.spec.output_root, *(spec.path if spec is not None else ()))
     here = [place.path for place in places if place is not None and place.here]
     return list(dict.fromkeys([*reversed(done), *here]))
 
@@ -140,8 +140,8 @@ def _page(page: str, folder: str) -> Check:
     return passed("training-log", f"{there} will be written, without job ids and node names")
 
 
-def _run_log(ground: Ground, repo: str) -> Iterator[Check]:
-    path = ground.spec.records.run_log
+def _run_log(context: ActionContext, repo: str) -> Iterator[Check]:
+    path = context.spec.records.run_log
     if repo and path is None:
         yield warned("run-log", "the run has no run log (records.run_log): no section is written")
     elif repo:
@@ -150,9 +150,9 @@ def _run_log(ground: Ground, repo: str) -> Iterator[Check]:
         yield warned("run-log", "no --repo: the run log gets no HuggingFace section")
 
 
-async def training_log(ground: Ground) -> str:
+async def training_log(context: ActionContext) -> str:
     """Return the sanitised log (it begins with a heading), or one line: why there is none."""
-    path = ground.spec.records.run_log or ground.spec.records.logbook
+    path = context.spec.records.run_log or context.spec.records.logbook
     if path is None:
         return "there is nothing to make it of: neither records.run_log nor records.logbook"
     try:
@@ -162,16 +162,16 @@ async def training_log(ground: Ground) -> str:
     from cockpit.records.runlog.training_log import sanitized
 
     plain = scrub("\n".join(line.plain for line in safe_lines(sanitized(text))))
-    return plain if plain.startswith("#") else f"# {ground.spec.name}: training log\n\n{plain}"
+    return plain if plain.startswith("#") else f"# {context.spec.name}: training log\n\n{plain}"
 
 
-async def _write_log(doing: Doing) -> str:
-    page = doing.plan.page
+async def _write_log(execution: Execution) -> str:
+    page = execution.plan.page
     if page is None:
         raise StepError("there is no training log to write")
-    target = Path(doing.facts["folder"], TRAINING_LOG)
+    target = Path(execution.facts["folder"], TRAINING_LOG)
     try:
-        return await offload(_written, target, page, doing.entry.begun_at, deadline=DEADLINE)
+        return await offload(_written, target, page, execution.entry.begun_at, deadline=DEADLINE)
     except (OSError, TimeoutError) as error:
         why = getattr(error, "strerror", None) or "no answer"
         raise StepError(safe(f"{target}: {why}")) from error
@@ -200,16 +200,16 @@ def _keep(target: Path, at: float) -> None:
     raise FileExistsError(0, f"{_TRIES} former versions of that day exist", str(target))
 
 
-async def _section(doing: Doing) -> str:
-    path, repo = doing.ground.spec.records.run_log, doing.facts["repo"]
+async def _section(execution: Execution) -> str:
+    path, repo = execution.context.spec.records.run_log, execution.facts["repo"]
     if path is None or not repo:
         raise SkipStep("no run log or no --repo")
     from cockpit.records.git.saver import Saver
     from cockpit.records.runlog.run_logs import with_huggingface
 
-    fields = section_of(doing.facts)
-    saver = Saver(doing.ground.parts.clock)
-    message = f"{doing.plan.run}: log publish"
+    fields = section_of(execution.facts)
+    saver = Saver(execution.context.parts.clock)
+    message = f"{execution.plan.run}: log publish"
     done = await saver.save(Path(path), lambda data: with_huggingface(data, fields), message)
     if not done.lasting:
         raise StepError(f"{done.stage.value}, but {done.trouble}")
@@ -228,12 +228,12 @@ def section_of(facts: dict[str, str]) -> dict[str, str]:
     }
 
 
-def _entry(doing: Doing) -> EventEntry:
-    facts = doing.facts
+def _entry(execution: Execution) -> EventEntry:
+    facts = execution.facts
     return EventEntry(
         title="publish gate",
-        at=doing.entry.begun_at,
-        status=f"passed by {doing.entry.operator}: sign-off {facts[VERDICT]}",
+        at=execution.entry.begun_at,
+        status=f"passed by {execution.entry.operator}: sign-off {facts[VERDICT]}",
         evidence=f"{facts['matching']} signed files match in {facts['folder']}",
         decision=facts["reason"] if facts[VERDICT] == "soft_signal" else "",
         next=f"upload by hand to {facts['repo']}" if facts["repo"] else "upload by hand",

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cockpit.actions.checks.results import blocked, lacking, passed, warned
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
 from cockpit.model.alert import Severity
 from cockpit.model.observed import Checkpoint, CheckpointState, Phase
 from cockpit.model.plan import Basis, Check
-from cockpit.model.words import number, steps
+from cockpit.model.wording import number, steps
 
 
-def job_done(ground: Ground) -> Iterator[Check]:
+def job_done(context: ActionContext) -> Iterator[Check]:
     """Yield whether the orchestrator says success and nothing of the lineage is alive."""
-    job, live = ground.report.facets.job, ground.live
+    job, live = context.report.facets.job, context.live
     if live.jobs:
         names = ", ".join(each.name for each in live.jobs)
         yield blocked("C-25", f"a job of this lineage is still alive: {names}")
     elif live.unknown is not None:
         yield warned("C-25", f"whether a job is still alive is not known: {live.unknown}")
-    if ground.spec.job is None:
-        tracker = ground.report.facets.tracker.value
+    if context.spec.job is None:
+        tracker = context.report.facets.tracker.value
         if tracker is not None and tracker.exit_code == 0:
             yield passed("job-state", "no job is named; the tracker says exit 0", Basis.INFERRED)
         else:
@@ -35,12 +35,12 @@ def job_done(ground: Ground) -> Iterator[Check]:
         yield passed("job-state", "the orchestrator says success", value=job.value.state)
 
 
-def tracker_done(ground: Ground) -> Iterator[Check]:
+def tracker_done(context: ActionContext) -> Iterator[Check]:
     """Yield whether W&B has its final state, and the final metrics."""
-    facet = ground.report.facets.tracker
+    facet = context.report.facets.tracker
     value = facet.value
     if not facet.configured:
-        yield lacking(ground.spec, "tracker", "no tracker is named: there are no final metrics")
+        yield lacking(context.spec, "tracker", "no tracker is named: there are no final metrics")
         return
     if not facet.known or value is None:
         why = facet.error.message if facet.error is not None else "not read yet"
@@ -57,11 +57,11 @@ def tracker_done(ground: Ground) -> Iterator[Check]:
         yield passed("metrics", text, value=number(value.loss))
 
 
-def final_checkpoint(ground: Ground) -> tuple[Checkpoint | None, Check]:
+def final_checkpoint(context: ActionContext) -> tuple[Checkpoint | None, Check]:
     """Return the final checkpoint, if it is complete, and what is said of it."""
-    facet, run = ground.report.facets.checkpoints, ground.spec
+    facet, run = context.report.facets.checkpoints, context.spec
     if not facet.configured:
-        return None, lacking(ground.spec, "checkpoint", "the run file names no checkpoints")
+        return None, lacking(context.spec, "checkpoint", "the run file names no checkpoints")
     if not facet.known or facet.value is None:
         why = facet.error.message if facet.error is not None else "not listed yet"
         return None, blocked("checkpoint", f"the final checkpoint is not known: {why}")
@@ -70,7 +70,7 @@ def final_checkpoint(ground: Ground) -> tuple[Checkpoint | None, Check]:
     newest = max((item for item in done if item.step is not None), key=_step, default=None)
     if run.final_step is None:
         text = "the final step is unknown (final_step), so the newest is not known to be final"
-        return newest, lacking(ground.spec, "checkpoint", text)
+        return newest, lacking(context.spec, "checkpoint", text)
     final = [item for item in done if item.step in (run.final_step - 1, run.final_step)]
     if not final:
         last = "none" if newest is None else steps(newest.step)
@@ -87,22 +87,22 @@ def _step(item: Checkpoint) -> int:
     return item.step or 0
 
 
-def records_done(ground: Ground) -> Iterator[Check]:
+def records_done(context: ActionContext) -> Iterator[Check]:
     """Yield whether there is a logbook and an issue to write into."""
-    spec, facet = ground.spec.records, ground.report.facets.records
+    spec, facet = context.spec.records, context.report.facets.records
     if spec.logbook is None:
-        yield lacking(ground.spec, "logbook", "the run has no logbook (records.logbook)")
+        yield lacking(context.spec, "logbook", "the run has no logbook (records.logbook)")
     elif facet.error is not None:
         yield blocked("logbook", f"the logbook cannot be read: {facet.error.message}")
     else:
         yield passed("logbook", f"the seal is written to {spec.logbook}")
     if spec.issue is None:
-        yield lacking(ground.spec, "issue", "the run has no issue (records.issue)")
+        yield lacking(context.spec, "issue", "the run has no issue (records.issue)")
 
 
-def open_alerts(ground: Ground) -> Iterator[Check]:
+def open_alerts(context: ActionContext) -> Iterator[Check]:
     """Yield what is still open: a missing artifact blocks, the rest is said (C-19)."""
-    for alert in ground.report.alerts:
+    for alert in context.report.alerts:
         if alert.id == "C-19":
             for line in alert.evidence:
                 yield blocked("C-19", f"{line.text} ({line.source})")
@@ -111,9 +111,9 @@ def open_alerts(ground: Ground) -> Iterator[Check]:
             yield warned(alert.id, f"still open: {alert.title}{by}")
 
 
-def monitors(ground: Ground) -> Iterator[Check]:
+def monitors(context: ActionContext) -> Iterator[Check]:
     """Yield whether anybody else still monitors the run; our own watch ends by itself."""
-    value, ours = ground.report.facets.monitor.value, ground.report.watched_by
+    value, ours = context.report.facets.monitor.value, context.report.watched_by
     if ours is not None:
         yield passed("monitors", f"watched by {ours}; the seal tells it that the run is over")
     if value is None:

@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.actions.checks.results import blocked
-from cockpit.actions.core.action import Action, Doing, SkipStep, Step, StepError
+from cockpit.actions.core.action import Action, Execution, SkipStep, Step, StepError
 from cockpit.actions.core.command import CommandError, shown, words_of
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import safe
 from cockpit.actions.core.recording import approvals_text, comment_step, log_step
 from cockpit.actions.launching.run_log_steps import results_step
 from cockpit.actions.sealing import code as seal_code
 from cockpit.actions.sealing import readiness as seal_checks
-from cockpit.actions.sealing.code import Code
+from cockpit.actions.sealing.code import CodeToSeal
 from cockpit.model.observed import Checkpoint
 from cockpit.model.plan import Basis, Check, Draft, Outcome, Plan, Request
 from cockpit.model.records import EventEntry
-from cockpit.model.words import number, rate, steps
+from cockpit.model.wording import number, rate, steps
 from cockpit.records.git.sealing import seal
 from cockpit.records.issue.text import sealed
 from cockpit.runtime.offload import offload
@@ -42,27 +42,27 @@ class Seal(Action):
     verb = "seal"
     exclusive = True
 
-    async def draft(self, ground: Ground, request: Request) -> Draft:
+    async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return what is missing, what would be tagged, and the final figures."""
-        final, about = seal_checks.final_checkpoint(ground)
-        step = _step(ground, final)
-        code = await seal_code.look(ground, step)
-        logged = await _logged(ground)
-        done = _already(ground, code, logged)
-        figures = _figures(ground, final)
-        page = [f"# {ground.spec.name}: seal at step {steps(step)}", ""]
+        final, about = seal_checks.final_checkpoint(context)
+        step = _step(context, final)
+        code = await seal_code.look(context, step)
+        logged = await _logged(context)
+        done = _already(context, code, logged)
+        figures = _figures(context, final)
+        page = [f"# {context.spec.name}: seal at step {steps(step)}", ""]
         page += [f"- {name.replace('_', ' ')}: {value}" for name, value in figures.items()]
         return Draft(
             words=f"seal {request.run} {step}",
             checks=(
                 *([done] if done is not None else []),
-                *seal_checks.job_done(ground),
-                *seal_checks.tracker_done(ground),
+                *seal_checks.job_done(context),
+                *seal_checks.tracker_done(context),
                 about,
-                *seal_checks.records_done(ground),
-                *seal_checks.open_alerts(ground),
-                *seal_checks.monitors(ground),
-                *seal_code.checks(ground, code),
+                *seal_checks.records_done(context),
+                *seal_checks.open_alerts(context),
+                *seal_checks.monitors(context),
+                *seal_code.checks(context, code),
             ),
             page="\n".join(page),
             facts={
@@ -72,36 +72,36 @@ class Seal(Action):
                 "tag": "" if code is None else code.facts.tag,
                 "tag_at": (None if code is None else code.facts.tag_at) or "",
                 "on_remote": "yes" if code is not None and code.facts.on_remote else "no",
-                "job": ground.job_id,
+                "job": context.job_id,
                 "logged": "yes" if logged else "no",
                 **figures,
             },
         )
 
-    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+    def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: commit, tag and push; end the watch; log; comment."""
         return (
             Step("seal", _seal),
             Step("end", _end),
             _once(log_step(_entry, f"{plan.run}: log final seal")),
             results_step(_results, _status, f"{plan.run}: log final seal"),
-            comment_step(lambda doing: f"seal:{doing.facts['step']}", _comment),
+            comment_step(lambda execution: f"seal:{execution.facts['step']}", _comment),
         )
 
 
-def _step(ground: Ground, final: Checkpoint | None) -> int:
+def _step(context: ActionContext, final: Checkpoint | None) -> int:
     """Return the step that the seal is named after: the exact final one, where that is known."""
-    if ground.spec.final_step is not None:
-        return ground.spec.final_step
+    if context.spec.final_step is not None:
+        return context.spec.final_step
     if final is not None and final.step is not None:
         return final.step
-    tracker = ground.report.facets.tracker.value
+    tracker = context.report.facets.tracker.value
     return (tracker.step if tracker is not None else None) or 0
 
 
-async def _logged(ground: Ground) -> bool:
+async def _logged(context: ActionContext) -> bool:
     """Return whether the logbook holds the seal already; one that cannot be read does not."""
-    path = ground.spec.records.logbook
+    path = context.spec.records.logbook
     if path is None:
         return False
     try:
@@ -111,11 +111,11 @@ async def _logged(ground: Ground) -> bool:
     return any(TITLE in entry.title.lower() for entry in read_entries(text))
 
 
-def _already(ground: Ground, code: Code | None, logged: bool) -> Check | None:
+def _already(context: ActionContext, code: CodeToSeal | None, logged: bool) -> Check | None:
     """Return the block of a run that is sealed: the tag stands, and that is written down."""
     by_us = [
         entry
-        for entry in ground.entries
+        for entry in context.entries
         if entry.action == "seal" and entry.outcome is Outcome.DONE and entry.recorded
     ]
     if code is None:
@@ -123,19 +123,19 @@ def _already(ground: Ground, code: Code | None, logged: bool) -> Check | None:
             return blocked("sealed", "already sealed: it is recorded", Basis.RECORDED)
         return None
     tag = code.facts.tag_at
-    written = logged or by_us or ground.spec.records.logbook is None
+    written = logged or by_us or context.spec.records.logbook is None
     if tag is None or not written or code.facts.on_remote is False:
         return None
     return blocked("sealed", f"already sealed: tag {code.facts.tag} at {tag}", value=tag)
 
 
-def _figures(ground: Ground, final: Checkpoint | None) -> dict[str, str]:
+def _figures(context: ActionContext, final: Checkpoint | None) -> dict[str, str]:
     """Return the final figures, as they are recorded (HERO, Seal)."""
-    tracker, spec = ground.report.facets.tracker.value, ground.spec
+    tracker, spec = context.report.facets.tracker.value, context.spec
     told = {
         "checkpoint": final.path if final is not None else None,
         "output_root": spec.output_root,
-        "command": _command(ground),
+        "command": _command(context),
     }
     if tracker is not None:
         told |= {
@@ -149,8 +149,8 @@ def _figures(ground: Ground, final: Checkpoint | None) -> dict[str, str]:
     return {name: safe(value) for name, value in told.items() if value}
 
 
-def _command(ground: Ground) -> str | None:
-    command = ground.spec.resubmit or ground.spec.launch
+def _command(context: ActionContext) -> str | None:
+    command = context.spec.resubmit or context.spec.launch
     try:
         return None if command is None else shown(words_of(command))
     except CommandError:
@@ -160,74 +160,74 @@ def _command(ground: Ground) -> str | None:
 def _once(log: Step) -> Step:
     """Return the step that logs, but never a second entry of one seal."""
 
-    async def run(doing: Doing) -> str | None:
-        if doing.facts.get("logged") == "yes":
+    async def run(execution: Execution) -> str | None:
+        if execution.facts.get("logged") == "yes":
             raise SkipStep("the logbook holds it already")
-        return await log.run(doing)
+        return await log.run(execution)
 
     return Step(log.name, run, records=True)
 
 
-async def _seal(doing: Doing) -> str:
-    code, facts = doing.ground.spec.code, doing.facts
+async def _seal(execution: Execution) -> str:
+    code, facts = execution.context.spec.code, execution.facts
     if code is None or code.repo is None:
         raise SkipStep("no code repository is named")
     if facts.get("tag_at") and facts.get("on_remote") == "yes":
-        await doing.note(**{COMMIT: facts["tag_at"]})
+        await execution.note(**{COMMIT: facts["tag_at"]})
         raise SkipStep(f"{facts['tag']} stands at {facts['tag_at'][:10]} already")
     done = await seal(
         Path(code.repo.path),
-        doing.ground.spec.name,
+        execution.context.spec.name,
         int(facts["step"]),
-        _message(doing),
+        _message(execution),
         json.loads(facts["dirty"]),
     )
     if done.commit is not None:
-        await doing.note(**{COMMIT: done.commit})
+        await execution.note(**{COMMIT: done.commit})
     if done.trouble is not None:
         raise StepError(done.trouble)
     return f"{done.tag} at {(done.commit or '')[:10]}, pushed"
 
 
-async def _end(doing: Doing) -> str:
+async def _end(execution: Execution) -> str:
     """Tell the watch, here or in another process, that a person knows of the end (SPEC W)."""
-    store, key = doing.ground.parts.store, doing.ground.key
+    store, key = execution.context.parts.store, execution.context.key
     if store is None:
         raise SkipStep("there is no store")
-    who, at = doing.entry.operator, doing.entry.begun_at
+    who, at = execution.entry.operator, execution.entry.begun_at
     try:
         await offload(
-            lambda: Endings(store).acknowledge(key, doing.facts["job"], who, at),
+            lambda: Endings(store).acknowledge(key, execution.facts["job"], who, at),
             deadline=STORE_WITHIN,
         )
     except (StoreError, TimeoutError) as error:
         raise StepError(f"the end could not be acknowledged: {error}") from error
-    watched = doing.ground.report.watched_by
+    watched = execution.context.report.watched_by
     return f"the watch of {watched} ends" if watched else "the end is acknowledged"
 
 
-def _message(doing: Doing) -> str:
-    facts = doing.facts
-    lines = [f"{doing.plan.run}: final seal at step {facts['step']}", ""]
+def _message(execution: Execution) -> str:
+    facts = execution.facts
+    lines = [f"{execution.plan.run}: final seal at step {facts['step']}", ""]
     named = ("loss", "wandb_id", "wandb_url", "checkpoint", "output_root")
     lines += [f"{name}: {facts[name]}" for name in named if facts.get(name)]
-    return "\n".join([*lines, f"sealed by: {doing.entry.operator}"])
+    return "\n".join([*lines, f"sealed by: {execution.entry.operator}"])
 
 
-def _entry(doing: Doing) -> EventEntry:
-    facts = doing.facts
+def _entry(execution: Execution) -> EventEntry:
+    facts = execution.facts
     return EventEntry(
         title="final seal",
-        at=doing.entry.begun_at,
-        status=f"sealed at step {steps(int(facts['step']))} by {doing.entry.operator}",
-        evidence="\n".join(_evidence(doing)),
-        decision=approvals_text(doing.plan) or "everything that a seal needs is there",
+        at=execution.entry.begun_at,
+        status=f"sealed at step {steps(int(facts['step']))} by {execution.entry.operator}",
+        evidence="\n".join(_evidence(execution)),
+        decision=approvals_text(execution.plan) or "everything that a seal needs is there",
         next="nothing; the run is over",
     )
 
 
-def _evidence(doing: Doing) -> list[str]:
-    facts = doing.facts
+def _evidence(execution: Execution) -> list[str]:
+    facts = execution.facts
     figures = [f"{name} {facts[name]}" for name in ("loss", "throughput") if facts.get(name)]
     wandb = [facts[name] for name in ("wandb_id", "wandb_name", "wandb_url") if facts.get(name)]
     lines = [
@@ -243,10 +243,10 @@ def _evidence(doing: Doing) -> list[str]:
     return lines
 
 
-def _comment(doing: Doing) -> str:
-    facts, approvals = doing.facts, approvals_text(doing.plan)
+def _comment(execution: Execution) -> str:
+    facts, approvals = execution.facts, approvals_text(execution.plan)
     return sealed(
-        doing.ground.spec,
+        execution.context.spec,
         int(facts["step"]),
         tag=facts.get("tag") or "none: no code repository is named",
         commit=facts.get(COMMIT),
@@ -257,9 +257,9 @@ def _comment(doing: Doing) -> str:
     )
 
 
-def _results(doing: Doing) -> dict[str, str]:
+def _results(execution: Execution) -> dict[str, str]:
     """Return what the run log's results are filled with (HPC, "Updating a run log")."""
-    facts = doing.facts
+    facts = execution.facts
     told = {
         "final step": facts["step"],
         "end_train_loss": facts.get("loss", ""),
@@ -268,6 +268,8 @@ def _results(doing: Doing) -> dict[str, str]:
     return {label: value for label, value in told.items() if value}
 
 
-def _status(doing: Doing) -> str:
-    tag = f", tag {doing.facts['tag']}" if doing.facts.get(COMMIT) else ""
-    return f"sealed at step {steps(int(doing.facts['step']))} by {doing.entry.operator}{tag}"
+def _status(execution: Execution) -> str:
+    tag = f", tag {execution.facts['tag']}" if execution.facts.get(COMMIT) else ""
+    return (
+        f"sealed at step {steps(int(execution.facts['step']))} by {execution.entry.operator}{tag}"
+    )

@@ -24,7 +24,7 @@ ASIDE: Final = "rejected-"
 _TRIES: Final = 100
 
 
-class Doomed(Frozen):
+class ToReject(Frozen):
     """One checkpoint that is to be rejected: where it is, its step, and when it was saved."""
 
     path: str
@@ -33,17 +33,17 @@ class Doomed(Frozen):
     saved_at: float | None = None
 
 
-def pack(doomed: Iterable[Doomed]) -> str:
+def pack(doomed: Iterable[ToReject]) -> str:
     """Return them as text for the journal."""
     return json.dumps([each.model_dump() for each in doomed])
 
 
-def unpack(text: str) -> tuple[Doomed, ...]:
+def unpack(text: str) -> tuple[ToReject, ...]:
     """Return what ``pack`` wrote."""
-    return tuple(Doomed.model_validate(each) for each in json.loads(text))
+    return tuple(ToReject.model_validate(each) for each in json.loads(text))
 
 
-def rejections(doomed: Iterable[Doomed], at: float, by: str, reason: str) -> tuple[Rejected, ...]:
+def rejections(doomed: Iterable[ToReject], at: float, by: str, reason: str) -> tuple[Rejected, ...]:
     """Return the rejections; each holds for what was saved until its moment, in whole seconds.
 
     A file's clock may be ahead of ours: what lies there now is rejected all the same.
@@ -101,7 +101,7 @@ def put_whole(target: Path, text: str) -> None:
         raise
 
 
-def place_aside(each: Doomed, at: float) -> str:
+def place_aside(each: ToReject, at: float) -> str:
     """Return a free place in ``<root>/rejected-<date>/``, or in a further folder of that day.
 
     Raises ``OSError``.
@@ -126,7 +126,7 @@ def move(path: str, target: str) -> None:
     Path(path).rename(target)
 
 
-def why_not_movable(doomed: Iterable[Doomed]) -> str | None:
+def why_not_movable(doomed: Iterable[ToReject]) -> str | None:
     """Return why one of them cannot be moved inside its root, if that is so."""
     for each in doomed:
         path, root = Path(each.path), Path(each.root)

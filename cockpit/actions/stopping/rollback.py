@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from cockpit.actions.checks.results import blocked, passed, warned
-from cockpit.actions.core.action import Action, Doing, SkipStep, Step, StepError
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.action import Action, Execution, SkipStep, Step, StepError
+from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural, safe, step_param, yes_param
 from cockpit.actions.core.recording import comment_step, event_name, log_step
 from cockpit.actions.launching.run_log_steps import status_step
@@ -20,7 +20,7 @@ from cockpit.actions.retention.at_rest import (
     remote_root,
 )
 from cockpit.actions.stopping.rejecting import (
-    Doomed,
+    ToReject,
     mark,
     move,
     pack,
@@ -33,7 +33,7 @@ from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.plan import Check, Draft, Plan, Request, Target
 from cockpit.model.records import EventEntry, Rejected
 from cockpit.model.run import RunSpec
-from cockpit.model.words import steps
+from cockpit.model.wording import steps
 from cockpit.records.issue.text import rolled_back
 from cockpit.runtime.offload import offload
 from cockpit.store.outcomes import Rejections
@@ -51,25 +51,25 @@ class Rollback(Action):
     verb = "rollback"
     exclusive = True
 
-    async def draft(self, ground: Ground, request: Request) -> Draft:
+    async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return what would be rejected, and what the trainer would load afterwards."""
         to = step_param(request.params.get("to"), "to")
         move = yes_param(request.params.get("move"), "move")
         words = f"rollback {request.run} {to}"
-        value = listing(ground)
+        value = listing(context)
         if isinstance(value, Check):
             return Draft(words=words, checks=(value,))
         newer = tuple(item for item in value.items if (_step(item) or -1) > to)
         chosen, about = _chosen(value, to)
-        after = await relisted(ground, [item.path for item in newer]) if move else value
+        after = await relisted(context, [item.path for item in newer]) if move else value
         furthest = max((_step(item) or to for item in newer), default=to)
         loses = f"{furthest - to:,} steps, from {steps(furthest)} back to {steps(to)}"
         checks = (
-            *nothing_lives(ground, self.verb),
+            *nothing_lives(context, self.verb),
             about,
             *_newer(value, newer, to),
-            *_movable(ground, newer, move=move),
-            *_would_load(ground.spec, chosen, after, len(newer), move=move),
+            *_movable(context, newer, move=move),
+            *_would_load(context.spec, chosen, after, len(newer), move=move),
         )
         return Draft(
             words=words,
@@ -86,7 +86,7 @@ class Rollback(Action):
             },
         )
 
-    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+    def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: reject (store, roots, logbook), move, verify, comment."""
         return (
             Step("reject", _reject),
@@ -135,10 +135,10 @@ def _newer(value: CheckpointsValue, newer: Sequence[Checkpoint], to: int) -> Ite
             yield warned("rejected", f"the step of {item.path} is unknown: it is left alone")
 
 
-def _movable(ground: Ground, newer: Sequence[Checkpoint], *, move: bool) -> Iterator[Check]:
+def _movable(context: ActionContext, newer: Sequence[Checkpoint], *, move: bool) -> Iterator[Check]:
     if not move or not newer:
         return
-    remote = remote_root(ground)
+    remote = remote_root(context)
     trouble = (
         f"{remote} is not on this machine"
         if remote is not None
@@ -192,26 +192,26 @@ def _target(item: Checkpoint, *, move: bool) -> Target:
     )
 
 
-def _doomed(item: Checkpoint) -> Doomed:
+def _doomed(item: Checkpoint) -> ToReject:
     saved = item.touched_at if item.saved_at is None else max(item.saved_at, item.touched_at or 0)
-    return Doomed(path=item.path, root=item.root, step=_step(item) or 0, saved_at=saved)
+    return ToReject(path=item.path, root=item.root, step=_step(item) or 0, saved_at=saved)
 
 
-def rejected_by(doing: Doing) -> tuple[Rejected, ...]:
+def rejected_by(execution: Execution) -> tuple[Rejected, ...]:
     """Return the rejections of this very action, the same however often it is asked."""
     return rejections(
-        unpack(doing.facts["rejected"]),
-        doing.entry.begun_at,
-        doing.entry.operator,
-        doing.facts["reason"],
+        unpack(execution.facts["rejected"]),
+        execution.entry.begun_at,
+        execution.entry.operator,
+        execution.facts["reason"],
     )
 
 
-async def _reject(doing: Doing) -> str:
-    store, key = doing.ground.parts.store, doing.ground.key
+async def _reject(execution: Execution) -> str:
+    store, key = execution.context.parts.store, execution.context.key
     if store is None:
         raise StepError("there is no store to remember the rejection in; nothing was changed")
-    rejected = rejected_by(doing)
+    rejected = rejected_by(execution)
     try:
         await offload(lambda: Rejections(store).add(key, rejected), deadline=DEADLINE)
     except (StoreError, TimeoutError) as error:
@@ -219,10 +219,10 @@ async def _reject(doing: Doing) -> str:
     return f"{plural(len(rejected), 'checkpoint')} rejected"
 
 
-async def _mark(doing: Doing) -> str:
+async def _mark(execution: Execution) -> str:
     """Write it under each root too: that is what is read where there is no run file."""
     by_root: dict[str, list[Rejected]] = {}
-    for each, one in zip(unpack(doing.facts["rejected"]), rejected_by(doing), strict=True):
+    for each, one in zip(unpack(execution.facts["rejected"]), rejected_by(execution), strict=True):
         by_root.setdefault(each.root, []).append(one)
     troubles = []
     for root, mine in by_root.items():
@@ -235,15 +235,15 @@ async def _mark(doing: Doing) -> str:
     return f"marked in {plural(len(by_root), 'root')}"
 
 
-async def _move(doing: Doing) -> str:
-    if doing.facts.get("move") != "yes":
+async def _move(execution: Execution) -> str:
+    if execution.facts.get("move") != "yes":
         raise SkipStep("nothing is moved")
     moved: list[str] = []
-    doomed = unpack(doing.facts["rejected"])
+    doomed = unpack(execution.facts["rejected"])
     for each in doomed:
         try:
-            target = await offload(place_aside, each, doing.entry.begun_at, deadline=DEADLINE)
-            await doing.note(moved="\n".join([*moved, f"{each.path} -> {target}"]))
+            target = await offload(place_aside, each, execution.entry.begun_at, deadline=DEADLINE)
+            await execution.note(moved="\n".join([*moved, f"{each.path} -> {target}"]))
             await offload(move, each.path, target, deadline=DEADLINE)
         except (OSError, TimeoutError) as error:
             why = getattr(error, "strerror", None) or str(error)
@@ -253,50 +253,53 @@ async def _move(doing: Doing) -> str:
     return f"{plural(len(moved), 'checkpoint')} moved aside"
 
 
-async def _verify(doing: Doing) -> str:
+async def _verify(execution: Execution) -> str:
     """Look at the disk again: ours is the wanted one, and so is the trainer's."""
-    to = int(doing.facts["to"])
-    found = await relisted(doing.ground)
+    to = int(execution.facts["to"])
+    found = await relisted(execution.context)
     if isinstance(found, str):
         raise StepError(f"rejected, but the listing cannot be checked: {found}")
     ours, theirs = found.relaunch_from, found.trainer_would_load
     if ours is None or ours.step != to:
         took = "nothing" if ours is None else f"step {steps(ours.step)}"
         raise StepError(f"a relaunch would take {took}, not step {steps(to)}")
-    planned = doing.plan.trainer_would_load
+    planned = execution.plan.trainer_would_load
     if planned is not None and planned.step == to and (theirs is None or theirs.step != to):
         took = "nothing" if theirs is None else f"step {steps(theirs.step)}"
         raise StepError(f"the trainer would load {took}, not step {steps(to)}")
     return f"a relaunch takes step {steps(to)}: {ours.path}"
 
 
-def _entry(doing: Doing) -> EventEntry:
-    to, chosen = int(doing.facts["to"]), doing.plan.checkpoint
-    count = plural(len(doing.plan.targets), "newer checkpoint")
-    where = ", moved aside in the root" if doing.facts.get("move") == "yes" else ", left in place"
+def _entry(execution: Execution) -> EventEntry:
+    to, chosen = int(execution.facts["to"]), execution.plan.checkpoint
+    count = plural(len(execution.plan.targets), "newer checkpoint")
+    where = (
+        ", moved aside in the root" if execution.facts.get("move") == "yes" else ", left in place"
+    )
+    lost = execution.plan.loses or "no steps lost"
     return EventEntry(
         title=f"rollback to step {steps(to)}",
-        at=doing.entry.begun_at,
-        status=f"rolled back by {doing.entry.operator}; {doing.plan.loses or 'no steps lost'}",
-        evidence=f"{count} rejected{where}\n{rejection_lines(rejected_by(doing))}",
-        decision=doing.facts["reason"],
+        at=execution.entry.begun_at,
+        status=f"rolled back by {execution.entry.operator}; {lost}",
+        evidence=f"{count} rejected{where}\n{rejection_lines(rejected_by(execution))}",
+        decision=execution.facts["reason"],
         next=f"relaunch from {chosen.path if chosen is not None else f'step {to}'}",
     )
 
 
-def _comment(doing: Doing) -> str:
-    to, chosen = int(doing.facts["to"]), doing.plan.checkpoint
+def _comment(execution: Execution) -> str:
+    to, chosen = int(execution.facts["to"]), execution.plan.checkpoint
     return rolled_back(
-        doing.ground.spec,
+        execution.context.spec,
         to,
         chosen.path if chosen is not None else "unknown",
-        rejected=[each.step for each in rejected_by(doing)],
-        reason=doing.facts["reason"],
-        by=doing.entry.operator,
+        rejected=[each.step for each in rejected_by(execution)],
+        reason=execution.facts["reason"],
+        by=execution.entry.operator,
     )
 
 
-def _status(doing: Doing) -> str:
-    to = steps(int(doing.facts["to"]))
-    gone = plural(len(rejected_by(doing)), "newer checkpoint")
-    return f"rolled back to step {to} by {doing.entry.operator}; {gone} rejected for good"
+def _status(execution: Execution) -> str:
+    to = steps(int(execution.facts["to"]))
+    gone = plural(len(rejected_by(execution)), "newer checkpoint")
+    return f"rolled back to step {to} by {execution.entry.operator}; {gone} rejected for good"

@@ -7,8 +7,15 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.actions.checks.results import blocked, passed, warned
-from cockpit.actions.core.action import Action, Doing, SkipStep, Step, StepError, StepUnknownError
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.action import (
+    Action,
+    Execution,
+    SkipStep,
+    Step,
+    StepError,
+    StepUnknownError,
+)
+from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.evidence import archive
 from cockpit.actions.core.parameters import plural, safe, yes_param
 from cockpit.actions.core.recording import log_step
@@ -20,7 +27,7 @@ from cockpit.model.plan import Basis, Check, Draft, Level, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import RunSpec
-from cockpit.model.words import duration, steps
+from cockpit.model.wording import duration, steps
 from cockpit.platforms.base import Backend, CannotError
 from cockpit.runtime.offload import offload
 from cockpit.sources.checkpoints.source import list_checkpoints
@@ -39,25 +46,25 @@ class Stop(Action):
     verb = "stop"
     exclusive = True
 
-    async def draft(self, ground: Ground, request: Request) -> Draft:
+    async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return what would die, what would not, and what would be lost."""
         save = yes_param(request.params.get("save-first"), "save-first")
-        live, words = ground.live, f"stop {request.run}"
-        healthy = ground.report.verdict is Verdict.HEALTHY
-        step = ground.report.progress.step
-        lost = _lost(ground.report)
+        live, words = context.live, f"stop {request.run}"
+        healthy = context.report.verdict is Verdict.HEALTHY
+        step = context.report.progress.step
+        lost = _lost(context.report)
         health = passed(
-            HEALTH, f"the run is {ground.report.verdict.value}: {ground.report.next_action}"
+            HEALTH, f"the run is {context.report.verdict.value}: {context.report.next_action}"
         )
         if healthy:
             health = warned(HEALTH, "the run is healthy: what it does is lost by stopping it")
         return Draft(
             words=f"{words} {step}" if healthy and step is not None else words,
-            checks=(*_alive(ground), health, _loss(lost), *saving(ground, save=save)),
+            checks=(*_alive(context), health, _loss(lost), *saving(context, save=save)),
             stops=tuple(job_name(job) for job in live.jobs),
             spares=tuple(job_name(job) for job in live.spared),
             loses=lost,
-            can_save_first=can_save(ground.spec),
+            can_save_first=can_save(context.spec),
             facts={
                 STOPS: "\n".join(job.id for job in live.jobs),
                 "save-first": "yes" if save else "no",
@@ -65,7 +72,7 @@ class Stop(Action):
             },
         )
 
-    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+    def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: evidence, save if asked, stop, log."""
         return (
             Step("evidence", evidence),
@@ -75,7 +82,7 @@ class Stop(Action):
             status_step(_status, f"{plan.run}: log stop"),
         )
 
-    def still_holds(self, shown: Plan, now: Plan) -> str | None:
+    def revalidate(self, shown: Plan, now: Plan) -> str | None:
         """Return what changed: another set of jobs, or a block; a living run moves on by itself."""
         if shown.facts != now.facts or shown.stops != now.stops:
             return f"the jobs that live are others now: {', '.join(now.stops) or 'none'}"
@@ -91,8 +98,8 @@ def _level(plan: Plan, name: str) -> Level | None:
     return next((check.level for check in plan.checks if check.id == name), None)
 
 
-def _alive(ground: Ground) -> Iterator[Check]:
-    live = ground.live
+def _alive(context: ActionContext) -> Iterator[Check]:
+    live = context.live
     if live.unknown is not None:
         yield blocked(JOB, f"which jobs are alive is not known: {live.unknown}")
     elif not live.jobs:
@@ -113,11 +120,13 @@ def _loss(lost: str | None) -> Check:
     return check.model_copy(update={"moves": True})
 
 
-def saving(ground: Ground, *, save: bool, say: Callable[[str, str], Check] = passed) -> list[Check]:
+def saving(
+    context: ActionContext, *, save: bool, say: Callable[[str, str], Check] = passed
+) -> list[Check]:
     """Return what is said of saving first, where that is asked for."""
     if not save:
         return []
-    if not can_save(ground.spec):
+    if not can_save(context.spec):
         text = "the trainer has no way to save on request (job.save_signal, job.save_command)"
         return [blocked("save", text)]
     return [say("save", "a checkpoint is asked for first; without it nothing is stopped")]
@@ -141,35 +150,35 @@ def counted(report: RunReport, count: int, since: str) -> str:
     return f"{plural(count, 'step')} {since}{about}"
 
 
-def _entry(doing: Doing) -> EventEntry:
-    where = doing.facts.get("evidence")
+def _entry(execution: Execution) -> EventEntry:
+    where = execution.facts.get("evidence")
     archived = f"evidence: {where}" if where else ""
     return EventEntry(
         title="stop",
-        at=doing.entry.begun_at,
-        status=f"stopped by {doing.entry.operator}: {', '.join(doing.plan.stops)}",
-        evidence="; ".join(filter(None, (_lost_or_saved(doing), archived))),
-        decision=doing.facts.get("reason") or "stopped on purpose",
+        at=execution.entry.begun_at,
+        status=f"stopped by {execution.entry.operator}: {', '.join(execution.plan.stops)}",
+        evidence="; ".join(filter(None, (_lost_or_saved(execution), archived))),
+        decision=execution.facts.get("reason") or "stopped on purpose",
         next="relaunch when it may go on",
     )
 
 
-def _status(doing: Doing) -> str:
-    reason, step = doing.facts.get("reason"), doing.ground.report.progress.step
+def _status(execution: Execution) -> str:
+    reason, step = execution.facts.get("reason"), execution.context.report.progress.step
     told = (
-        f"stopped by {doing.entry.operator}",
+        f"stopped by {execution.entry.operator}",
         "" if step is None else f"near step {steps(step)}",
-        _lost_or_saved(doing),
+        _lost_or_saved(execution),
         reason,
     )
     return ", ".join(filter(None, told))
 
 
-def _lost_or_saved(doing: Doing) -> str:
-    saved = doing.facts.get("saved")
+def _lost_or_saved(execution: Execution) -> str:
+    saved = execution.facts.get("saved")
     if saved:
         return f"a checkpoint was saved first, at step {saved}"
-    return f"loses {doing.plan.loses}" if doing.plan.loses else ""
+    return f"loses {execution.plan.loses}" if execution.plan.loses else ""
 
 
 def can_save(run: RunSpec) -> bool:
@@ -178,43 +187,43 @@ def can_save(run: RunSpec) -> bool:
     return job is not None and (job.save_signal is not None or job.save_command is not None)
 
 
-async def evidence(doing: Doing) -> str:
+async def evidence(execution: Execution) -> str:
     """Archive log, orchestrator's answer and device state before anything is stopped (SPEC A)."""
-    ground, jobs = doing.ground, await _mine(doing)
-    live = ground.live.model_copy(update={"jobs": jobs})
-    archived = await archive(ground.spec, ground.report, _backend(doing), live)
-    await doing.note(evidence=safe(archived.path or "none could be kept"))
+    context, jobs = execution.context, await _mine(execution)
+    live = context.live.model_copy(update={"jobs": jobs})
+    archived = await archive(context.spec, context.report, _backend(execution), live)
+    await execution.note(evidence=safe(archived.path or "none could be kept"))
     return archived.text
 
 
-async def save_first(doing: Doing) -> str:
+async def save_first(execution: Execution) -> str:
     """Ask for a checkpoint and wait until one is complete; without it nothing is stopped."""
-    if doing.facts.get("save-first") != "yes":
+    if execution.facts.get("save-first") != "yes":
         raise SkipStep("not asked for")
-    run = doing.ground.spec
+    run = execution.context.spec
     before = await _complete(run)
-    for job in await _mine(doing):
-        await _backend(doing).save(run, job)
-    clock = doing.ground.parts.clock
+    for job in await _mine(execution):
+        await _backend(execution).save(run, job)
+    clock = execution.context.parts.clock
     until = clock.monotonic() + SAVED_WITHIN
     while clock.monotonic() < until:
         now = await _complete(run)
         new = [now[each] for each in now.keys() - before.keys()]
         if new:
-            await doing.note(saved=steps(max(new)))
+            await execution.note(saved=steps(max(new)))
             return f"a checkpoint was saved at step {steps(max(new))}"
         await clock.sleep(LOOK_EVERY)
     wait = duration(SAVED_WITHIN)
     raise StepError(f"no new checkpoint was complete within {wait}; nothing was stopped")
 
 
-async def stop(doing: Doing) -> str:
+async def stop(execution: Execution) -> str:
     """Stop exactly the jobs of the plan that still live, and see that they are gone."""
-    run, jobs = doing.ground.spec, await _mine(doing)
+    run, jobs = execution.context.spec, await _mine(execution)
     if not jobs:
         raise SkipStep("they ended by themselves meanwhile")
-    await doing.note(**{STOPS: "\n".join(job.id for job in jobs)})
-    backend = _backend(doing)
+    await execution.note(**{STOPS: "\n".join(job.id for job in jobs)})
+    backend = _backend(execution)
     await backend.stop(run, jobs)
     after = await backend.live(run)
     left = [job.name for job in after.jobs if job.id in {each.id for each in jobs}]
@@ -225,17 +234,17 @@ async def stop(doing: Doing) -> str:
     return f"{plural(len(jobs), 'job')} stopped: {', '.join(job.name for job in jobs)}"
 
 
-async def _mine(doing: Doing) -> tuple[LiveJob, ...]:
+async def _mine(execution: Execution) -> tuple[LiveJob, ...]:
     """Return the jobs of the plan that are alive now: nothing that appeared since."""
-    wanted = doing.plan.facts.get(STOPS, "").split("\n")
-    live = await _backend(doing).live(doing.ground.spec)
+    wanted = execution.plan.facts.get(STOPS, "").split("\n")
+    live = await _backend(execution).live(execution.context.spec)
     if live.unknown is not None:
         raise StepError(f"which jobs are alive is not known: {live.unknown}")
     return tuple(job for job in live.jobs if job.id in wanted)
 
 
-def _backend(doing: Doing) -> Backend:
-    found = doing.ground.backend
+def _backend(execution: Execution) -> Backend:
+    found = execution.context.backend
     if found is None:
         raise CannotError("this version has no way to act on this kind of job")
     return found

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from cockpit.actions.checks.results import blocked, passed, warned
-from cockpit.actions.core.action import Action, Doing, RefuseError, Step, StepError
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.action import Action, Execution, RefuseError, Step, StepError
+from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import safe
 from cockpit.actions.core.recording import log_step
 from cockpit.model.alert import Acknowledgement, Alert
@@ -33,30 +33,30 @@ class Acknowledge(Action):
 
     verb = "ack"
 
-    async def draft(self, ground: Ground, request: Request) -> Draft:
+    async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return what would be taken; a key that is not open is told with those that are."""
         key = (request.params.get("key") or "").strip()
-        until = _until(request.params.get("until"), ground.now)
+        until = _until(request.params.get("until"), context.now)
         by = safe(request.params.get("by") or request.operator)
         if not by:
             raise RefuseError("nobody is named; expected --by NAME")
         return Draft(
             words=f"ack {request.run}",
-            checks=tuple(_checks(ground, key, until)),
+            checks=tuple(_checks(context, key, until)),
             facts={
                 "key": key,
                 "by": by,
                 "until": "" if until is None else until,
                 "reason": safe(request.params.get("reason") or ""),
-                "job": ground.job_id if key == END else "",
+                "job": context.job_id if key == END else "",
             },
         )
 
-    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+    def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: take it in the store, log."""
         return (Step("ack", _take), log_step(_entry, f"{plan.run}: log acknowledgement"))
 
-    def still_holds(self, shown: Plan, now: Plan) -> str | None:
+    def revalidate(self, shown: Plan, now: Plan) -> str | None:
         """Return what changed: it may have closed, the rest of the run may move."""
         if shown.facts != now.facts:
             return "the job is another one now"
@@ -93,13 +93,13 @@ def _instant(until: str, now: float) -> float | None:
     return datetime.fromisoformat(until.replace("Z", "+00:00")).timestamp()
 
 
-def _checks(ground: Ground, key: str, until: str | None) -> Iterator[Check]:
+def _checks(context: ActionContext, key: str, until: str | None) -> Iterator[Check]:
     if key == END:
-        yield _over(ground)
+        yield _over(context)
         return
-    alert = _open(ground, key)
+    alert = _open(context, key)
     if alert is None:
-        keys = ", ".join(each.key for each in ground.report.alerts) or "none"
+        keys = ", ".join(each.key for each in context.report.alerts) or "none"
         yield blocked("alert", f"no alert {safe(key)!r} is open; open: {keys}")
         return
     yield passed("alert", f"{alert.severity.value}: {alert.title}", value=alert.key)
@@ -110,10 +110,10 @@ def _checks(ground: Ground, key: str, until: str | None) -> Iterator[Check]:
         yield warned("taken", f"{by} has taken it already", Basis.RECORDED)
 
 
-def _over(ground: Ground) -> Check:
-    job = ground.report.facets.job
-    if ground.spec.job is None:
-        tracker = ground.report.facets.tracker.value
+def _over(context: ActionContext) -> Check:
+    job = context.report.facets.job
+    if context.spec.job is None:
+        tracker = context.report.facets.tracker.value
         if tracker is not None and tracker.exit_code is not None:
             return passed(END, f"the tracker says that it ended with {tracker.exit_code}")
         return blocked(END, "the run is not known to be over")
@@ -124,52 +124,52 @@ def _over(ground: Ground) -> Check:
     return passed(END, f"the job is over: {job.value.phase.value}; its watch may end")
 
 
-def _open(ground: Ground, key: str) -> Alert | None:
-    return next((alert for alert in ground.report.alerts if alert.key == key), None)
+def _open(context: ActionContext, key: str) -> Alert | None:
+    return next((alert for alert in context.report.alerts if alert.key == key), None)
 
 
-async def _take(doing: Doing) -> str:
-    store = doing.ground.parts.store
+async def _take(execution: Execution) -> str:
+    store = execution.context.parts.store
     if store is None:
         raise StepError("there is no store to write the acknowledgement into")
     try:
-        await offload(lambda: _write(doing, store), deadline=DEADLINE)
+        await offload(lambda: _write(execution, store), deadline=DEADLINE)
     except (StoreError, TimeoutError) as error:
         raise StepError(f"it could not be written: {error}") from error
-    return f"{doing.facts['key']} taken by {doing.facts['by']}"
+    return f"{execution.facts['key']} taken by {execution.facts['by']}"
 
 
-def _write(doing: Doing, store: Store) -> None:
+def _write(execution: Execution, store: Store) -> None:
     """Write it; an alert that no watch has stored yet is stored with it. Blocking."""
-    ground, facts = doing.ground, doing.facts
-    key, by, at = facts["key"], facts["by"], doing.entry.begun_at
+    context, facts = execution.context, execution.facts
+    key, by, at = facts["key"], facts["by"], execution.entry.begun_at
     if key == END:
         if facts["until"] == NOW:
-            Endings(store).withdraw(ground.key, facts["job"])
+            Endings(store).withdraw(context.key, facts["job"])
         else:
-            Endings(store).acknowledge(ground.key, facts["job"], by, at)
+            Endings(store).acknowledge(context.key, facts["job"], by, at)
         return
     taken = Acknowledgement(by=by, at=at, until=_instant(facts["until"], at))
     alerts, reason = Alerts(store), facts["reason"] or None
     with store.writing():
-        if alerts.acknowledge(ground.key, key, taken, reason):
+        if alerts.acknowledge(context.key, key, taken, reason):
             return
-        alert = _open(ground, key)
+        alert = _open(context, key)
         if alert is None:
             raise StoreError(f"{key} has closed meanwhile")
-        alerts.save(ground.key, [Kept(alert=alert, opened_at=ground.now, seen=True)])
-        alerts.acknowledge(ground.key, key, taken, reason)
+        alerts.save(context.key, [Kept(alert=alert, opened_at=context.now, seen=True)])
+        alerts.acknowledge(context.key, key, taken, reason)
 
 
-def _entry(doing: Doing) -> EventEntry:
-    facts = doing.facts
-    alert = _open(doing.ground, facts["key"])
-    end = _instant(facts["until"], doing.entry.begun_at)
+def _entry(execution: Execution) -> EventEntry:
+    facts = execution.facts
+    alert = _open(execution.context, facts["key"])
+    end = _instant(facts["until"], execution.entry.begun_at)
     until = "" if end is None else f" until {rfc3339(end)}"
     what = "the run's end" if facts["key"] == END else facts["key"]
     return EventEntry(
         title=f"acknowledged {what}",
-        at=doing.entry.begun_at,
+        at=execution.entry.begun_at,
         status=f"taken by {facts['by']}{until}",
         evidence="" if alert is None else alert.title,
         decision=facts["reason"],

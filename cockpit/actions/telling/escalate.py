@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cockpit.actions.checks.results import blocked, passed, warned
-from cockpit.actions.core.action import Doing, PageAction, SkipStep, Step, StepError
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.action import Execution, PageAction, SkipStep, Step, StepError
+from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import text_param
 from cockpit.actions.core.recording import (
     comment_step,
@@ -18,7 +18,7 @@ from cockpit.actions.core.recording import (
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
-from cockpit.model.words import utc_minute
+from cockpit.model.wording import utc_minute
 from cockpit.notify.message import NobodyReachedError
 from cockpit.records.issue.text import escalated
 from cockpit.text.scrub import scrub
@@ -31,10 +31,10 @@ class Escalate(PageAction):
 
     verb = "escalate"
 
-    async def draft(self, ground: Ground, request: Request) -> Draft:
+    async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return the message and who gets it; a run without a DRI has nobody to escalate to."""
         note = text_param(request, "note", lines=True)
-        spec, report = ground.spec, ground.report
+        spec, report = context.spec, context.report
         evidence = tuple(
             each for alert in report.alerts for each in alert.evidence[:EVIDENCE_SHOWN]
         )
@@ -46,22 +46,22 @@ class Escalate(PageAction):
             dri = passed("dri", f"to {spec.dri}, the DRI", Basis.RECORDED, spec.dri)
         return Draft(
             words=f"escalate {spec.name}",
-            checks=(dri, _routes(ground), issue_check(spec), logbook_check(spec)),
-            page=message(report, ground.operator, note),
+            checks=(dri, _routes(context), issue_check(spec), logbook_check(spec)),
+            page=message(report, context.operator, note),
             facts={
                 "title": _title(report),
                 "severity": "alert" if report.worst is None else report.worst.severity.value,
                 "note": note,
                 # The same text, with every foreign word kept from meaning anything.
-                "comment": escalated(spec, by=ground.operator, reason=reason, evidence=evidence),
+                "comment": escalated(spec, by=context.operator, reason=reason, evidence=evidence),
             },
         )
 
-    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+    def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: notify, comment, log."""
         return (
             Step("notify", _notify),
-            comment_step(event_name, lambda doing: doing.plan.facts["comment"]),
+            comment_step(event_name, lambda execution: execution.plan.facts["comment"]),
             log_step(_entry, f"{plan.run}: log escalation"),
         )
 
@@ -96,41 +96,41 @@ def _title(report: RunReport) -> str:
     return report.next_action if worst is None else f"{worst.id} {worst.title}"
 
 
-def _routes(ground: Ground) -> Check:
-    if ground.file.notify.routes:
-        text = f"{len(ground.file.notify.routes)} routes in [notify]"
+def _routes(context: ActionContext) -> Check:
+    if context.file.notify.routes:
+        text = f"{len(context.file.notify.routes)} routes in [notify]"
         return passed("routes", text, Basis.RECORDED)
     text = "no route in [notify]: no notification is sent"
-    if ground.spec.records.issue is not None:
+    if context.spec.records.issue is not None:
         return warned("routes", text, Basis.RECORDED)
     text += ", and there is no issue either: nobody would hear of it"
     return blocked("routes", text, Basis.RECORDED)
 
 
-async def _notify(doing: Doing) -> str | None:
+async def _notify(execution: Execution) -> str | None:
     """Reach the DRI; where an issue is there to carry the news, failing to is no end."""
-    ground, facts = doing.ground, doing.plan.facts
+    context, facts = execution.context, execution.plan.facts
     try:
-        return await ground.parts.notifier().send(
-            ground.spec,
-            event_name(doing),
-            f"{ground.spec.name}: {facts['title']}",
-            doing.plan.page or "",
+        return await context.parts.notifier().send(
+            context.spec,
+            event_name(execution),
+            f"{context.spec.name}: {facts['title']}",
+            execution.plan.page or "",
             facts["severity"],
         )
     except NobodyReachedError as error:
-        if ground.spec.records.issue is not None:
+        if context.spec.records.issue is not None:
             raise SkipStep(f"{error}; the issue carries it") from error
         raise StepError(str(error)) from error
 
 
-def _entry(doing: Doing) -> EventEntry:
-    plan = doing.plan
+def _entry(execution: Execution) -> EventEntry:
+    plan = execution.plan
     return EventEntry(
-        title=f"escalated to {doing.ground.spec.dri}",
-        at=doing.entry.begun_at,
+        title=f"escalated to {execution.context.spec.dri}",
+        at=execution.entry.begun_at,
         status=plan.facts["title"],
         evidence=plan.page or "",
-        decision=plan.facts["note"] or f"escalated by {doing.entry.operator}",
-        next=f"wait for {doing.ground.spec.dri}",
+        decision=plan.facts["note"] or f"escalated by {execution.entry.operator}",
+        next=f"wait for {execution.context.spec.dri}",
     )

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cockpit.actions.checks.results import passed, warned
-from cockpit.actions.core.action import Doing, PageAction, Step
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.action import Execution, PageAction, Step
+from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import required_param, text_param
 from cockpit.actions.core.recording import (
     comment_step,
@@ -23,7 +23,7 @@ from cockpit.model.plan import Basis, Draft, Outcome, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
-from cockpit.model.words import ago, duration, number, rate, size, steps, utc_minute
+from cockpit.model.wording import ago, duration, number, rate, size, steps, utc_minute
 from cockpit.records.issue.text import handed_off
 from cockpit.store.journal import JournalEntry
 from cockpit.text.scrub import scrub
@@ -36,30 +36,30 @@ class Handoff(PageAction):
 
     verb = "handoff"
 
-    async def draft(self, ground: Ground, request: Request) -> Draft:
+    async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return the page and what speaks against handing over."""
         to = required_param(request, "to", "who owns the run from now on, by name")
         note = text_param(request, "note", lines=True)
-        of = owner_of(ground.entries) or ground.operator
+        of = owner_of(context.entries) or context.operator
         if to == of:
             owner = warned("owner", f"{to} owns it already", Basis.RECORDED, to)
         else:
             text = f"{to} owns it after this; until now {of}"
             owner = passed("owner", text, Basis.RECORDED, to)
         return Draft(
-            words=f"handoff {ground.spec.name}",
-            checks=(owner, logbook_check(ground.spec), issue_check(ground.spec)),
-            page=page(ground.report, ground.entries, ground.now, of=of, to=to, note=note),
-            facts={"to": to, "of": of, "comment": handed_off(ground.report, by=of, to=to)},
+            words=f"handoff {context.spec.name}",
+            checks=(owner, logbook_check(context.spec), issue_check(context.spec)),
+            page=page(context.report, context.entries, context.now, of=of, to=to, note=note),
+            facts={"to": to, "of": of, "comment": handed_off(context.report, by=of, to=to)},
         )
 
-    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+    def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: transfer, log, comment."""
         commit = f"{plan.run}: log handoff to {plan.facts['to']}"
         return (
             Step("transfer", _transfer),
             log_step(_entry, commit),
-            comment_step(event_name, lambda doing: doing.plan.facts["comment"]),
+            comment_step(event_name, lambda execution: execution.plan.facts["comment"]),
         )
 
 
@@ -69,20 +69,20 @@ def owner_of(entries: Sequence[JournalEntry]) -> str | None:
     return done[-1].facts.get("to") if done else None
 
 
-async def _transfer(doing: Doing) -> str | None:
+async def _transfer(execution: Execution) -> str | None:
     """Name the new owner in the journal, from which every cockpit here reads it."""
-    await doing.note(owner=doing.plan.facts["to"])
-    return f"{doing.plan.facts['to']} owns {doing.plan.run}"
+    await execution.note(owner=execution.plan.facts["to"])
+    return f"{execution.plan.facts['to']} owns {execution.plan.run}"
 
 
-def _entry(doing: Doing) -> EventEntry:
-    facts = doing.plan.facts
+def _entry(execution: Execution) -> EventEntry:
+    facts = execution.plan.facts
     return EventEntry(
         title=f"handoff to {facts['to']}",
-        at=doing.entry.begun_at,
+        at=execution.entry.begun_at,
         status=f"handed from {facts['of']} to {facts['to']}",
-        evidence=_body(doing.plan.page or ""),
-        decision=f"{facts['to']} owns the run; ordered by {doing.entry.operator}",
+        evidence=_body(execution.plan.page or ""),
+        decision=f"{facts['to']} owns the run; ordered by {execution.entry.operator}",
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cockpit.actions.checks.results import blocked, passed, warned
-from cockpit.actions.core.action import Doing, PageAction, RefuseError, Step
-from cockpit.actions.core.context import Ground
+from cockpit.actions.core.action import Execution, PageAction, RefuseError, Step
+from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import text_param
 from cockpit.actions.core.recording import NO_LOGBOOK, log_step
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
@@ -26,38 +26,38 @@ class LogEntry(PageAction):
 
     verb = "log"
 
-    async def draft(self, ground: Ground, request: Request) -> Draft:
+    async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return the entry as it will stand in the file."""
         unknown = request.params.keys() - {"event", *FIELDS}
         if unknown:
             raise RefuseError(f"--{min(unknown)} is no field of an entry")
-        entry = _entry_of(ground, request)
+        entry = _entry_of(context, request)
         facts = {name: getattr(entry, name) for name in ("title", *FIELDS)}
-        page, check = await _page(ground, entry)
-        return Draft(words=f"log {ground.spec.name}", checks=(check,), page=page, facts=facts)
+        page, check = await _page(context, entry)
+        return Draft(words=f"log {context.spec.name}", checks=(check,), page=page, facts=facts)
 
-    def steps(self, ground: Ground, plan: Plan) -> Sequence[Step]:
+    def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return the one step: the entry, committed and pushed."""
 
-        def entry(doing: Doing) -> EventEntry:
-            fields = {name: doing.plan.facts[name] for name in ("title", *FIELDS)}
-            return EventEntry(at=doing.entry.begun_at, **fields)
+        def entry(execution: Execution) -> EventEntry:
+            fields = {name: execution.plan.facts[name] for name in ("title", *FIELDS)}
+            return EventEntry(at=execution.entry.begun_at, **fields)
 
         return (log_step(entry, f"{plan.run}: log {plan.facts['title']}"),)
 
 
-def _entry_of(ground: Ground, request: Request) -> EventEntry:
+def _entry_of(context: ActionContext, request: Request) -> EventEntry:
     title = text_param(request, "event") or DEFAULT_EVENT
-    seen = prefill(ground.report, title, ground.now)
+    seen = prefill(context.report, title, context.now)
     given = {
         name: text_param(request, name, lines=True) for name in FIELDS if name in request.params
     }
     return seen.model_copy(update=given)
 
 
-async def _page(ground: Ground, entry: EventEntry) -> tuple[str | None, Check]:
+async def _page(context: ActionContext, entry: EventEntry) -> tuple[str | None, Check]:
     """Return the entry in the file's own style, and whether there is a file."""
-    path = ground.spec.records.logbook
+    path = context.spec.records.logbook
     if path is None:
         return None, blocked("logbook", NO_LOGBOOK, Basis.RECORDED)
     try:

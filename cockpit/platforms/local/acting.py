@@ -31,7 +31,7 @@ from cockpit.platforms.local.launcher.ending import (
     REAL_END,
     NotAllowedError,
     NotEndedError,
-    Target,
+    ProcessTarget,
     addressed,
     end,
     send,
@@ -196,13 +196,13 @@ class _Attempt:
             return self._decided == word
 
 
-def target_of(job: LiveJob) -> Target:
+def target_of(job: LiveJob) -> ProcessTarget:
     """Return what a live job is ended by; raises ``CannotError`` if it is not a local one."""
     try:
         pid, ticks = int(job.handle["pid"]), int(job.handle["ticks"])
     except (KeyError, ValueError) as error:
         raise CannotError(f"{job.id} is not a process of this machine") from error
-    return Target(pid, ticks, job.handle.get("launch_id"), job.handle.get("lineage", ""))
+    return ProcessTarget(pid, ticks, job.handle.get("launch_id"), job.handle.get("lineage", ""))
 
 
 def signal_number(name: str) -> int:
@@ -263,7 +263,7 @@ def _refuse_beside_others(run: RunSpec) -> None:
         raise CannotError(f"a job of this lineage lives: {names}")
 
 
-def _send_to_trainer(target: Target, number: int) -> None:
+def _send_to_trainer(target: ProcessTarget, number: int) -> None:
     """Signal the job alone, and only if it listens: unheard, most signals kill."""
     processes = census()
     main = processes.get(target.pid)

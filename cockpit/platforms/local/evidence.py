@@ -17,7 +17,7 @@ from cockpit.model.lineage import local_root
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.launcher import launches
-from cockpit.platforms.local.launcher.ending import Target, members
+from cockpit.platforms.local.launcher.ending import ProcessTarget, members
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import run_command
 
@@ -27,7 +27,7 @@ STACKS: Final = 8
 CAP: Final = 1_000_000
 
 
-async def gather(run: RunSpec, targets: Sequence[Target]) -> dict[str, bytes]:
+async def gather(run: RunSpec, targets: Sequence[ProcessTarget]) -> dict[str, bytes]:
     """Return the evidence by file name; never raises."""
     found = {
         "job.json": await _safely(lambda: _job(run)),
@@ -44,7 +44,7 @@ async def gather(run: RunSpec, targets: Sequence[Target]) -> dict[str, bytes]:
     return found
 
 
-def _members(targets: tuple[Target, ...]) -> list[Process]:
+def _members(targets: tuple[ProcessTarget, ...]) -> list[Process]:
     return [one for target in targets for one in members(target)]
 
 

@@ -14,7 +14,7 @@ from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
 from cockpit.model.observed import Disk, Gpu, HostValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local.files import PidNote, read_pid
-from cockpit.platforms.local.host_memory import Memory, read_memory
+from cockpit.platforms.local.host_memory import MemoryUse, read_memory
 from cockpit.runtime.offload import each, offload
 from cockpit.runtime.regular import is_there
 from cockpit.runtime.shell import run_command
@@ -83,7 +83,7 @@ def _paths(run: RunSpec) -> list[str]:
     return list(dict.fromkeys(place.path for place in found if place.here))
 
 
-def _memory(run: RunSpec, root: Path) -> Memory:
+def _memory(run: RunSpec, root: Path) -> MemoryUse:
     return read_memory(_pid(run.job), root)
 
 

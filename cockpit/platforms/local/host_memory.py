@@ -10,7 +10,7 @@ _NO_LIMIT: Final = 2**60
 """cgroup v1 writes "no limit" as a number near 2**63."""
 
 
-class Memory(NamedTuple):
+class MemoryUse(NamedTuple):
     """``frac``: share of the limit in use, caches that can be dropped not counted."""
 
     frac: float | None
@@ -32,7 +32,7 @@ _V1: Final = _Group(
 )
 
 
-def read_memory(pid: int | None, root: Path = Path("/")) -> Memory:
+def read_memory(pid: int | None, root: Path = Path("/")) -> MemoryUse:
     """Return the memory pressure around process ``pid`` (``None`` or gone: around us).
 
     Every figure that the machine does not have is ``None``.
@@ -52,7 +52,7 @@ def read_memory(pid: int | None, root: Path = Path("/")) -> Memory:
         fullest = 1 - free / total if total and free is not None else None
     if kills is None:
         kills = _field(root / "proc/vmstat", "oom_kill")
-    return Memory(fullest, kills)
+    return MemoryUse(fullest, kills)
 
 
 def _folders(root: Path, name: str) -> Iterator[tuple[Path, _Group]]:

@@ -54,7 +54,7 @@ class Mark(NamedTuple):
     launch_id: str | None = None
 
 
-class Watched(NamedTuple):
+class RunMarks(NamedTuple):
     """What of a run its jobs are known by."""
 
     run: RunSpec
@@ -137,11 +137,11 @@ def _live(run: RunSpec, look: _Look) -> Live:
     )
 
 
-def _watched(run: RunSpec) -> tuple[Watched, str | None]:
+def _watched(run: RunSpec) -> tuple[RunMarks, str | None]:
     recorded, trouble = _recorded(run.job)
     wandb = run.wandb
     wandb_id = None if wandb is None else wandb.id
-    return Watched(
+    return RunMarks(
         run=run,
         tag=tag_of(run),
         root=local_root(run),
@@ -166,7 +166,7 @@ def _recorded(job: JobSpec | None) -> tuple[PidNote | None, str | None]:
 
 
 def _judge(
-    watched: Watched, candidate: Candidate, files: _Files
+    watched: RunMarks, candidate: Candidate, files: _Files
 ) -> tuple[Mark | None, Mark | None]:
     """Return why a process is a job of the run, or why it looks like one and is spared."""
     process, tag = candidate.process, candidate.tag
@@ -198,7 +198,7 @@ def _is_recorded(note: PidNote | None, process: Process) -> bool:
     return note.ticks is None or process.ticks in (-1, note.ticks)
 
 
-def _in_arguments(watched: Watched, process: Process) -> str | None:
+def _in_arguments(watched: RunMarks, process: Process) -> str | None:
     """Return why the arguments make it a job: it is told to write to the root or the W&B run."""
     for key, value in arguments(process.argv):
         if _READS.search(key):
@@ -246,7 +246,7 @@ def _is_ours(root: str | None, path: str) -> bool:
     return _below(notes, path) and path != posixpath.join(notes, "job.lock")
 
 
-def _in_environment(watched: Watched, process: Process) -> str | None:
+def _in_environment(watched: RunMarks, process: Process) -> str | None:
     if process.env is None:
         return None
     if watched.wandb_id is not None and process.variable("WANDB_RUN_ID") == watched.wandb_id:
@@ -262,7 +262,7 @@ def _in_environment(watched: Watched, process: Process) -> str | None:
     return None
 
 
-def _same_project(watched: Watched, process: Process) -> bool:
+def _same_project(watched: RunMarks, process: Process) -> bool:
     """Tell whether nothing in its environment says that the W&B id is another project's."""
     wandb = watched.run.wandb
     assert wandb is not None
@@ -278,7 +278,7 @@ class _Files:
         self._proc = proc
         self._seen: dict[int, tuple[str, ...]] = {}
 
-    def why(self, watched: Watched, process: Process) -> str | None:
+    def why(self, watched: RunMarks, process: Process) -> str | None:
         """Return which file makes the process a job: one under the root, or the fragment."""
         if process.ticks < 0 or self._uid not in (0, process.uid):
             return None
@@ -304,7 +304,7 @@ def _is_diagnostic(run: RunSpec, process: Process) -> bool:
     return any(fnmatch.fnmatch(text, f"*{pattern.strip('*')}*") for pattern in patterns)
 
 
-def _sibling(watched: Watched, process: Process) -> Mark | None:
+def _sibling(watched: RunMarks, process: Process) -> Mark | None:
     """Return why a process only looks like a job: its name or its path has the same beginning."""
     run = process.variable(RUN)
     if run is not None and run != watched.run.name and _alike(run, watched.run.name):
@@ -323,7 +323,7 @@ def _alike(name: str, other: str) -> bool:
     return name.startswith(other) or other.startswith(name)
 
 
-def _mention(watched: Watched, process: Process, why: str) -> Mark | None:
+def _mention(watched: RunMarks, process: Process, why: str) -> Mark | None:
     """Return a mark if the process names the output root in any way."""
     if watched.root is None:
         return None
@@ -342,7 +342,7 @@ def _whole(processes: Census, process: Process, own: set[int]) -> Process:
     return top
 
 
-def _tops(watched: Watched, processes: Census, marks: Mapping[int, Mark]) -> list[int]:
+def _tops(watched: RunMarks, processes: Census, marks: Mapping[int, Mark]) -> list[int]:
     """Return one process for each job: the topmost, and one for all of a launch id."""
     tops: dict[object, int] = {}
     order: Callable[[int], tuple[bool, int, int]] = lambda pid: (  # noqa: E731

@@ -37,7 +37,7 @@ AT_ONCE: Final = 4
 """Runs of which comments are sent at the same time."""
 
 
-class IssueDesk:
+class IssueService:
     """Writes to the issues of a fleet. Its methods never raise; ``Recorded`` tells how it went.
 
     ``key`` gives a run's identity in the store (``run_key``); by default it is its name.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from cockpit.model import words
+from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence
 from cockpit.model.plan import Approval
 from cockpit.model.report import RunReport
@@ -47,7 +47,7 @@ def new_issue(
             ("Logbook", place if logbook_url is None else f"{place} ({logbook_url})"),
             ("W&B", _wandb(run)),
             ("Output root", code(run.output_root)),
-            ("Final step", words.steps(run.final_step) if run.final_step else UNKNOWN),
+            ("Final step", wording.steps(run.final_step) if run.final_step else UNKNOWN),
         )
     )
     told = (
@@ -118,13 +118,13 @@ def rolled_back(
     """Return the comment on a rollback and on what it rejects for good."""
     told = fields(
         (
-            ("Goes on from", f"{code(path)}, step {words.steps(step)}"),
+            ("Goes on from", f"{code(path)}, step {wording.steps(step)}"),
             ("Rejected for good", _steps(rejected)),
             ("Reason", prose(reason)),
             ("Decided by", person(by)),
         )
     )
-    return _paragraphs(_headline(run, f"rolled back to step {words.steps(step)}"), told)
+    return _paragraphs(_headline(run, f"rolled back to step {wording.steps(step)}"), told)
 
 
 def retained(
@@ -135,7 +135,7 @@ def retained(
         (
             ("Deleted", _steps(deleted)),
             ("Kept", _steps(kept)),
-            ("Freed", words.size(freed)),
+            ("Freed", wording.size(freed)),
             ("Confirmed by", person(by)),
         )
     )
@@ -166,7 +166,7 @@ def sealed(  # noqa: PLR0913 - each is a line of the comment
         )
     )
     launch = None if command is None else f"Launch command:\n\n{block(command)}"
-    return _paragraphs(_headline(run, f"sealed at step {words.steps(step)}"), told, launch)
+    return _paragraphs(_headline(run, f"sealed at step {wording.steps(step)}"), told, launch)
 
 
 def handed_off(report: RunReport, *, by: str, to: str, next_check_at: float | None = None) -> str:
@@ -218,8 +218,8 @@ def state_of(report: RunReport) -> str:
         (
             ("Job", UNKNOWN if job is None else f"{code(job.id)}, {job.phase.value}"),
             ("Progress", code(report.progress.text)),
-            ("Loss", words.number(loss)),
-            ("Newest complete checkpoint", UNKNOWN if latest is None else words.steps(latest)),
+            ("Loss", wording.number(loss)),
+            ("Newest complete checkpoint", UNKNOWN if latest is None else wording.steps(latest)),
             ("W&B", _wandb(report.spec)),
             ("Open", _open_alerts(report.alerts)),
             ("Next", prose(report.next_action)),
@@ -281,5 +281,5 @@ def _steps(steps: Sequence[int]) -> str:
 
 
 def _moment(instant: float) -> str:
-    told = words.utc_minute(instant)
-    return UNKNOWN if told == words.UNKNOWN else told
+    told = wording.utc_minute(instant)
+    return UNKNOWN if told == wording.UNKNOWN else told

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from cockpit.text.logbook_scan import Entry, Line, LogbookPage, entries_of
+from cockpit.text.logbook_scan import Line, LogbookEntry, LogbookPage, entries_of
 from cockpit.text.markdown_blocks import raw_lines
 
 _BOM: Final = "\ufeff"
@@ -32,7 +32,7 @@ class MarkdownFile:
         self._starts = [0, *accumulate(map(len, self.raw))]
         self._page = LogbookPage([line.rstrip("\r\n") for line in self.raw])
         self.skipped = self._page.skipped
-        self.entries: tuple[Entry, ...] = entries_of(self._page)
+        self.entries: tuple[LogbookEntry, ...] = entries_of(self._page)
         dated = {entry.line for entry in self.entries if entry.at is not None}
         self.headings = tuple(
             Heading(line.number, line.level, line.title, line.number in dated)
@@ -60,7 +60,7 @@ class MarkdownFile:
         """Return a line without its end."""
         return self._page.lines[number - 1]
 
-    def start_of(self, entry: Entry) -> str:
+    def start_of(self, entry: LogbookEntry) -> str:
         """Return the first line of an entry, of a heading its text."""
         return self._titles.get(entry.line, self.line(entry.line))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC
 from typing import Any
 
-from cockpit.model import words
+from cockpit.model import wording
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
 from cockpit.model.observed import CheckpointState
@@ -44,14 +44,15 @@ def _status(report: RunReport, now: float) -> Iterator[str]:
     else:
         tasks = job.value.tasks
         share = "" if tasks is None else f" {tasks.running}/{tasks.total}"
-        stale = "" if job.known else f" ({words.ago(job.age(now))}, unknown{_since(job)})"
+        stale = "" if job.known else f" ({wording.ago(job.age(now))}, unknown{_since(job)})"
         yield f"{job.value.state}{share}{stale}"
     if report.progress.step is not None:
         final = report.progress.final_step
-        yield f"~{words.steps(report.progress.step)}/{'unknown' if final is None else f'{final:,}'}"
+        end = "unknown" if final is None else f"{final:,}"
+        yield f"~{wording.steps(report.progress.step)}/{end}"
     tracker = report.facets.tracker.value
     if tracker is not None and tracker.loss is not None:
-        yield f"loss {words.number(tracker.loss)}"
+        yield f"loss {wording.number(tracker.loss)}"
 
 
 def _since(facet: Facet[Any]) -> str:
@@ -60,7 +61,7 @@ def _since(facet: Facet[Any]) -> str:
 
 def _alerted(report: RunReport, alert: Alert, now: float) -> Iterator[str]:
     """Yield what the worst alert rests on, each with its source and how old that source is."""
-    since = words.day_time(alert.since, now, UTC)
+    since = wording.day_time(alert.since, now, UTC)
     yield f"{alert.id} {alert.title}, since {since} UTC ({alert.confidence})"
     ages = {facet.source: facet.age(now) for _, facet in report.facets.items()}
     for each in alert.evidence[:_MOST]:
@@ -78,9 +79,11 @@ def _observed(report: RunReport, now: float) -> Iterator[str]:
     if tracker.value is not None:
         seen = tracker.value
         unit = seen.throughput_unit
-        told = [f"loss {words.number(seen.loss)}"] if seen.loss is not None else []
-        told += [words.rate(seen.throughput, unit)] if seen.throughput is not None else []
-        told += [f"grad norm {words.number(seen.grad_norm)}"] if seen.grad_norm is not None else []
+        told = [f"loss {wording.number(seen.loss)}"] if seen.loss is not None else []
+        told += [wording.rate(seen.throughput, unit)] if seen.throughput is not None else []
+        told += (
+            [f"grad norm {wording.number(seen.grad_norm)}"] if seen.grad_norm is not None else []
+        )
         at = seen.last_step_at
         age = tracker.age(now) if at is None else max(0.0, now - at)
         if told:
@@ -90,7 +93,7 @@ def _observed(report: RunReport, now: float) -> Iterator[str]:
         if done:
             saved = done[-1].saved_at
             age = None if saved is None else max(0.0, now - saved)
-            told_step = words.steps(done[-1].step)
+            told_step = wording.steps(done[-1].step)
             yield f"newest complete checkpoint {told_step} ({_from(checkpoints.source, age)})"
     for name, facet in report.facets.items():
         if facet.configured and not facet.known and facet.error is not None:
@@ -101,7 +104,7 @@ def _from(source: str, age: float | None) -> str:
     """Return where a figure is from and how old it is."""
     if age is None:
         return source
-    told = words.age(age)
+    told = wording.age(age)
     return f"{source}, {told}" if told == "now" else f"{source}, {told} old"
 
 
@@ -113,4 +116,4 @@ def _next(report: RunReport, now: float) -> str:
 
 
 def _clock(at: float) -> str:
-    return f"{words.clock_time(at, UTC)} UTC"
+    return f"{wording.clock_time(at, UTC)} UTC"

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from cockpit.records.logbook.book import Heading, MarkdownFile
 from cockpit.records.logbook.reading import newest_first
-from cockpit.text.logbook_scan import Entry, is_instances
+from cockpit.text.logbook_scan import LogbookEntry, is_instances
 from cockpit.text.logbook_stamp import written_stamp
 
 _EVENT_LOG: Final = re.compile(r"\bevents?\b|\bevent[- ]?log\b")
@@ -35,7 +35,7 @@ class EntrySection(NamedTuple):
 
     heading: Heading | None
     last: int
-    entries: tuple[Entry, ...]
+    entries: tuple[LogbookEntry, ...]
     newest_first: bool | None
     loose: bool = False
 
@@ -132,7 +132,7 @@ def _inside(book: MarkdownFile, heading: Heading, last: int) -> EntrySection:
     return EntrySection(heading, last, entries, order)
 
 
-def _of_one_form(book: MarkdownFile, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+def _of_one_form(book: MarkdownFile, entries: Sequence[LogbookEntry]) -> tuple[LogbookEntry, ...]:
     """Return the dated entries of the level that most have; bullets only without headings.
 
     Rows of a table are none: nothing can be put between them. Headings with a clock time alone
@@ -162,7 +162,7 @@ def _places_of_entries(book: MarkdownFile) -> list[EntrySection]:
     """Return every section that directly holds dated entries, instances and contract apart."""
     title = [each for each in book.headings[:1] if each.level == 1 and not each.dated]
     allowed: set[Heading | None] = {None, *_sections(book), *title}
-    holding: dict[Heading | None, list[Entry]] = {}
+    holding: dict[Heading | None, list[LogbookEntry]] = {}
     for entry, above in _with_parents(book):
         if entry.at is not None and above in allowed:
             holding.setdefault(above, []).append(entry)
@@ -175,7 +175,7 @@ def _places_of_entries(book: MarkdownFile) -> list[EntrySection]:
     return [place for place in places if place.entries]
 
 
-def _with_parents(book: MarkdownFile) -> Iterable[tuple[Entry, Heading | None]]:
+def _with_parents(book: MarkdownFile) -> Iterable[tuple[LogbookEntry, Heading | None]]:
     """Yield each entry with the nearest heading above it that is a section."""
     sections = [each for each in book.headings if not each.dated]
     above: list[Heading] = []

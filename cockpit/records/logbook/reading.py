@@ -11,8 +11,8 @@ from cockpit.model.base import Frozen
 from cockpit.model.records import EventEntry
 from cockpit.records.logbook.labels import KNOWN, meant, plain
 from cockpit.text.logbook_scan import (
-    Entry,
     Line,
+    LogbookEntry,
     LogbookPage,
     entries_of,
     is_instances,
@@ -55,7 +55,7 @@ class LabelledValue(Frozen):
 class Instance(Frozen):
     """One launched instance: its entry, whose title is its id, and its fields."""
 
-    entry: Entry
+    entry: LogbookEntry
     fields: tuple[LabelledValue, ...]
 
 
@@ -69,7 +69,7 @@ class Logbook(Frozen):
     front_matter: tuple[LabelledValue, ...] = ()
     contract: tuple[LabelledValue, ...] = ()
     instances: tuple[Instance, ...] = ()
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[LogbookEntry, ...] = ()
     newest_first: bool | None = None
 
 
@@ -89,7 +89,7 @@ def read_logbook(text: str) -> Logbook:
     )
 
 
-def event_of(entry: Entry) -> EventEntry:
+def event_of(entry: LogbookEntry) -> EventEntry:
     """Return what an entry says in SPEC L's four fields, whatever words its file uses for them."""
     said = {}
     for field in entry_fields(entry):
@@ -184,7 +184,7 @@ def _section(page: LogbookPage, word: str) -> list[Line]:
     return []
 
 
-def entry_fields(entry: Entry) -> tuple[LabelledValue, ...]:
+def entry_fields(entry: LogbookEntry) -> tuple[LabelledValue, ...]:
     """Return the labelled values of an entry."""
     return read_fields(_numbered(entry.text, entry.line + 1))
 
@@ -193,7 +193,7 @@ def _numbered(text: str, first: int) -> list[Line]:
     return list(scan(split_lines(text), Blocks(), first))
 
 
-def newest_first(entries: Iterable[Entry]) -> bool | None:
+def newest_first(entries: Iterable[LogbookEntry]) -> bool | None:
     """Return the order of dated entries, ``None`` when fewer than two tell it."""
     times = [entry.at for entry in entries if entry.at is not None]
     pairs = [(a, b) for a, b in pairwise(times) if a != b]

@@ -28,7 +28,7 @@ from cockpit.records.logbook.labels import plain
 from cockpit.records.logbook.places import EntrySection, contract_heading
 from cockpit.records.logbook.reading import ROW, LabelledValue, entry_fields, match_of, read_fields
 from cockpit.records.logbook.stamps import form_of
-from cockpit.text.logbook_scan import Entry
+from cockpit.text.logbook_scan import LogbookEntry
 from cockpit.text.markdown_blocks import indent_of
 
 _SAMPLE: Final = 40
@@ -72,7 +72,7 @@ def contract_form(book: MarkdownFile, rows: bool = True) -> FieldForm:
     return FieldForm() if form is None or (form.row and not rows) else form
 
 
-def _sample(place: EntrySection | None) -> tuple[Entry, ...]:
+def _sample(place: EntrySection | None) -> tuple[LogbookEntry, ...]:
     if place is None:
         return ()
     return place.entries[:_SAMPLE] if place.newest_first else place.entries[-_SAMPLE:]
@@ -89,7 +89,7 @@ def fields_form(book: MarkdownFile, entries: Sequence[Sequence[LabelledValue]]) 
     return field_form(lines, spaced=_mostly(apart))
 
 
-def _gap(book: MarkdownFile, entries: Sequence[Entry], place: EntrySection | None) -> int:
+def _gap(book: MarkdownFile, entries: Sequence[LogbookEntry], place: EntrySection | None) -> int:
     """Return how many blank lines stand above an entry that follows another."""
     top = place.heading.number if place is not None and place.heading is not None else 0
     gaps = [_blanks_above(book, entry.line) for entry in entries[1:] if entry.line - 1 != top]

@@ -25,7 +25,7 @@ from cockpit.records.logbook.places import (
 )
 from cockpit.records.logbook.reading import entry_fields, event_of
 from cockpit.records.logbook.style import contract_form, entry_form, with_values
-from cockpit.text.logbook_scan import Entry, is_instances
+from cockpit.text.logbook_scan import LogbookEntry, is_instances
 from cockpit.text.markdown_blocks import Blocks, split_lines
 
 EVENTS: Final = "Event Log"
@@ -157,20 +157,20 @@ def _instance_lines(form: EntryForm, entry: InstanceEntry) -> list[str]:
     return form.write(entry.at, entry.launch_id, entry.fields.items())
 
 
-def _titled(book: MarkdownFile, title: str, at: float) -> list[Entry]:
+def _titled(book: MarkdownFile, title: str, at: float) -> list[LogbookEntry]:
     """Return the entries of that title whose time, in whole minutes or seconds, may be ``at``."""
     line = one_line(title)
     near = [each for each in book.entries if each.at is not None and 0 <= at - each.at < 60]
     return [each for each in near if each.title == line]
 
 
-def _same_event(found: Entry, entry: EventEntry) -> bool:
+def _same_event(found: LogbookEntry, entry: EventEntry) -> bool:
     said = event_of(found)
     names = ("status", "evidence", "decision", "next")
     return all(getattr(said, name) == normal(getattr(entry, name)) for name in names)
 
 
-def _same_instance(found: Entry, entry: InstanceEntry) -> bool:
+def _same_instance(found: LogbookEntry, entry: InstanceEntry) -> bool:
     said = {plain(field.label): field.value for field in entry_fields(found)}
     same = all(said.get(plain(name)) == normal(value) for name, value in _given(entry.fields))
     return is_instances(found.section) and same

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import RunSpec
-from cockpit.rules import wording as say
+from cockpit.rules import present
 from cockpit.rules.present import seen_at
 
 LIVES = (Phase.RUNNING, Phase.WAITING)
@@ -33,7 +34,7 @@ def duplicate_job(run: RunSpec, history: History) -> Iterator[Alert]:
         severity=Severity.CRITICAL,
         title=f"{len(job.rivals) + recorded} live jobs write to {what}",
         since=min(began, default=seen_at(facet, history.now)),
-        evidence=say.evidence("process table", *lines),
+        evidence=present.evidence("process table", *lines),
         confidence="sure",
         next_action=advice,
     )
@@ -54,4 +55,4 @@ def _told(job: JobValue, *, recorded: bool) -> tuple[list[str], str]:
 
 
 def _since(job: JobValue | LiveJob) -> str:
-    return "unknown" if job.started_at is None else say.moment(job.started_at)
+    return "unknown" if job.started_at is None else wording.moment(job.started_at)

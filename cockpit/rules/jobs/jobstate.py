@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
-from cockpit.rules import wording as say
+from cockpit.rules import present
 from cockpit.rules.present import StepClock, job_of, job_source, phase_of, phase_since, seen_at
 
 CADENCES = 2
@@ -24,7 +25,7 @@ def state_unknown(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     if not facet.known:
         why = facet.error.message if facet.error is not None else "never answered"
-        since = say.first(facet.since, facet.observed_at, history.now)
+        since = present.first(facet.since, facet.observed_at, history.now)
     elif facet.value is not None and phase_of(history) is Phase.UNKNOWN:
         why = f'state "{facet.value.state}"'
         why += f": {facet.value.reason}" if facet.value.reason else ""
@@ -72,7 +73,7 @@ def _moving(at: float | None, seen: float, cadence: float) -> str:
         return "unknown"
     if seen - at <= CADENCES * cadence:
         return "moving"
-    return f"still since {say.moment(at)}"
+    return f"still since {wording.moment(at)}"
 
 
 def pending_too_long(run: RunSpec, history: History) -> Iterator[Alert]:
@@ -94,7 +95,7 @@ def pending_too_long(run: RunSpec, history: History) -> Iterator[Alert]:
         severity=Severity.WARNING,
         title="the job can never start" if never else "the job is still waiting",
         since=since,
-        evidence=say.evidence(job_source(history), text),
+        evidence=present.evidence(job_source(history), text),
         confidence="sure",
-        next_action=f"tell {say.person(run)}{advice} never touch the cluster",
+        next_action=f"tell {wording.person(run)}{advice} never touch the cluster",
     )

@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import FormerFailure, History
 from cockpit.model.observed import JobValue, Phase, Triage
 from cockpit.model.run import RunSpec
-from cockpit.rules import wording as say
+from cockpit.rules import present
 from cockpit.rules.jobs.terminal import diagnosis
 from cockpit.rules.present import job_of, phase_since
 
@@ -84,14 +85,16 @@ def window(step: int) -> int:
 def sameness(former: FormerFailure, now: FormerFailure) -> str | None:
     """Return in what two failures are the same (one line), or ``None``."""
     if former.signature is not None and former.signature == now.signature:
-        return f"the same failure as {former.job_id} at {say.moment(former.at)}: {now.signature}"
+        return (
+            f"the same failure as {former.job_id} at {wording.moment(former.at)}: {now.signature}"
+        )
     if former.step is None or now.step is None:
         return None
     if abs(former.step - now.step) > window(max(former.step, now.step)):
         return None
     return (
-        f"{former.job_id} failed at step {say.step(former.step)}"
-        f" ({former.name.replace('_', ' ')}), this one at {say.step(now.step)}"
+        f"{former.job_id} failed at step {wording.step(former.step)}"
+        f" ({former.name.replace('_', ' ')}), this one at {wording.step(now.step)}"
     )
 
 
@@ -115,7 +118,7 @@ def same_failure_again(run: RunSpec, history: History) -> Iterator[Alert]:
         severity=Severity.ALERT,
         title=f"the same failure again ({len(same) + 1} times)",
         since=now.at,
-        evidence=say.evidence("recorded failures", *same[:5]),
+        evidence=present.evidence("recorded failures", *same[:5]),
         confidence="likely",
-        next_action=f"escalate to {say.person(run)}; another relaunch is no default any more",
+        next_action=f"escalate to {wording.person(run)}; another relaunch is no default any more",
     )

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
+from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
-from cockpit.rules import wording as say
+from cockpit.rules import present
 from cockpit.rules.present import StepClock, job_of, job_source, phase_of, phase_since, seen_at
 
 CADENCES = 2
@@ -66,8 +67,8 @@ def _stalled(run: RunSpec, history: History, last: float) -> Alert:
     if tracker.value is not None and tracker.value.step is not None:
         step = tracker.value.step
     source = tracker.source if tracker.value is not None else history.facets.log.source
-    when = f"the last training step ({say.step(step)}) was at {say.moment(last)}"
-    seen = Evidence(text=f"{when}; limit {say.span(patience(run, history))}", source=source)
+    when = f"the last training step ({wording.step(step)}) was at {wording.moment(last)}"
+    seen = Evidence(text=f"{when}; limit {wording.span(patience(run, history))}", source=source)
     return _alert(run, history, last, "no training step any more", seen, "sure")
 
 
@@ -78,7 +79,7 @@ def _no_first_step(
     until, silent = _watched_until(run, history, clock)
     if until is None or until - since <= within:
         return
-    text = f"started at {say.moment(since)}, no step within {say.span(within)}"
+    text = f"started at {wording.moment(since)}, no step within {wording.span(within)}"
     seen = Evidence(text=text, source=job_source(history))
     title = "no first training step"
     yield _alert(run, history, since, title, seen, "guess" if silent else "sure")
@@ -108,18 +109,18 @@ def _alert(
 ) -> Alert:
     log, job = history.facets.log, job_of(history)
     lines = [line.plain for line in log.value.lines] if log.value is not None else []
-    signs = say.evidence(log.source, *[line for line in lines if DEGRADED.search(line)][-3:])
+    signs = present.evidence(log.source, *[line for line in lines if DEGRADED.search(line)][-3:])
     reason = [f"job {job.state}: {job.reason}"] if job is not None and job.reason else []
     advice = "look at the log and the host; stop and relaunch only once the cause is known"
     if signs:
-        advice = f"escalate to {say.person(run)}: nodes are lost; never touch the cluster"
+        advice = f"escalate to {wording.person(run)}: nodes are lost; never touch the cluster"
     return Alert(
         id="C-06",
         key=f"C-06:{run.name}",
         severity=Severity.ALERT,
         title=f"degraded: {title}" if signs else title,
         since=since,
-        evidence=(seen, *say.evidence(job_source(history), *reason), *signs),
+        evidence=(seen, *present.evidence(job_source(history), *reason), *signs),
         confidence=confidence,
         next_action=advice,
     )
@@ -141,7 +142,7 @@ def log_frozen(run: RunSpec, history: History) -> Iterator[Alert]:
         severity=Severity.INFO,
         title="the log is frozen while training steps",
         since=log.value.mtime,
-        evidence=say.evidence(log.source, f"last byte at {say.moment(log.value.mtime)}"),
+        evidence=present.evidence(log.source, f"last byte at {wording.moment(log.value.mtime)}"),
         confidence="likely",
         next_action="nothing; its output is buffered (python -u would show it)",
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import JobValue, Phase, Triage
 from cockpit.model.run import RunSpec
-from cockpit.rules import wording as say
 from cockpit.rules.kept.checkpoints import newest_complete
 from cockpit.rules.metrics.nonfinite import findings
 from cockpit.rules.present import (
@@ -87,7 +87,7 @@ def _evidence(
     text = ", ".join(filter(None, (job.state, code, job.reason)))
     yield Evidence(text=text, source=job_source(history))
     if went_on is not None:
-        text = f"steps were logged until {say.moment(went_on)}, after its end"
+        text = f"steps were logged until {wording.moment(went_on)}, after its end"
         yield Evidence(text=text, source="logged rows")
     # The numbers count from the start of what was read, the log's tail: not the file's own.
     for line in found.evidence if found is not None else ():
@@ -100,7 +100,7 @@ def _evidence(
 def _next(
     run: RunSpec, history: History, job: JobValue, found: Triage | None, went_on: float | None
 ) -> str:
-    who = say.person(run)
+    who = wording.person(run)
     if went_on is not None:
         return f"find the job that still trains {run.name}; a relaunch would be a second copy"
     if _stopped(history, job, found):
@@ -119,7 +119,7 @@ def _next(
 
 def _relaunch(run: RunSpec, history: History) -> str:
     """Offer a relaunch only where nothing speaks against it (SPEC C-01, C-09, C-14)."""
-    who = say.person(run)
+    who = wording.person(run)
     if findings(history):
         return f"escalate to {who}: non-finite values are no infrastructure failure"
     if _failed_before(history):
@@ -133,7 +133,7 @@ def _relaunch(run: RunSpec, history: History) -> str:
     newest = newest_complete(checkpoints.value.items)
     if newest is None or newest.step is None:
         return f"escalate to {who}: no complete checkpoint to relaunch from"
-    return f"relaunch {run.name} from step {say.step(newest.step)}"
+    return f"relaunch {run.name} from step {wording.step(newest.step)}"
 
 
 def _failed_before(history: History) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import CheckpointState, Phase
 from cockpit.model.run import RunSpec
-from cockpit.rules import wording as say
 from cockpit.rules.metrics.progress import current_step, reached
 from cockpit.rules.present import phase_of, phase_since, seen_after_end, seen_at
 
@@ -52,7 +52,7 @@ def _short(run: RunSpec, history: History) -> Iterator[Evidence]:
     spacing = max((later - earlier - 1 for earlier, later in pairwise(logged)), default=0)
     if reached(step + spacing, run.final_step) or _final_saved(run, history):
         return
-    text = f"it ended at step {say.step(step)} of {say.step(run.final_step)}"
+    text = f"it ended at step {wording.step(step)} of {wording.step(run.final_step)}"
     yield Evidence(text=text, source=facets.tracker.source)
 
 
@@ -72,7 +72,7 @@ def _checkpoint(run: RunSpec, history: History) -> Iterator[Evidence]:
         return
     if _final_saved(run, history):
         return
-    text = f"there is no complete checkpoint of the final step {say.step(run.final_step)}"
+    text = f"there is no complete checkpoint of the final step {wording.step(run.final_step)}"
     yield Evidence(text=text, source=history.facets.checkpoints.source)
 
 
@@ -96,7 +96,7 @@ def _early(run: RunSpec, history: History) -> Iterator[Evidence]:
     lasted = phase_since(history) - began
     if lasted >= SHORTEST * run.expected_duration:
         return
-    text = f"it took {say.span(lasted)} of the expected {say.span(run.expected_duration)}"
+    text = f"it took {wording.span(lasted)} of the expected {wording.span(run.expected_duration)}"
     yield Evidence(text=text, source="logged rows")
 
 

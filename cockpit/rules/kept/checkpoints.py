@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import CheckpointMark, History
 from cockpit.model.observed import Checkpoint, CheckpointState, Phase
 from cockpit.model.run import RunSpec
-from cockpit.rules import wording as say
+from cockpit.rules import present
 from cockpit.rules.kept.retention import depth_of
 from cockpit.rules.metrics.numerics import PAUSE
 from cockpit.rules.present import StepClock, job_of, phase_of, phase_since, seen_after_end, seen_at
@@ -93,15 +94,16 @@ def _late_alert(run: RunSpec, history: History, every: float, anchor: float) -> 
     newest = newest_complete(_items(history))
     text = "there is no complete checkpoint"
     if newest is not None and newest.saved_at is not None:
-        text = f"newest complete: {say.step(newest.step)}, saved at {say.moment(newest.saved_at)}"
-    limit = f"steps move on; limit {INTERVALS} intervals of {say.span(every)}"
+        saved = wording.moment(newest.saved_at)
+        text = f"newest complete: {wording.step(newest.step)}, saved at {saved}"
+    limit = f"steps move on; limit {INTERVALS} intervals of {wording.span(every)}"
     return Alert(
         id="C-07",
         key=f"C-07:{run.name}",
         severity=Severity.ALERT,
         title="checkpoints do not advance",
         since=anchor,
-        evidence=say.evidence(history.facets.checkpoints.source, text, limit),
+        evidence=present.evidence(history.facets.checkpoints.source, text, limit),
         confidence="sure",
         next_action="look for stuck writes or a full disk before the rollback window collapses",
     )
@@ -136,9 +138,9 @@ def _torn_alert(run: RunSpec, history: History, item: Checkpoint, dead: bool) ->
         id="C-07",
         key=f"C-07:{run.name}:{label}",
         severity=Severity.INFO if litter else Severity.ALERT,
-        title=f"checkpoint {say.step(step)} is {cause}",
-        since=say.first(_touched(item), phase_since(history)),
-        evidence=say.evidence(item.path, item.note or f"{item.state.value}: {item.path}"),
+        title=f"checkpoint {wording.step(step)} is {cause}",
+        since=present.first(_touched(item), phase_since(history)),
+        evidence=present.evidence(item.path, item.note or f"{item.state.value}: {item.path}"),
         confidence="sure" if dead else "likely",
         next_action=_next(run, history, newest, litter),
     )
@@ -148,9 +150,9 @@ def _next(run: RunSpec, history: History, newest: Checkpoint | None, litter: boo
     if litter:
         return "nothing; a later checkpoint is complete (retain can clear it away)"
     if newest is None:
-        return f"escalate to {say.person(run)}: there is no complete checkpoint to resume from"
+        return f"escalate to {wording.person(run)}: there is no complete checkpoint to resume from"
     if phase_of(history) in (Phase.FAILED, Phase.CANCELLED, Phase.SUCCEEDED):
-        return f"do not resume from it; the newest complete one is {say.step(newest.step)}"
+        return f"do not resume from it; the newest complete one is {wording.step(newest.step)}"
     return "look for stuck writes or a full disk; do not resume from it"
 
 
@@ -169,10 +171,12 @@ def rollback_cover_thin(run: RunSpec, history: History) -> Iterator[Alert]:
     newest = max(there, default=-1)
     passed = (step for step in run.checkpoints.protect if step < newest)
     for step in (step for step in passed if not {step - 1, step} & there):
-        text = f"step {say.step(step)} is protected in the run file, and no complete one is there"
+        text = (
+            f"step {wording.step(step)} is protected in the run file, and no complete one is there"
+        )
         key = f"C-08:{run.name}:step-{step}"
         yield _cover_alert(
-            run, history, key, f"protected checkpoint {say.step(step)} is missing", text
+            run, history, key, f"protected checkpoint {wording.step(step)} is missing", text
         )
 
 
@@ -196,7 +200,7 @@ def _cover_alert(run: RunSpec, history: History, key: str, title: str, text: str
         severity=Severity.ALERT,
         title=title,
         since=marks[-1].at if marks else seen_at(listing, history.now),
-        evidence=say.evidence(listing.source, text),
+        evidence=present.evidence(listing.source, text),
         confidence="likely",
         next_action="find out what deletes checkpoints before the rollback window collapses",
     )

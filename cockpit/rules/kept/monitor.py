@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.history import History
 from cockpit.model.observed import MonitorValue, Phase
 from cockpit.model.run import RunSpec
-from cockpit.rules import wording as say
+from cockpit.rules import present
 from cockpit.rules.present import phase_of, phase_since, seen_at
 
 CADENCES = 2
@@ -40,16 +41,16 @@ def monitor_stale(run: RunSpec, history: History) -> Iterator[Alert]:
 def _stale(
     run: RunSpec, facet: Facet[MonitorValue], value: MonitorValue, history: History
 ) -> Alert:
-    when = "never" if value.last_update is None else f"at {say.moment(value.last_update)}"
-    limit = f"{CADENCES} cadences of {say.span(value.cadence_s)}"
+    when = "never" if value.last_update is None else f"at {wording.moment(value.last_update)}"
+    limit = f"{CADENCES} cadences of {wording.span(value.cadence_s)}"
     owner = f" of {value.owner}" if value.owner else ""
     return Alert(
         id="C-03",
         key=f"C-03:{run.name}",
         severity=Severity.WARNING,
         title="monitor stale (the run itself is judged apart)",
-        since=say.first(value.last_update, phase_since(history)),
-        evidence=say.evidence(
+        since=present.first(value.last_update, phase_since(history)),
+        evidence=present.evidence(
             facet.source, f"the monitor{owner} last gave a sign {when}; limit {limit}"
         ),
         confidence="sure",
@@ -91,7 +92,7 @@ def _never_written(run: RunSpec, history: History, facet: Facet[MonitorValue]) -
         severity=Severity.WARNING,
         title="no monitor has left a sign (the run itself is judged apart)",
         since=facet.since,
-        evidence=say.evidence(facet.source, facet.error.message),
+        evidence=present.evidence(facet.source, facet.error.message),
         confidence="likely",
         next_action="start the monitor, or correct [run.monitor]",
     )

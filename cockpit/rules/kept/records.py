@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
+from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.duration import parse_duration
 from cockpit.model.history import History
 from cockpit.model.observed import Phase, RecordsValue
 from cockpit.model.run import RunSpec
-from cockpit.rules import wording as say
+from cockpit.rules import present
 from cockpit.rules.present import phase_of, phase_since, seen_at
 
 QUIET: Final = 2
@@ -52,13 +53,13 @@ def _entry(
     ]
     if waiting:
         at, what = min(waiting)
-        limit = f"limit 1 cadence of {say.span(run.cadence)}"
-        text = f"{what} at {say.moment(at)}; {_last(last)}; {limit}"
+        limit = f"limit 1 cadence of {wording.span(run.cadence)}"
+        text = f"{what} at {wording.moment(at)}; {_last(last)}; {limit}"
         yield _alert(run, history, "logbook", at + run.cadence, text, "an entry is overdue")
         return
     quiet = _quiet_since(run, history, last)
     if quiet is not None:
-        limit = f"limit {QUIET} cadences of {say.span(entry_every(run))}"
+        limit = f"limit {QUIET} cadences of {wording.span(entry_every(run))}"
         text = f"{_last(last)}; {limit}"
         yield _alert(run, history, "logbook", quiet, text, "an entry is overdue")
 
@@ -94,7 +95,9 @@ def _issue(run: RunSpec, history: History, value: RecordsValue) -> Iterator[Aler
         return
     if min(seen, history.now) - updated <= ISSUE_EVERY:
         return
-    text = f"{value.issue} last moved at {say.moment(updated)}; limit {say.span(ISSUE_EVERY)}"
+    text = (
+        f"{value.issue} last moved at {wording.moment(updated)}; limit {wording.span(ISSUE_EVERY)}"
+    )
     yield _alert(
         run, history, "issue", updated + ISSUE_EVERY, text, "the issue has had no update for 24 h"
     )
@@ -125,7 +128,9 @@ def entry_every(run: RunSpec) -> float:
 
 
 def _last(last: float | None) -> str:
-    return "no entry with a time" if last is None else f"the last entry is of {say.moment(last)}"
+    return (
+        "no entry with a time" if last is None else f"the last entry is of {wording.moment(last)}"
+    )
 
 
 def _alert(
@@ -142,7 +147,7 @@ def _alert(
         severity=Severity.INFO,
         title=title,
         since=since,
-        evidence=say.evidence(history.facets.records.source, text),
+        evidence=present.evidence(history.facets.records.source, text),
         confidence="sure",
         next_action=steps[cause],
     )

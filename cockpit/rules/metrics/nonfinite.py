@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
-from cockpit.model.trend import Finding, Watched
-from cockpit.rules import wording as say
+from cockpit.model.trend import TrendFinding, WatchedMetric
+from cockpit.rules import present
 
 LOSS_ROWS = 1
 KEY_METRIC_ROWS = 3
@@ -31,7 +32,7 @@ class FiniteFold:
     than the first non-finite one, which only a rollback or a relaunch can bring about.
     """
 
-    def __init__(self, watched: Watched, metric: str, needed: int) -> None:
+    def __init__(self, watched: WatchedMetric, metric: str, needed: int) -> None:
         self.finding, self.pending = watched.finding, watched.pending
         self.metric, self.needed = metric, needed
 
@@ -47,7 +48,7 @@ class FiniteFold:
     def _broken(self, row: Row, value: float) -> None:
         seen = self.finding or self.pending
         if seen is None:
-            seen = Finding(
+            seen = TrendFinding(
                 metric=self.metric, step=row.step, at=row.at, value=str(value), last_step=row.step
             )
         else:
@@ -70,18 +71,18 @@ class FiniteFold:
         else:
             self.finding = found.model_copy(update={"finite": finite, "earlier": earlier})
 
-    def freeze(self) -> Watched:
+    def freeze(self) -> WatchedMetric:
         """Return the value."""
-        return Watched(finding=self.finding, pending=self.pending)
+        return WatchedMetric(finding=self.finding, pending=self.pending)
 
 
-def findings(history: History) -> list[Finding]:
+def findings(history: History) -> list[TrendFinding]:
     """Return every open finding: in the folded rows, in the log's rows, in the newest value.
 
     The tracker's newest value counts only where its row is not folded already.
     """
     trend, log, value = history.trend, history.facets.log.value, history.facets.tracker.value
-    fold = FiniteFold(Watched(), "loss", LOSS_ROWS)
+    fold = FiniteFold(WatchedMetric(), "loss", LOSS_ROWS)
     for row in log.rows if log is not None else ():
         fold.add(row, row.loss)
     seen = (trend.loss_finite.finding, trend.grad_finite.finding, fold.finding)
@@ -92,7 +93,9 @@ def findings(history: History) -> list[Finding]:
     if step is not None and folded is not None and folded >= step:
         return []
     told = str(value.loss)
-    return [Finding(metric="loss", step=step, at=value.last_step_at, value=told, last_step=step)]
+    return [
+        TrendFinding(metric="loss", step=step, at=value.last_step_at, value=told, last_step=step)
+    ]
 
 
 def non_finite(run: RunSpec, history: History) -> Iterator[Alert]:
@@ -105,17 +108,19 @@ def non_finite(run: RunSpec, history: History) -> Iterator[Alert]:
         id="C-09",
         key=f"C-09:{run.name}",
         severity=Severity.CRITICAL,
-        title=f"{first.metric} is {first.value} at step {say.step(first.step)}",
-        since=say.first(first.at, history.trend.last_step_at, history.now),
-        evidence=(*say.evidence("logged rows", *map(_line, found)), *say.gap(history)),
+        title=f"{first.metric} is {first.value} at step {wording.step(first.step)}",
+        since=present.first(first.at, history.trend.last_step_at, history.now),
+        evidence=(*present.evidence("logged rows", *map(_line, found)), *present.gap(history)),
         confidence="sure",
-        next_action=f"escalate to {say.person(run)}; do not relaunch as if it were infrastructure",
+        next_action=(
+            f"escalate to {wording.person(run)}; do not relaunch as if it were infrastructure"
+        ),
     )
 
 
-def _line(found: Finding) -> str:
-    when = f" at {say.moment(found.at)}" if found.at is not None else ""
-    text = f"{found.metric} {found.value} at step {say.step(found.step)}{when}"
+def _line(found: TrendFinding) -> str:
+    when = f" at {wording.moment(found.at)}" if found.at is not None else ""
+    text = f"{found.metric} {found.value} at step {wording.step(found.step)}{when}"
     if found.count > 1:
-        text += f"; {found.count} rows up to step {say.step(found.last_step)}"
+        text += f"; {found.count} rows up to step {wording.step(found.last_step)}"
     return text

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History, Launched
 from cockpit.model.run import RunSpec
-from cockpit.rules import wording as say
+from cockpit.rules import present
 from cockpit.rules.present import CLOCK_SKEW, may_train
 
 REACH = 1.5
@@ -33,14 +34,16 @@ def first_step_wrong(
     if expected is None:
         return None
     if first < expected:
-        return f"the first step seen is {say.step(first)}, expected {say.step(expected + 1)}"
+        return (
+            f"the first step seen is {wording.step(first)}, expected {wording.step(expected + 1)}"
+        )
     if at is None or not usual_step_s or at < launched.at + CLOCK_SKEW:
         return None
     reach = expected + 1 + SLACK + REACH * (at - launched.at) / usual_step_s
     if first <= reach:
         return None
     return (
-        f"the first step seen is {say.step(first)}, too far from {say.step(expected)}:"
+        f"the first step seen is {wording.step(first)}, too far from {wording.step(expected)}:"
         " it has loaded another checkpoint"
     )
 
@@ -71,14 +74,15 @@ def resumed_elsewhere(run: RunSpec, history: History) -> Iterator[Alert]:
     wrong = None if first is None else first_step_wrong(launched, first, at, pace)
     if wrong is None:
         return
-    meant = f"{launched.launch_id} was to load step {say.step(launched.resumes_from)}"
+    meant = wording.step(launched.resumes_from)
+    order = f"{launched.launch_id} was to load step {meant}"
     yield Alert(
         id="C-12",
         key=f"C-12:first-step:{run.name}:{launched.launch_id}",
         severity=Severity.ALERT,
-        title=f"resumed at step {say.step(first)}, not from {say.step(launched.resumes_from)}",
+        title=f"resumed at step {wording.step(first)}, not from {meant}",
         since=launched.at,
-        evidence=(*say.evidence("logged rows", wrong), *say.evidence("journal", meant)),
+        evidence=(*present.evidence("logged rows", wrong), *present.evidence("journal", order)),
         confidence="sure",
         next_action=f"stop {run.name} before it overwrites good checkpoints; then look at its log",
     )

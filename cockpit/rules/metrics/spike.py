@@ -7,12 +7,13 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator
 
+from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import LossTrend
-from cockpit.rules import wording as say
+from cockpit.rules import present
 
 WINDOW = 200
 """Rows that the trend is the median of."""
@@ -109,17 +110,18 @@ def loss_spike(run: RunSpec, history: History) -> Iterator[Alert]:
     level, peak = spike.level, spike.peak
     if not spike.is_open or level is None or peak is None:
         return
+    trend = f"{wording.figure(level)} (median of {len(spike.window)} rows)"
     lines = (
-        f"{spike.above} logged rows above the limit since step {say.step(spike.step)}",
-        f"peak {say.figure(peak)}; trend {say.figure(level)} (median of {len(spike.window)} rows)",
+        f"{spike.above} logged rows above the limit since step {wording.step(spike.step)}",
+        f"peak {wording.figure(peak)}; trend {trend}",
     )
     yield Alert(
         id="C-11",
         key=f"C-11:{run.name}",
         severity=Severity.ALERT,
         title=f"loss more than {run.thresholds.loss_spike:.0%} above its trend",
-        since=say.first(spike.since, history.trend.last_step_at, history.now),
-        evidence=(*say.evidence("logged rows", *lines), *say.gap(history)),
+        since=present.first(spike.since, history.trend.last_step_at, history.now),
+        evidence=(*present.evidence("logged rows", *lines), *present.gap(history)),
         confidence="sure" if history.rows_from == 0 else "likely",
-        next_action=f"escalate to {say.person(run)}; a rollback may be needed, not a relaunch",
+        next_action=f"escalate to {wording.person(run)}; a rollback may be needed, not a relaunch",
     )

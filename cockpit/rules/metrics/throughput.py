@@ -7,12 +7,13 @@ from collections import deque
 from collections.abc import Iterator
 from statistics import median
 
+from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import ThroughputTrend
-from cockpit.rules import wording as say
+from cockpit.rules import present
 from cockpit.rules.present import may_train
 
 KEPT_VALUES = 256
@@ -153,11 +154,11 @@ def throughput_collapse(run: RunSpec, history: History) -> Iterator[Alert]:
     tracker = history.facets.tracker.value
     logged = (tracker.throughput_unit if tracker is not None else None) or "per second"
     unit = logged if seen.measured else "steps/s"
-    levels = ", ".join(say.figure(level) for level in seen.levels)
+    levels = ", ".join(wording.figure(level) for level in seen.levels)
     limit = f"limit {run.thresholds.throughput_drop:.0%} below"
     lines = (
-        f"{levels} {unit} in the last {len(seen.levels)} windows of {say.span(run.cadence)}",
-        f"baseline {say.figure(seen.baseline)} {unit}; {limit}",
+        f"{levels} {unit} in the last {len(seen.levels)} windows of {wording.span(run.cadence)}",
+        f"baseline {wording.figure(seen.baseline)} {unit}; {limit}",
     )
     drop = 1 - seen.levels[-1] / seen.baseline
     yield Alert(
@@ -166,7 +167,7 @@ def throughput_collapse(run: RunSpec, history: History) -> Iterator[Alert]:
         severity=Severity.ALERT,
         title=f"throughput {drop:.0%} below its baseline for {seen.low} cadences",
         since=history.now if seen.low_since is None else seen.low_since,
-        evidence=(*say.evidence("logged rows", *lines), *say.gap(history)),
+        evidence=(*present.evidence("logged rows", *lines), *present.gap(history)),
         confidence="sure" if history.rows_from == 0 else "likely",
         next_action="look for slow input, a degraded node, checkpoint stalls or recompiling",
     )

@@ -14,7 +14,7 @@ from cockpit.model.trend import Trend
 from cockpit.rules.metrics.numerics import advance
 from cockpit.runtime.offload import offload
 from cockpit.watch.fleet import Fleet
-from cockpit.watch.judging.judge import Bench
+from cockpit.watch.judging.judge import Judge
 from cockpit.watch.polling.pollers import Pollers
 from cockpit.watch.polling.sources_bundle import Tracker
 from cockpit.watch.polling.supervise import Supervisor
@@ -28,21 +28,21 @@ FEW = 200
 """Rows that are folded at once, in a few milliseconds: another thread would cost more."""
 
 
-class Feeder:
+class RowIngest:
     """Reads rows run by run, one chunk at a time, in turn; a changed fold is judged."""
 
     def __init__(
         self,
         tracker: Tracker,
         fleet: Fleet,
-        bench: Bench,
+        judge: Judge,
         pollers: Pollers,
         supervisor: Supervisor,
         clock: Clock,
     ) -> None:
         self._tracker = tracker
         self._fleet = fleet
-        self._bench = bench
+        self._judge = judge
         self._pollers = pollers
         self._supervisor = supervisor
         self._clock = clock
@@ -75,7 +75,7 @@ class Feeder:
         if isinstance(outcome, Problem):
             return True
         if outcome.changed:
-            self._bench.touch(run.name)
+            self._judge.touch(run.name)
             self._pollers.wake("tracker", run.name)
         return outcome.caught_up
 

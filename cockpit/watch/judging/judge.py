@@ -15,7 +15,7 @@ from cockpit.watch.judging.reports import Case, Judged, case_of, judged, reconci
 from cockpit.watch.listeners import Listeners
 from cockpit.watch.polling.supervise import Supervisor
 from cockpit.watch.runstate import RunState
-from cockpit.watch.store_writer import Historian
+from cockpit.watch.store_writer import StoreWriter
 
 BATCH = 32
 DEADLINE = 20.0
@@ -31,19 +31,19 @@ REJUDGE = 15.0
 """Seconds: time alone can open an alert, so a run without news is judged again."""
 
 
-class Bench:
+class Judge:
     """Judges runs, keeps their alerts over time, and tells when a report says something new."""
 
     def __init__(
         self,
         fleet: Fleet,
-        historian: Historian,
+        store_writer: StoreWriter,
         news: Listeners[RunReport],
         supervisor: Supervisor,
         clock: Clock,
     ) -> None:
         self._fleet = fleet
-        self._historian = historian
+        self._store_writer = store_writer
         self._news = news
         self._supervisor = supervisor
         self._clock = clock
@@ -116,28 +116,28 @@ class Bench:
             older = [kept for kept in state.closed if kept.alert.key not in state.open]
             state.closed = [*changes.closed, *older][:CLOSED_KEPT]
             if keep and changes.changed:
-                self._historian.save_alerts(state.key, changes.changed)
+                self._store_writer.save_alerts(state.key, changes.changed)
         state.report = report_of(found, tuple(kept.alert for kept in state.open.values()), state)
         if keep and _is_news(state.told, state.report):
             state.told = state.report
             self._news.tell(state.report)
 
 
-class Rounds:
+class CadenceLoop:
     """Keeps each run's cadence: it is judged and told once in each, changed or not."""
 
     def __init__(
         self,
         fleet: Fleet,
-        bench: Bench,
-        historian: Historian,
-        rounds: Listeners[RunReport],
+        judge: Judge,
+        store_writer: StoreWriter,
+        each_round: Listeners[RunReport],
         clock: Clock,
     ) -> None:
         self._fleet = fleet
-        self._bench = bench
-        self._historian = historian
-        self._rounds = rounds
+        self._judge = judge
+        self._store_writer = store_writer
+        self._each_round = each_round
         self._clock = clock
         self._since: dict[str, float] = {}
 
@@ -150,7 +150,7 @@ class Rounds:
                 await self._round(due[start : start + BATCH], now)
             for state in self._fleet.states.values():
                 if now - state.judged_at >= min(REJUDGE, max(TICK, state.spec.cadence / 4)):
-                    self._bench.touch(state.spec.name)
+                    self._judge.touch(state.spec.name)
             await self._clock.sleep(TICK)
 
     def _due(self, state: RunState, now: float) -> bool:
@@ -166,11 +166,11 @@ class Rounds:
             beat = now if state.next_round is None else state.next_round
             state.next_round = beat + cadence * (1 + max(0.0, now - beat) // cadence)
             state.next_check_at = self._clock.now() + state.next_round - now
-        await self._bench.judge([state.spec.name for state in states])
+        await self._judge.judge([state.spec.name for state in states])
         for state in states:
             if state.report is not None:
                 self._remember(state, state.report)
-                self._rounds.tell(state.report)
+                self._each_round.tell(state.report)
 
     def _remember(self, state: RunState, report: RunReport) -> None:
         job, tracker = report.facets.job.value, report.facets.tracker.value
@@ -182,16 +182,16 @@ class Rounds:
             loss=None if tracker is None else tracker.loss,
         )
         key, every = state.key, state.spec.cadence
-        self._historian.later(lambda store: RunMemory(store).observe(key, seen, every))
-        remember_report(state, self._historian)
+        self._store_writer.later(lambda store: RunMemory(store).observe(key, seen, every))
+        remember_report(state, self._store_writer)
 
 
-def remember_report(state: RunState, historian: Historian) -> None:
+def remember_report(state: RunState, store_writer: StoreWriter) -> None:
     """Store a run's report with the next batch, unless it is stored already."""
     report, key = state.report, state.key
     if report is not None and state.stored is not report:
         state.stored = report
-        historian.later(lambda store: RunMemory(store).save_reports([(key, report)]))
+        store_writer.later(lambda store: RunMemory(store).save_reports([(key, report)]))
 
 
 async def _judge_all(cases: list[Case]) -> list[Judged]:

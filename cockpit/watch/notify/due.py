@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.report import RunReport
-from cockpit.model.words import UNKNOWN, duration, utc_minute
+from cockpit.model.wording import UNKNOWN, duration, utc_minute
 from cockpit.notify.message import Message
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.notified import Held, Notified, Sent

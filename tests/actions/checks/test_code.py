@@ -13,7 +13,7 @@ from cockpit.actions.checks.globs import Touches, any_match, touches
 from cockpit.model.observed import CodeValue
 from cockpit.model.run import CodeSpec
 from cockpit.store.snapshots import Snapshot
-from tests.actions.grounds import by_id, ground, levels, soft
+from tests.actions.contexts import by_id, context, levels, soft
 from tests.rules.making import blind, run_spec
 
 SPEC = CodeSpec(repo="/r", safe=("launch/**", "callbacks/**"), trajectory=("launch/mesh.py",))
@@ -78,7 +78,7 @@ def code(**more: Any) -> CodeValue:
 
 def checked(value: CodeValue, changes: Changes, prior: Snapshot | None = None) -> dict[str, str]:
     run = run_spec(code=SPEC)
-    return levels(lineage(ground(run, code=value), changes, prior))
+    return levels(lineage(context(run, code=value), changes, prior))
 
 
 SAME = Changes(base=SHA, source="the logbook", committed=(), unpushed=(), untracked=())
@@ -93,11 +93,11 @@ def test_the_recorded_commit_passes_and_files_that_never_count_do_too() -> None:
 def test_safe_files_are_approved_by_name_and_trajectory_only_by_the_dri() -> None:
     run = run_spec(code=SPEC)
     safe = SAME.model_copy(update={"committed": ("launch/go.sh",)})
-    check = by_id(lineage(ground(run, code=code()), safe, None), "C-15")
+    check = by_id(lineage(context(run, code=code()), safe, None), "C-15")
     assert soft(check) and "declared safe" in check.text
     assert not only_dri(SPEC, safe, code())
     risky = SAME.model_copy(update={"committed": ("launch/go.sh", "model.py")})
-    check = by_id(lineage(ground(run, code=code()), risky, None), "C-15")
+    check = by_id(lineage(context(run, code=code()), risky, None), "C-15")
     assert soft(check) and "only ada may approve" in check.text and "cockpit lineage" in check.text
     assert only_dri(SPEC, risky, code())
 
@@ -133,10 +133,10 @@ def test_another_branch_counts_only_with_files_that_count() -> None:
 def test_what_cannot_be_told_is_said() -> None:
     gone = Changes(base="b" * 40, source="x", trouble="the recorded commit bbb is not in /r")
     run = run_spec(code=SPEC)
-    check = by_id(lineage(ground(run, code=code()), gone, None), "C-15")
+    check = by_id(lineage(context(run, code=code()), gone, None), "C-15")
     assert soft(check) and "is not in /r" in check.text
-    assert soft(by_id(lineage(ground(run, code=blind()), SAME, None), "C-15"))
-    plain = by_id(lineage(ground(run_spec(), code=blind()), SAME, None), "C-15")
+    assert soft(by_id(lineage(context(run, code=blind()), SAME, None), "C-15"))
+    plain = by_id(lineage(context(run_spec(), code=blind()), SAME, None), "C-15")
     assert (plain.level.value, plain.basis.value) == ("warn", "inferred")
 
 

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.actions.checks.config_drift import MOST, command_drift, config_drift, settled
-from cockpit.actions.checks.config_file import Config, digest, flattened, read_config
-from tests.actions.grounds import by_id, hard, levels, soft
+from cockpit.actions.checks.config_file import ResolvedConfig, digest, flattened, read_config
+from tests.actions.contexts import by_id, hard, levels, soft
 
 OLD = {"optimizer": {"lr": 1e-3, "betas": [0.9, 0.95]}, "trainer": {"seed": 0, "steps": 100.0}}
 
 
-def config(document: object, source: str = "launch toy-i001") -> Config:
-    return Config(values=flattened(document), source=source)
+def config(document: object, source: str = "launch toy-i001") -> ResolvedConfig:
+    return ResolvedConfig(values=flattened(document), source=source)
 
 
 def changed(**sections: object) -> dict[str, object]:
@@ -61,7 +61,7 @@ def test_what_differs_by_itself_is_noise() -> None:
 
 
 def test_an_unknown_config_is_a_labelled_warning() -> None:
-    unread = Config(source="x", trouble="x: permission denied")
+    unread = ResolvedConfig(source="x", trouble="x: permission denied")
     for was, now in ((None, config(OLD)), (config(OLD), None), (config(OLD), unread)):
         (check,) = config_drift(was, now, whole=True).checks
         assert (check.level.value, check.basis.value) == ("warn", "inferred")

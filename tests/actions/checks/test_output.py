@@ -11,7 +11,7 @@ from cockpit.actions.checks.output import (
     said_by_record,
 )
 from cockpit.model.run import CheckpointSpec, RunSpec
-from tests.actions.grounds import hard, levels
+from tests.actions.contexts import hard, levels
 from tests.rules.making import run_spec
 
 ROOT = "gs://bucket/toy"

@@ -13,13 +13,13 @@ from cockpit.model.plan import Approval, Basis, Check, Level, Outcome, Plan, Ste
 from cockpit.model.run import CheckpointSpec, JobSpec, RecordsSpec, WandbSpec
 from cockpit.records.logbook.reading import read_logbook
 from cockpit.store.snapshots import Snapshot
-from tests.actions.grounds import (
+from tests.actions.contexts import (
     NOW,
     alert,
     by_id,
+    context,
     done,
     entry,
-    ground,
     hard,
     item,
     levels,
@@ -45,87 +45,87 @@ def dead(code: int = 137) -> object:
 
 
 def test_a_dead_job_may_be_relaunched_and_a_healthy_one_not() -> None:
-    assert levels(jobs.relaunch_state(ground())) == {"job-state": "pass"}
-    (check,) = jobs.relaunch_state(ground(job=job()))
+    assert levels(jobs.relaunch_state(context())) == {"job-state": "pass"}
+    (check,) = jobs.relaunch_state(context(job=job()))
     assert hard(check) and "stop it first" in check.text
-    (check,) = jobs.relaunch_state(ground(job=job(Phase.WAITING)))
+    (check,) = jobs.relaunch_state(context(job=job(Phase.WAITING)))
     assert hard(check) and "waits" in check.text
 
 
 def test_an_unknown_state_is_a_hard_block() -> None:
     for facet in (blind(), job(Phase.UNKNOWN)):
-        (check,) = jobs.relaunch_state(ground(job=facet))
+        (check,) = jobs.relaunch_state(context(job=facet))
         assert hard(check)
 
 
 def test_a_stalled_job_is_stopped_first() -> None:
-    stalled = ground(job=job(), alerts=(alert("C-06"),), live=Live(jobs=(living(),)))
+    stalled = context(job=job(), alerts=(alert("C-06"),), live=Live(jobs=(living(),)))
     assert levels(jobs.relaunch_state(stalled)) == {"job-state": "warn"}
     assert jobs.own_jobs(stalled) == (living(),)
     assert levels(jobs.lineage_jobs(stalled)) == {"C-25": "pass"}
 
 
 def test_success_is_sealed_unless_it_is_short() -> None:
-    (check,) = jobs.relaunch_state(ground(job=job(Phase.SUCCEEDED)))
+    (check,) = jobs.relaunch_state(context(job=job(Phase.SUCCEEDED)))
     assert hard(check) and "seal" in check.text
-    short = ground(job=job(Phase.SUCCEEDED), alerts=(alert("C-19", "short of the final step"),))
+    short = context(job=job(Phase.SUCCEEDED), alerts=(alert("C-19", "short of the final step"),))
     assert levels(jobs.relaunch_state(short)) == {"job-state": "warn"}
 
 
 def test_another_job_of_the_lineage_is_never_overridden() -> None:
-    (check,) = jobs.lineage_jobs(ground(live=Live(jobs=(living("host:9"),))))
+    (check,) = jobs.lineage_jobs(context(live=Live(jobs=(living("host:9"),))))
     assert hard(check) and "job host:9" in check.text
-    (check,) = jobs.lineage_jobs(ground(live=Live(unknown="the process table is closed")))
+    (check,) = jobs.lineage_jobs(context(live=Live(unknown="the process table is closed")))
     assert hard(check) and "process table" in check.text
     went_on = tracker(last_step_at=T0 + 900)
-    (check,) = jobs.lineage_jobs(ground(tracker=went_on))
+    (check,) = jobs.lineage_jobs(context(tracker=went_on))
     assert hard(check) and "after the job's end" in check.text
 
 
 def test_a_launch_wants_a_run_without_a_job() -> None:
     none = blind(kind=ErrorKind.NOT_FOUND)
-    assert levels(jobs.launch_state(ground(job=none))) == {"job-state": "pass"}
-    assert hard(jobs.launch_state(ground(job=blind()))[0])
-    assert hard(jobs.launch_state(ground(job=job()))[0])
-    assert levels(jobs.launch_state(ground())) == {"job-state": "warn"}
+    assert levels(jobs.launch_state(context(job=none))) == {"job-state": "pass"}
+    assert hard(jobs.launch_state(context(job=blind()))[0])
+    assert hard(jobs.launch_state(context(job=job()))[0])
+    assert levels(jobs.launch_state(context())) == {"job-state": "warn"}
 
 
 def test_a_version_without_a_backend_says_so() -> None:
     run = run_spec(job=JobSpec(kind="slurm"))
-    (check,) = jobs.backend_there(ground(run, backend=None))
+    (check,) = jobs.backend_there(context(run, backend=None))
     assert hard(check) and "slurm" in check.text
 
 
 def test_triage_decides_what_is_recoverable() -> None:
-    killed = by_id(recover.recoverable(ground(job=dead(), log=KILLED)), "T")
+    killed = by_id(recover.recoverable(context(job=dead(), log=KILLED)), "T")
     assert killed.level is Level.PASS
-    unread = by_id(recover.recoverable(ground(job=dead())), "T")
+    unread = by_id(recover.recoverable(context(job=dead())), "T")
     assert soft(unread) and "has not been read" in unread.text
     oom = log("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17 GiB", "CUDA OOM")
-    assert soft(by_id(recover.recoverable(ground(job=dead(1), log=oom)), "T"))
-    assert recover.recoverable(ground(job=job(), log=KILLED)) == []
+    assert soft(by_id(recover.recoverable(context(job=dead(1), log=oom)), "T"))
+    assert recover.recoverable(context(job=job(), log=KILLED)) == []
 
 
 def test_a_stop_of_our_own_may_be_relaunched_by_a_person_and_anothers_not() -> None:
     by_hand = job(Phase.FAILED, exit_code=143, started_at=T0, ended_at=T0 + 500)
     ordered = entry("stop", T0 + 490, done("stop"), operator="bob", facts={"stops": "host:1"})
-    check = by_id(recover.recoverable(ground(job=by_hand, entries=(ordered,))), "T")
+    check = by_id(recover.recoverable(context(job=by_hand, entries=(ordered,))), "T")
     assert check.level is Level.PASS and "stopped by bob" in check.text
     assert check.basis is Basis.RECORDED
     skipped = ordered.model_copy(update={"steps": (done("stop", state=StepState.SKIPPED),)})
     stopped = log("step 3 loss 1", "Received SIGTERM: leaving")
-    other = by_id(recover.recoverable(ground(job=by_hand, entries=(skipped,), log=stopped)), "T")
+    other = by_id(recover.recoverable(context(job=by_hand, entries=(skipped,), log=stopped)), "T")
     assert soft(other) and "unknown hand" in other.text
 
 
 def test_a_stop_of_a_former_job_with_the_same_process_id_does_not_count() -> None:
     again = job(Phase.FAILED, exit_code=143, started_at=T0 + 400, ended_at=T0 + 500)
     old = entry("stop", T0 + 100, done("stop"), facts={"stops": "host:1"})
-    assert recover.own_stop(ground(job=again, entries=(old,)), again) is None
+    assert recover.own_stop(context(job=again, entries=(old,)), again) is None
 
 
 def test_a_nan_is_never_infrastructure() -> None:
-    (check,) = recover.no_numbers_lost(ground(alerts=(alert("C-09"),)))
+    (check,) = recover.no_numbers_lost(context(alerts=(alert("C-09"),)))
     assert soft(check)
 
 
@@ -134,18 +134,18 @@ def test_nothing_changed_after_a_failure_that_needs_a_fix_is_a_warning() -> None
     code = {"sha": "a" * 40, "record_sha": None}
     from cockpit.model.observed import CodeValue
 
-    stands = ground(job=dead(1), log=BUG, code=CodeValue(**code))
+    stands = context(job=dead(1), log=BUG, code=CodeValue(**code))
     assert levels(recover.fixed(stands, prior, True)) == {"fix": "warn"}
     assert levels(recover.fixed(stands, prior, False)) == {"fix": "pass"}
     moved = prior.model_copy(update={"sha": "b" * 40})
     assert levels(recover.fixed(stands, moved, True)) == {"fix": "pass"}
-    assert recover.fixed(ground(job=dead(), log=KILLED), prior, True) == []
+    assert recover.fixed(context(job=dead(), log=KILLED), prior, True) == []
 
 
 def test_the_recipe_for_a_bad_node_is_shown_and_never_run() -> None:
     line = log("RuntimeError: No accelerator found on worker 3", mtime=T0)
     spec = run_spec(job=JobSpec(kind="local", bad_node_recipe="drain worker 3; rm -rf /"))
-    checks = recover.recoverable(ground(spec, job=dead(1), log=line))
+    checks = recover.recoverable(context(spec, job=dead(1), log=line))
     assert "drain worker 3" in by_id(checks, "recipe").text
     assert soft(by_id(checks, "T"))
 
@@ -155,7 +155,7 @@ def failure(**more: Any) -> FormerFailure:
 
 
 def test_the_same_failure_again_needs_a_name() -> None:
-    stands = ground(job=dead(1), log=BUG)
+    stands = context(job=dead(1), log=BUG)
     now = recover.present_failure(stands)
     assert now is not None and now.signature is not None
     same = failure(name=now.name, signature=now.signature)
@@ -167,9 +167,9 @@ def test_the_same_failure_again_needs_a_name() -> None:
 
 def test_flapping_needs_a_name_too() -> None:
     three = [entry("relaunch", NOW - 60 * n, number=n) for n in (1, 2, 3)]
-    assert soft(by_id(recover.not_again(ground(entries=three), ()), "C-14"))
+    assert soft(by_id(recover.not_again(context(entries=three), ()), "C-14"))
     refused = [each.model_copy(update={"outcome": Outcome.REFUSED}) for each in three]
-    assert levels(recover.not_again(ground(entries=refused), ()))["C-14"] == "pass"
+    assert levels(recover.not_again(context(entries=refused), ()))["C-14"] == "pass"
 
 
 @pytest.mark.parametrize(("name", "level"), [("20270115-0800", "block"), ("20260101-0000", "warn")])
@@ -177,29 +177,29 @@ def test_a_monitor_that_counts_restarts_is_believed_within_the_window(
     name: str, level: str
 ) -> None:
     value = monitor(T0, restart_count=4, path=f"/s/{name}_monitoring_state.json")
-    found = levels(recover.not_again(ground(monitor=value), ()))
+    found = levels(recover.not_again(context(monitor=value), ()))
     assert found["C-14" if level == "block" else "restarts"] == level
 
 
 def test_the_dri_must_know_where_somebody_else_operates() -> None:
-    assert people.dri_knows(ground(operator="Ada ")) == []
-    (check,) = people.dri_knows(ground(operator="bob"))
+    assert people.dri_knows(context(operator="Ada ")) == []
+    (check,) = people.dri_knows(context(operator="bob"))
     assert hard(check) and 'cockpit escalate toy --confirm "escalate toy"' in check.text
     told = entry("escalate", NOW - 100, done("notify"), operator="bob")
-    assert levels(people.dri_knows(ground(operator="bob", entries=(told,)))) == {
+    assert levels(people.dri_knows(context(operator="bob", entries=(told,)))) == {
         "dri-notified": "pass"
     }
     by_issue = entry("escalate", NOW - 100, done("notify", state=StepState.SKIPPED))
-    assert not hard(people.dri_knows(ground(operator="bob", entries=(by_issue,)))[0])
+    assert not hard(people.dri_knows(context(operator="bob", entries=(by_issue,)))[0])
     old = entry("escalate", NOW - 90_000, done("notify"))
-    assert hard(people.dri_knows(ground(operator="bob", entries=(old,)))[0])
+    assert hard(people.dri_knows(context(operator="bob", entries=(old,)))[0])
     failed = entry("escalate", NOW - 100, done("notify", state=StepState.FAILED),
                    outcome=Outcome.FAILED)  # fmt: skip
-    assert hard(people.dri_knows(ground(operator="bob", entries=(failed,)))[0])
+    assert hard(people.dri_knows(context(operator="bob", entries=(failed,)))[0])
 
 
 def test_no_dri_is_a_hard_block() -> None:
-    assert hard(people.has_dri(ground(run_spec(dri=None)))[0])
+    assert hard(people.has_dri(context(run_spec(dri=None)))[0])
 
 
 def test_only_the_dri_approves_what_only_the_dri_may() -> None:
@@ -211,7 +211,7 @@ def test_only_the_dri_approves_what_only_the_dri_may() -> None:
 
 
 def picks(value: object, *, named: bool = False, **more: Any) -> dict[str, str]:
-    return levels(checkpoint.resume_from(ground(checkpoints=value, **more), named=named))
+    return levels(checkpoint.resume_from(context(checkpoints=value, **more), named=named))
 
 
 def test_the_newest_complete_one_that_the_trainer_takes_too() -> None:
@@ -220,7 +220,7 @@ def test_the_newest_complete_one_that_the_trainer_takes_too() -> None:
 
 def test_what_the_trainer_would_load_instead_is_never_overridden() -> None:
     value = listing(item(100), item(900, "rejected"), pick=100, trainer=900)
-    (check,) = checkpoint.resume_from(ground(checkpoints=value), named=False)
+    (check,) = checkpoint.resume_from(context(checkpoints=value), named=False)
     assert hard(check) and "step 900 (rejected" in check.text and "{checkpoint}" in check.text
     assert picks(value, named=True) == {"C-17": "pass"}
 
@@ -229,16 +229,16 @@ def test_a_trainer_that_would_find_nothing_is_blocked_where_its_rule_is_known() 
     value = listing(item(100), pick=100)
     assert picks(value) == {"C-17": "block"}
     run = run_spec(checkpoints=CheckpointSpec(path=("/c",), layout="nanogpt"))
-    (check,) = checkpoint.resume_from(ground(run, checkpoints=value), named=False)
+    (check,) = checkpoint.resume_from(context(run, checkpoints=value), named=False)
     assert (check.level, check.basis) == (Level.WARN, Basis.INFERRED)
 
 
 def test_no_complete_checkpoint_is_a_hard_block_that_names_the_way_out() -> None:
-    (check,) = checkpoint.resume_from(ground(checkpoints=listing(item(5, "incomplete"))),
+    (check,) = checkpoint.resume_from(context(checkpoints=listing(item(5, "incomplete"))),
                                       named=True)  # fmt: skip
     assert hard(check) and "cockpit launch toy" in check.text and "5 incomplete" in check.text
     for unknown in (blind(), blind(kind=ErrorKind.NOT_CONFIGURED)):
-        assert hard(checkpoint.resume_from(ground(checkpoints=unknown), named=True)[0])
+        assert hard(checkpoint.resume_from(context(checkpoints=unknown), named=True)[0])
 
 
 def test_what_is_newer_and_unclear_blocks() -> None:
@@ -257,13 +257,15 @@ def test_a_checkpoint_outside_the_roots_or_beyond_the_run_is_suspicious() -> Non
 
 
 def test_from_scratch_is_free_only_for_a_run_that_never_was() -> None:
-    fresh = ground(job=blind(kind=ErrorKind.NOT_FOUND), checkpoints=blind(kind=ErrorKind.NOT_FOUND))
+    fresh = context(
+        job=blind(kind=ErrorKind.NOT_FOUND), checkpoints=blind(kind=ErrorKind.NOT_FOUND)
+    )
     assert levels(checkpoint.from_scratch(fresh)) == {"checkpoint": "pass"}
-    failed = ground(checkpoints=listing(item(5, "incomplete")))
+    failed = context(checkpoints=listing(item(5, "incomplete")))
     assert soft(checkpoint.from_scratch(failed)[0])
-    saved = ground(checkpoints=listing(item(5)))
+    saved = context(checkpoints=listing(item(5)))
     assert hard(checkpoint.from_scratch(saved)[0])
-    assert hard(checkpoint.from_scratch(ground(checkpoints=blind()))[0])
+    assert hard(checkpoint.from_scratch(context(checkpoints=blind()))[0])
 
 
 @pytest.mark.parametrize(
@@ -278,16 +280,16 @@ def test_from_scratch_is_free_only_for_a_run_that_never_was() -> None:
 def test_the_resume_policy(policy: str, value: object, level: str) -> None:
     run = run_spec(wandb=WandbSpec(id="w", resume=policy))
     more: dict[str, Any] = {} if value is None else {"tracker": value}
-    assert levels(identity.may_resume(ground(run, **more))) == {"resume-policy": level}
+    assert levels(identity.may_resume(context(run, **more))) == {"resume-policy": level}
 
 
 def test_a_drifting_identity_is_a_hard_block() -> None:
     run = run_spec(wandb=WandbSpec(id="w", project="p"))
-    (check,) = identity.same_tracker(ground(run, tracker=tracker(id="other", project="p")), None)
+    (check,) = identity.same_tracker(context(run, tracker=tracker(id="other", project="p")), None)
     assert hard(check) and "id other is active, w is recorded" in check.text
     prior = Snapshot(launch_id="i", at=T0, action="launch", command=("x",), wandb_id="before")
-    assert hard(identity.same_tracker(ground(run, tracker=tracker(id="w")), prior)[0])
-    same = identity.same_tracker(ground(run, tracker=tracker(id="w", project="p")), None)
+    assert hard(identity.same_tracker(context(run, tracker=tracker(id="w")), prior)[0])
+    same = identity.same_tracker(context(run, tracker=tracker(id="w", project="p")), None)
     assert levels(same) == {"C-13": "pass"}
 
 
@@ -302,17 +304,17 @@ ISSUE = "https://github.com/marin-community/marin/issues/1234"
 )  # fmt: skip
 def test_logbook_and_issue_link_each_other(linked: str, level: str) -> None:
     run = run_spec(tier="hero", records=RecordsSpec(logbook="/l.md", issue=ISSUE))
-    found = records.kept_records(ground(run), read_logbook(BOOK.format(linked)), None)
+    found = records.kept_records(context(run), read_logbook(BOOK.format(linked)), None)
     assert levels(found)["issue"] == level
 
 
 def test_what_blocks_a_hero_run_warns_an_ordinary_one() -> None:
     hero = run_spec(tier="hero", final_step=None, final_step_source=None)
     names = ("logbook", "issue", "retention", "final-step")
-    found = levels(records.kept_records(ground(hero), None, None))
+    found = levels(records.kept_records(context(hero), None, None))
     assert {name: found[name] for name in names} == dict.fromkeys(names, "block")
     plain = hero.model_copy(update={"tier": "ordinary"})
-    found = levels(records.kept_records(ground(plain), None, None))
+    found = levels(records.kept_records(context(plain), None, None))
     assert {name: found[name] for name in names} == dict.fromkeys(names, "warn")
 
 

@@ -19,7 +19,7 @@ from cockpit.actions.core.command import (
     words_of,
 )
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec
-from tests.actions.grounds import by_id, hard, levels
+from tests.actions.contexts import by_id, hard, levels
 
 RUN = RunSpec(name="toy", output_root="/o", wandb=WandbSpec(id="w1"), hardware="v5p-512")
 IRIS = RunSpec(name="toy", job=JobSpec(kind="iris"), hardware="v5p-512")

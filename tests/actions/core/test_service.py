@@ -19,10 +19,10 @@ from tests.actions.toys import RUN, WORDS, World, approval, block, lost, request
 
 async def test_a_plan_changes_nothing_and_acting_on_its_words_does_it_once(tmp_path: Path) -> None:
     world = World(tmp_path)
-    plan = await world.desk.plan(request())
+    plan = await world.service.plan(request())
     assert (plan.words, plan.blocked, world.backend.started) == (WORDS, False, [])
     told: list[StepResult] = []
-    result = await world.desk.act(request(), WORDS, shown=plan.plan_id, told=told.append)
+    result = await world.service.act(request(), WORDS, shown=plan.plan_id, told=told.append)
     assert result.outcome is Outcome.DONE
     assert result.recorded
     assert (result.launch_id, result.job_id) == ("toy-i001", "toy-i001")
@@ -31,7 +31,7 @@ async def test_a_plan_changes_nothing_and_acting_on_its_words_does_it_once(tmp_p
     ]
     assert [s.state for s in told] == [StepState.BEGUN, StepState.DONE] * 4
     assert world.backend.living == ["toy-i001"]
-    again = await world.desk.act(request(), WORDS, shown=plan.plan_id)
+    again = await world.service.act(request(), WORDS, shown=plan.plan_id)
     assert again.outcome is Outcome.REFUSED
     assert world.backend.started == ["toy-i001"]
 
@@ -39,8 +39,8 @@ async def test_a_plan_changes_nothing_and_acting_on_its_words_does_it_once(tmp_p
 @pytest.mark.parametrize("words", ["", "relaunch", "relaunch to", f"{WORDS} ", f"{WORDS}!", "yes"])
 async def test_only_the_exact_words_count(tmp_path: Path, words: str) -> None:
     world = World(tmp_path)
-    plan = await world.desk.plan(request())
-    result = await world.desk.act(request(), words, shown=plan.plan_id)
+    plan = await world.service.plan(request())
+    result = await world.service.act(request(), words, shown=plan.plan_id)
     exact = words.strip() == WORDS
     assert (result.outcome is Outcome.DONE) == exact
     assert bool(world.backend.started) == exact
@@ -50,18 +50,20 @@ async def test_a_plan_nobody_was_shown_and_one_of_other_options_are_refused(
     tmp_path: Path,
 ) -> None:
     world = World(tmp_path)
-    result = await world.desk.act(request(), WORDS, shown="0123456789ab")
+    result = await world.service.act(request(), WORDS, shown="0123456789ab")
     assert result.outcome is Outcome.REFUSED
-    plan = await world.desk.plan(request(save="yes"))
-    assert (await world.desk.act(request(), WORDS, shown=plan.plan_id)).outcome is Outcome.REFUSED
+    plan = await world.service.plan(request(save="yes"))
+    assert (
+        await world.service.act(request(), WORDS, shown=plan.plan_id)
+    ).outcome is Outcome.REFUSED
     assert world.backend.started == []
 
 
 async def test_a_change_since_the_plan_was_shown_stops_it(tmp_path: Path) -> None:
     world = World(tmp_path)
-    plan = await world.desk.plan(request())
+    plan = await world.service.plan(request())
     (world.backend.folder / "stranger").write_text("live")
-    result = await world.desk.act(request(), WORDS, shown=plan.plan_id)
+    result = await world.service.act(request(), WORDS, shown=plan.plan_id)
     assert result.outcome is Outcome.REFUSED
     assert "changed since it was shown" in result.message
     assert world.backend.living == ["stranger"]
@@ -81,8 +83,8 @@ async def test_a_figure_that_moves_by_itself_does_not_stop_it(tmp_path: Path) ->
         )  # fmt: skip
 
     world.toy.at_planning = moves
-    plan = await world.desk.plan(request())
-    result = await world.desk.act(request(), WORDS, shown=plan.plan_id)
+    plan = await world.service.plan(request())
+    result = await world.service.act(request(), WORDS, shown=plan.plan_id)
     assert result.outcome is Outcome.DONE
 
 
@@ -92,16 +94,16 @@ async def test_blocks_can_be_approved_by_name_only_where_that_is_allowed(
 ) -> None:
     world = World(tmp_path)
     world.toy.checks = (block("C-15", overridable=overridable),)
-    assert (await world.desk.plan(request())).blocked
-    refused = await world.desk.act(request(), WORDS)
+    assert (await world.service.plan(request())).blocked
+    refused = await world.service.act(request(), WORDS)
     assert refused.outcome is Outcome.REFUSED
     assert "C-15 is wrong" in refused.message
-    approved = await world.desk.plan(request(), [approval("C-15")])
+    approved = await world.service.plan(request(), [approval("C-15")])
     assert approved.blocked != overridable
-    result = await world.desk.act(request(), WORDS, [approval("C-15")])
+    result = await world.service.act(request(), WORDS, [approval("C-15")])
     assert (result.outcome is Outcome.DONE) == overridable
     if overridable:
-        entry = (await world.desk.history(RUN))[-1]
+        entry = (await world.service.history(RUN))[-1]
         given = [check.approved for check in entry.plan.checks if check.approved]
         assert [one.by for one in given] == ["bob"], "who approved is in the journal"
 
@@ -109,16 +111,16 @@ async def test_blocks_can_be_approved_by_name_only_where_that_is_allowed(
 async def test_the_approved_plan_is_what_is_journaled(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.toy.checks = (block("C-15", overridable=True), block("C-18:lr", overridable=True))
-    await world.desk.act(request(), WORDS, [approval("C-15")])
+    await world.service.act(request(), WORDS, [approval("C-15")])
     assert world.backend.started == []
-    await world.desk.act(request(), WORDS, [approval("C-15"), approval("C-18:lr")])
+    await world.service.act(request(), WORDS, [approval("C-15"), approval("C-18:lr")])
     assert world.backend.started == ["toy-i001"], "what was refused has used no launch id"
 
 
 async def test_read_only_offers_nothing(tmp_path: Path) -> None:
     World(tmp_path)
     world = World(tmp_path, read_only=True)
-    result = await world.desk.act(request(), WORDS)
+    result = await world.service.act(request(), WORDS)
     assert result.outcome is Outcome.REFUSED
     assert "read-only" in result.message
     assert world.backend.started == []
@@ -130,20 +132,20 @@ async def test_a_lost_answer_is_unknown_and_stands_in_the_way_until_it_is_looked
     world = World(tmp_path)
     world.backend.answer = lost
     world.backend.blind = True
-    result = await world.desk.act(request(), WORDS)
+    result = await world.service.act(request(), WORDS)
     assert result.outcome is Outcome.UNKNOWN
     assert world.backend.living == ["toy-i001"], "the job did start"
     world.backend.answer = lambda: None
     for _ in range(2):
-        blocked = await world.desk.plan(request())
+        blocked = await world.service.plan(request())
         assert blocked.blocked
         assert "does not answer" in blocked.checks[0].text
-        assert (await world.desk.act(request(), WORDS)).outcome is Outcome.REFUSED
+        assert (await world.service.act(request(), WORDS)).outcome is Outcome.REFUSED
     assert world.backend.started == ["toy-i001"]
     world.backend.blind = False
-    settled = await world.desk.recover(RUN)
+    settled = await world.service.recover(RUN)
     assert [(one.outcome, one.job_id) for one in settled] == [(Outcome.DONE, "toy-i001")]
-    entry = (await world.desk.history(RUN))[0]
+    entry = (await world.service.history(RUN))[0]
     assert (entry.outcome, entry.job_id, entry.recorded) == (Outcome.DONE, "toy-i001", True)
     assert len(world.recorder.lines) == 1, "what was done is recorded after all"
 
@@ -156,18 +158,18 @@ async def test_a_lost_answer_of_a_submit_that_never_came_is_found_absent(tmp_pat
         lost()
 
     world.backend.answer = vanish
-    assert (await world.desk.act(request(), WORDS)).outcome is Outcome.UNKNOWN
+    assert (await world.service.act(request(), WORDS)).outcome is Outcome.UNKNOWN
     world.backend.answer = lambda: None
-    settled = await world.desk.recover(RUN)
+    settled = await world.service.recover(RUN)
     assert [one.outcome for one in settled] == [Outcome.FAILED]
-    assert (await world.desk.act(request(), WORDS)).outcome is Outcome.DONE
+    assert (await world.service.act(request(), WORDS)).outcome is Outcome.DONE
     assert world.backend.started == ["toy-i002"], "a launch id is never given out twice"
 
 
 async def test_a_failed_step_ends_it_and_is_recorded(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.toy.stop_fails = True
-    result = await world.desk.act(request(), WORDS)
+    result = await world.service.act(request(), WORDS)
     assert result.outcome is Outcome.FAILED
     assert [step.name for step in result.steps] == ["stop", "log"]
     assert "failed: stop: it will not die" in world.recorder.lines[0]
@@ -177,23 +179,23 @@ async def test_a_failed_step_ends_it_and_is_recorded(tmp_path: Path) -> None:
 async def test_what_could_not_be_recorded_is_done_again_later(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.recorder.trouble = "push rejected"
-    result = await world.desk.act(request(), WORDS)
+    result = await world.service.act(request(), WORDS)
     assert (result.outcome, result.recorded) == (Outcome.DONE, False)
     world.recorder.trouble = None
-    await world.desk.recover(RUN)
+    await world.service.recover(RUN)
     assert len(world.recorder.lines) == 1
-    assert (await world.desk.history(RUN))[0].recorded
-    assert await world.desk.interrupted(RUN) == ()
+    assert (await world.service.history(RUN))[0].recorded
+    assert await world.service.interrupted(RUN) == ()
 
 
 async def test_two_cockpits_at_once_start_one_job(tmp_path: Path) -> None:
     """Two cockpits, and two keypresses in each, on one store: the lease lets one through."""
     first, second = World(tmp_path), World(tmp_path)
-    plan = await first.desk.plan(request())
-    await second.desk.plan(request())
+    plan = await first.service.plan(request())
+    await second.service.plan(request())
     presses = [
-        desk.act(request(), WORDS, shown=plan.plan_id)
-        for desk in (first.desk, second.desk, first.desk, second.desk)
+        service.act(request(), WORDS, shown=plan.plan_id)
+        for service in (first.service, second.service, first.service, second.service)
     ]
     results = await asyncio.gather(*presses)
     assert sorted(result.outcome.value for result in results) == ["done", *["refused"] * 3]
@@ -203,7 +205,7 @@ async def test_two_cockpits_at_once_start_one_job(tmp_path: Path) -> None:
 async def test_two_machines_at_once_start_one_job(tmp_path: Path) -> None:
     """Two stores that know nothing of one another: the claim that both can see decides."""
     worlds = [World(tmp_path, me=name, store_name=f"{name}.sqlite") for name in ("a", "b")]
-    results = await asyncio.gather(*(world.desk.act(request(), WORDS) for world in worlds))
+    results = await asyncio.gather(*(world.service.act(request(), WORDS) for world in worlds))
     assert sorted(result.outcome.value for result in results) == ["done", "refused"]
     assert worlds[0].backend.started == ["toy-i001"]
 
@@ -211,35 +213,35 @@ async def test_two_machines_at_once_start_one_job(tmp_path: Path) -> None:
 async def test_without_a_claim_the_plan_says_that_a_second_machine_cannot_be_excluded(
     tmp_path: Path,
 ) -> None:
-    plan = await World(tmp_path, guarded=False).desk.plan(request())
+    plan = await World(tmp_path, guarded=False).service.plan(request())
     assert [(c.id, c.level) for c in plan.checks] == [("second-machine", Level.WARN)]
 
 
 async def test_a_claim_that_somebody_left_can_be_taken_over_by_name(tmp_path: Path) -> None:
     world = World(tmp_path)
     (tmp_path / "claim").write_text("another machine")
-    refused = await world.desk.act(request(), WORDS)
+    refused = await world.service.act(request(), WORDS)
     assert refused.outcome is Outcome.REFUSED
     assert "another machine holds it" in refused.message
-    result = await world.desk.act(request(), WORDS, [approval("second-machine")])
+    result = await world.service.act(request(), WORDS, [approval("second-machine")])
     assert result.outcome is Outcome.DONE
 
 
 async def test_a_full_disk_before_the_act_stops_it_and_leaves_no_trap(tmp_path: Path) -> None:
     world = World(tmp_path)
-    plan = await world.desk.plan(request())
+    plan = await world.service.plan(request())
     with world.store.reading() as connection:
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(sqlite3.OperationalError):
             connection.execute("CREATE TABLE filler AS SELECT zeroblob(100000000) AS b")
     world.toy.checks = (_wide(),)
-    result = await world.desk.act(request(), WORDS, shown=plan.plan_id)
+    result = await world.service.act(request(), WORDS, shown=plan.plan_id)
     assert result.outcome is not Outcome.DONE
     assert world.backend.started == []
     with world.store.reading() as connection:
         connection.execute("PRAGMA max_page_count = 1000000")
-    assert (await world.desk.act(request(), WORDS)).outcome is Outcome.DONE
+    assert (await world.service.act(request(), WORDS)).outcome is Outcome.DONE
 
 
 def _wide() -> Check:
@@ -251,26 +253,26 @@ async def test_a_run_and_an_action_that_do_not_exist_are_refused_in_one_line(
 ) -> None:
     world = World(tmp_path)
     with pytest.raises(RefuseError, match="has no run"):
-        await world.desk.plan(request().model_copy(update={"run": "other\x1b[31m"}))
+        await world.service.plan(request().model_copy(update={"run": "other\x1b[31m"}))
     with pytest.raises(RefuseError, match="no action"):
-        await world.desk.plan(request().model_copy(update={"action": "explode"}))
+        await world.service.plan(request().model_copy(update={"action": "explode"}))
 
 
 async def test_another_machine_that_shares_the_store_is_not_taken_for_dead(
     tmp_path: Path,
 ) -> None:
     world = World(tmp_path)
-    plan = await world.desk.plan(request())
+    plan = await world.service.plan(request())
     key = run_key(world.file.path, RUN)
     journal = Journal(world.store)
     there = Holder(host="another-host", pid=1)
     journal.begin(key, plan, "bob", there, 5.0, exclusive=True, launch_id="toy-i007")
     with pytest.raises(Busy):
         journal.begin(key, plan, "ada", there, 6.0, exclusive=True)
-    seen = await world.desk.plan(request())
+    seen = await world.service.plan(request())
     assert seen.blocked
     assert "another machine" in seen.checks[0].text
-    assert (await world.desk.act(request(), WORDS)).outcome is Outcome.REFUSED
+    assert (await world.service.act(request(), WORDS)).outcome is Outcome.REFUSED
     assert world.backend.started == []
 
 
@@ -279,16 +281,16 @@ async def test_what_a_lost_machine_left_is_no_trap_once_somebody_answers_for_it(
 ) -> None:
     """A container that was made anew, a machine that burnt down: its submit is looked up first."""
     world = World(tmp_path)
-    plan = await world.desk.plan(request())
+    plan = await world.service.plan(request())
     journal, key = Journal(world.store), run_key(world.file.path, RUN)
     there = Holder(host="another-host", pid=1)
     left = journal.begin(key, plan, "bob", there, 5.0, exclusive=True, launch_id="toy-i007")
     begun = StepResult(name="submit", state=StepState.BEGUN, at=6.0)
     journal.step(left.number, 1, begun)
     (tmp_path / "jobs" / "toy-i007").write_text("live")
-    other = await world.desk.act(request(), WORDS, [approval("second-machine")])
+    other = await world.service.act(request(), WORDS, [approval("second-machine")])
     assert other.outcome is Outcome.REFUSED
-    result = await world.desk.act(request(), WORDS, [approval(f"journal:{left.number}")])
+    result = await world.service.act(request(), WORDS, [approval(f"journal:{left.number}")])
     assert result.outcome is Outcome.DONE, result.message
     was = journal.entry(left.number)
     assert was is not None
@@ -300,7 +302,7 @@ async def test_what_a_lost_machine_left_is_no_trap_once_somebody_answers_for_it(
 async def test_an_entry_of_another_version_is_looked_up_and_no_trap(tmp_path: Path) -> None:
     """Its plan cannot be read here; what it submitted, and its lease, must not be hidden by it."""
     world = World(tmp_path)
-    plan = await world.desk.plan(request())
+    plan = await world.service.plan(request())
     journal, key = Journal(world.store), run_key(world.file.path, RUN)
     dead = Holder(**{**dict(this_holder()), "ticks": 1})
     left = journal.begin(key, plan, "bob", dead, 5.0, exclusive=True, launch_id="toy-i007")
@@ -308,19 +310,19 @@ async def test_an_entry_of_another_version_is_looked_up_and_no_trap(tmp_path: Pa
     with world.store.writing() as connection:
         connection.execute("UPDATE actions SET plan = '{\"schema\": 99}'")
     (tmp_path / "jobs" / "toy-i007").write_text("live")
-    settled = await world.desk.recover(RUN)
+    settled = await world.service.recover(RUN)
     assert [(one.outcome, one.job_id) for one in settled] == [(Outcome.DONE, "toy-i007")]
-    assert (await world.desk.act(request(), WORDS)).outcome is Outcome.DONE
-    assert [one.job_id for one in await world.desk.history(RUN)] == ["toy-i007", "toy-i008"]
+    assert (await world.service.act(request(), WORDS)).outcome is Outcome.DONE
+    assert [one.job_id for one in await world.service.history(RUN)] == ["toy-i007", "toy-i008"]
 
 
 async def test_a_store_that_is_removed_meanwhile_stops_the_action(tmp_path: Path) -> None:
     """Nothing is submitted that no journal would know of."""
     world = World(tmp_path, at=lambda point: _removed(tmp_path) if point == "planned" else None)
-    result = await world.desk.act(request(), WORDS)
+    result = await world.service.act(request(), WORDS)
     assert result.outcome is not Outcome.DONE
     assert world.backend.started == []
-    assert (await World(tmp_path).desk.act(request(), WORDS)).outcome is Outcome.DONE
+    assert (await World(tmp_path).service.act(request(), WORDS)).outcome is Outcome.DONE
 
 
 def _removed(folder: Path) -> None:
@@ -332,14 +334,14 @@ async def test_what_another_machine_launched_since_is_not_launched_beside(tmp_pa
     """Nothing but the claim is the same for both: what lives there cannot be seen from here."""
     world = World(tmp_path)
     world.guard.elsewhere = "box-a, pid 7"
-    plan = await world.desk.plan(request())
+    plan = await world.service.plan(request())
     assert [c.id for c in plan.checks if c.stands_in_the_way] == ["launched-elsewhere"]
-    assert (await world.desk.act(request(), WORDS)).outcome is Outcome.REFUSED
+    assert (await world.service.act(request(), WORDS)).outcome is Outcome.REFUSED
     assert world.backend.started == []
     over = [approval("launched-elsewhere")]
-    assert (await world.desk.act(request(), WORDS, over)).outcome is Outcome.DONE
+    assert (await world.service.act(request(), WORDS, over)).outcome is Outcome.DONE
     assert world.backend.started == ["toy-i005"]
-    assert (await world.desk.act(request(), WORDS)).outcome is Outcome.DONE
+    assert (await world.service.act(request(), WORDS)).outcome is Outcome.DONE
 
 
 class _Jumping(SystemClock):
@@ -362,11 +364,11 @@ async def test_a_clock_that_jumps_at_any_point_starts_no_second_job(
     def at(now: str) -> None:
         if now == point:
             clock.shift += jump
-            rivals.append(asyncio.ensure_future(rival.desk.act(request(), WORDS)))
+            rivals.append(asyncio.ensure_future(rival.service.act(request(), WORDS)))
 
     world = World(tmp_path, clock=clock, at=at)
     rival = World(tmp_path, clock=clock)
-    await world.desk.act(request(), WORDS)
+    await world.service.act(request(), WORDS)
     for each in rivals:
         assert (await each).outcome is Outcome.REFUSED
     assert len(rivals) == 1

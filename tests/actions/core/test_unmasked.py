@@ -41,7 +41,7 @@ async def test_a_relaunch_and_all_that_is_written_of_it(tmp_path: Path) -> None:
     result = await place.act(approvals=tuple(map(approve, blocks)))
     assert result.outcome is Outcome.DONE, result.message
     assert masked_plan(plan) == plan
-    entries = [entry.to_json() for entry in await place.desk.history("toy")]
+    entries = [entry.to_json() for entry in await place.service.history("toy")]
     book = place.book
     written = [*(each.to_json() for each in (*book.events, *book.instances)), book.comments]
     assert any("sha256" in text for text in texts(written))

@@ -10,7 +10,7 @@ from cockpit.model.plan import Level, Outcome
 from cockpit.model.run import CheckpointSpec
 from cockpit.store.followups import FollowupStore
 from cockpit.store.memory import RunMemory
-from tests.actions.grounds import by_id, hard, soft
+from tests.actions.contexts import by_id, hard, soft
 from tests.actions.launch_place import Place, approve, save
 from tests.rules.making import run_spec
 

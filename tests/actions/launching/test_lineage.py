@@ -14,7 +14,7 @@ from cockpit.model.plan import Level, Outcome
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec, WandbSpec
 from cockpit.store.memory import RunMemory
 from cockpit.store.store import run_key
-from tests.actions.grounds import by_id, hard
+from tests.actions.contexts import by_id, hard
 from tests.actions.launch_place import Place, save
 
 COMMAND = "train --root {output_root} --id {wandb_id} --init {checkpoint}"

@@ -14,7 +14,7 @@ from cockpit.store.memory import RunMemory
 from cockpit.store.outcomes import Failures
 from cockpit.store.snapshots import Snapshots
 from cockpit.store.store import pack
-from tests.actions.grounds import alert, by_id, hard, soft
+from tests.actions.contexts import alert, by_id, hard, soft
 from tests.actions.launch_place import Place, approve, git, save, states
 from tests.rules.making import job
 
@@ -275,11 +275,11 @@ def crash_after(place: Place, step: str) -> None:
 async def test_after_a_crash_everything_is_written_down_once(place: Place, step: str) -> None:
     await first(place)
     crash_after(place, step)
-    (settled,) = await place.desk.recover("toy")
+    (settled,) = await place.service.recover("toy")
     assert settled.outcome is Outcome.DONE
     if step in ("submit", "verify"):
         assert RunMemory(place.store).last_launch(place.key) is not None
         assert Snapshots(place.store).last(place.key) is not None
     assert len(place.book.events) == len(place.book.instances) == len(place.book.comments) == 1
     assert len(place.backend.submitted) == 1
-    assert await place.desk.recover("toy") == ()
+    assert await place.service.recover("toy") == ()

@@ -18,7 +18,7 @@ from cockpit.records.runlog.experiments import experiments_of
 from cockpit.records.runlog.run_logs import new_run_log, run_log_of
 from cockpit.records.runlog.timeline import timeline_of
 from cockpit.services.follow_up import write_end
-from tests.actions.grounds import alert, report
+from tests.actions.contexts import alert, report
 from tests.actions.launch_place import Place, approve, save, states
 from tests.actions.resting import Rest
 from tests.actions.resting import job as living
@@ -91,7 +91,7 @@ async def test_a_stop_is_a_line_of_its_status(tmp_path: Path) -> None:
     rest.hands.jobs = (living("pid:7"),)
     (tmp_path / "exit").unlink()
     plan = await rest.plan(reason="a new dataset")
-    result = await rest.desk.act(rest.request(reason="a new dataset"), plan.words)
+    result = await rest.service.act(rest.request(reason="a new dataset"), plan.words)
     assert result.outcome is Outcome.DONE, result.message
     line = next(line for line in text(rest).splitlines() if "stopped by ada" in line)
     assert line.endswith("a new dataset") and line.startswith("- 20")

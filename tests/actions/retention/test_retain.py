@@ -55,7 +55,7 @@ async def test_what_was_listed_is_deleted_and_nothing_that_appeared_since(tmp_pa
     rest = world(tmp_path)
     plan = await rest.plan()
     rest.save(50)
-    result = await rest.desk.act(rest.request(), plan.words, shown=plan.plan_id)
+    result = await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
     assert result.outcome is Outcome.DONE, result.message
     assert rest.names() == {"step-50", "step-400", "step-500"}
     (entry,) = rest.book.entries
@@ -75,7 +75,7 @@ async def test_a_listed_one_that_became_protected_stops_it(tmp_path: Path) -> No
     assert rest.spec.checkpoints is not None
     changed = rest.spec.checkpoints.model_copy(update={"protect": (200,)})
     rest.spec = rest.spec.model_copy(update={"checkpoints": changed})
-    result = await rest.desk.act(rest.request(), plan.words, shown=plan.plan_id)
+    result = await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
     assert result.outcome is Outcome.REFUSED
     assert "protected" in result.message
     assert len(rest.names()) == 5
@@ -86,7 +86,7 @@ async def test_a_listed_one_that_is_another_now_stops_it(tmp_path: Path) -> None
     plan = await rest.plan()
     shutil.rmtree(rest.root / "step-200")
     levanter(rest.root, 200, at=1_770_000_100.0)
-    result = await rest.desk.act(rest.request(), plan.words, shown=plan.plan_id)
+    result = await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
     assert result.outcome is Outcome.REFUSED
     assert len(rest.names()) == 5
 
@@ -219,6 +219,6 @@ async def test_in_the_way_is_not_overwritten(tmp_path: Path) -> None:
     put(rest.root / f"step-100.deleting-{plan.plan_id}x" / "mine")
     blocker = rest.root / f"step-100.deleting-{plan.plan_id}"
     put(blocker / "mine")
-    result = await rest.desk.act(rest.request(), plan.words, shown=plan.plan_id)
+    result = await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
     assert result.outcome is Outcome.FAILED
     assert (blocker / "mine").exists() and (rest.root / "step-100").exists()

@@ -149,7 +149,7 @@ async def test_a_changed_diff_stops_it(tmp_path: Path) -> None:
     plan = await world.plan()
     new.write_text("two\n")
     approval = Approval(check="C-15", by="ada", reason="r")
-    result = await world.desk.act(world.request(), plan.words, [approval], shown=plan.plan_id)
+    result = await world.service.act(world.request(), plan.words, [approval], shown=plan.plan_id)
     assert result.outcome is Outcome.REFUSED
     assert tags(world) == []
 

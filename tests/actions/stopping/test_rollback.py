@@ -180,9 +180,9 @@ async def test_killed_anywhere_it_is_safe_and_a_second_one_finishes(tmp_path: Pa
     points: list[str] = []
     whole = Rest(tmp_path / "all", Rollback())
     whole.save(300, 400, 450)
-    desk = whole.another(at=points.append)
-    plan = await desk.plan(whole.request(to="300", move="yes"))
-    await desk.act(whole.request(to="300", move="yes"), plan.words)
+    service = whole.another(at=points.append)
+    plan = await service.plan(whole.request(to="300", move="yes"))
+    await service.act(whole.request(to="300", move="yes"), plan.words)
     inside = [point for point in points if ":" in point]
     assert {"reject:did", "mark:did", "log:did", "move:did"} <= set(inside)
     for number, fatal in enumerate(inside):

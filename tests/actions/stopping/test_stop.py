@@ -59,18 +59,18 @@ async def test_one_that_was_killed_while_it_was_recorded_is_recorded_by_the_next
         journal.step(left.number, place, StepResult(name=name, state=StepState.DONE, at=6.0))
     journal.note(left.number, dict(plan.facts))
     journal.step(left.number, 3, StepResult(name="log", state=StepState.BEGUN, at=7.0))
-    (settled,) = await rest.desk.recover(RUN)
+    (settled,) = await rest.service.recover(RUN)
     ended = journal.entry(left.number)
     assert ended is not None and ended.outcome is Outcome.DONE and ended.recorded
     assert "interrupted in log" in settled.text
     assert len(rest.book.entries) == 1
-    assert await rest.desk.recover(RUN) == ()
+    assert await rest.service.recover(RUN) == ()
 
 
 async def test_a_job_that_appeared_since_stops_the_stop(rest: Rest) -> None:
     plan = await rest.plan()
     rest.hands.jobs = (job("pid:7"), job("pid:10"))
-    result = await rest.desk.act(rest.request(), plan.words, shown=plan.plan_id)
+    result = await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
     assert result.outcome is Outcome.REFUSED
     assert rest.hands.stopped == []
 

@@ -55,12 +55,12 @@ def written(path: Path) -> str:
     return path.read_text()
 
 
-def desk(tmp_path: Path) -> Logbooks:
+def service(tmp_path: Path) -> Logbooks:
     return Logbooks(SystemClock(), tmp_path / "drafts")
 
 
 async def test_an_entry_is_begun_written_committed_and_pushed(book: Path, tmp_path: Path) -> None:
-    books, run = desk(tmp_path), report(book)
+    books, run = service(tmp_path), report(book)
     opened = await books.open(run, made.NOW)
     assert opened.tail[-1] == "- Next: wake" and not opened.draft and not opened.trouble
     assert "note" in opened.text.splitlines()[0]
@@ -78,8 +78,8 @@ async def test_a_draft_outlives_the_program_and_ends_with_the_save(
     book: Path, tmp_path: Path
 ) -> None:
     run = report(book)
-    assert await desk(tmp_path).keep(run, "half a sent") == ""
-    again = desk(tmp_path)
+    assert await service(tmp_path).keep(run, "half a sent") == ""
+    again = service(tmp_path)
     opened = await again.open(run, made.NOW)
     assert (opened.text, opened.draft) == ("half a sent", True)
     await again.save(run, "### 2026-03-11 09:00 UTC - whole\n- Status: fine", _ignore)
@@ -89,20 +89,20 @@ async def test_a_draft_outlives_the_program_and_ends_with_the_save(
 async def test_what_cannot_be_written_stays_a_draft(tmp_path: Path) -> None:
     nowhere = tmp_path / "file" / "book.md"
     (tmp_path / "file").write_text("in the way")
-    books, run = desk(tmp_path), report(nowhere)
+    books, run = service(tmp_path), report(nowhere)
     saved = await books.save(run, "### x - y\n- Status: fine", _ignore)
     assert saved.stage is SaveStage.NOTHING and saved.trouble
     assert (await books.open(run, made.NOW)).draft
 
 
 async def test_a_run_without_a_logbook_says_so(tmp_path: Path) -> None:
-    books = desk(tmp_path)
+    books = service(tmp_path)
     assert (await books.open(report(None), made.NOW)).trouble == NO_LOGBOOK
     assert (await books.save(report(None), "x", _ignore)).trouble == NO_LOGBOOK
 
 
 async def test_a_secret_is_never_written(book: Path, tmp_path: Path) -> None:
-    books, run = desk(tmp_path), report(book)
+    books, run = service(tmp_path), report(book)
     secret = "WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567"
     assert secret not in books.masked(secret)
     await books.save(run, f"### 2026-03-11 09:00 UTC - x\n- Status: {secret}", _ignore)

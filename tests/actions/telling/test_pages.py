@@ -12,7 +12,7 @@ from cockpit.actions.telling.handoff import Handoff, owner_of
 from cockpit.actions.telling.log_entry import LogEntry
 from cockpit.model.plan import Level, Outcome, Plan, Request, plan_of
 from cockpit.model.run import RecordsSpec, RunSpec
-from tests.actions.grounds import NOW, alert, entry, ground
+from tests.actions.contexts import NOW, alert, context, entry
 from tests.rules.making import run_spec
 
 SECRET = "WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567"
@@ -30,7 +30,7 @@ def _asked(action: str, **params: str) -> Request:
 
 async def _plan(action: Handoff | Escalate | LogEntry, run: RunSpec, **params: str) -> Plan:
     request = _asked(action.verb, **params)
-    return plan_of(request, await action.draft(ground(run, alerts=[alert("C-01")]), request), NOW)
+    return plan_of(request, await action.draft(context(run, alerts=[alert("C-01")]), request), NOW)
 
 
 async def test_a_handoff_page_says_what_the_next_person_needs() -> None:
@@ -50,7 +50,7 @@ async def test_the_owner_is_who_it_was_handed_to_last() -> None:
     ]
     assert owner_of(handed) == "bob"
     assert owner_of([]) is None
-    again = await Handoff().draft(ground(_run(), entries=handed), _asked("handoff", to="bob"))
+    again = await Handoff().draft(context(_run(), entries=handed), _asked("handoff", to="bob"))
     assert again.checks[0].level is Level.WARN
 
 
@@ -63,8 +63,8 @@ async def test_a_handoff_to_nobody_is_refused(to: str) -> None:
 async def test_a_page_may_be_used_for_a_while_and_not_when_it_is_old() -> None:
     plan = await _plan(Handoff(), _run(), to="bob")
     moved = plan.model_copy(update={"page": "other figures", "plan_id": "other"})
-    assert Handoff().still_holds(plan, moved.model_copy(update={"made_at": NOW + 60})) is None
-    old = Handoff().still_holds(plan, moved.model_copy(update={"made_at": NOW + 3600}))
+    assert Handoff().revalidate(plan, moved.model_copy(update={"made_at": NOW + 60})) is None
+    old = Handoff().revalidate(plan, moved.model_copy(update={"made_at": NOW + 3600}))
     assert old is not None and "old" in old
 
 

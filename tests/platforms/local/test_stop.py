@@ -14,7 +14,7 @@ import pytest
 from cockpit.model.jobs import LiveJob
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError
-from cockpit.platforms.local.launcher.ending import Target, members
+from cockpit.platforms.local.launcher.ending import ProcessTarget, members
 from cockpit.runtime.process import process_facts
 from tests.platforms.local.making import (
     PYTHON,
@@ -185,8 +185,8 @@ async def test_a_reused_process_id_is_left_alone(tmp_path: Path, run: RunSpec) -
         gone = LiveJob(id=f"pid:{other.pid}", name="x", why="y", handle=handle)
         await backend(tmp_path).stop(run, [gone])
         assert other.poll() is None
-        assert members(Target(other.pid, ticks - 1)) == []
-        assert [one.pid for one in members(Target(other.pid, ticks))] == [other.pid]
+        assert members(ProcessTarget(other.pid, ticks - 1)) == []
+        assert [one.pid for one in members(ProcessTarget(other.pid, ticks))] == [other.pid]
     finally:
         other.kill()
         other.wait()

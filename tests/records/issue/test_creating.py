@@ -12,8 +12,8 @@ from cockpit.actions.launching.launch import issue_to_create
 from cockpit.records.issue.creating import LABELS, logbook_link, page_of
 from cockpit.records.issue.outbox import SETTLE
 from cockpit.records.issue.text import new_issue
-from tests.records.desks import TOKEN, SkipClock, desk, run_spec
 from tests.records.fake_github import FakeGitHub, Reply, Trouble, running
+from tests.records.issue_services import TOKEN, SkipClock, run_spec, service
 from tests.sources.git.repos import git, repository
 
 RUN = run_spec(number=None)
@@ -29,7 +29,7 @@ async def hub() -> AsyncIterator[FakeGitHub]:
 
 
 async def test_it_has_title_labels_and_the_logbook(hub: FakeGitHub, tmp_path: Path) -> None:
-    one = desk(hub, tmp_path / "s")
+    one = service(hub, tmp_path / "s")
     made = await one.create(RUN, BODY)
     (issue,) = hub.issues.values()
     assert made.url == issue["html_url"] and made.lasting
@@ -43,9 +43,12 @@ async def test_it_has_title_labels_and_the_logbook(hub: FakeGitHub, tmp_path: Pa
 async def test_it_is_created_once(hub: FakeGitHub, tmp_path: Path) -> None:
     for number in range(30):
         hub.add_issue(f"something else {number}")
-    one = desk(hub, tmp_path / "s")
+    one = service(hub, tmp_path / "s")
     made = [await one.create(RUN, BODY), await one.create(RUN, BODY)]
-    made += [await desk(hub, tmp_path / "there").create(RUN, BODY), await desk(hub).create(RUN, "")]
+    made += [
+        await service(hub, tmp_path / "there").create(RUN, BODY),
+        await service(hub).create(RUN, ""),
+    ]
     assert len({each.url for each in made}) == 1 and hub.count("POST") == 1
     named = await one.create(run_spec(number=7), BODY)
     assert named.url == hub.url(7)
@@ -64,7 +67,7 @@ async def test_a_lost_answer_never_makes_two(
     hub: FakeGitHub, tmp_path: Path, trouble: Trouble
 ) -> None:
     hub.troubles.append(trouble)
-    one = desk(hub, tmp_path / "s", deadline=1.0)
+    one = service(hub, tmp_path / "s", deadline=1.0)
     made = [await one.create(RUN, BODY), await one.create(RUN, BODY)]
     assert [each.url for each in made] == [hub.url(1)] * 2
     assert len(hub.issues) == 1
@@ -73,9 +76,9 @@ async def test_a_lost_answer_never_makes_two(
 async def test_what_may_still_come_is_waited_for(hub: FakeGitHub, tmp_path: Path) -> None:
     hub.troubles.append(Trouble("POST", ISSUES))
     clock = SkipClock()
-    one = desk(hub, tmp_path / "s", clock)
+    one = service(hub, tmp_path / "s", clock)
     first = await one.create(RUN, BODY)
-    soon = await desk(hub, tmp_path / "s", clock).create(RUN, BODY)
+    soon = await service(hub, tmp_path / "s", clock).create(RUN, BODY)
     assert not first.lasting and "looked up" in (first.trouble or "")
     assert not soon.lasting and "try again in" in (soon.trouble or "")
     clock.skip(SETTLE + 10)
@@ -83,15 +86,15 @@ async def test_what_may_still_come_is_waited_for(hub: FakeGitHub, tmp_path: Path
 
 
 async def test_desks_that_race_leave_one_open(hub: FakeGitHub, tmp_path: Path) -> None:
-    desks = [desk(hub, tmp_path / name) for name in ("a", "b", "c")]
-    made = await asyncio.gather(*(each.create(RUN, BODY) for each in desks))
+    services = [service(hub, tmp_path / name) for name in ("a", "b", "c")]
+    made = await asyncio.gather(*(each.create(RUN, BODY) for each in services))
     still_open = [i["html_url"] for i in hub.issues.values() if i["state"] == "open"]
     assert still_open == [hub.url(1)] and {each.url for each in made} == {hub.url(1)}
 
 
 async def test_desks_of_one_store_create_once(hub: FakeGitHub, tmp_path: Path) -> None:
-    desks = [desk(hub, tmp_path / "s") for _ in range(3)]
-    made = await asyncio.gather(*(each.create(RUN, BODY) for each in desks))
+    services = [service(hub, tmp_path / "s") for _ in range(3)]
+    made = await asyncio.gather(*(each.create(RUN, BODY) for each in services))
     assert len(hub.issues) == 1 and hub.count("POST") == 1
     assert all(each.url or "try again" in (each.trouble or "") for each in made)
 
@@ -100,7 +103,7 @@ async def test_an_issue_that_a_person_made_is_named_not_doubled(
     hub: FakeGitHub, tmp_path: Path
 ) -> None:
     hub.add_issue("Hero run: toy", "made by hand")
-    made = await desk(hub, tmp_path / "s").create(RUN, BODY)
+    made = await service(hub, tmp_path / "s").create(RUN, BODY)
     assert made.url == hub.url(1) and "name it as records.issue" in (made.trouble or "")
     assert hub.count("POST") == 0
 
@@ -108,7 +111,7 @@ async def test_an_issue_that_a_person_made_is_named_not_doubled(
 async def test_a_closed_issue_of_an_earlier_run_is_left_alone(
     hub: FakeGitHub, tmp_path: Path
 ) -> None:
-    one = desk(hub, tmp_path / "s")
+    one = service(hub, tmp_path / "s")
     await one.create(RUN, BODY)
     hub.issues[1]["state"] = "closed"
     assert (await one.create(RUN, BODY)).url == hub.url(2)
@@ -116,7 +119,7 @@ async def test_a_closed_issue_of_an_earlier_run_is_left_alone(
 
 async def test_labels_that_github_dropped_are_said(hub: FakeGitHub, tmp_path: Path) -> None:
     hub.pushes = False
-    one = desk(hub, tmp_path / "s")
+    one = service(hub, tmp_path / "s")
     assert (await one.create(RUN, BODY)).url
     assert "experiment, agent-generated" in one.notes["toy"]
 
@@ -125,7 +128,7 @@ async def test_refusals_are_said_and_can_be_repeated_at_once(
     hub: FakeGitHub, tmp_path: Path
 ) -> None:
     hub.troubles.append(Trouble("POST", ISSUES, reply=Reply(410, {"message": "gone"})))
-    one = desk(hub, tmp_path / "s")
+    one = service(hub, tmp_path / "s")
     told = await one.create(RUN, BODY)
     assert "issues are disabled" in (told.trouble or "") and not told.queued
     hub.troubles.append(Trouble("POST", ISSUES, reply=Reply(403, {"message": "no"})))
@@ -136,13 +139,13 @@ async def test_refusals_are_said_and_can_be_repeated_at_once(
 async def test_offline_it_is_not_created_and_says_so(tmp_path: Path) -> None:
     async with running() as hub:
         await hub.stop()
-        told = await desk(hub, tmp_path / "s", deadline=1.0).create(RUN, BODY)
+        told = await service(hub, tmp_path / "s", deadline=1.0).create(RUN, BODY)
         assert "no network since" in (told.trouble or "") and not told.queued
 
 
 async def test_without_a_repository_it_asks_for_one(hub: FakeGitHub) -> None:
     bare = RUN.model_copy(update={"records": RUN.records.model_copy(update={"issue_repo": None})})
-    assert "issue_repo" in ((await desk(hub).create(bare, BODY)).trouble or "")
+    assert "issue_repo" in ((await service(hub).create(bare, BODY)).trouble or "")
 
 
 async def test_the_draft_names_the_logbook_and_its_page(tmp_path: Path) -> None:

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from cockpit.store.outbox import CLAIMED_FOR
-from tests.records.desks import SkipClock, desk, run_spec
 from tests.records.fake_github import Trouble, running
+from tests.records.issue_services import SkipClock, run_spec, service
 from tests.watch.fakes import until
 
 POSTER = """
 import asyncio, sys
 from pathlib import Path
 from types import SimpleNamespace
-from tests.records.desks import desk, run_spec
+from tests.records.issue_services import service, run_spec
 hub = SimpleNamespace(base=sys.argv[1])
-asyncio.run(desk(hub, Path(sys.argv[2])).comment(run_spec(), "e", "x"))
+asyncio.run(service(hub, Path(sys.argv[2])).comment(run_spec(), "e", "x"))
 """
 ROOT = Path(__file__).parents[3]
 
@@ -46,7 +46,7 @@ async def test_killed_at_any_point_it_is_posted_once(
         child.kill()
         await child.wait()
         clock = SkipClock()
-        one = desk(hub, tmp_path / "s", clock)
+        one = service(hub, tmp_path / "s", clock)
         told = await one.comment(run_spec(), "e", "x")
         assert told.queued and "another cockpit" in (told.trouble or "")
         clock.skip(CLAIMED_FOR + 5)

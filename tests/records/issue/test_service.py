@@ -11,10 +11,10 @@ import pytest
 
 from cockpit.records.issue.outbox import SETTLE
 from cockpit.records.issue.posting import marker_of
-from cockpit.records.issue.service import IssueDesk
+from cockpit.records.issue.service import IssueService
 from cockpit.store.store import Store
-from tests.records.desks import TOKEN, SkipClock, desk, github, run_spec
 from tests.records.fake_github import FakeGitHub, Reply, Request, Trouble, running
+from tests.records.issue_services import TOKEN, SkipClock, github, run_spec, service
 from tests.watch.fakes import until
 
 RUN = run_spec()
@@ -37,7 +37,7 @@ async def hub() -> AsyncIterator[FakeGitHub]:
 async def test_a_comment_starts_with_the_robot_and_is_posted_once(
     hub: FakeGitHub, tmp_path: Path
 ) -> None:
-    one = desk(hub, tmp_path / "s")
+    one = service(hub, tmp_path / "s")
     first = await one.comment(RUN, "launch:toy-i001", "launched")
     again = await one.comment(RUN, "launch:toy-i001", "launched, says another")
     (body,) = hub.bodies()
@@ -48,33 +48,33 @@ async def test_a_comment_starts_with_the_robot_and_is_posted_once(
 
 
 async def test_approved_words_are_posted_as_they_are(hub: FakeGitHub, tmp_path: Path) -> None:
-    await desk(hub, tmp_path / "s").comment(RUN, "e", "All well.\n\n* really", exact=True)
+    await service(hub, tmp_path / "s").comment(RUN, "e", "All well.\n\n* really", exact=True)
     assert hub.bodies()[0].partition("\n\n<!--")[0] == "All well.\n\n* really"
 
 
 async def test_two_events_are_two_comments(hub: FakeGitHub, tmp_path: Path) -> None:
-    one = desk(hub, tmp_path / "s")
+    one = service(hub, tmp_path / "s")
     for event in ("a", "b"):
         await one.comment(RUN, event, "same words")
     assert len(hub.bodies()) == 2
 
 
 async def test_nobody_else_posts_it_again(hub: FakeGitHub, tmp_path: Path) -> None:
-    first = await desk(hub, tmp_path / "here").comment(RUN, "e", "x")
-    there = await desk(hub, tmp_path / "there").comment(RUN, "e", "x")
-    nowhere = await desk(hub).comment(RUN, "e", "x")
+    first = await service(hub, tmp_path / "here").comment(RUN, "e", "x")
+    there = await service(hub, tmp_path / "there").comment(RUN, "e", "x")
+    nowhere = await service(hub).comment(RUN, "e", "x")
     assert first == there == nowhere
     assert hub.count("POST") == 1
 
 
 async def test_the_marker_is_found_on_the_third_page(hub: FakeGitHub, tmp_path: Path) -> None:
-    await desk(hub, tmp_path / "here").comment(RUN, "early", "x")
+    await service(hub, tmp_path / "here").comment(RUN, "early", "x")
     for number in range(110):
         hub.add_comment(1, f"chatter {number}")
-    await desk(hub, tmp_path / "here").comment(RUN, "middle", "x")
+    await service(hub, tmp_path / "here").comment(RUN, "middle", "x")
     for number in range(140):
         hub.add_comment(1, f"more chatter {number}")
-    there = desk(hub, tmp_path / "there")
+    there = service(hub, tmp_path / "there")
     for event in ("early", "middle"):
         assert (await there.comment(RUN, event, "x")).url
     assert hub.count("POST") == 2
@@ -98,7 +98,7 @@ async def test_a_lost_answer_never_makes_two(
 ) -> None:
     hub.troubles.append(trouble)
     clock = SkipClock()
-    one = desk(hub, tmp_path / "s", clock, deadline=1.0)
+    one = service(hub, tmp_path / "s", clock, deadline=1.0)
     first = await one.comment(RUN, "e", "x")
     clock.skip(SETTLE * 3)
     await one.flush([RUN])
@@ -115,7 +115,7 @@ async def test_a_request_that_was_never_acted_upon_is_sent_again_but_not_at_once
 ) -> None:
     hub.troubles.append(trouble)
     clock = SkipClock()
-    one = desk(hub, tmp_path / "s", clock)
+    one = service(hub, tmp_path / "s", clock)
     first = await one.comment(RUN, "e", "x")
     assert first.queued and first.lasting and "looked up" in (first.trouble or "")
     assert await one.flush([RUN]) == ()
@@ -132,7 +132,7 @@ async def test_a_request_that_was_never_acted_upon_is_sent_again_but_not_at_once
 async def test_a_request_that_is_acted_upon_late_is_found(hub: FakeGitHub, tmp_path: Path) -> None:
     hub.troubles.append(Trouble("POST", COMMENTS, late=True, wait=1.5, acts=True))
     clock = SkipClock()
-    one = desk(hub, tmp_path / "s", clock, deadline=0.5)
+    one = service(hub, tmp_path / "s", clock, deadline=0.5)
     assert (await one.comment(RUN, "e", "x")).queued
     await until(hub.bodies)
     clock.skip(SETTLE * 2)
@@ -142,18 +142,18 @@ async def test_a_request_that_is_acted_upon_late_is_found(hub: FakeGitHub, tmp_p
 
 async def test_desks_that_race_leave_one_comment(hub: FakeGitHub, tmp_path: Path) -> None:
     for race in range(10):
-        desks = [desk(hub, tmp_path / name) for name in ("a", "b", "c")]
-        done = await asyncio.gather(*(each.comment(RUN, f"race {race}", "x") for each in desks))
+        services = [service(hub, tmp_path / name) for name in ("a", "b", "c")]
+        done = await asyncio.gather(*(each.comment(RUN, f"race {race}", "x") for each in services))
         assert all(each.url for each in done)
         assert len(hub.bodies()) == race + 1
     assert hub.count("POST") > 10, "they never raced"
-    await desk(hub, tmp_path / "d").comment(RUN, "race 0", "x")
+    await service(hub, tmp_path / "d").comment(RUN, "race 0", "x")
     assert len(hub.bodies()) == 10
 
 
 async def test_desks_of_one_store_post_once(hub: FakeGitHub, tmp_path: Path) -> None:
-    desks = [desk(hub, tmp_path / "s") for _ in range(4)]
-    done = await asyncio.gather(*(each.comment(RUN, "e", "x") for each in desks))
+    services = [service(hub, tmp_path / "s") for _ in range(4)]
+    done = await asyncio.gather(*(each.comment(RUN, "e", "x") for each in services))
     assert hub.count("POST") == 1
     assert all(each.lasting for each in done) and any(each.url for each in done)
 
@@ -162,8 +162,8 @@ async def test_a_duplicate_that_cannot_be_deleted_now_is_deleted_later(
     hub: FakeGitHub, tmp_path: Path
 ) -> None:
     clock = SkipClock()
-    mine = desk(hub, tmp_path / "mine", clock)
-    rival = desk(hub, tmp_path / "rival").preview(RUN, "comment", "x", event="e")
+    mine = service(hub, tmp_path / "mine", clock)
+    rival = service(hub, tmp_path / "rival").preview(RUN, "comment", "x", event="e")
 
     def rival_is_faster(request: object) -> None:
         if hub.count("POST") == 1 and not hub.bodies():
@@ -179,8 +179,8 @@ async def test_a_duplicate_that_cannot_be_deleted_now_is_deleted_later(
 
 
 async def test_a_duplicate_that_may_not_be_deleted_stays(hub: FakeGitHub, tmp_path: Path) -> None:
-    mine = desk(hub, tmp_path / "mine")
-    rival = desk(hub, tmp_path / "rival").preview(RUN, "comment", "x", event="e")
+    mine = service(hub, tmp_path / "mine")
+    rival = service(hub, tmp_path / "rival").preview(RUN, "comment", "x", event="e")
 
     def rival_is_faster(request: Request) -> None:
         if request.method == "POST":
@@ -194,14 +194,14 @@ async def test_a_duplicate_that_may_not_be_deleted_stays(hub: FakeGitHub, tmp_pa
 async def test_what_people_write_is_never_taken_for_ours_nor_deleted(
     hub: FakeGitHub, tmp_path: Path
 ) -> None:
-    one = desk(hub, tmp_path / "s")
+    one = service(hub, tmp_path / "s")
     text = one.preview(RUN, "comment", "x", event="e")
     quoted = hub.add_comment(1, "\n".join(f"> {line}" for line in text.splitlines()))
     inside = hub.add_comment(1, f"{text}\n\nWhat is this?")
     await one.comment(RUN, "e", "x")
     assert hub.count("POST") == 1
     edited = hub.add_comment(1, text.replace("x", "x, and I have added this", 1))
-    await desk(hub, tmp_path / "there").comment(RUN, "e", "x")
+    await service(hub, tmp_path / "there").comment(RUN, "e", "x")
     kept = {comment["id"] for comment in hub.comments[1]}
     assert {quoted["id"], inside["id"], edited["id"]} <= kept and len(kept) == 4
 
@@ -210,7 +210,7 @@ async def test_offline_they_queue_and_go_out_in_order(tmp_path: Path) -> None:
     async with running() as hub:
         hub.add_issue()
         clock = SkipClock()
-        one = desk(hub, tmp_path / "s", clock, deadline=1.0)
+        one = service(hub, tmp_path / "s", clock, deadline=1.0)
         port = int(hub.base.rpartition(":")[2])
         await hub.stop()
         events = ["c", "a", "b"]
@@ -229,10 +229,10 @@ async def test_offline_they_queue_and_go_out_in_order(tmp_path: Path) -> None:
 async def test_a_queue_outlives_the_process(hub: FakeGitHub, tmp_path: Path) -> None:
     hub.troubles.append(Trouble("GET", COMMENTS, reply=Reply(403, {}, {"retry-after": "60"})))
     clock = SkipClock()
-    before = await desk(hub, tmp_path / "s", clock).comment(RUN, "e", "x")
+    before = await service(hub, tmp_path / "s", clock).comment(RUN, "e", "x")
     assert before.queued and "rate limit" in (before.trouble or "")
     clock.skip(90)
-    (sent,) = await desk(hub, tmp_path / "s", clock).flush([RUN])
+    (sent,) = await service(hub, tmp_path / "s", clock).flush([RUN])
     assert sent.recorded.url and len(hub.bodies()) == 1
 
 
@@ -240,7 +240,7 @@ async def test_a_rate_limit_is_heeded(hub: FakeGitHub, tmp_path: Path) -> None:
     limit = Reply(403, {"message": "secondary rate limit"}, {"retry-after": "120"})
     hub.troubles.append(Trouble("POST", COMMENTS, reply=limit))
     clock = SkipClock()
-    one = desk(hub, tmp_path / "s", clock)
+    one = service(hub, tmp_path / "s", clock)
     assert (await one.comment(RUN, "a", "x")).queued
     asked = len(hub.asked)
     assert (await one.comment(RUN, "b", "x")).queued
@@ -266,7 +266,7 @@ async def test_a_refusal_is_said_with_its_remedy_and_not_repeated(
     words = {"message": "No \x1b[31mway", "documentation_url": "x"}
     hub.troubles.append(Trouble("POST", COMMENTS, reply=Reply(status, words)))
     clock = SkipClock()
-    one = desk(hub, tmp_path / "s", clock)
+    one = service(hub, tmp_path / "s", clock)
     told = await one.comment(RUN, "e", "x")
     assert not told.queued and not told.lasting
     assert said in (told.trouble or "") and "\x1b" not in (told.trouble or "")
@@ -277,20 +277,20 @@ async def test_a_refusal_is_said_with_its_remedy_and_not_repeated(
 
 async def test_one_that_is_refused_lets_the_others_pass(hub: FakeGitHub, tmp_path: Path) -> None:
     hub.troubles.append(Trouble("POST", COMMENTS, reply=Reply(422, {"message": "spam"})))
-    one = desk(hub, tmp_path / "s")
+    one = service(hub, tmp_path / "s")
     assert not (await one.comment(RUN, "a", "x")).lasting
     assert (await one.comment(RUN, "b", "y")).url
 
 
 async def test_without_a_token_it_says_how_to_get_one(hub: FakeGitHub, tmp_path: Path) -> None:
-    told = await desk(hub, tmp_path / "s", token="").comment(RUN, "e", "x")
+    told = await service(hub, tmp_path / "s", token="").comment(RUN, "e", "x")
     assert not told.queued and "gh auth login" in (told.trouble or "")
 
 
 async def test_without_a_store_it_is_posted_or_said_to_be_lost(hub: FakeGitHub) -> None:
-    assert (await desk(hub).comment(RUN, "e", "x")).url
+    assert (await service(hub).comment(RUN, "e", "x")).url
     hub.troubles.append(Trouble("POST", COMMENTS))
-    told = await desk(hub).comment(RUN, "f", "x")
+    told = await service(hub).comment(RUN, "f", "x")
     assert not told.queued and not told.lasting and "no store" in (told.trouble or "")
 
 
@@ -300,7 +300,7 @@ async def test_a_store_that_cannot_be_written_does_not_keep_it_from_being_posted
     Store(tmp_path / "s").close()
     kept = Store(tmp_path / "s", read_only=True)
     clock = SkipClock()
-    one = IssueDesk(kept, clock, github=github(hub, clock))
+    one = IssueService(kept, clock, github=github(hub, clock))
     assert (await one.comment(RUN, "e", "x")).url
     assert (await one.comment(RUN, "e", "x")).url
     assert hub.count("POST") == 1
@@ -312,7 +312,7 @@ async def test_a_store_that_cannot_be_written_does_not_keep_it_from_being_posted
 async def test_nothing_is_asked_for_what_cannot_be_posted(
     hub: FakeGitHub, number: int | None, body: str
 ) -> None:
-    told = await desk(hub).comment(run_spec(number=number), "e", body)
+    told = await service(hub).comment(run_spec(number=number), "e", body)
     assert told.trouble and not told.lasting and hub.asked == []
 
 
@@ -323,7 +323,7 @@ async def test_a_planted_secret_is_never_sent_stored_or_said(
     secret = "ghp_" + "Z9y8X7w6V5u4" * 3
     words = f"ran with GITHUB_TOKEN={secret}\n```\nAuthorization: Bearer {secret}\n```"
     hub.troubles.append(Trouble("POST", COMMENTS, reply=Reply(422, {"message": f"bad {secret}"})))
-    one = desk(hub, tmp_path / "s")
+    one = service(hub, tmp_path / "s")
     told = [await one.comment(RUN, event, words, exact=event == "b") for event in "ab"]
     told += [await one.comment(RUN, "a", words)]
     seen = [request.body.decode() for request in hub.asked]
@@ -338,7 +338,7 @@ async def test_a_planted_secret_is_never_sent_stored_or_said(
 async def test_the_longest_text_fits_and_the_marker_stays_last(
     hub: FakeGitHub, tmp_path: Path
 ) -> None:
-    one = desk(hub, tmp_path / "s")
+    one = service(hub, tmp_path / "s")
     log = "```\n" + "a line of the log\n" * 10_000
     assert (await one.comment(RUN, "e", log)).url
     assert len(hub.bodies()[0]) < 65_536 and marker_of(hub.bodies()[0]) is not None
@@ -349,9 +349,9 @@ async def test_the_longest_text_fits_and_the_marker_stays_last(
 async def test_runs_of_other_files_do_not_mix(hub: FakeGitHub, tmp_path: Path) -> None:
     hub.troubles.append(Trouble("POST", COMMENTS, reply=Reply(503)))
     clock = SkipClock()
-    await desk(hub, tmp_path / "s", clock).comment(RUN, "e", "x")
+    await service(hub, tmp_path / "s", clock).comment(RUN, "e", "x")
     clock.skip(300)
-    assert await desk(hub, tmp_path / "s", clock).flush([run_spec("other")]) == ()
+    assert await service(hub, tmp_path / "s", clock).flush([run_spec("other")]) == ()
     assert hub.count("POST") == 1
 
 
@@ -359,7 +359,7 @@ async def test_a_flush_that_fails_lets_none_overtake(tmp_path: Path) -> None:
     async with running() as hub:
         hub.add_issue()
         clock = SkipClock()
-        one = desk(hub, tmp_path / "s", clock, deadline=1.0)
+        one = service(hub, tmp_path / "s", clock, deadline=1.0)
         port = int(hub.base.rpartition(":")[2])
         await hub.stop()
         for event in ("a", "b"):

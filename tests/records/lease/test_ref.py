@@ -18,7 +18,7 @@ from tests.records.remotes import LOGBOOK, clone, git, hook, shared, snapshot
 DEAD = {77}
 
 
-def desk(host: str = "here", pid: int = 1, deadline: float = 60.0) -> LeaseRef:
+def service(host: str = "here", pid: int = 1, deadline: float = 60.0) -> LeaseRef:
     holder = Holder(host=host, pid=pid, boot=f"boot-{host}", ticks=5)
 
     def alive(other: Holder) -> bool | None:
@@ -34,7 +34,7 @@ def run_of(folder: Path, name: str = "a.run") -> RunSpec:
 async def test_a_lease_is_taken_seen_elsewhere_and_given_back(tmp_path: Path) -> None:
     ada = run_of(shared(tmp_path))
     bob = run_of(clone(tmp_path, "bob"))
-    mine, other = desk(), desk("there", 9)
+    mine, other = service(), service("there", 9)
     assert (await mine.survey(ada)).level == "pass"
     assert (await mine.take(ada, "a.run-i003", "relaunch", over=False)).level == "pass"
     assert await mine.still_mine(ada) is True and (await mine.survey(ada)).level == "pass"
@@ -57,8 +57,8 @@ async def test_a_lease_is_taken_seen_elsewhere_and_given_back(tmp_path: Path) ->
 async def test_a_lease_disturbs_nothing(tmp_path: Path) -> None:
     ada = shared(tmp_path)
     before, refs = snapshot(ada), git(ada, "for-each-ref")
-    await desk().take(run_of(ada), "x-i001", "launch", over=False)
-    await desk("there").survey(run_of(ada))
+    await service().take(run_of(ada), "x-i001", "launch", over=False)
+    await service("there").survey(run_of(ada))
     assert snapshot(ada) == before and git(ada, "for-each-ref") == refs
     assert not (ada / ".git/FETCH_HEAD").exists()
     assert git(ada, "fetch", "-q") == "" and git(ada, "for-each-ref") == refs
@@ -66,30 +66,30 @@ async def test_a_lease_disturbs_nothing(tmp_path: Path) -> None:
 
 async def test_what_a_dead_process_of_this_machine_left_is_free(tmp_path: Path) -> None:
     run = run_of(shared(tmp_path))
-    await desk(pid=77).take(run, "x-i001", "launch", over=False)
-    assert (await desk().survey(run)).level == "pass"
-    await desk("there").clear(run)
-    assert await desk(pid=77).still_mine(run) is True
-    await desk().clear(run)
-    assert await desk(pid=77).still_mine(run) is False
-    await desk(pid=77).take(run, "x-i002", "launch", over=False)
-    assert (await desk().take(run, "x-i003", "launch", over=False)).level == "pass"
+    await service(pid=77).take(run, "x-i001", "launch", over=False)
+    assert (await service().survey(run)).level == "pass"
+    await service("there").clear(run)
+    assert await service(pid=77).still_mine(run) is True
+    await service().clear(run)
+    assert await service(pid=77).still_mine(run) is False
+    await service(pid=77).take(run, "x-i002", "launch", over=False)
+    assert (await service().take(run, "x-i003", "launch", over=False)).level == "pass"
 
 
 async def test_another_machine_of_the_same_name_is_not_taken_for_this_one(tmp_path: Path) -> None:
     run = run_of(shared(tmp_path))
-    await desk(pid=77).take(run, None, "launch", over=False)
+    await service(pid=77).take(run, None, "launch", over=False)
     twin = LeaseRef(
         FixedClock(0.0), Holder(host="here", pid=3, boot="other"), lambda: "eve", lambda held: False
     )
     assert (await twin.survey(run)).level == "block"
     await twin.clear(run)
-    assert await desk(pid=77).still_mine(run) is True
+    assert await service(pid=77).still_mine(run) is True
 
 
 async def test_over_replaces_only_what_was_seen(tmp_path: Path) -> None:
     run = run_of(shared(tmp_path))
-    mine, second, third = desk(), desk("there", 9), desk("third", 5)
+    mine, second, third = service(), service("there", 9), service("third", 5)
     await mine.take(run, None, "stop", over=False)
     await second.survey(run)
     await third.take(run, None, "stop", over=True)
@@ -104,14 +104,14 @@ async def test_a_strict_remote_serves_as_well(tmp_path: Path, setting: str) -> N
     run = run_of(shared(tmp_path))
     git(tmp_path / "remote.git", "config", setting, "true")
     for number in range(3):
-        taken = await desk().take(run, f"x-i00{number}", "launch", over=False)
+        taken = await service().take(run, f"x-i00{number}", "launch", over=False)
         assert taken.level == "pass"
-        await desk().release(run)
-    assert (await desk().survey(run)).launch_id == "x-i002"
+        await service().release(run)
+    assert (await service().survey(run)).launch_id == "x-i002"
 
 
 async def test_no_logbook_no_remote_no_answer_only_warn(tmp_path: Path) -> None:
-    assert (await desk().survey(RunSpec(name="x"))).level == "warn"
+    assert (await service().survey(RunSpec(name="x"))).level == "warn"
     ada = shared(tmp_path)
     held: list[object] = []  # a dropped writer closes its connection, which is an answer
 
@@ -123,27 +123,27 @@ async def test_no_logbook_no_remote_no_answer_only_warn(tmp_path: Path) -> None:
     port = server.sockets[0].getsockname()[1]
     git(ada, "remote", "set-url", "origin", f"git://127.0.0.1:{port}/x.git")
     begun = time.monotonic()
-    hung = await desk(deadline=0.7).take(run_of(ada), None, "stop", over=False)
+    hung = await service(deadline=0.7).take(run_of(ada), None, "stop", over=False)
     assert time.monotonic() - begun < 40 and hung.level == "warn" and "no answer" in hung.text
-    assert await desk(deadline=0.7).still_mine(run_of(ada)) is None
-    await desk(deadline=0.7).release(run_of(ada))
+    assert await service(deadline=0.7).still_mine(run_of(ada)) is None
+    await service(deadline=0.7).release(run_of(ada))
     server.close()
     git(ada, "remote", "remove", "origin")
-    assert "no remote" in (await desk().survey(run_of(ada))).text
+    assert "no remote" in (await service().survey(run_of(ada))).text
 
 
 async def test_a_remote_that_refuses_says_why(tmp_path: Path) -> None:
     ada = shared(tmp_path)
     hook(tmp_path / "remote.git", "pre-receive", "echo no refs here; exit 1")
-    claim = await desk().take(run_of(ada), None, "stop", over=False)
+    claim = await service().take(run_of(ada), None, "stop", over=False)
     assert claim.level == "warn" and "no refs here" in claim.text
 
 
 async def test_a_push_whose_answer_was_lost_counts_as_what_it_did(tmp_path: Path) -> None:
     run = run_of(shared(tmp_path))
     hook(tmp_path / "remote.git", "post-receive", "sleep 60")
-    claim = await desk(deadline=8).take(run, None, "stop", over=False)
-    assert claim.level == "pass" and await desk().still_mine(run) is True
+    claim = await service(deadline=8).take(run, None, "stop", over=False)
+    assert claim.level == "pass" and await service().still_mine(run) is True
 
 
 @pytest.mark.parametrize(
@@ -152,15 +152,15 @@ async def test_a_push_whose_answer_was_lost_counts_as_what_it_did(tmp_path: Path
 async def test_any_name_of_a_run_gives_a_ref(tmp_path: Path, name: str) -> None:
     ada = shared(tmp_path)
     git(ada, "check-ref-format", lease_ref(name))
-    assert (await desk().take(run_of(ada, name), None, "stop", over=False)).level == "pass"
-    other = await desk("there").survey(run_of(ada, name))
+    assert (await service().take(run_of(ada, name), None, "stop", over=False)).level == "pass"
+    other = await service("there").survey(run_of(ada, name))
     assert other.level == "block" and "\n" not in other.text
 
 
 async def test_something_else_in_the_ref_blocks(tmp_path: Path) -> None:
     ada = shared(tmp_path)
     git(ada, "push", "-q", "origin", f"HEAD:{lease_ref('a.run')}")
-    assert (await desk().survey(run_of(ada))).level == "block"
+    assert (await service().survey(run_of(ada))).level == "block"
 
 
 RACER = """
@@ -206,7 +206,7 @@ async def test_a_launch_id_that_another_machine_was_given_is_not_given_again(
 ) -> None:
     """A plan that was shown before the other machine launched must not go ahead after it."""
     ada, bob = run_of(shared(tmp_path)), run_of(clone(tmp_path, "bob"))
-    mine, other = desk(), desk("there", 9)
+    mine, other = service(), service("there", 9)
     await other.take(bob, "a.run-i003", "relaunch", over=False)
     await other.release(bob)
     late = await mine.take(ada, "a.run-i003", "relaunch", over=False)
@@ -219,7 +219,7 @@ async def test_who_launched_is_remembered_and_a_launch_id_that_was_not_used_is_n
     tmp_path: Path,
 ) -> None:
     ada, bob = run_of(shared(tmp_path)), run_of(clone(tmp_path, "bob"))
-    mine, other = desk(), desk("there", 9)
+    mine, other = service(), service("there", 9)
     await other.take(bob, "a.run-i003", "relaunch", over=False)
     await other.release(bob)
     await mine.take(ada, "a.run-i004", "relaunch", over=False)

@@ -32,7 +32,7 @@ async def burst(pilot: Pilot[Any], *keys: str) -> None:
 
 
 async def test_what_follows_the_slash_is_typed_not_obeyed() -> None:
-    app = cockpit(desk=StandInDesk())
+    app = cockpit(service=StandInDesk())
     async with app.run_test(size=(120, 40)) as pilot:
         await burst(pilot, "/", *"execrHxb-")
         assert isinstance(app.screen, FleetScreen)
@@ -64,7 +64,7 @@ async def test_a_form_takes_a_choice_before_the_enter_behind_it() -> None:
 
 async def test_the_palette_chooses_among_what_was_found() -> None:
     chosen: list[str | None] = []
-    app = cockpit(desk=StandInDesk())
+    app = cockpit(service=StandInDesk())
     async with app.run_test(size=(120, 40)) as pilot:
         screen = PaletteScreen(app._commands())
         app.push_screen(screen, chosen.append)
@@ -77,25 +77,25 @@ async def test_the_palette_chooses_among_what_was_found() -> None:
 
 
 async def test_an_enter_from_before_the_list_takes_no_alert() -> None:
-    desk = StandInDesk()
-    app = cockpit(engine=StandIn(failed()), desk=desk)
+    service = StandInDesk()
+    app = cockpit(engine=StandIn(failed()), service=service)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause(0.1)
         await burst(pilot, "A", "enter")
         assert isinstance(app.screen, AckScreen)
-        assert not desk.acted
+        assert not service.acted
         screen = app.screen
         await until(pilot, lambda: screen._shown_at is not None)
         await pilot.pause(0.4)
         await pilot.press("enter")
-        await until(pilot, lambda: bool(desk.acted))
+        await until(pilot, lambda: bool(service.acted))
 
 
 async def test_a_relaunch_in_one_burst_does_nothing() -> None:
-    desk = StandInDesk()
-    app = cockpit(engine=StandIn(failed()), desk=desk)
+    service = StandInDesk()
+    app = cockpit(engine=StandIn(failed()), service=service)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause(0.1)
         await burst(pilot, "r", *"relaunch run-failed", "enter", "enter")
         assert isinstance(app.screen, PlanScreen)
-        assert not desk.acted
+        assert not service.acted

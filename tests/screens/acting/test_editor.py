@@ -22,7 +22,9 @@ from tests.widgets import reports as made
 async def writing(
     books: StandInBooks, size: tuple[int, int] = (100, 30), **options: Any
 ) -> AsyncIterator[Pilot[Any]]:
-    app = cockpit(engine=StandIn(made.report("run-a")), desk=StandInDesk(), books=books, **options)
+    app = cockpit(
+        engine=StandIn(made.report("run-a")), service=StandInDesk(), books=books, **options
+    )
     async with app.run_test(size=size) as pilot:
         await pilot.press("e")
         await until(pilot, lambda: isinstance(app.focused, EntryArea))
@@ -157,7 +159,7 @@ async def test_a_paste_comes_in_without_escape_sequences() -> None:
 @pytest.mark.parametrize("option", ["read_only", "present"])
 async def test_nobody_writes_where_only_reading_is_allowed(option: str) -> None:
     app = cockpit(
-        engine=StandIn(made.report("run-a")), desk=StandInDesk(), books=StandInBooks(),
+        engine=StandIn(made.report("run-a")), service=StandInDesk(), books=StandInBooks(),
         **{option: True},
     )  # fmt: skip
     async with app.run_test(size=(120, 40)) as pilot:
@@ -172,7 +174,7 @@ async def test_a_run_without_a_logbook_says_so() -> None:
     records = report.spec.records.model_copy(update={"logbook": None})
     spec = report.spec.model_copy(update={"records": records})
     engine = StandIn(report.model_copy(update={"spec": spec}))
-    app = cockpit(engine=engine, desk=StandInDesk(), books=StandInBooks())
+    app = cockpit(engine=engine, service=StandInDesk(), books=StandInBooks())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("e")
         await pilot.pause(0.1)

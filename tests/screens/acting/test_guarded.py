@@ -30,9 +30,9 @@ PAGE = "# run-failed\n\n- job: 17 on gpu-box, /data/run.log\n- owner: ada\n- [/]
 
 @asynccontextmanager
 async def opened(
-    desk: StandInDesk, size: tuple[int, int] = (120, 40), **options: Any
+    service: StandInDesk, size: tuple[int, int] = (120, 40), **options: Any
 ) -> AsyncIterator[Pilot[Any]]:
-    app = cockpit(engine=options.pop("engine", StandIn(failed())), desk=desk, **options)
+    app = cockpit(engine=options.pop("engine", StandIn(failed())), service=service, **options)
     async with app.run_test(size=size) as pilot:
         await pilot.pause(0.1)
         yield pilot
@@ -74,8 +74,8 @@ KEYS = "rHxbAEZ"
 @pytest.mark.parametrize("option", ["read_only", "present"])
 @pytest.mark.parametrize("screen", [FleetScreen, RunScreen])
 async def test_reading_only_offers_nothing_by_key_or_palette(option: str, screen: type) -> None:
-    desk = StandInDesk()
-    async with opened(desk, (120, 40), **{option: True}) as pilot:
+    service = StandInDesk()
+    async with opened(service, (120, 40), **{option: True}) as pilot:
         if screen is RunScreen:
             await pilot.press("enter")
         for key in KEYS:
@@ -88,7 +88,7 @@ async def test_reading_only_offers_nothing_by_key_or_palette(option: str, screen
         await pilot.press(*"relaunch", "enter")
         await pilot.pause(0.1)
         assert isinstance(pilot.app.screen, screen)
-        assert desk.planned == [] and desk.acted == []
+        assert service.planned == [] and service.acted == []
 
 
 async def test_without_a_desk_every_action_says_so() -> None:
@@ -106,45 +106,47 @@ async def test_rolling_back_picks_a_whole_checkpoint(size: tuple[int, int]) -> N
     torn = made.checkpoint(3100, "incomplete")
     report = failed()
     seen = report.facets.model_copy(update={"checkpoints": made.checkpoints(*items, torn)})
-    desk = StandInDesk()
+    service = StandInDesk()
     engine = StandIn(report.model_copy(update={"facets": seen}))
-    async with opened(desk, size, engine=engine) as pilot:
+    async with opened(service, size, engine=engine) as pilot:
         await pilot.press("b")
         await pilot.pause(0.1)
         shown = text_of(pilot.app)
         assert "● 3,000" in shown and "· 1,000" in shown and "● 3,100" not in shown
         await pilot.press("down", "tab", *"bad_data", "enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, PlanScreen) and bool(desk.planned))
-        assert desk.planned[0][0].params == {"to": "2000", "reason": "bad_data"}
+        await until(
+            pilot, lambda: isinstance(pilot.app.screen, PlanScreen) and bool(service.planned)
+        )
+        assert service.planned[0][0].params == {"to": "2000", "reason": "bad_data"}
 
 
 async def test_a_form_asks_for_what_is_required() -> None:
-    desk = StandInDesk()
-    async with opened(desk, (80, 24)) as pilot:
+    service = StandInDesk()
+    async with opened(service, (80, 24)) as pilot:
         await pilot.press("H")
         await pilot.press("enter")
         assert "to is required" in text_of(pilot.app)
         await pilot.press(*"bob", "tab", *"sleep", "shift+tab", "y", "enter")
-        await until(pilot, lambda: bool(desk.planned))
-        assert desk.planned[0][0].params == {"to": "boby", "note": "sleep"}
+        await until(pilot, lambda: bool(service.planned))
+        assert service.planned[0][0].params == {"to": "boby", "note": "sleep"}
 
 
 async def test_a_form_is_left_without_a_plan() -> None:
-    desk = StandInDesk()
-    async with opened(desk) as pilot:
+    service = StandInDesk()
+    async with opened(service) as pilot:
         await pilot.press("x")
         assert isinstance(pilot.app.screen, FormScreen)
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, FleetScreen)
-        assert desk.planned == []
+        assert service.planned == []
 
 
 async def test_what_would_be_deleted_is_listed() -> None:
     many = tuple(target(step) for step in range(1000, 9000, 100))
-    desk = StandInDesk(
+    service = StandInDesk(
         lambda request: draft(request.run, words="delete 80 from run-failed", targets=many)
     )
-    async with opened(desk, (80, 24)) as pilot:
+    async with opened(service, (80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "Type  delete 80 from run-failed" in text_of(pilot.app))
         seen = ""
@@ -156,19 +158,19 @@ async def test_what_would_be_deleted_is_listed() -> None:
 
 
 async def test_an_alert_is_taken_with_one_key_and_given_back() -> None:
-    desk = StandInDesk()
-    async with opened(desk, (80, 24)) as pilot:
+    service = StandInDesk()
+    async with opened(service, (80, 24)) as pilot:
         await pilot.press("A")
         shown = text_of(pilot.app)
         assert "▸ ■ C-01" in shown and "the run's end: failed" in shown
         await pilot.press("down", "right", "right", "w", *"mine", "enter", "enter")
         await until(pilot, lambda: "taken by ada: u undoes it" in text_of(pilot.app))
-        first = desk.acted[0]
+        first = service.acted[0]
         assert first[0].params == {"key": "C-07", "by": "ada", "until": "1h", "reason": "mine"}
         assert first[1] == "ack run-failed"
         await pilot.press("u")
         await until(pilot, lambda: "it rings again" in text_of(pilot.app))
-        assert desk.acted[1][0].params["until"] == "now"
+        assert service.acted[1][0].params["until"] == "now"
         await pilot.press("u")
         assert "it is not taken" in text_of(pilot.app)
         await pilot.press("escape")
@@ -176,35 +178,35 @@ async def test_an_alert_is_taken_with_one_key_and_given_back() -> None:
 
 
 async def test_what_is_taken_is_what_stood_there() -> None:
-    desk, engine = StandInDesk(), StandIn(failed())
-    async with opened(desk, engine=engine) as pilot:
+    service, engine = StandInDesk(), StandIn(failed())
+    async with opened(service, engine=engine) as pilot:
         await pilot.press("A", "down")
         await pilot.pause(0.4)
         report = engine.runs[0]
         engine.tell(report.model_copy(update={"alerts": tuple(reversed(report.alerts))}))
         await pilot.press("enter")
-        await until(pilot, lambda: bool(desk.acted))
-        assert desk.acted[0][0].params["key"] == "C-07"
+        await until(pilot, lambda: bool(service.acted))
+        assert service.acted[0][0].params["key"] == "C-07"
 
 
 async def test_the_runs_end_is_taken_and_a_refusal_is_told() -> None:
-    desk = StandInDesk()
-    async with opened(desk, (80, 24)) as pilot:
+    service = StandInDesk()
+    async with opened(service, (80, 24)) as pilot:
         await pilot.press("A", "down", "down", "down")
         await pilot.pause(0.4)
         await pilot.press("enter")
         await until(pilot, lambda: "taken by ada" in text_of(pilot.app))
-        assert desk.acted[0][0].params == {"key": "end", "by": "ada"}
-        desk.make = lambda request: draft(request.run, checks=(BLOCKED,))
+        assert service.acted[0][0].params == {"key": "end", "by": "ada"}
+        service.make = lambda request: draft(request.run, checks=(BLOCKED,))
         await pilot.press("enter")
         await until(pilot, lambda: "two live jobs write" in text_of(pilot.app))
 
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_after_a_crash_the_journal_comes_first(size: tuple[int, int]) -> None:
-    desk = StandInDesk()
-    desk.left = {"run-failed": (settled(),)}
-    async with opened(desk, size) as pilot:
+    service = StandInDesk()
+    service.left = {"run-failed": (settled(),)}
+    async with opened(service, size) as pilot:
         await until(pilot, lambda: isinstance(pilot.app.screen, JournalScreen))
         await until(pilot, lambda: "to decide" in text_of(pilot.app))
         shown = " ".join(text_of(pilot.app).replace("│", " ").split())
@@ -213,19 +215,19 @@ async def test_after_a_crash_the_journal_comes_first(size: tuple[int, int]) -> N
         assert "looked up not known: no answer in 10 s" in shown
         assert "look on the system itself whether it happened" in shown
         await pilot.press("s")
-        await until(pilot, lambda: desk.recovered == ["run-failed"])
+        await until(pilot, lambda: service.recovered == ["run-failed"])
         await until(pilot, lambda: "settled run-failed: relaunch: unknown" in text_of(pilot.app))
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, FleetScreen)
 
 
 async def test_whoever_types_already_is_told_and_not_interrupted() -> None:
-    desk = StandInDesk()
-    desk.left = {"run-failed": (settled(),)}
-    desk.left_gate = asyncio.Event()
-    async with opened(desk) as pilot:
+    service = StandInDesk()
+    service.left = {"run-failed": (settled(),)}
+    service.left_gate = asyncio.Event()
+    async with opened(service) as pilot:
         await pilot.press("/", *"run")
-        desk.left_gate.set()
+        service.left_gate.set()
         await until(pilot, lambda: bool(app_of(pilot).actions.interrupted))
         await pilot.pause(0.1)
         assert isinstance(pilot.app.screen, FleetScreen)
@@ -236,9 +238,9 @@ async def test_whoever_types_already_is_told_and_not_interrupted() -> None:
 
 
 async def test_what_somebody_is_at_is_no_crash() -> None:
-    desk = StandInDesk()
-    desk.left = {"run-failed": (settled(None),)}
-    async with opened(desk) as pilot:
+    service = StandInDesk()
+    service.left = {"run-failed": (settled(None),)}
+    async with opened(service) as pilot:
         await until(pilot, lambda: bool(app_of(pilot).actions.interrupted))
         assert isinstance(pilot.app.screen, FleetScreen)
         await pilot.press("J")
@@ -248,9 +250,9 @@ async def test_what_somebody_is_at_is_no_crash() -> None:
 
 
 async def test_the_journal_opens_the_run_and_its_plan() -> None:
-    desk = StandInDesk()
-    desk.entries = {"run-failed": (entry("run-failed", 2, Outcome.DONE, message="fine"),)}
-    async with opened(desk) as pilot:
+    service = StandInDesk()
+    service.entries = {"run-failed": (entry("run-failed", 2, Outcome.DONE, message="fine"),)}
+    async with opened(service) as pilot:
         await pilot.press("J")
         await until(pilot, lambda: "relaunch run-failed by ada DONE" in text_of(pilot.app))
         await pilot.press("r")
@@ -260,12 +262,12 @@ async def test_the_journal_opens_the_run_and_its_plan() -> None:
 
 
 async def test_the_timeline_holds_what_people_did() -> None:
-    desk = StandInDesk()
+    service = StandInDesk()
     done = entry(
         "run-failed", 2, Outcome.DONE, ended_at=made.NOW - 700, message="resumed at [/] 8000"
     )
-    desk.entries = {"run-failed": (done,)}
-    async with opened(desk) as pilot:
+    service.entries = {"run-failed": (done,)}
+    async with opened(service) as pilot:
         await pilot.press("enter", "5")
         await until(pilot, lambda: "✓ relaunch by ada DONE" in text_of(pilot.app))
         assert "resumed at [/] 8000" in text_of(pilot.app)
@@ -274,8 +276,8 @@ async def test_the_timeline_holds_what_people_did() -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_handoff_page_is_shown_and_copied(size: tuple[int, int]) -> None:
-    desk = StandInDesk(lambda request: draft(request.run, page=PAGE))
-    async with opened(desk, size) as pilot:
+    service = StandInDesk(lambda request: draft(request.run, page=PAGE))
+    async with opened(service, size) as pilot:
         await pilot.press("p")
         await until(pilot, lambda: "- [/] [bold]x" in text_of(pilot.app))
         assert "gpu-box" in text_of(pilot.app)
@@ -283,14 +285,14 @@ async def test_the_handoff_page_is_shown_and_copied(size: tuple[int, int]) -> No
         await until(
             pilot, lambda: "clipboard" in text_of(pilot.app) or "tmux" in text_of(pilot.app)
         )
-        assert desk.acted == []
+        assert service.acted == []
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, FleetScreen)
 
 
 async def test_the_handoff_page_is_masked_while_a_screen_is_shared() -> None:
-    desk = StandInDesk(lambda request: draft(request.run, page=PAGE))
-    async with opened(desk, present=True) as pilot:
+    service = StandInDesk(lambda request: draft(request.run, page=PAGE))
+    async with opened(service, present=True) as pilot:
         await pilot.press("p")
         await until(pilot, lambda: "- [/] [bold]x" in text_of(pilot.app))
         shown = text_of(pilot.app)
@@ -300,8 +302,8 @@ async def test_the_handoff_page_is_masked_while_a_screen_is_shared() -> None:
 
 async def test_a_path_longer_than_the_page_is_masked_to_its_end() -> None:
     page = "# run-failed\n\n- file /data/private/" + "secretive" * 8 + " ends\n"
-    desk = StandInDesk(lambda request: draft(request.run, page=page))
-    async with opened(desk, (40, 12), present=True) as pilot:
+    service = StandInDesk(lambda request: draft(request.run, page=page))
+    async with opened(service, (40, 12), present=True) as pilot:
         await pilot.press("p")
         await until(pilot, lambda: "ends" in text_of(pilot.app))
         assert "secretive" not in text_of(pilot.app)

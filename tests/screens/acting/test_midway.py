@@ -17,23 +17,23 @@ from widgets.paged import Paged
 
 
 async def test_a_form_whose_plan_makes_no_sense_is_there_again_as_it_was_typed() -> None:
-    desk = StandInDesk()
-    desk.trouble = RefuseError("--to is 'bob'; expected somebody else")
-    async with opened(desk) as pilot:
+    service = StandInDesk()
+    service.trouble = RefuseError("--to is 'bob'; expected somebody else")
+    async with opened(service) as pilot:
         await pilot.press("H", *"bob", "tab", *"good night", "enter")
         await until(pilot, lambda: "goes back to what was typed" in text_of(pilot.app))
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, FormScreen))
         assert "good night" in text_of(pilot.app)
-        desk.trouble = None
+        service.trouble = None
         await pilot.press("y", "enter")
-        await until(pilot, lambda: bool(desk.planned))
-        assert desk.planned[0][0].params == {"to": "boby", "note": "good night"}
+        await until(pilot, lambda: bool(service.planned))
+        assert service.planned[0][0].params == {"to": "boby", "note": "good night"}
 
 
 async def test_a_form_that_is_left_is_found_as_it_was_until_it_has_begun() -> None:
-    desk = StandInDesk()
-    async with opened(desk) as pilot:
+    service = StandInDesk()
+    async with opened(service) as pilot:
         await pilot.press("H", *"bob", "escape", "H")
         assert pilot.app.screen.query("TextLine").first(TextLine).value == "bob"
         await pilot.press("enter")
@@ -42,7 +42,7 @@ async def test_a_form_that_is_left_is_found_as_it_was_until_it_has_begun() -> No
         await pilot.press(*"handoff", "space", *"run-failed")
         await pilot.pause(0.2)
         await pilot.press("enter")
-        await until(pilot, lambda: bool(desk.acted) and "DONE" in text_of(pilot.app))
+        await until(pilot, lambda: bool(service.acted) and "DONE" in text_of(pilot.app))
         await pilot.press("escape", "H")
         assert pilot.app.screen.query("TextLine").first(TextLine).value == ""
 
@@ -58,8 +58,8 @@ async def test_an_alert_that_is_taken_says_so_as_soon_as_the_watch_knows() -> No
 
 
 async def test_enter_takes_no_other_alert_when_the_selected_one_closes() -> None:
-    desk, engine = StandInDesk(), StandIn(failed())
-    async with opened(desk, engine=engine) as pilot:
+    service, engine = StandInDesk(), StandIn(failed())
+    async with opened(service, engine=engine) as pilot:
         await pilot.press("A")
         await pilot.pause(0.4)
         report = engine.runs[0]
@@ -67,12 +67,12 @@ async def test_enter_takes_no_other_alert_when_the_selected_one_closes() -> None
         await until(pilot, lambda: "has closed: look again" in text_of(pilot.app))
         await pilot.press("enter")
         await pilot.pause(0.1)
-        assert desk.acted == []
+        assert service.acted == []
 
 
 async def test_a_run_that_leaves_the_run_file_is_told_in_its_dialog() -> None:
-    desk, engine = StandInDesk(), StandIn(failed())
-    async with opened(desk, engine=engine) as pilot:
+    service, engine = StandInDesk(), StandIn(failed())
+    async with opened(service, engine=engine) as pilot:
         await pilot.press("A")
         await pilot.pause(0.4)
         engine.runs.clear()
@@ -80,18 +80,18 @@ async def test_a_run_that_leaves_the_run_file_is_told_in_its_dialog() -> None:
         assert "is no longer in the run file" in text_of(pilot.app)
         await pilot.press("enter", "u", "w", "escape")
         assert isinstance(pilot.app.screen, FleetScreen)
-        assert desk.acted == []
+        assert service.acted == []
 
 
 async def test_a_plan_of_a_run_that_is_gone_does_nothing() -> None:
-    desk, engine = StandInDesk(), StandIn(failed())
-    async with opened(desk, engine=engine) as pilot:
+    service, engine = StandInDesk(), StandIn(failed())
+    async with opened(service, engine=engine) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "Type  relaunch run-failed" in text_of(pilot.app))
         engine.runs.clear()
         app_of(pilot)._take_all()
-        desk.result = None
-        desk.trouble = RefuseError("no run 'run-failed'")
+        service.result = None
+        service.trouble = RefuseError("no run 'run-failed'")
         screen_of(pilot.app, PlanScreen).plan_again("nothing was done")
         await until(pilot, lambda: "■ no plan: no run 'run-failed'" in text_of(pilot.app))
         await pilot.press("escape")

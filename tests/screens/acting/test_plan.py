@@ -48,10 +48,10 @@ async def until(pilot: Pilot[Any], true: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def planned(
-    desk: StandInDesk, size: tuple[int, int] = (120, 40), **options: Any
+    service: StandInDesk, size: tuple[int, int] = (120, 40), **options: Any
 ) -> AsyncIterator[Pilot[Any]]:
     """Open the plan of a relaunch, and wait until it can be read."""
-    app = cockpit(engine=StandIn(failed()), desk=desk, **options)
+    app = cockpit(engine=StandIn(failed()), service=service, **options)
     async with app.run_test(size=size) as pilot:
         await pilot.press("r")
         marks = ("plan ", "in the way", "Type  ")
@@ -91,8 +91,8 @@ async def test_the_question_is_in_sight_at_every_size(
 @pytest.mark.parametrize("run", ["run-failed", "a-run-with-a-name-that-fills-a-line-of-its-own"])
 async def test_a_small_terminal_shows_the_run_and_the_words_whole(run: str) -> None:
     asked = f"relaunch {run}"
-    desk = StandInDesk(lambda request: draft(request.run, words=asked))
-    async with planned(desk, (40, 12)) as pilot:
+    service = StandInDesk(lambda request: draft(request.run, words=asked))
+    async with planned(service, (40, 12)) as pilot:
         shown = text_of(pilot.app)
         assert "relaunch run-failed" in shown
         told = "".join(shown.split("Type  ")[1].split("▸")[0].replace("│", "").split())
@@ -100,7 +100,7 @@ async def test_a_small_terminal_shows_the_run_and_the_words_whole(run: str) -> N
         await pilot.press(*("space" if each == " " else each for each in asked))
         await pilot.pause(0.2)
         await pilot.press("enter")
-        await until(pilot, lambda: bool(desk.acted))
+        await until(pilot, lambda: bool(service.acted))
 
 
 async def test_a_dialog_follows_the_size_of_the_terminal() -> None:
@@ -116,14 +116,14 @@ async def test_a_dialog_follows_the_size_of_the_terminal() -> None:
 
 
 async def test_the_words_and_then_enter_act() -> None:
-    desk = StandInDesk()
-    async with planned(desk) as pilot:
+    service = StandInDesk()
+    async with planned(service) as pilot:
         await confirm(pilot)
         await until(pilot, lambda: "✓ DONE" in text_of(pilot.app))
         shown = text_of(pilot.app)
         plan = screen_of(pilot.app, PlanScreen).plan
         assert plan is not None
-        assert desk.acted == [(desk.planned[0][0], WORDS, plan.plan_id)]
+        assert service.acted == [(service.planned[0][0], WORDS, plan.plan_id)]
         assert "job 4711" in shown and "recorded" in shown
         assert "first check at" in shown and "then every 10m" in shown
         await pilot.pause(0.4)
@@ -132,8 +132,8 @@ async def test_the_words_and_then_enter_act() -> None:
 
 
 async def test_enter_does_nothing_until_the_words_match() -> None:
-    desk = StandInDesk()
-    async with planned(desk) as pilot:
+    service = StandInDesk()
+    async with planned(service) as pilot:
         await pilot.press("enter")
         await pilot.press(*KEYS[:-1])
         await pilot.pause(0.2)
@@ -143,48 +143,48 @@ async def test_enter_does_nothing_until_the_words_match() -> None:
         await pilot.pause(0.2)
         await pilot.press("enter")
         assert "differs from the 19th character on" in text_of(pilot.app)
-        assert desk.acted == []
+        assert service.acted == []
 
 
 async def test_a_burst_does_not_confirm_and_a_second_enter_does() -> None:
-    desk = StandInDesk()
-    async with planned(desk) as pilot:
+    service = StandInDesk()
+    async with planned(service) as pilot:
         await pilot.press(*KEYS, "enter", "enter")
-        assert desk.acted == []
+        assert service.acted == []
         assert "that came in one burst" in text_of(pilot.app)
         await pilot.pause(0.2)
         await pilot.press("enter")
-        await until(pilot, lambda: len(desk.acted) == 1)
+        await until(pilot, lambda: len(service.acted) == 1)
 
 
 async def test_type_ahead_from_before_the_plan_is_dropped() -> None:
-    desk = StandInDesk()
-    desk.plan_gate = asyncio.Event()
-    app = cockpit(engine=StandIn(failed()), desk=desk)
+    service = StandInDesk()
+    service.plan_gate = asyncio.Event()
+    app = cockpit(engine=StandIn(failed()), service=service)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("r", *KEYS, "enter", "enter")
-        desk.plan_gate.set()
+        service.plan_gate.set()
         await until(pilot, lambda: "Type  " in text_of(app))
         await pilot.pause(0.5)
         assert focus_of(app, TextLine).value == ""
         await pilot.press("enter")
-        assert desk.acted == []
+        assert service.acted == []
 
 
 async def test_a_paste_is_refused() -> None:
-    desk = StandInDesk()
-    async with planned(desk) as pilot:
+    service = StandInDesk()
+    async with planned(service) as pilot:
         focus_of(pilot.app, TextLine).post_message(events.Paste(f"{WORDS}\n"))
         await pilot.pause(0.2)
         assert "a paste does not count" in text_of(pilot.app)
         assert focus_of(pilot.app, TextLine).value == ""
         await pilot.press("enter")
-        assert desk.acted == []
+        assert service.acted == []
 
 
 async def test_a_block_leaves_reasons_and_no_input() -> None:
-    desk = StandInDesk(lambda request: draft(request.run, checks=(*CLEAN, BLOCKED)))
-    async with planned(desk, (80, 24)) as pilot:
+    service = StandInDesk(lambda request: draft(request.run, checks=(*CLEAN, BLOCKED)))
+    async with planned(service, (80, 24)) as pilot:
         shown = text_of(pilot.app)
         assert "Type  " not in shown
         assert shown.index("■ BLOCK") < shown.index("! WARN") < shown.index("will run")
@@ -193,14 +193,14 @@ async def test_a_block_leaves_reasons_and_no_input() -> None:
         assert pilot.app.focused is None
         await pilot.press(*KEYS, "enter", "f2")
         assert "nothing to approve here" not in shown
-        assert desk.acted == []
+        assert service.acted == []
         await pilot.press("escape")
         assert not isinstance(pilot.app.screen, PlanScreen)
 
 
 async def test_a_block_is_approved_by_name_and_reason() -> None:
-    desk = StandInDesk(lambda request: draft(request.run, checks=(*CLEAN, APPROVABLE)))
-    async with planned(desk) as pilot:
+    service = StandInDesk(lambda request: draft(request.run, checks=(*CLEAN, APPROVABLE)))
+    async with planned(service) as pilot:
         await pilot.press("f2")
         await pilot.pause(0.1)
         assert "approve C-09" in text_of(pilot.app)
@@ -211,34 +211,34 @@ async def test_a_block_is_approved_by_name_and_reason() -> None:
         await pilot.pause(0.4)
         await confirm(pilot)
         await until(pilot, lambda: "✓ DONE" in text_of(pilot.app))
-        assert [(a.check, a.by, a.reason) for a in desk.planned[-1][1]] == [
+        assert [(a.check, a.by, a.reason) for a in service.planned[-1][1]] == [
             ("C-09", "ada", "warmup")
         ]
 
 
 async def test_a_checkpoint_first_is_asked_for_and_taken_back() -> None:
-    desk = StandInDesk()
-    async with planned(desk) as pilot:
+    service = StandInDesk()
+    async with planned(service) as pilot:
         await pilot.press("f3")
         await until(pilot, lambda: "do not save first" in text_of(pilot.app))
-        assert desk.planned[-1][0].params == {"save-first": "yes"}
+        assert service.planned[-1][0].params == {"save-first": "yes"}
         await pilot.press("f3")
-        await until(pilot, lambda: len(desk.planned) == 3)
-        assert desk.planned[-1][0].params == {}
+        await until(pilot, lambda: len(service.planned) == 3)
+        assert service.planned[-1][0].params == {}
 
 
 async def test_a_plan_that_has_changed_is_shown_anew_with_an_empty_line() -> None:
-    desk = StandInDesk()
+    service = StandInDesk()
     said = "changed since it was shown: C-17: picks step-8000; plan again"
 
     def refuse(request: Request, plan_id: str) -> Result:
-        desk.make = lambda request: draft(
+        service.make = lambda request: draft(
             request.run, checks=(*CLEAN[:2], check("C-17", text="picks step-8000"), CLEAN[3])
         )
         return Result(plan_id=plan_id, outcome=Outcome.REFUSED, message=said)
 
-    desk.result = refuse
-    async with planned(desk) as pilot:
+    service.result = refuse
+    async with planned(service) as pilot:
         await confirm(pilot)
         await until(pilot, lambda: "changed C-17 picks step-8000" in text_of(pilot.app))
         shown = text_of(pilot.app)
@@ -249,39 +249,39 @@ async def test_a_plan_that_has_changed_is_shown_anew_with_an_empty_line() -> Non
 
 
 async def test_who_did_it_meanwhile_is_told_by_name() -> None:
-    desk = StandInDesk()
-    desk.entries["run-failed"] = (entry("run-failed", 1, Outcome.DONE),)
+    service = StandInDesk()
+    service.entries["run-failed"] = (entry("run-failed", 1, Outcome.DONE),)
 
     def refuse(request: Request, plan_id: str) -> Result:
         other = entry("run-failed", 2, Outcome.DONE, operator="bea", begun_at=made.NOW + 1)
-        desk.entries["run-failed"] += (other,)
+        service.entries["run-failed"] += (other,)
         return Result(plan_id=plan_id, outcome=Outcome.REFUSED, message="changed since")
 
-    desk.result = refuse
-    async with planned(desk) as pilot:
+    service.result = refuse
+    async with planned(service) as pilot:
         await confirm(pilot)
         await until(pilot, lambda: "Meanwhile bea began relaunch at" in text_of(pilot.app))
         assert "done" in text_of(pilot.app)
 
 
 async def test_a_plan_that_now_is_blocked_asks_no_more() -> None:
-    desk = StandInDesk()
+    service = StandInDesk()
 
     def refuse(request: Request, plan_id: str) -> Result:
-        desk.make = lambda request: draft(request.run, checks=(*CLEAN, BLOCKED))
+        service.make = lambda request: draft(request.run, checks=(*CLEAN, BLOCKED))
         return Result(plan_id=plan_id, outcome=Outcome.REFUSED, message="blocked: two live jobs")
 
-    desk.result = refuse
-    async with planned(desk) as pilot:
+    service.result = refuse
+    async with planned(service) as pilot:
         await confirm(pilot)
         await until(pilot, lambda: "in the way" in text_of(pilot.app))
         assert "Type  " not in text_of(pilot.app)
 
 
 async def test_steps_tick_off_live_and_the_dialog_can_be_left() -> None:
-    desk = StandInDesk()
-    desk.gates["submit"] = asyncio.Event()
-    async with planned(desk) as pilot:
+    service = StandInDesk()
+    service.gates["submit"] = asyncio.Event()
+    async with planned(service) as pilot:
         await confirm(pilot)
         await until(pilot, lambda: "● running  submit" in text_of(pilot.app))
         assert "✓ done     stop" in text_of(pilot.app)
@@ -292,15 +292,15 @@ async def test_steps_tick_off_live_and_the_dialog_can_be_left() -> None:
         await pilot.pause(0.1)
         assert "● running  submit" in text_of(pilot.app)
         await pilot.press("escape")
-        desk.gates["submit"].set()
+        service.gates["submit"].set()
         await until(pilot, lambda: "relaunch run-failed ✓ DONE" in text_of(pilot.app))
-        assert len(desk.acted) == 1
+        assert len(service.acted) == 1
 
 
 async def test_leaving_the_program_in_the_middle_is_asked_once() -> None:
-    desk = StandInDesk()
-    desk.gates["submit"] = asyncio.Event()
-    async with planned(desk) as pilot:
+    service = StandInDesk()
+    service.gates["submit"] = asyncio.Event()
+    async with planned(service) as pilot:
         await confirm(pilot)
         await until(pilot, lambda: "● running  submit" in text_of(pilot.app))
         await pilot.press("escape", "q")
@@ -324,30 +324,30 @@ async def test_leaving_the_program_in_the_middle_is_asked_once() -> None:
     ],
 )
 async def test_an_end_that_is_not_well_says_what_it_means(outcome: Outcome, told: str) -> None:
-    desk = StandInDesk()
-    desk.result = lambda request, plan_id: Result(
+    service = StandInDesk()
+    service.result = lambda request, plan_id: Result(
         plan_id=plan_id, outcome=outcome, message="submit: no answer in 20 s"
     )
-    async with planned(desk, (80, 24)) as pilot:
+    async with planned(service, (80, 24)) as pilot:
         await confirm(pilot)
         await until(pilot, lambda: told in text_of(pilot.app))
         assert "submit: no answer in 20 s" in text_of(pilot.app)
 
 
 async def test_done_but_not_recorded_is_said() -> None:
-    desk = StandInDesk()
-    desk.result = lambda request, plan_id: Result(
+    service = StandInDesk()
+    service.result = lambda request, plan_id: Result(
         plan_id=plan_id, outcome=Outcome.DONE, message="log: push rejected", recorded=False
     )
-    async with planned(desk) as pilot:
+    async with planned(service) as pilot:
         await confirm(pilot)
         await until(pilot, lambda: "done, but not all of it is recorded" in text_of(pilot.app))
 
 
 async def test_a_request_that_makes_no_sense_is_one_line() -> None:
-    desk = StandInDesk()
-    desk.trouble = RefuseError("--to is 'x': expected a step")
-    app = cockpit(engine=StandIn(failed()), desk=desk)
+    service = StandInDesk()
+    service.trouble = RefuseError("--to is 'x': expected a step")
+    app = cockpit(engine=StandIn(failed()), service=service)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "no plan: --to is 'x': expected a step" in text_of(app))
@@ -356,9 +356,9 @@ async def test_a_request_that_makes_no_sense_is_one_line() -> None:
 
 
 async def test_a_fault_while_planning_is_told() -> None:
-    desk = StandInDesk()
-    desk.trouble = RuntimeError("a bug")
-    app = cockpit(engine=StandIn(failed()), desk=desk)
+    service = StandInDesk()
+    service.trouble = RuntimeError("a bug")
+    app = cockpit(engine=StandIn(failed()), service=service)
     async with app.run_test(size=(120, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "no plan: a fault in the cockpit itself" in text_of(app))
@@ -367,13 +367,13 @@ async def test_a_fault_while_planning_is_told() -> None:
 
 
 async def test_a_fault_in_the_middle_leaves_the_outcome_unknown() -> None:
-    desk = StandInDesk()
+    service = StandInDesk()
 
     def fault(request: Request, plan_id: str) -> Result:
         raise RuntimeError("a bug")
 
-    desk.result = fault
-    async with planned(desk) as pilot:
+    service.result = fault
+    async with planned(service) as pilot:
         await confirm(pilot)
         await until(pilot, lambda: "? UNKNOWN" in text_of(pilot.app))
         assert "a fault in the cockpit itself: RuntimeError" in text_of(pilot.app)

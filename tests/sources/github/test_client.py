@@ -15,8 +15,8 @@ from cockpit.runtime.http import Http, HttpError
 from cockpit.sources.github.client import GitHub
 from cockpit.sources.github.place import KEPT, GitHubPlace, Token, Tokens, issue_place, repo_place
 from cockpit.sources.records import EVERY, Issues, Records
-from tests.records.desks import TOKEN, SkipClock, github, run_spec
 from tests.records.fake_github import FakeGitHub, Reply, Trouble, running
+from tests.records.issue_services import TOKEN, SkipClock, github, run_spec
 
 UPDATED = 1_768_032_000.0  # 2026-01-10T08:00:00Z
 

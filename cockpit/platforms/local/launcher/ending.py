@@ -37,7 +37,7 @@ class NotAllowedError(Exception):
 
 
 @dataclass(frozen=True)
-class Target:
+class ProcessTarget:
     """One job to end: its process, known by its start, and the launch that it carries."""
 
     pid: int
@@ -50,7 +50,7 @@ class Target:
 class _Ending:
     """What is known of one job while it ends."""
 
-    target: Target
+    target: ProcessTarget
     known: dict[int, int] = field(default_factory=dict)
     leading: set[int] = field(default_factory=set)
     asked: set[int] = field(default_factory=set)
@@ -96,7 +96,7 @@ class _Ending:
         return not tag or not self.target.lineage or related(tag, self.target.lineage)
 
 
-def end(targets: Sequence[Target], grace: float) -> None:
+def end(targets: Sequence[ProcessTarget], grace: float) -> None:
     """End the jobs and return when they are gone; blocking, ``grace`` seconds and some more.
 
     Raises ``NotAllowedError`` or ``NotEndedError`` if something of them still lives.
@@ -112,7 +112,7 @@ def end(targets: Sequence[Target], grace: float) -> None:
     _await_notes([ending.supervisor for ending in endings if ending.supervisor is not None])
 
 
-def members(target: Target) -> list[Process]:
+def members(target: ProcessTarget) -> list[Process]:
     """Return everything of a job that lives now, by process id."""
     return sorted(_Ending(target).members(census()), key=lambda one: one.pid)
 
@@ -207,7 +207,7 @@ def _still(left: Sequence[Process]) -> str:
     return f"killed, but not gone after {REAL_END:g} s: {names}"
 
 
-def _supervisor(target: Target) -> tuple[int, int] | None:
+def _supervisor(target: ProcessTarget) -> tuple[int, int] | None:
     processes = census()
     main = processes.get(target.pid)
     parent = None if main is None or main.ticks != target.ticks else processes.get(main.ppid)

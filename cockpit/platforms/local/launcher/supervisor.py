@@ -48,7 +48,7 @@ from cockpit.platforms.local.launcher.kernel import (
 
 PASSED_ON = (signal.SIGTERM, signal.SIGINT)
 """Signals that reach the command when someone sends them to the supervisor."""
-UPKEEP = 6 * 3600
+TOUCH_EVERY = 6 * 3600
 """Seconds between two times at which the locks are touched, so that no cleaner takes them."""
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
 
@@ -268,11 +268,11 @@ def _keep_up(held: list[int]) -> None:
         for handle in held:
             with suppress(OSError):
                 os.utime(handle)
-        signal.alarm(UPKEEP)
+        signal.alarm(TOUCH_EVERY)
 
     if held:
         signal.signal(signal.SIGALRM, touch)
-        signal.alarm(UPKEEP)
+        signal.alarm(TOUCH_EVERY)
 
 
 def _answer(answer: dict[str, float]) -> None:

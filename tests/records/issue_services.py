@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from cockpit.model.run import RecordsSpec, RunSpec
-from cockpit.records.issue.service import IssueDesk
+from cockpit.records.issue.service import IssueService
 from cockpit.runtime.http import Http
 from cockpit.sources.github.client import GitHub
 from cockpit.store.store import Store
@@ -41,18 +41,18 @@ def github(fake: FakeGitHub, clock: SkipClock, deadline: float = 5.0, token: str
     return GitHub(Http(clock, deadline=deadline), clock, base=fake.base, env=env)
 
 
-def desk(
+def service(
     fake: FakeGitHub,
     store: Path | None = None,
     clock: SkipClock | None = None,
     *,
     deadline: float = 5.0,
     token: str = TOKEN,
-) -> IssueDesk:
+) -> IssueService:
     """A desk with the store at a path (``None``: without one)."""
     clock = clock or SkipClock()
     kept = None if store is None else Store(store)
-    return IssueDesk(kept, clock, github=github(fake, clock, deadline, token))
+    return IssueService(kept, clock, github=github(fake, clock, deadline, token))
 
 
 def run_spec(name: str = "toy", number: int | None = 1, **more: object) -> RunSpec:

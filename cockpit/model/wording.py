@@ -1,7 +1,8 @@
-"""How figures are written: separators, units, stepped ages, clock times. Pure functions.
+"""How everything is worded: separators, units, stepped ages, clock times. Pure functions.
 
 Unknown is ``?`` everywhere. Ages and times to come step (SCREENS rule 5), so that a run that
-stands still changes nothing on the screen.
+stands still changes nothing on the screen. What goes into an alert or a record (``figure``,
+``span``, ``moment``) holds moments and limits, never ages: it is compared and stored.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime, tzinfo
 from typing import Final
+
+from cockpit.model.base import rfc3339
+from cockpit.model.run import RunSpec
 
 UNKNOWN: Final = "?"
 MOST_PERCENT: Final = 9_999
@@ -219,3 +223,39 @@ def glyph(state: str, ascii_only: bool = False) -> str:
 def to_ascii(text: str) -> str:
     """Return ``text`` with the cockpit's own glyphs replaced by their twins, cell by cell."""
     return text.translate(_TO_ASCII)
+
+
+_SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_SPANS = ((86400.0, "d"), (3600.0, "h"), (60.0, "m"))
+
+
+def figure(value: float) -> str:
+    """Return ``1.21M`` for 1210345: three digits, for rates and losses."""
+    for scale, letter in _SCALES:
+        if abs(value) >= scale:
+            return f"{value / scale:.3g}{letter}"
+    return f"{value:.3g}"
+
+
+def span(seconds: float) -> str:
+    """Return ``15m``, ``2h``, ``9d``, ``5s``: the largest unit that it is at least two of."""
+    for size, letter in _SPANS:
+        if seconds >= 2 * size or seconds == size:
+            return f"{seconds / size:.3g}{letter}"
+    return f"{seconds:.3g}s"
+
+
+def moment(instant: float) -> str:
+    """Return an instant as ``2026-03-11 08:41:07Z``."""
+    text = rfc3339(instant)
+    return text if text == "unknown" else text[:19].replace("T", " ") + "Z"
+
+
+def step(number: int | None) -> str:
+    """Return a step with separators."""
+    return "unknown" if number is None else f"{number:,}"
+
+
+def person(run: RunSpec) -> str:
+    """Return the DRI's name, or who they are."""
+    return run.dri or "the DRI"

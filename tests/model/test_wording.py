@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.model import words
-from cockpit.model.words import GLYPHS, glyph, to_ascii
+from cockpit.model import wording
+from cockpit.model.wording import GLYPHS, glyph, to_ascii
 
 NAN, INF = math.nan, math.inf
 NOON = 1_773_230_400.0
@@ -24,12 +24,12 @@ NOON = 1_773_230_400.0
     ],
 )  # fmt: skip
 def test_ages_step(seconds: float | None, shown: str) -> None:
-    assert words.age(seconds) == shown
+    assert wording.age(seconds) == shown
 
 
 def test_an_age_changes_only_at_its_steps() -> None:
-    assert len({words.age(second) for second in range(60)}) == 3
-    assert len({words.age(second) for second in range(60, 3600)}) == 59
+    assert len({wording.age(second) for second in range(60)}) == 3
+    assert len({wording.age(second) for second in range(60, 3600)}) == 59
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_an_age_changes_only_at_its_steps() -> None:
      (273_600, "3d 04h")],
 )  # fmt: skip
 def test_time_to_come(seconds: float | None, shown: str) -> None:
-    assert words.eta(seconds) == shown
+    assert wording.eta(seconds) == shown
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_time_to_come(seconds: float | None, shown: str) -> None:
      (-0.5, "−0.500"), (1e9, "1.00e+09")],
 )  # fmt: skip
 def test_metrics(value: float | None, shown: str) -> None:
-    assert words.number(value) == shown
+    assert wording.number(value) == shown
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_metrics(value: float | None, shown: str) -> None:
      (2.5, None, "2.50"), (None, "tok/s", "?"), (NAN, "tok/s", "NaN tok/s")],
 )  # fmt: skip
 def test_rates_have_magnitude_and_unit(value: float | None, unit: str | None, shown: str) -> None:
-    assert words.rate(value, unit) == shown
+    assert wording.rate(value, unit) == shown
 
 
 @pytest.mark.parametrize(
@@ -67,36 +67,36 @@ def test_rates_have_magnitude_and_unit(value: float | None, unit: str | None, sh
      (999_960_000, "1.0 GB"), (10**19, "10000.0 PB")],
 )  # fmt: skip
 def test_sizes(count: int | None, shown: str) -> None:
-    assert words.size(count) == shown
+    assert wording.size(count) == shown
 
 
 def test_progress_is_never_rounded_up_to_done() -> None:
-    assert words.share(0.386) == "38.6 %"
-    assert words.share(0.99999) == "99.9 %"
-    assert words.share(1.0) == "100.0 %"
-    assert words.share(None) == "?"
+    assert wording.share(0.386) == "38.6 %"
+    assert wording.share(0.99999) == "99.9 %"
+    assert wording.share(1.0) == "100.0 %"
+    assert wording.share(None) == "?"
 
 
 def test_change_against_a_baseline() -> None:
-    assert words.change(0.83, 1.2) == "−31 %"
-    assert words.change(1.25, 1.2) == "+4 %"
-    assert words.change(1.2001, 1.2) == "±0 %"
-    assert words.change(1.0, 0.0) == "?"
-    assert words.change(1e139, -3e-273) == ">−9,999 %"
-    assert words.change(NAN, 1.0) == "?"
+    assert wording.change(0.83, 1.2) == "−31 %"
+    assert wording.change(1.25, 1.2) == "+4 %"
+    assert wording.change(1.2001, 1.2) == "±0 %"
+    assert wording.change(1.0, 0.0) == "?"
+    assert wording.change(1e139, -3e-273) == ">−9,999 %"
+    assert wording.change(NAN, 1.0) == "?"
 
 
 def test_times_are_in_the_readers_zone() -> None:
-    assert words.clock_time(NOON, UTC) == "12:00"
-    assert words.clock_time(NOON, timezone(timedelta(hours=-7))) == "05:00"
-    assert words.clock_time(NOON, UTC, seconds=True) == "12:00:00"
-    assert words.day_time(NOON - 86_400, NOON, UTC) == "10 Mar 12:00"
-    assert words.day_time(NOON - 60, NOON, UTC) == "11:59"
-    assert words.clock_time(1e300, UTC) == "?"
+    assert wording.clock_time(NOON, UTC) == "12:00"
+    assert wording.clock_time(NOON, timezone(timedelta(hours=-7))) == "05:00"
+    assert wording.clock_time(NOON, UTC, seconds=True) == "12:00:00"
+    assert wording.day_time(NOON - 86_400, NOON, UTC) == "10 Mar 12:00"
+    assert wording.day_time(NOON - 60, NOON, UTC) == "11:59"
+    assert wording.clock_time(1e300, UTC) == "?"
 
 
 def test_settings_read_as_they_are_written() -> None:
-    assert [words.duration(s) for s in (5, 570, 600, 7200, 777_600)] == [
+    assert [wording.duration(s) for s in (5, 570, 600, 7200, 777_600)] == [
         "5s", "9m 30s", "10m", "2h", "9d",
     ]  # fmt: skip
 
@@ -117,8 +117,8 @@ def test_frames_and_charts_have_twins() -> None:
 
 @given(st.floats() | st.none())
 def test_property_every_float_can_be_written(value: float | None) -> None:
-    for write in (words.age, words.eta, words.number, words.share, words.short_number):
+    for write in (wording.age, wording.eta, wording.number, wording.share, wording.short_number):
         assert write(value)
-    assert words.change(value, 3e-200)
-    assert words.clock_time(value)
-    assert words.day_time(value, 0.0)
+    assert wording.change(value, 3e-200)
+    assert wording.clock_time(value)
+    assert wording.day_time(value, 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cockpit.actions.core.context import Ground, Parts
+from cockpit.actions.core.context import ActionContext, Dependencies
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.clock import FixedClock
 from cockpit.model.history import History
@@ -36,7 +36,7 @@ def report(
     )  # fmt: skip
 
 
-def ground(
+def context(
     run: RunSpec | None = None,
     *,
     alerts: Sequence[Alert] = (),
@@ -46,15 +46,15 @@ def ground(
     runs: Sequence[RunSpec] = (),
     backend: Any = NoBackend,
     **facets: Any,
-) -> Ground:
+) -> ActionContext:
     spec = run or run_spec()
     unused: Any = None
-    parts = Parts(
+    parts = Dependencies(
         clock=FixedClock(NOW), store=None, journal=None, backends=lambda run: backend,
         guards=(), recorder=unused, notifier=unused, look=unused,
     )  # fmt: skip
     facets.setdefault("job", job(Phase.FAILED, exit_code=1, ended_at=T0 + 500))
-    return Ground(
+    return ActionContext(
         file=CockpitFile(path="/x/cockpit.toml", runs=(spec, *runs)),
         spec=spec,
         report=report(spec, alerts, **facets),
