@@ -68,7 +68,7 @@ fuzz: $(VENV)/.dev
 
 soak: $(VENV)/.dev
 	@SOAK=1 $(PY) -m pytest -n $(WORKERS) tests/e2e/test_races.py tests/e2e/test_crashes.py \
-		tests/platforms/local/test_acting.py tests/platforms/local/launcher/test_supervisor.py $(ARGS)
+		tests/platforms/local/test_platform.py tests/platforms/local/launcher/test_supervisor.py $(ARGS)
 
 lock:
 	@uv pip compile pyproject.toml --extra build --upgrade --universal --generate-hashes --python-version 3.11 \

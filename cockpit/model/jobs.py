@@ -48,11 +48,17 @@ class Found(StrEnum):
 
 
 class LookUp(Frozen):
-    """A launch id looked up: the job, and on what the answer rests (one line)."""
+    """A launch id looked up: the job, and on what the answer rests (one line).
+
+    A live job ``waits`` while it is accepted and has not begun, however long; ``reason`` is the
+    platform's own word for why.
+    """
 
     found: Found
     text: str
     job_id: str | None = None
+    waits: bool = False
+    reason: str | None = None
 
 
 class Submission(Frozen):
@@ -63,3 +69,15 @@ class Submission(Frozen):
     command: tuple[str, ...]
     workdir: str | None = None
     env: dict[str, str] = Field(default_factory=dict)
+
+
+class Accepted(Frozen):
+    """A submission that was taken in and does not run yet: ``go`` lets it, a look-up ends it.
+
+    ``id`` is journaled before ``go``: whatever happens between the two, the job can be found,
+    and one that was never let go never runs. ``handle`` is for the platform that gave it.
+    """
+
+    id: str
+    submission: Submission
+    handle: dict[str, str] = Field(default_factory=dict)

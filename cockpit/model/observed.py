@@ -52,7 +52,17 @@ class JobValue(Frozen):
     children: tuple[str, ...] = ()
     diagnostic: tuple[str, ...] = ()
     rivals: tuple[LiveJob, ...] = Field(default=(), exclude=True)
-    """Other live jobs of the lineage (C-25); not part of the document."""
+    """Other live jobs of the lineage (C-25); not part of the document, like all below."""
+    rivals_source: str = Field(default="", exclude=True)
+    """Where the rivals were seen: the process table, the controller's list."""
+    queued: tuple[LiveJob, ...] = Field(default=(), exclude=True)
+    """What starts by itself once this job is over: dependants, requeues (SPEC J)."""
+    never: bool = Field(default=False, exclude=True)
+    """True when it waits for something that can never come (C-04)."""
+    output: str | None = Field(default=None, exclude=True)
+    """The file of its host that its output goes to, where the platform tells one."""
+    node: str | None = Field(default=None, exclude=True)
+    """The machine it runs on, where that is not the run's own host."""
 
 
 class Triage(Frozen):

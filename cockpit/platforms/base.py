@@ -1,16 +1,27 @@
-"""The one narrow interface through which jobs are acted on; each orchestrator fills it.
+"""What a kind of job is to the rest of the house: one class per kind, listed in ``table.py``.
 
-Five things, no more: stop exactly, submit with a launch id, look up by launch id, list the live
-jobs of a lineage, save a checkpoint now where possible. Nothing here restarts, recreates or
-changes a cluster.
+Everything that differs by kind stands behind this class, reading and acting; nothing else asks
+"which kind is it?". What a kind does not do yet it answers with *unsupported*, which is never
+taken for an answer about a run.
+
+Reading never raises: what cannot be told is a facet with a reason, ``Live.unknown``,
+``Found.UNKNOWN``. Acting has its own deadlines, never hangs, and says of every failure whether
+something may have happened (``LostError``) or not (``CannotError``). Nothing here restarts,
+recreates or changes a cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
-from cockpit.model.jobs import Live, LiveJob, LookUp, Submission
+from cockpit.model.facet import Facet
+from cockpit.model.jobs import Accepted, Live, LiveJob, LookUp, Submission
+from cockpit.model.observed import HostValue, JobValue, LogValue
+from cockpit.model.place import Place
+from cockpit.model.plan import Check
+from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 
 
@@ -22,44 +33,117 @@ class LostError(Exception):
     """The answer was lost: it may have happened or still happen. Look it up; never retry."""
 
 
-class Backend(Protocol):
-    """One kind of orchestrator. Every call has its own deadline and never hangs."""
+class CommandError(Exception):
+    """The recorded command cannot be run as it is; the text is one line that says why."""
 
-    async def live(self, run: RunSpec) -> Live:
-        """Return the live jobs of the lineage (SPEC J, "Which jobs belong to a run").
 
-        Never raises: what cannot be told is ``Live.unknown``.
+class Platform(ABC):
+    """One kind of job (``[run.job] kind``). Every call has its own deadline and never hangs."""
+
+    kind: ClassVar[str]
+    fields: ClassVar[frozenset[str]]
+    """The keys of ``[run.job]`` that it reads, beside ``kind``."""
+    private: ClassVar[tuple[str, ...]]
+    """The keys among them that name hosts or people: ``--present`` masks their values."""
+    acts: ClassVar[bool] = False
+    """True if this version can act on its jobs."""
+    found_by_files: ClassVar[bool] = False
+    """True if its job is found by files or a session; else ``job.id`` is the newest recorded."""
+    bundled: ClassVar[bool] = True
+    """True if code travels with the job in a bundle or container of its own (SPEC A-1)."""
+    look_every: ClassVar[float] = 2.0
+    """Seconds between two look-ups while a launch is awaited: gentle on a shared controller."""
+
+    @abstractmethod
+    def endpoint(self, run: RunSpec) -> str:
+        """Return the system that answers for its jobs: all that share one share its fate."""
+
+    @abstractmethod
+    async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:
+        """Return the job facet of each run, by name, from one bulk answer per endpoint.
+
+        With its children, its rivals (C-25), what is queued behind it, and whether it can start.
         """
 
+    @abstractmethod
+    async def logs(self, queries: Sequence[Query]) -> Mapping[str, Facet[LogValue]]:
+        """Return the log facet of each run, by name."""
+
+    @abstractmethod
+    async def hosts(self, queries: Sequence[Query]) -> Mapping[str, Facet[HostValue]]:
+        """Return the host facet of each run, by name."""
+
+    def log_place(self, run: RunSpec, log: LogValue | None) -> Place | None:
+        """Return where the run's log can be read in pages, ``None`` if it cannot."""
+        return None
+
+    def watched_files(self, run: RunSpec, job: JobValue | None) -> tuple[str, ...]:
+        """Return files of this machine whose change says something about the job."""
+        return ()
+
+    # Acting.
+
+    @abstractmethod
+    def name_for(self, launch_id: str) -> str:
+        """Return the launch id as this kind can spell it; raises ``CannotError`` if it cannot."""
+
+    @abstractmethod
+    def formed(self, words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...]:
+        """Return the words of a filled command as they are sent; raises ``CommandError``."""
+
+    def command_checks(self, run: RunSpec, words: Sequence[str]) -> list[Check]:
+        """Return what speaks for and against the recorded words (placeholders unfilled)."""
+        return []
+
+    @abstractmethod
+    async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
+        """Return what lives of each run's lineage (SPEC J), by run name. Never raises.
+
+        The one answer to "which jobs live": the job facet's rivals come from it too.
+        """
+
+    @abstractmethod
     async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
-        """Return what became of a launch id; ``absent`` only when it can never appear any more.
+        """Return what became of a launch id. Never raises.
 
-        Never raises.
+        ``Found.ABSENT`` only behind a fence: when nothing can appear under it any more.
         """
 
-    async def submit(self, run: RunSpec, submission: Submission) -> str:
-        """Start a job and return its id; the same launch id starts at most one job, ever.
+    @abstractmethod
+    async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
+        """Take a submission in without running it; the same launch id starts one job, ever.
 
-        Raises ``CannotError`` when nothing was started and nothing will be, ``LostError`` when
+        Raises ``CannotError`` when nothing was taken in and nothing will be, ``LostError`` when
         that is not known.
         """
 
+    @abstractmethod
+    async def go(self, run: RunSpec, accepted: Accepted) -> str:
+        """Let an accepted job run, and return its id; raises as ``accept`` does."""
+
+    @abstractmethod
     async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
         """Stop exactly these jobs and their true descendants, gracefully first (``job.grace``).
 
-        Returns when they are gone. Raises ``CannotError`` when one still lives and will not be
-        touched, ``LostError`` when this is not known.
+        Returns when they are gone, by the platform's own word. Raises ``CannotError`` when one
+        still lives and will not be touched, ``LostError`` when this is not known.
         """
 
+    @abstractmethod
+    def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
+        """Return why a living job cannot be asked to save now; ``None``: it can."""
+
+    @abstractmethod
     async def save(self, run: RunSpec, job: LiveJob) -> None:
         """Ask a living job to save a checkpoint now; returns when it was asked.
 
-        Raises ``CannotError`` when the trainer has no way (``save_signal``, ``save_command``).
+        Raises ``CannotError`` when the trainer has no way, ``LostError`` without an answer.
         """
 
+    @abstractmethod
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return what a later reader needs, by file name; never raises.
 
-        The orchestrator's answer, a stack dump and the device state where possible; what could
-        not be had is a note in the file.
+        The platform's answer, a stack dump and the device state where possible; what could not
+        be had is a note in the file.
         """

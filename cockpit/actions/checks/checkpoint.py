@@ -6,7 +6,6 @@ import json
 import re
 from typing import Final
 
-from cockpit.actions.checks.results import blocked, passed, warned
 from cockpit.actions.core.context import ActionContext
 from cockpit.model import wording
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
@@ -14,6 +13,7 @@ from cockpit.model.place import place_of
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
 from cockpit.runtime.regular import is_folder, open_regular
+from cockpit.text.checks import blocked, passed, warned
 
 ID: Final = "C-17"
 NONE: Final = "checkpoint"

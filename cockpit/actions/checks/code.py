@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from cockpit.actions.checks.globs import Touches, touches
-from cockpit.actions.checks.results import blocked, passed, warned
 from cockpit.actions.core.context import ActionContext
 from cockpit.model.base import Frozen
 from cockpit.model.observed import CodeValue
@@ -15,6 +14,7 @@ from cockpit.model.plan import Basis, Check
 from cockpit.model.run import CodeSpec
 from cockpit.sources.git.command import git, trouble
 from cockpit.store.snapshots import Snapshot
+from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.safe import clean
 
 ID = "C-15"

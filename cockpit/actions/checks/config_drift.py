@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.actions.checks.config_file import ResolvedConfig
-from cockpit.actions.checks.results import blocked, passed, shown, warned
-from cockpit.actions.core.command import flags_of
 from cockpit.model.plan import Basis, Check, Difference
+from cockpit.platforms.command import flags_of
+from cockpit.text.checks import blocked, passed, shown, warned
 
 ID: Final = "C-18"
 MOST: Final = 100

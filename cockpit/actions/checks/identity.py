@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from cockpit.actions.checks.results import blocked, passed, warned
 from cockpit.actions.core.context import ActionContext
 from cockpit.model.observed import TrackerValue
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import WandbSpec
 from cockpit.store.snapshots import Snapshot
+from cockpit.text.checks import blocked, passed, warned
 
 POLICY = "resume-policy"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cockpit.actions.checks.results import blocked, passed, warned
 from cockpit.actions.core.context import ActionContext
 from cockpit.model import wording
 from cockpit.model.facet import ErrorKind
@@ -11,6 +10,7 @@ from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.plan import Basis, Check
 from cockpit.rules.present import trained_after_end
+from cockpit.text.checks import blocked, passed, warned
 
 STATE = "job-state"
 
@@ -107,7 +107,7 @@ def _words(job: JobValue) -> str:
 
 def backend_there(context: ActionContext) -> list[Check]:
     """Check that this version can act on the run's kind of job."""
-    if context.backend is not None:
+    if context.acting_platform is not None:
         return []
     kind = context.spec.job.kind if context.spec.job is not None else None
     if kind is None:

@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from cockpit.actions.checks.results import blocked, passed, warned
-from cockpit.actions.core.command import places_in
 from cockpit.actions.core.context import ActionContext
 from cockpit.model import wording
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
+from cockpit.platforms.command import places_in
+from cockpit.text.checks import blocked, passed, warned
 
 NEEDED: Final = ("output_root", "checkpoint")
 SOURCE: Final = "source"

@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from cockpit.actions.checks.results import blocked, passed, warned
-from cockpit.actions.core.command import flags_of
 from cockpit.model.place import Place
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
+from cockpit.platforms.command import flags_of
+from cockpit.text.checks import blocked, passed, warned
 
 ID: Final = "C-16"
 KEYS: Final = frozenset((

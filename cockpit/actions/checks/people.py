@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from cockpit.actions.checks.results import blocked, passed
 from cockpit.actions.core.context import ActionContext
 from cockpit.model import wording
 from cockpit.model.plan import Basis, Check, Outcome, StepState
+from cockpit.text.checks import blocked, passed
 
 NOTIFIED_WITHIN = 24 * 3600.0
 """Seconds for which a notification of the DRI holds."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from cockpit.actions.checks.results import lacking, passed, shown, warned
 from cockpit.actions.core.context import ActionContext
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
 from cockpit.records.logbook.reading import Logbook, value_of
+from cockpit.text.checks import lacking, passed, shown, warned
 
 _ADDRESS: Final = re.compile(r"https?://[^\s<>()]+/issues/\d+")
 

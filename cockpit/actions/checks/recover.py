@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from cockpit.actions.checks.results import blocked, passed, warned
 from cockpit.actions.core.context import ActionContext
 from cockpit.model import wording
 from cockpit.model.history import FormerFailure, History
@@ -17,6 +16,7 @@ from cockpit.rules.jobs.terminal import diagnosis
 from cockpit.rules.triage.classify import triage
 from cockpit.store.journal import JournalEntry, stopped
 from cockpit.store.snapshots import Snapshot
+from cockpit.text.checks import blocked, passed, warned
 
 SLACK = 5.0
 """Seconds by which a job may seem to have started after it was ordered to stop."""

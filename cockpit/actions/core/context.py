@@ -11,7 +11,7 @@ from cockpit.model.jobs import Live
 from cockpit.model.records import Claim
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.platforms.base import Backend
+from cockpit.platforms.base import Platform
 from cockpit.store.journal import Journal, JournalEntry
 from cockpit.store.store import Store
 
@@ -50,7 +50,7 @@ class Dependencies:
     clock: Clock
     store: Store | None
     journal: Journal | None
-    backends: Callable[[RunSpec], Backend | None]
+    platforms: Callable[[RunSpec], Platform | None]
     guards: tuple[Guard, ...]
     recorder: RecordWriter
     notifier: Callable[[], Notifications]
@@ -74,12 +74,22 @@ class ActionContext:
     claims: tuple[Claim, ...] = ()
 
     @property
-    def backend(self) -> Backend | None:
-        """The backend of the run's kind of job, if this version has one."""
-        return self.parts.backends(self.spec)
+    def platform(self) -> Platform | None:
+        """The platform of the run's job; ``None`` for a run that names no job."""
+        return self.parts.platforms(self.spec)
+
+    @property
+    def acting_platform(self) -> Platform | None:
+        """The platform if this version can act on its jobs."""
+        return acting(self.platform)
 
     @property
     def job_id(self) -> str:
         """The id of the present job; empty without one."""
         job = self.report.facets.job.value
         return (job.id if job is not None else None) or ""
+
+
+def acting(platform: Platform | None) -> Platform | None:
+    """Return a platform if this version can act on its jobs."""
+    return platform if platform is not None and platform.acts else None

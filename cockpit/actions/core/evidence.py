@@ -20,7 +20,7 @@ from cockpit.model.base import Frozen
 from cockpit.model.jobs import Live
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import Backend
+from cockpit.platforms.base import Platform
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import open_regular
 from cockpit.sources.logs.source import newest_match
@@ -61,7 +61,7 @@ def evidence_folder() -> Path:
 async def archive(
     run: RunSpec,
     report: RunReport,
-    backend: Backend | None,
+    platform: Platform | None,
     live: Live,
     folder: Path | None = None,
     *,
@@ -77,8 +77,8 @@ async def archive(
     missing: list[str] = []
     document = {"report": report.document(), "live": live.to_json()}
     files = {"report.json": json.dumps(document, indent=1, default=str).encode("utf-8", "replace")}
-    if backend is not None:
-        files |= await backend.evidence(run, live.jobs)
+    if platform is not None:
+        files |= await platform.evidence(run, live.jobs)
     log = await _log(run, missing)
     if log is not None:
         files["log-tail.txt"] = log

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.actions.checks.records import linked_issue
-from cockpit.actions.checks.results import passed, warned
 from cockpit.actions.core.action import Execution, SkipStep, Step, StepError
 from cockpit.model.plan import Basis, Check, Plan
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
 from cockpit.runtime.offload import offload
+from cockpit.text.checks import passed, warned
 
 DEADLINE: Final = 10.0
 ISSUE: Final = "issue"

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from cockpit.actions.core.action import Action, Execution, asked
-from cockpit.actions.core.context import ActionContext, Dependencies
+from cockpit.actions.core.context import ActionContext, Dependencies, acting
 from cockpit.actions.core.execution import run_steps
 from cockpit.actions.core.guards import Claims
 from cockpit.model.base import Frozen
 from cockpit.model.jobs import Found, LookUp
 from cockpit.model.plan import Approval, Basis, Check, Level, Outcome, Plan, StepState
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import Backend
+from cockpit.platforms.base import Platform
 from cockpit.records.lease.holder import at_it
 from cockpit.store.journal import UNREADABLE, JournalEntry
 
@@ -42,7 +42,7 @@ class Settled(Frozen):
 
 
 async def settle(
-    run: RunSpec, entry: JournalEntry, backend: Backend | None, alive: bool | None
+    run: RunSpec, entry: JournalEntry, platform: Platform | None, alive: bool | None
 ) -> Settled:
     """Return what became of an action that nobody has ended; changes nothing.
 
@@ -69,18 +69,18 @@ async def settle(
             entry=entry, outcome=Outcome.DONE, job_id=entry.job_id, started_at=submit.at,
             text=f"{_what(entry)} had started {entry.launch_id} when it was interrupted",
         )  # fmt: skip
-    return await _looked_up(run, entry, backend, submit.at)
+    return await _looked_up(run, entry, platform, submit.at)
 
 
 async def _looked_up(
-    run: RunSpec, entry: JournalEntry, backend: Backend | None, begun: float
+    run: RunSpec, entry: JournalEntry, platform: Platform | None, begun: float
 ) -> Settled:
     lost = entry.action == "lineage" and entry.plan.plan_id == UNREADABLE
-    if backend is None or entry.launch_id is None or lost:
+    if platform is None or entry.launch_id is None or lost:
         text = f"{_what(entry)}: its submit ({entry.launch_id}) cannot be looked up by this version"
         text += "; look for yourself"
         return Settled(entry=entry, outcome=Outcome.UNKNOWN, text=text, by_person=True)
-    found = await backend.look_up(_subject(run, entry), entry.launch_id)
+    found = await platform.look_up(_subject(run, entry), entry.launch_id)
     what = f"{_what(entry)}: looked up {entry.launch_id}: {found.text}"
     if found.found is Found.UNKNOWN:
         return Settled(entry=entry, outcome=Outcome.UNKNOWN, text=what, looked_up=found)
@@ -153,14 +153,14 @@ class Settling:
         if self._journal is None:
             return ()
         key = self._key(spec.name)
-        backend = self._parts.backends(spec)
+        platform = acting(self._parts.platforms(spec))
         entries = await asked(self._journal.unfinished, key)
         others = [each for each in entries if without is None or each.number != without.number]
         found = []
         for each in others:
             alive = at_it(each.holder, self._journal.place, each.number)
             over = alive is None and each.number in gone
-            found.append(await settle(spec, each, backend, False if over else alive))
+            found.append(await settle(spec, each, platform, False if over else alive))
         return tuple(found)
 
     async def settle(

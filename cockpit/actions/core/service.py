@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from cockpit.actions.core.action import Action, Execution, RefuseError, asked
-from cockpit.actions.core.context import ActionContext, Dependencies
+from cockpit.actions.core.context import ActionContext, Dependencies, acting
 from cockpit.actions.core.execution import Failpoint, StepListener, run_steps
 from cockpit.actions.core.guards import Claims, claim_checks
 from cockpit.actions.core.parameters import masked_plan
@@ -291,10 +291,10 @@ class ActionService:
         )
 
     async def _live(self, spec: RunSpec) -> Live:
-        backend = self._parts.backends(spec)
-        if backend is None:
+        platform = acting(self._parts.platforms(spec))
+        if platform is None:
             return Live(unknown="the run file names no job that this version can act on")
-        return await backend.live(spec)
+        return (await platform.live([spec]))[spec.name]
 
     async def _known_ids(self, context: ActionContext) -> set[str]:
         """Return the launch ids that this machine knows of by itself."""

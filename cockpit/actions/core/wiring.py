@@ -1,4 +1,4 @@
-"""Puts the action service together: journal, backends, guards, records, notifications."""
+"""Puts the action service together: journal, platforms, guards, records, notifications."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.table import Actions
 from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport
-from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.platforms.base import Backend
+from cockpit.model.run import CockpitFile
+from cockpit.platforms.table import Platforms
 from cockpit.records.lease.holder import lives, this_holder
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, run_key
@@ -48,7 +48,7 @@ def build_service(
         clock=clock,
         store=store,
         journal=None if store is None else Journal(store),
-        backends=_backends(clock),
+        platforms=Platforms(clock).of,
         guards=(
             RootClaim(clock, lambda: operator),
             LeaseRef(clock, this_holder(), lambda: operator, lives),
@@ -70,10 +70,3 @@ def build_records(
 
     issues = IssueService(store, clock, key=lambda run: run_key(file().path, run.name))
     return RecordWriter(Saver(clock), issues), issues
-
-
-def _backends(clock: Clock) -> Callable[[RunSpec], Backend | None]:
-    from cockpit.platforms.local.acting import LocalBackend
-
-    by_kind: dict[str, Backend] = {"local": LocalBackend(clock)}
-    return lambda run: None if run.job is None else by_kind.get(run.job.kind)

@@ -17,15 +17,15 @@ from cockpit.actions.checks.output import (
     said_by_config,
     said_by_record,
 )
-from cockpit.actions.checks.results import shown
-from cockpit.actions.core.command import masked
-from cockpit.actions.core.command import shown as shown_command
 from cockpit.actions.core.context import ActionContext
 from cockpit.model import wording
 from cockpit.model.observed import Pick
 from cockpit.model.plan import Check, Difference
 from cockpit.model.run import RunSpec
+from cockpit.platforms.command import masked
+from cockpit.platforms.command import shown as shown_command
 from cockpit.records.logbook.reading import value_of
+from cockpit.text.checks import shown
 
 
 class WouldRun(NamedTuple):

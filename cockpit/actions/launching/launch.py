@@ -9,10 +9,7 @@ from cockpit.actions.checks import checkpoint, code, commands, identity, jobs, p
 from cockpit.actions.checks.checkpoint import initialize_from, named_step
 from cockpit.actions.checks.material import DEADLINE, Material, gather
 from cockpit.actions.checks.records import linked_issue
-from cockpit.actions.checks.results import passed, shown, warned
 from cockpit.actions.core.action import Action, Execution, SkipStep, Step, StepError
-from cockpit.actions.core.command import shown as shown_command
-from cockpit.actions.core.command import values_of
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.recording import ISSUE, lasting
 from cockpit.actions.launching.compared import WouldRun, output_checks
@@ -32,10 +29,13 @@ from cockpit.actions.stopping.stop import evidence
 from cockpit.model.observed import Pick
 from cockpit.model.plan import Basis, Check, Difference, Draft, Plan, Request
 from cockpit.model.run import RunSpec
+from cockpit.platforms.command import shown as shown_command
+from cockpit.platforms.command import values_of
 from cockpit.records.issue.creating import LABELS, logbook_link
 from cockpit.records.issue.text import new_issue, title
 from cockpit.records.logbook.reading import Logbook
 from cockpit.runtime.offload import offload
+from cockpit.text.checks import passed, shown, warned
 
 BODY: Final = "issue_body"
 
@@ -98,7 +98,7 @@ async def _look(context: ActionContext) -> LaunchLook:
     source = spec.checkpoints.initialize_from if spec.checkpoints is not None else None
     command = spec.launch or spec.resubmit
     values = values_of(spec, context.launch_id, None if source is None else str(source), None)
-    checks, words = commands.ready(spec, command, values)
+    checks, words = commands.ready(context.platform, spec, command, values)
     origin = await offload(initialize_from, spec, deadline=DEADLINE)
     would = WouldRun(words, template_of(command), None)
     issue = await issue_to_create(spec, material.read.book, shown_command(words) or None)

@@ -180,7 +180,9 @@ def _instance(execution: Execution) -> InstanceEntry:
         (f"approved by {check.approved.by}" for check in execution.plan.checks
          if check.id == "C-15" and check.approved is not None), "",
     )  # fmt: skip
-    fields = instance_fields(execution.context.spec, used, approved)
+    platform = execution.context.platform
+    bundled = platform is None or platform.bundled
+    fields = instance_fields(execution.context.spec, used, approved, bundled=bundled)
     return InstanceEntry(launch_id=execution.launch_id, at=submitted_at(execution), fields=fields)
 
 

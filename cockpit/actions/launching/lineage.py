@@ -14,9 +14,7 @@ from cockpit.actions.checks import code, commands, jobs, people
 from cockpit.actions.checks.material import DEADLINE, gather
 from cockpit.actions.checks.new_lineage import source_of, takes_identity, unused
 from cockpit.actions.checks.people import for_dri
-from cockpit.actions.checks.results import blocked, passed, shown, warned
 from cockpit.actions.core.action import Action, Execution, RefuseError, Step, StepError
-from cockpit.actions.core.command import shown as shown_command
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.launching.launch_records import RESUMES_FROM, record_steps, trouble_step
 from cockpit.actions.launching.new_run import environment, new_run, run_block
@@ -33,7 +31,9 @@ from cockpit.actions.launching.submitting import CONFIRM, submit, verify
 from cockpit.actions.retention.at_rest import job_name
 from cockpit.model.plan import Basis, Check, Difference, Draft, Plan, Request
 from cockpit.model.run import RunSpec
+from cockpit.platforms.command import shown as shown_command
 from cockpit.runtime.offload import offload
+from cockpit.text.checks import blocked, passed, shown, warned
 
 WORD: Final = "new lineage"
 
@@ -54,7 +54,7 @@ class NewLineage(Action):
         pick, source = source_of(context, request.params.get("from", ""))
         template = template_of(context.spec.resubmit)
         values = values_for(run, context.launch_id, pick)
-        command, words = commands.ready(run, context.spec.resubmit, values)
+        command, words = commands.ready(context.platform, run, context.spec.resubmit, values)
         free = await offload(lambda: list(unused(context, run)), deadline=DEADLINE)
         checks = [
             *people.has_dri(context),
@@ -119,8 +119,9 @@ async def _nothing_yet(context: ActionContext, run: RunSpec) -> list[Check]:
     """Check that nothing of the new lineage lives, and say what becomes of the old one's job."""
     if context.live.unknown is not None:
         return [blocked("C-25", f"which jobs live cannot be told: {context.live.unknown}")]
-    if context.backend is not None:
-        live = await context.backend.live(run)
+    platform = context.acting_platform
+    if platform is not None:
+        live = (await platform.live([run]))[run.name]
         if live.unknown is not None or live.jobs:
             left = live.unknown or ", ".join(job_name(job) for job in live.jobs)
             return [blocked("C-25", f"something of {run.name} may live already: {left}")]

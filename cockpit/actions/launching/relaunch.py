@@ -8,10 +8,7 @@ from typing import NamedTuple
 from cockpit.actions.checks import checkpoint, code, commands, identity, jobs, recover
 from cockpit.actions.checks.material import Material, gather
 from cockpit.actions.checks.people import for_dri, has_dri
-from cockpit.actions.checks.results import blocked, warned
 from cockpit.actions.core.action import Action, Step
-from cockpit.actions.core.command import CommandError, places_in, words_of
-from cockpit.actions.core.command import shown as shown_command
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import yes_param
 from cockpit.actions.launching.compared import Compared, WouldRun, compared, output_checks
@@ -33,6 +30,10 @@ from cockpit.model.observed import Pick
 from cockpit.model.plan import Check, Draft, Plan, Request
 from cockpit.model.run import Command
 from cockpit.model.wording import steps
+from cockpit.platforms.base import CommandError
+from cockpit.platforms.command import places_in, words_of
+from cockpit.platforms.command import shown as shown_command
+from cockpit.text.checks import blocked, warned
 
 
 class RelaunchLook(NamedTuple):
@@ -71,7 +72,7 @@ class Relaunch(Action):
             trainer_would_load=value.trainer_would_load if value is not None else None,
             differences=found.compared.differences,
             loses=_loses(context, found.would.pick),
-            can_save_first=bool(own) and can_save(context.spec),
+            can_save_first=bool(own) and can_save(context),
             facts={
                 STOPS: "\n".join(job.id for job in own),
                 "save-first": "yes" if save else "no",
@@ -100,9 +101,8 @@ async def _look(context: ActionContext) -> RelaunchLook:
     value = context.report.facets.checkpoints.value
     pick = value.relaunch_from if value is not None else None
     command = context.spec.resubmit
-    checks, words = commands.ready(
-        context.spec, command, values_for(context.spec, context.launch_id, pick)
-    )
+    values = values_for(context.spec, context.launch_id, pick)
+    checks, words = commands.ready(context.platform, context.spec, command, values)
     would = WouldRun(words, template_of(command), pick)
     return RelaunchLook(material, would, checks, compared(context, material, would))
 

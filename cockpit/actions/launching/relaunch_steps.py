@@ -7,16 +7,7 @@ from typing import Final
 
 from cockpit.actions.checks.config_file import ResolvedConfig, digest, read_config
 from cockpit.actions.checks.recover import present_failure
-from cockpit.actions.checks.results import shown
 from cockpit.actions.core.action import Execution, SkipStep, StepError
-from cockpit.actions.core.command import (
-    CommandError,
-    fill,
-    for_kind,
-    places_in,
-    values_of,
-    words_of,
-)
 from cockpit.actions.launching.launch_records import (
     FAILED_STEP,
     FAILURE,
@@ -26,15 +17,23 @@ from cockpit.actions.launching.launch_records import (
     STOPPED,
 )
 from cockpit.actions.launching.snapshot import snapshot_of
-from cockpit.actions.launching.submitting import SNAPSHOT, backend_of, submit, verify
+from cockpit.actions.launching.submitting import SNAPSHOT, platform_of, submit, verify
 from cockpit.actions.stopping.stop import STOPS, evidence
 from cockpit.actions.stopping.stop import stop as stop_jobs
 from cockpit.model.observed import CheckpointsValue, CodeValue, Pick
 from cockpit.model.report import RunReport
 from cockpit.model.run import Command, RunSpec
 from cockpit.model.wording import steps
+from cockpit.platforms.base import CommandError
+from cockpit.platforms.command import (
+    fill,
+    places_in,
+    values_of,
+    words_of,
+)
 from cockpit.runtime.offload import offload
 from cockpit.store.store import pack
+from cockpit.text.checks import shown
 
 CODE: Final = "code"
 CONFIG: Final = "config_sha256"
@@ -84,7 +83,7 @@ async def look_again(execution: Execution) -> str:
 
 async def nothing_lives(execution: Execution, run: RunSpec) -> None:
     """See that no job of the lineage lives; raises ``StepError``."""
-    live = await backend_of(execution).live(run)
+    live = (await platform_of(execution).live([run]))[run.name]
     if live.unknown is not None or live.jobs:
         left = live.unknown or ", ".join(job.name for job in live.jobs)
         raise StepError(f"not started: a job of this lineage may still live: {shown(left)}")
@@ -165,7 +164,8 @@ def filled(
     template = _words(command)
     try:
         values = values_for(run, execution.launch_id, pick)
-        return for_kind(fill(template, values), run, execution.launch_id), template
+        words = fill(template, values)
+        return platform_of(execution).formed(words, run, execution.launch_id), template
     except CommandError as error:
         raise StepError(f"not started: {error}") from error
 

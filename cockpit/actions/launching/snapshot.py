@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cockpit.actions.checks.config_file import ResolvedConfig, digest
-from cockpit.actions.checks.results import shown
 from cockpit.actions.core.action import Execution
-from cockpit.actions.core.command import masked
 from cockpit.model import wording
 from cockpit.model.observed import CodeValue, Pick
 from cockpit.model.run import RunSpec
+from cockpit.platforms.command import masked
 from cockpit.store.snapshots import Snapshot
+from cockpit.text.checks import shown
 
 
 def snapshot_of(
@@ -47,11 +47,11 @@ def snapshot_of(
     )
 
 
-def instance_fields(run: RunSpec, used: Snapshot, approved: str) -> dict[str, str]:
-    """Return SPEC L's labels of a launched instance, in their order."""
+def instance_fields(
+    run: RunSpec, used: Snapshot, approved: str, *, bundled: bool
+) -> dict[str, str]:
+    """Return SPEC L's labels of a launched instance; ``bundled``: its code travels with it."""
     command = " ".join(used.command).replace("`", "'")
-    # What travels with the job: a process of a box runs from its files.
-    bundled = run.job is None or run.job.kind not in ("local", "box")
     source = run.checkpoints.initialize_from if run.checkpoints is not None else None
     pick, resumed = used.checkpoint, {}
     if pick is not None and pick.path != str(source):

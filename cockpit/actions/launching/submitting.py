@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from cockpit.actions.checks.results import shown
 from cockpit.actions.core.action import Execution, Step, StepError, StepUnknownError
 from cockpit.model.jobs import Found, LookUp, Submission
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import Backend, CannotError, LostError
+from cockpit.platforms.base import CannotError, LostError, Platform
 from cockpit.store.snapshots import Snapshot
 from cockpit.store.store import unpack
+from cockpit.text.checks import shown
 
 SNAPSHOT: Final = "snapshot"
+ACCEPTED: Final = "accepted"
 SUBMITTED_AT: Final = "submitted_at"
 DIED: Final = "died"
 UNSEEN: Final = "unseen"
@@ -29,9 +30,9 @@ LOOK_EVERY: Final = 0.5
 TAIL: Final = 3
 
 
-def backend_of(execution: Execution) -> Backend:
+def platform_of(execution: Execution) -> Platform:
     """Return the backend; raises ``CannotError`` where this version has none."""
-    found = execution.context.backend
+    found = execution.context.acting_platform
     if found is None:
         raise CannotError("this version cannot act on this kind of job")
     return found
@@ -54,7 +55,7 @@ async def submit(
     execution: Execution, run: RunSpec, words: Sequence[str], env: dict[str, str] | None = None
 ) -> str:
     """Start the job under the action's launch id; at most once, whatever becomes of the answer."""
-    backend = backend_of(execution)
+    platform = platform_of(execution)
     now = execution.context.parts.clock.now()
     await execution.note(**{SUBMITTED_AT: f"{now:.3f}"})
     workdir = run.job.workdir if run.job is not None else None
@@ -66,7 +67,9 @@ async def submit(
         env=env or {},
     )
     try:
-        execution.job_id = await backend.submit(run, submission)
+        accepted = await platform.accept(run, submission)
+        await execution.note(**{ACCEPTED: accepted.id})
+        execution.job_id = await platform.go(run, accepted)
     except (LostError, TimeoutError) as error:
         execution.job_id = await _looked_up(execution, run, str(error))
     await execution.note()
@@ -74,7 +77,7 @@ async def submit(
 
 
 async def _looked_up(execution: Execution, run: RunSpec, why: str) -> str:
-    found = await backend_of(execution).look_up(run, execution.launch_id)
+    found = await platform_of(execution).look_up(run, execution.launch_id)
     said = f"the answer was lost ({why}); looked up {execution.launch_id}: {found.text}"
     if found.found is Found.ABSENT:
         raise StepError(f"{said}; nothing was started")
@@ -93,7 +96,7 @@ async def verify(execution: Execution, run: RunSpec) -> str:
     since: float | None = None
     found = LookUp(found=Found.UNKNOWN, text="not looked up yet")
     while clock.monotonic() < until:
-        found = await backend_of(execution).look_up(run, execution.launch_id)
+        found = await platform_of(execution).look_up(run, execution.launch_id)
         if found.found is Found.ENDED:
             return await _died(execution, found)
         if found.found is Found.LIVE:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from cockpit.actions.checks.results import blocked, passed
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import safe
 from cockpit.model.jobs import LiveJob
@@ -16,6 +15,7 @@ from cockpit.runtime.offload import offload
 from cockpit.sources.checkpoints.source import without
 from cockpit.store.outcomes import Rejections
 from cockpit.store.store import StoreError
+from cockpit.text.checks import blocked, passed
 from cockpit.text.scrub import scrub
 
 JOB: Final = "job-state"

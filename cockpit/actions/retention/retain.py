@@ -9,7 +9,6 @@ from typing import Final
 
 from pydantic import Field
 
-from cockpit.actions.checks.results import blocked, passed, warned
 from cockpit.actions.core.action import (
     Action,
     Execution,
@@ -40,6 +39,7 @@ from cockpit.records.issue.text import retained
 from cockpit.records.logbook.markdown import prose
 from cockpit.rules.kept.retention import Decision, Needed, decide, depth_of, policy_of
 from cockpit.runtime.offload import offload
+from cockpit.text.checks import blocked, passed, warned
 
 RETENTION: Final = "retention"
 DEADLINE: Final = 30.0

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from cockpit.actions.checks.results import blocked, passed, warned
 from cockpit.actions.core.action import Action, Execution, Step, StepError, StepUnknownError
-from cockpit.actions.core.command import CommandError, shown, words_of
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural, safe
 from cockpit.actions.core.recording import comment_step, event_name, log_step
@@ -20,11 +18,13 @@ from cockpit.model.records import EventEntry
 from cockpit.model.report import Verdict
 from cockpit.model.run import Command, RunSpec, TeardownSpec
 from cockpit.model.wording import duration, size
-from cockpit.platforms.base import CannotError
+from cockpit.platforms.base import CannotError, CommandError
+from cockpit.platforms.command import shown, words_of
 from cockpit.platforms.local.launcher.supervisor import expand
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import CANNOT_RUN, NO_PROGRAM, Completed, run_command
 from cockpit.store.journal import JournalEntry
+from cockpit.text.checks import blocked, passed, warned
 
 STORAGE: Final = ("delete_files", "cancel_storage")
 """What removes durable storage: always last (SPEC A-12)."""

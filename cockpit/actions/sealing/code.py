@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.actions.checks.globs import Touches, touches
-from cockpit.actions.checks.results import blocked, passed, warned
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural
 from cockpit.model.base import Frozen
@@ -18,6 +17,7 @@ from cockpit.model.wording import size
 from cockpit.records.git.sealing import SealFacts, seal_plan
 from cockpit.runtime.offload import offload
 from cockpit.sources.git.command import git
+from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from cockpit.actions.checks.results import blocked, passed, warned
 from cockpit.actions.core.action import Action, Execution, RefuseError, SkipStep, Step, StepError
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural, safe
@@ -25,6 +24,7 @@ from cockpit.model.records import EventEntry
 from cockpit.model.wording import duration
 from cockpit.runtime.offload import offload
 from cockpit.sources.records import read_text
+from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.safe import safe_lines
 from cockpit.text.scrub import scrub
 

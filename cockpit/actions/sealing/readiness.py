@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cockpit.actions.checks.results import blocked, lacking, passed, warned
 from cockpit.actions.core.context import ActionContext
 from cockpit.model.alert import Severity
 from cockpit.model.observed import Checkpoint, CheckpointState, Phase
 from cockpit.model.plan import Basis, Check
 from cockpit.model.wording import number, steps
+from cockpit.text.checks import blocked, lacking, passed, warned
 
 
 def job_done(context: ActionContext) -> Iterator[Check]:

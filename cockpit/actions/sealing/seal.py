@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from cockpit.actions.checks.results import blocked
 from cockpit.actions.core.action import Action, Execution, SkipStep, Step, StepError
-from cockpit.actions.core.command import CommandError, shown, words_of
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import safe
 from cockpit.actions.core.recording import approvals_text, comment_step, log_step
@@ -21,12 +19,15 @@ from cockpit.model.observed import Checkpoint
 from cockpit.model.plan import Basis, Check, Draft, Outcome, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.wording import number, rate, steps
+from cockpit.platforms.base import CommandError
+from cockpit.platforms.command import shown, words_of
 from cockpit.records.git.sealing import seal
 from cockpit.records.issue.text import sealed
 from cockpit.runtime.offload import offload
 from cockpit.sources.records import read_text
 from cockpit.store.outcomes import Endings
 from cockpit.store.store import StoreError
+from cockpit.text.checks import blocked
 from cockpit.text.logbook_scan import read_entries
 
 TITLE: Final = "final seal"

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from cockpit.actions.checks.results import blocked, passed, warned
 from cockpit.actions.core.action import Action, Execution, SkipStep, Step, StepError
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural, safe, step_param, yes_param
@@ -38,6 +37,7 @@ from cockpit.records.issue.text import rolled_back
 from cockpit.runtime.offload import offload
 from cockpit.store.outcomes import Rejections
 from cockpit.store.store import StoreError
+from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.rejections import rejection_lines
 
 PLACEHOLDER: Final = "{checkpoint}"

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from cockpit.actions.checks.results import blocked, passed, warned
 from cockpit.actions.core.action import (
     Action,
     Execution,
@@ -28,9 +27,10 @@ from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import duration, steps
-from cockpit.platforms.base import Backend, CannotError
+from cockpit.platforms.base import CannotError, Platform
 from cockpit.runtime.offload import offload
 from cockpit.sources.checkpoints.source import list_checkpoints
+from cockpit.text.checks import blocked, passed, warned
 
 LOSS: Final = "loses"
 HEALTH: Final = "health"
@@ -64,7 +64,7 @@ class Stop(Action):
             stops=tuple(job_name(job) for job in live.jobs),
             spares=tuple(job_name(job) for job in live.spared),
             loses=lost,
-            can_save_first=can_save(context.spec),
+            can_save_first=can_save(context),
             facts={
                 STOPS: "\n".join(job.id for job in live.jobs),
                 "save-first": "yes" if save else "no",
@@ -126,7 +126,7 @@ def saving(
     """Return what is said of saving first, where that is asked for."""
     if not save:
         return []
-    if not can_save(context.spec):
+    if not can_save(context):
         text = "the trainer has no way to save on request (job.save_signal, job.save_command)"
         return [blocked("save", text)]
     return [say("save", "a checkpoint is asked for first; without it nothing is stopped")]
@@ -181,17 +181,19 @@ def _lost_or_saved(execution: Execution) -> str:
     return f"loses {execution.plan.loses}" if execution.plan.loses else ""
 
 
-def can_save(run: RunSpec) -> bool:
-    """Return whether the run file names a way to ask the trainer for a checkpoint."""
-    job = run.job
-    return job is not None and (job.save_signal is not None or job.save_command is not None)
+def can_save(context: ActionContext) -> bool:
+    """Return whether every live job of the run can be asked for a checkpoint."""
+    platform = context.acting_platform
+    if platform is None:
+        return False
+    return all(platform.can_save(context.spec, job) is None for job in context.live.jobs)
 
 
 async def evidence(execution: Execution) -> str:
     """Archive log, orchestrator's answer and device state before anything is stopped (SPEC A)."""
     context, jobs = execution.context, await _mine(execution)
     live = context.live.model_copy(update={"jobs": jobs})
-    archived = await archive(context.spec, context.report, _backend(execution), live)
+    archived = await archive(context.spec, context.report, _platform(execution), live)
     await execution.note(evidence=safe(archived.path or "none could be kept"))
     return archived.text
 
@@ -203,7 +205,7 @@ async def save_first(execution: Execution) -> str:
     run = execution.context.spec
     before = await _complete(run)
     for job in await _mine(execution):
-        await _backend(execution).save(run, job)
+        await _platform(execution).save(run, job)
     clock = execution.context.parts.clock
     until = clock.monotonic() + SAVED_WITHIN
     while clock.monotonic() < until:
@@ -223,9 +225,9 @@ async def stop(execution: Execution) -> str:
     if not jobs:
         raise SkipStep("they ended by themselves meanwhile")
     await execution.note(**{STOPS: "\n".join(job.id for job in jobs)})
-    backend = _backend(execution)
-    await backend.stop(run, jobs)
-    after = await backend.live(run)
+    platform = _platform(execution)
+    await platform.stop(run, jobs)
+    after = (await platform.live([run]))[run.name]
     left = [job.name for job in after.jobs if job.id in {each.id for each in jobs}]
     if left:
         raise StepError(f"still alive after the stop: {', '.join(left)}")
@@ -237,14 +239,15 @@ async def stop(execution: Execution) -> str:
 async def _mine(execution: Execution) -> tuple[LiveJob, ...]:
     """Return the jobs of the plan that are alive now: nothing that appeared since."""
     wanted = execution.plan.facts.get(STOPS, "").split("\n")
-    live = await _backend(execution).live(execution.context.spec)
+    spec = execution.context.spec
+    live = (await _platform(execution).live([spec]))[spec.name]
     if live.unknown is not None:
         raise StepError(f"which jobs are alive is not known: {live.unknown}")
     return tuple(job for job in live.jobs if job.id in wanted)
 
 
-def _backend(execution: Execution) -> Backend:
-    found = execution.context.backend
+def _platform(execution: Execution) -> Platform:
+    found = execution.context.acting_platform
     if found is None:
         raise CannotError("this version has no way to act on this kind of job")
     return found

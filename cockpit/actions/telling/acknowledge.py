@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from cockpit.actions.checks.results import blocked, passed, warned
 from cockpit.actions.core.action import Action, Execution, RefuseError, Step, StepError
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import safe
@@ -21,6 +20,7 @@ from cockpit.runtime.offload import offload
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.outcomes import Endings
 from cockpit.store.store import Store, StoreError
+from cockpit.text.checks import blocked, passed, warned
 
 END: Final = "end"
 NOW: Final = "now"

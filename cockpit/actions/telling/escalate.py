@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cockpit.actions.checks.results import blocked, passed, warned
 from cockpit.actions.core.action import Execution, PageAction, SkipStep, Step, StepError
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import text_param
@@ -21,6 +20,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.wording import utc_minute
 from cockpit.notify.message import NobodyReachedError
 from cockpit.records.issue.text import escalated
+from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.scrub import scrub
 
 EVIDENCE_SHOWN = 6

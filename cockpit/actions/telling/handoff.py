@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from cockpit.actions.checks.results import passed, warned
 from cockpit.actions.core.action import Execution, PageAction, Step
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import required_param, text_param
@@ -26,6 +25,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.wording import ago, duration, number, rate, size, steps, utc_minute
 from cockpit.records.issue.text import handed_off
 from cockpit.store.journal import JournalEntry
+from cockpit.text.checks import passed, warned
 from cockpit.text.scrub import scrub
 
 LAST_ACTIONS = 5

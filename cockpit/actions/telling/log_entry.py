@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cockpit.actions.checks.results import blocked, passed, warned
 from cockpit.actions.core.action import Execution, PageAction, RefuseError, Step
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import text_param
@@ -15,6 +14,7 @@ from cockpit.model.records import EventEntry
 from cockpit.records.logbook.entry_text import prefill
 from cockpit.records.logbook.writing import preview
 from cockpit.runtime.offload import offload
+from cockpit.text.checks import blocked, passed, warned
 
 DEADLINE = 10.0
 FIELDS = ("status", "evidence", "decision", "next")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.model.clock import Clock
-from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
+from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.observed import Disk, Gpu, HostValue
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local.files import PidNote, read_pid
@@ -30,7 +30,7 @@ _GPU_QUERY: Final = (
 
 
 class Hosts:
-    """Observes the machine of each run; in this version only the local one."""
+    """Observes this machine, once for each run that lives on it."""
 
     def __init__(self, clock: Clock, root: Path = Path("/")) -> None:
         self._clock = clock
@@ -38,18 +38,9 @@ class Hosts:
 
     async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[HostValue]]:
         """Return the host facet of each run, by run name."""
-        local = [run for run in runs if _is_local(run)]
-        gpus = await read_gpus() if local else ()
-        facets = await each(local, lambda run: self._one(run, gpus))
-        here = {run.name: facet for run, facet in zip(local, facets, strict=True)}
-        return {run.name: here.get(run.name) or self._elsewhere(run) for run in runs}
-
-    def _elsewhere(self, run: RunSpec) -> Facet[HostValue]:
-        if run.job is None:
-            return not_configured("[run.job]")
-        where = run.job.host or run.job.kind
-        message = f"the hosts of {run.job.kind} jobs are not read yet by this version"
-        return unknown(ErrorKind.UNSUPPORTED, message, where, self._clock.now())
+        gpus = await read_gpus() if runs else ()
+        facets = await each(runs, lambda run: self._one(run, gpus))
+        return {run.name: facet for run, facet in zip(runs, facets, strict=True)}
 
     async def _one(self, run: RunSpec, gpus: tuple[Gpu, ...]) -> Facet[HostValue]:
         now = self._clock.now()
@@ -69,10 +60,6 @@ class Hosts:
             gpus=gpus,
         )
         return known(value, SOURCE, now)
-
-
-def _is_local(run: RunSpec) -> bool:
-    return run.job is not None and run.job.kind == "local" and run.job.host is None
 
 
 def _paths(run: RunSpec) -> list[str]:

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -37,9 +37,9 @@ from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import Place
+from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local.files import BadNote, ExitNote, PidNote, read_exit, read_pid
-from cockpit.platforms.local.lineage import live_jobs
 from cockpit.runtime.offload import each, offload
 from cockpit.runtime.process import ProcessFacts, process_facts
 from cockpit.sources.logs.source import newest_match
@@ -52,44 +52,43 @@ REAP_WAIT: Final = 1.0
 _REAP_LOOK: Final = 0.05
 GONE: Final = "gone"
 STARTING: Final = "starting"
+PROCESS_TABLE: Final = "process table"
 FILE_SLACK: Final = 2.0
 """Seconds by which an exit file may be older than its launch (coarse file times)."""
+AskLive = Callable[[Sequence[RunSpec]], Awaitable[Mapping[str, Live]]]
 
 
 class LocalJobs:
     """Observes the local jobs among the runs; knows nothing of other kinds."""
 
-    def __init__(self, clock: Clock, reap_wait: float = REAP_WAIT) -> None:
+    def __init__(self, clock: Clock, live: AskLive, reap_wait: float = REAP_WAIT) -> None:
         self._clock = clock
+        self._live = live
         self._reap_wait = reap_wait
         self._gone: dict[str, str | None] = {}
         self._spoken: dict[str, str | None] = {}
         self._since: dict[tuple[str, str], float | None] = {}
         self._jobs: dict[str, tuple[LiveJob, ...]] = {}
 
-    async def observe(
-        self, runs: Sequence[RunSpec], exit_records: Mapping[str, int] | None = None
-    ) -> dict[str, Facet[JobValue]]:
-        """Return the job facet of each run of kind ``local``, by run name.
+    async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[JobValue]]:
+        """Return the job facet of each run, by run name.
 
-        ``exit_records`` holds the exit codes of W&B's exit records by run name. They are not
-        dated, and after a relaunch they are the former job's: a living process outweighs them.
+        The exit codes of W&B's exit records are not dated, and after a relaunch they are the
+        former job's: a living process outweighs them.
         """
-        records = exit_records or {}
-        local = [(run.name, run.job) for run in runs if run.job and run.job.kind == "local"]
-        facets = await each(local, lambda one: self._patiently(*one, records.get(one[0])))
+        local = [(query, query.run.job) for query in queries if query.run.job is not None]
+        facets = await each(
+            local, lambda one: self._patiently(one[0].name, one[1], one[0].exit_record)
+        )
         answers = zip(local, facets, strict=True)
-        spoken = {name: self._once_spoken(name, facet) for (name, _), facet in answers}
-        return await self._with_rivals([run for run in runs if run.name in spoken], spoken)
+        spoken = {query.name: self._once_spoken(query.name, facet) for (query, _), facet in answers}
+        return await self._with_rivals([query.run for query, _ in local], spoken)
 
     async def _with_rivals(
         self, runs: Sequence[RunSpec], facets: dict[str, Facet[JobValue]]
     ) -> dict[str, Facet[JobValue]]:
         """Add to each job the others of its lineage that live (C-25), from one look at all."""
-        try:
-            live = await offload(live_jobs, tuple(runs), deadline=DEADLINE) if runs else {}
-        except TimeoutError:
-            live = {}
+        live = await self._live(runs) if runs else {}
         return {name: self._rivalled(name, facet, live.get(name)) for name, facet in facets.items()}
 
     def _rivalled(self, name: str, facet: Facet[JobValue], live: Live | None) -> Facet[JobValue]:
@@ -99,7 +98,7 @@ class LocalJobs:
         if live is not None and live.unknown is None:
             self._jobs[name] = tuple(self._dated(job) for job in live.jobs)
         rivals = tuple(job for job in self._jobs.get(name, ()) if job.id != value.id)
-        same = value.model_copy(update={"rivals": rivals})
+        same = value.model_copy(update={"rivals": rivals, "rivals_source": PROCESS_TABLE})
         return facet.model_copy(update={"value": same}) if rivals else facet
 
     def _dated(self, job: LiveJob) -> LiveJob:
@@ -214,7 +213,7 @@ def _judge(job: JobSpec, seen: _Seen, record: int | None, now: float) -> Facet[J
     if seen.marker_at is not None and _counts(seen.marker_at, launched):
         return known(_ended(seen, 0, seen.marker_at), f"marker {job.done_marker}", now)
     if alive:
-        return known(_living(job, seen), "process table", now)
+        return known(_living(job, seen), PROCESS_TABLE, now)
     return _without_status(job, seen, now)
 
 
@@ -303,7 +302,7 @@ def _without_status(job: JobSpec, seen: _Seen, now: float) -> Facet[JobValue]:
         if isinstance(note, BadNote):
             return unknown(ErrorKind.BAD_ANSWER, note.reason, source, now)
     if isinstance(seen.pid, PidNote):
-        return known(_value(seen, GONE, Phase.FAILED, reason=_gone(seen)), "process table", now)
+        return known(_value(seen, GONE, Phase.FAILED, reason=_gone(seen)), PROCESS_TABLE, now)
     if job.pid_file is not None:
         message = f"no pid file {job.pid_file}: nothing was launched here, or it was removed"
         return unknown(ErrorKind.NOT_FOUND, message, source, now)

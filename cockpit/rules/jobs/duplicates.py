@@ -34,7 +34,7 @@ def duplicate_job(run: RunSpec, history: History) -> Iterator[Alert]:
         severity=Severity.CRITICAL,
         title=f"{len(job.rivals) + recorded} live jobs write to {what}",
         since=min(began, default=seen_at(facet, history.now)),
-        evidence=present.evidence("process table", *lines),
+        evidence=present.evidence(job.rivals_source, *lines),
         confidence="sure",
         next_action=advice,
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock
@@ -12,15 +12,16 @@ from cockpit.model.facet import Facet
 from cockpit.model.observed import (
     CodeValue,
     HostValue,
+    JobValue,
     LogValue,
     MonitorValue,
     RecordsValue,
     TrackerValue,
 )
+from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 
 if TYPE_CHECKING:
-    from cockpit.platforms.jobs import Jobs
     from cockpit.sources.checkpoints.source import Checkpoints
     from cockpit.sources.wandb.history import RowChunk
 
@@ -45,40 +46,46 @@ class Tracker(Source[TrackerValue], Protocol):
 
 
 @dataclass(frozen=True)
+class Bulk(Generic[V]):
+    """What is asked through the platforms, of each for its own runs; it never raises."""
+
+    observe: Callable[[Sequence[Query]], Awaitable[Mapping[str, Facet[V]]]]
+
+
+@dataclass(frozen=True)
 class Sources:
     """One source for each facet."""
 
-    job: Jobs
-    log: Source[LogValue]
+    job: Bulk[JobValue]
+    log: Bulk[LogValue]
     tracker: Tracker
     checkpoints: Checkpoints
     monitor: Source[MonitorValue]
-    host: Source[HostValue]
+    host: Bulk[HostValue]
     code: Source[CodeValue]
     records: Source[RecordsValue]
 
 
 def real_sources(clock: Clock) -> Sources:
     """Return the sources that look at the world."""
-    from cockpit.platforms import jobs as orchestrators
-    from cockpit.platforms.local import host
+    from cockpit.platforms.table import Platforms
     from cockpit.runtime import http
     from cockpit.sources import records as logbook
     from cockpit.sources.checkpoints import source as checkpoints
     from cockpit.sources.git import code
     from cockpit.sources.github import client as github
-    from cockpit.sources.logs import source as log
     from cockpit.sources.monitor import source as monitor
     from cockpit.sources.wandb import offline as wandb_offline
 
+    platforms = Platforms(clock)
     issues = github.GitHub(http.Http(clock), clock)
     return Sources(
-        job=orchestrators.Jobs(clock),
-        log=log.Logs(clock),
+        job=Bulk(platforms.jobs),
+        log=Bulk(platforms.logs),
         tracker=wandb_offline.OfflineWandb(clock),
         checkpoints=checkpoints.Checkpoints(clock),
         monitor=monitor.Monitors(clock),
-        host=host.Hosts(clock),
+        host=Bulk(platforms.hosts),
         code=code.Code(clock),
         records=logbook.Records(clock, logbook.Issues(issues, clock)),
     )

@@ -17,9 +17,9 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Submission
 from cockpit.model.lineage import related, tag_of
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec
-from cockpit.platforms.local.acting import LocalBackend
 from cockpit.platforms.local.census import Process, census
 from cockpit.platforms.local.launcher.detached import LINEAGE, SUPERVISES
+from cockpit.platforms.local.platform import LocalBackend
 
 REPO = Path(__file__).resolve().parents[3]
 PYTHON = (sys.executable, "-S", "-c")

@@ -13,18 +13,23 @@ import shlex
 import signal
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final, TypeVar
 
 from cockpit.model.clock import Clock
-from cockpit.model.jobs import Found, Live, LiveJob, LookUp, Submission
+from cockpit.model.facet import Facet
+from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, Submission
 from cockpit.model.lineage import keys_of, local_root, tag_of
+from cockpit.model.observed import HostValue, JobValue, LogValue
+from cockpit.model.place import HERE
+from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.base import CannotError, LostError
-from cockpit.platforms.local import evidence as local_evidence
-from cockpit.platforms.local import lookup as local_lookup
+from cockpit.platforms.base import CannotError, LostError, Platform
+from cockpit.platforms.local import evidence, lookup
 from cockpit.platforms.local.census import Process, census
+from cockpit.platforms.local.host import Hosts
+from cockpit.platforms.local.jobs import DEADLINE, LocalJobs
 from cockpit.platforms.local.launcher import launches, locks
 from cockpit.platforms.local.launcher.detached import Launch, LaunchError, UnansweredError, start
 from cockpit.platforms.local.launcher.ending import (
@@ -40,6 +45,7 @@ from cockpit.platforms.local.launcher.supervisor import expand
 from cockpit.platforms.local.lineage import live_jobs
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import run_command
+from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -49,25 +55,77 @@ SLACK: Final = 30.0
 SAVE_COMMAND: Final = 120.0
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _PLACE = re.compile(r"\{(\w+)\}")
+T = TypeVar("T")
 
 
-class LocalBackend:
-    """Acts on processes of this machine (``Backend``). ``locks_folder`` is the user's own."""
+class LocalPlatform(Platform):
+    """Processes of this machine (SPEC S-5). ``locks_folder`` is the user's own."""
+
+    kind: ClassVar[str] = "local"
+    fields: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("id", "log", "pid_file", "exit_file", "done_marker", "workdir"),
+            *("save_signal", "save_command", "grace", "diagnostic"),
+        }
+    )
+    private: ClassVar[tuple[str, ...]] = ("host",)
+    acts: ClassVar[bool] = True
+    found_by_files: ClassVar[bool] = True
+    bundled: ClassVar[bool] = False
+    look_every: ClassVar[float] = 0.5
 
     def __init__(
-        self, clock: Clock, *, locks_folder: Path | None = None, answer_within: float = START
+        self,
+        clock: Clock,
+        logs: Logs,
+        *,
+        locks_folder: Path | None = None,
+        answer_within: float = START,
     ) -> None:
         self._clock = clock
+        self._logs = logs
+        self._jobs = LocalJobs(clock, lambda runs: self._live(runs, DEADLINE))
+        self._hosts = Hosts(clock)
         self._locks = locks_folder or locks.locks_folder()
         self._answer_within = answer_within
         self._supervisors: list[subprocess.Popen[bytes]] = []
 
-    async def live(self, run: RunSpec) -> Live:
-        """Return the live jobs of the lineage on this machine."""
+    def endpoint(self, run: RunSpec) -> str:
+        """Return this machine."""
+        return HERE
+
+    async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:
+        """Return what files and the process table tell of each run's job."""
+        return await self._jobs.observe(queries)
+
+    async def logs(self, queries: Sequence[Query]) -> Mapping[str, Facet[LogValue]]:
+        """Return what each run's log file tells."""
+        return await self._logs.observe([query.run for query in queries])
+
+    async def hosts(self, queries: Sequence[Query]) -> Mapping[str, Facet[HostValue]]:
+        """Return the health of this machine."""
+        return await self._hosts.observe([query.run for query in queries])
+
+    async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
+        """Return the live jobs of each lineage on this machine, from one look at all processes."""
+        return await self._live(runs, LOOK)
+
+    async def _live(self, runs: Sequence[RunSpec], deadline: float) -> Mapping[str, Live]:
         try:
-            return (await offload(live_jobs, (run,), deadline=LOOK))[run.name]
+            return await offload(live_jobs, tuple(runs), deadline=deadline)
         except TimeoutError as error:
-            return Live(unknown=f"the process table or the job's files did not answer: {error}")
+            text = f"the process table or the job's files did not answer: {error}"
+            return {run.name: Live(unknown=text) for run in runs}
+
+    def name_for(self, launch_id: str) -> str:
+        """Return the launch id if a file can be named by it."""
+        if not _ID.fullmatch(launch_id):
+            raise CannotError(f"bad launch id {clean(launch_id, 80)}")
+        return launch_id
+
+    def formed(self, words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...]:
+        """Return the words as they are: the launch id goes into the job's environment."""
+        return tuple(words)
 
     async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
         """Return what became of a launch id.
@@ -77,40 +135,53 @@ class LocalBackend:
         if not _ID.fullmatch(launch_id):
             return LookUp(found=Found.ABSENT, text="no launch id of ours has such a name")
         try:
-            return await offload(local_lookup.look_up, run, launch_id, deadline=LOOK)
+            return await offload(lookup.look_up, run, launch_id, deadline=LOOK)
         except (TimeoutError, OSError) as error:
             text = f"the notes of its launch cannot be read: {_line(error)}"
             return LookUp(found=Found.UNKNOWN, text=text)
 
-    async def submit(self, run: RunSpec, submission: Submission) -> str:
+    async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
+        """Note that the launch id is meant; nothing runs before ``go``, and a look-up closes it."""
+        await self._at_most_once(lambda attempt: self._intend(run, submission, attempt))
+        return Accepted(id=submission.launch_id, submission=submission)
+
+    async def go(self, run: RunSpec, accepted: Accepted) -> str:
         """Start the job detached and return ``pid:N``."""
         self._supervisors = [each for each in self._supervisors if each.poll() is None]
+        return await self._at_most_once(
+            lambda attempt: self._begin(run, accepted.submission, attempt)
+        )
+
+    async def _at_most_once(self, work: Callable[[_Attempt], T]) -> T:
+        """Do blocking work that is given up for good if it has not begun to act in time."""
         attempt = _Attempt()
-        work = lambda: self._submit(run, submission, attempt)  # noqa: E731 - never the same call
         try:
-            return await offload(work, deadline=self._answer_within + SLACK)
+            return await offload(lambda: work(attempt), deadline=self._answer_within + SLACK)
         except TimeoutError as error:
             if attempt.give_up():
                 text = f"the machine did not answer ({error}); nothing was started"
                 raise CannotError(text) from error
             raise LostError(f"no answer about the start: {error}") from error
 
-    def _submit(self, run: RunSpec, submission: Submission, attempt: _Attempt) -> str:
-        job = _startable(run, submission)
+    def _intend(self, run: RunSpec, submission: Submission, attempt: _Attempt) -> None:
+        _startable(run, submission)
+        self.name_for(submission.launch_id)
         _refuse_beside_others(run)
-        root = None if (place := local_root(run)) is None else Path(place)
-        assert job.pid_file is not None and job.log is not None
-        pid_file = Path(job.pid_file.path)
-        folder = launches.launches_folder(root, pid_file)
+        self._lock_files(run)
+        folder = _launches(run)
+        if not attempt.commit():
+            raise CannotError("it was given up before anything was noted")
+        note = {"by": os.getpid(), "at": f"{self._clock.now():.2f}"}
         try:
-            held = locks.lock_files(root, keys_of(run), self._locks)
-            launches.intend(
-                folder, submission.launch_id, {"by": os.getpid(), "at": f"{self._clock.now():.2f}"}
-            )
-        except locks.LockError as error:
-            raise CannotError(str(error)) from error
+            launches.intend(folder, submission.launch_id, note)
         except OSError as error:
             raise CannotError(f"cannot note the launch in {folder}: {error.strerror}") from error
+
+    def _begin(self, run: RunSpec, submission: Submission, attempt: _Attempt) -> str:
+        job = _startable(run, submission)
+        _refuse_beside_others(run)
+        assert job.pid_file is not None and job.log is not None
+        pid_file = Path(job.pid_file.path)
         launch = Launch(
             command=submission.command,
             log=Path(job.log.path),
@@ -121,12 +192,23 @@ class LocalBackend:
             env=submission.env,
             run=submission.run,
             lineage=tag_of(run),
-            locks=held,
-            launches=folder,
+            locks=self._lock_files(run),
+            launches=_launches(run),
         )
         if not attempt.commit():
             raise CannotError("it was given up before anything was started")
         return self._start(launch)
+
+    def _lock_files(self, run: RunSpec) -> tuple[Path, ...]:
+        """Return the lineage's lock files, made if they are not there."""
+        root = None if (place := local_root(run)) is None else Path(place)
+        try:
+            return locks.lock_files(root, keys_of(run), self._locks)
+        except locks.LockError as error:
+            raise CannotError(str(error)) from error
+        except OSError as error:
+            where = error.filename or self._locks
+            raise CannotError(f"cannot note the launch in {where}: {error.strerror}") from error
 
     def _start(self, launch: Launch) -> str:
         try:
@@ -150,6 +232,13 @@ class LocalBackend:
         except (NotEndedError, TimeoutError, OSError) as error:
             raise LostError(_line(error)) from error
 
+    def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
+        """Return that nothing is configured to ask it by, if so."""
+        spec = run.job
+        if spec is not None and (spec.save_signal or spec.save_command):
+            return None
+        return "the run names neither job.save_signal nor job.save_command"
+
     async def save(self, run: RunSpec, job: LiveJob) -> None:
         """Ask by ``save_signal``, else by ``save_command``."""
         spec = run.job
@@ -172,7 +261,7 @@ class LocalBackend:
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return files, notes, stacks and device state of these jobs."""
         ours = [job for job in jobs if "pid" in job.handle]
-        return await local_evidence.gather(run, [target_of(job) for job in ours])
+        return await evidence.gather(run, [target_of(job) for job in ours])
 
 
 class _Attempt:
@@ -213,6 +302,13 @@ def signal_number(name: str) -> int:
         return signal.Signals[name if name.startswith("SIG") else f"SIG{name}"]
     except (KeyError, ValueError) as error:
         raise CannotError(f"job.save_signal: there is no signal {clean(name, 40)}") from error
+
+
+def _launches(run: RunSpec) -> Path:
+    """Return the folder in which launch ids are used up."""
+    root = None if (place := local_root(run)) is None else Path(place)
+    assert run.job is not None and run.job.pid_file is not None
+    return launches.launches_folder(root, Path(run.job.pid_file.path))
 
 
 def _startable(run: RunSpec, submission: Submission) -> JobSpec:

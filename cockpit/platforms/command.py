@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import Final
 
 from cockpit.model.place import place_of
 from cockpit.model.run import Command, RunSpec
+from cockpit.platforms.base import CommandError
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -23,10 +23,6 @@ _PLACE: Final = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
 _PLAIN: Final = re.compile(r"[\w@%+=:,./${}~^-]+", re.ASCII)
 _NUMBER: Final = re.compile(r"-\d+(\.\d+)?(e-?\d+)?", re.I)
 LONGEST: Final = 8000
-
-
-class CommandError(Exception):
-    """The recorded command cannot be run as it is; the text is one line that says why."""
 
 
 def words_of(command: Command) -> tuple[str, ...]:
@@ -81,16 +77,6 @@ def values_of(
         "checkpoint": None if checkpoint is None else place_of(checkpoint).seen_from(run.job),
         "step": None if step is None else str(step),
     }
-
-
-def for_kind(words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...]:
-    """Return the words as they are sent to the run's kind of orchestrator (INTERFACE)."""
-    if run.job is None or run.job.kind != "slurm":
-        return tuple(words)
-    at = next((i for i, word in enumerate(words) if PurePosixPath(word).name == "sbatch"), None)
-    if at is None:
-        raise CommandError("a slurm run is submitted by sbatch, which resubmit does not name")
-    return (*words[: at + 1], "--parsable", f"--comment={launch_id}", *words[at + 1 :])
 
 
 def shown(words: Sequence[str]) -> str:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.actions.checks.commands import iris_rules, ready
-from cockpit.actions.core.command import (
+from cockpit.model.run import JobSpec, RunSpec, WandbSpec
+from cockpit.platforms.command import (
     CommandError,
     fill,
     flags_of,
@@ -18,7 +19,6 @@ from cockpit.actions.core.command import (
     values_of,
     words_of,
 )
-from cockpit.model.run import JobSpec, RunSpec, WandbSpec
 from tests.actions.contexts import by_id, hard, levels
 
 RUN = RunSpec(name="toy", output_root="/o", wandb=WandbSpec(id="w1"), hardware="v5p-512")

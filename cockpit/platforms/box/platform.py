@@ -1,0 +1,28 @@
+"""SSH boxes, as far as this version knows them: their settings and how a session is named."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from cockpit.model.run import RunSpec
+from cockpit.platforms.unsupported import Unsupported
+
+
+class BoxPlatform(Unsupported):
+    """A process or tmux session of a host (SPEC S-4); not read or acted on yet."""
+
+    kind: ClassVar[str] = "box"
+    fields: ClassVar[frozenset[str]] = frozenset(
+        {"host", "session", "match", "log", "pid_file", "done_marker", "exit_file", "workdir"}
+    )
+    private: ClassVar[tuple[str, ...]] = ("host", "session")
+    found_by_files: ClassVar[bool] = True
+    bundled: ClassVar[bool] = False
+
+    def endpoint(self, run: RunSpec) -> str:
+        """Return the host: its log, its disks and its job are asked in one trip."""
+        return (run.job.host if run.job is not None else None) or f"{self.kind} here"
+
+    def name_for(self, launch_id: str) -> str:
+        """Return the session's name: tmux would turn these two into underscores by itself."""
+        return launch_id.replace(".", "_").replace(":", "_")

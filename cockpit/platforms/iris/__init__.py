@@ -1,0 +1,1 @@
+"""Jobs of kind ``iris``: jobs ``/user/job`` of an Iris controller, over its HTTP RPC (SPEC S-1)."""

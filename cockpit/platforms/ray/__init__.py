@@ -1,0 +1,1 @@
+"""Jobs of kind ``ray``: Ray Jobs, over REST on the dashboard port (SPEC S-2)."""

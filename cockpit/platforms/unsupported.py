@@ -1,0 +1,104 @@
+"""A kind of job that this version knows by name only: every question is answered *unsupported*.
+
+What is known of such a kind without asking it anything (the fields it reads, how it spells a
+launch id, what a command of its must say) stands in its own package already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind, Facet, unknown
+from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, Submission
+from cockpit.model.observed import HostValue, JobValue, LogValue
+from cockpit.model.query import Query
+from cockpit.model.run import RunSpec
+from cockpit.platforms.base import CannotError, Platform
+from cockpit.sources.logs.source import Logs
+
+
+class Unsupported(Platform):
+    """Answers *unsupported*; a log that lies on this machine is read all the same."""
+
+    def __init__(self, clock: Clock, logs: Logs) -> None:
+        self._clock = clock
+        self._logs = logs
+
+    def endpoint(self, run: RunSpec) -> str:
+        """Return the address that the run file names, with the kind before it."""
+        job = run.job
+        named = job and (job.controller_url or job.cluster or job.address or job.host)
+        return f"{self.kind} {named or 'here'}"
+
+    async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:
+        """Say that its jobs are not read."""
+        message = f"{self.kind} jobs are not read yet by this version"
+        now = self._clock.now()
+        facet = unknown(ErrorKind.UNSUPPORTED, message, self.kind, now)
+        return {query.name: facet for query in queries}
+
+    async def logs(self, queries: Sequence[Query]) -> Mapping[str, Facet[LogValue]]:
+        """Read a log file of this machine."""
+        return await self._logs.observe([query.run for query in queries])
+
+    async def hosts(self, queries: Sequence[Query]) -> Mapping[str, Facet[HostValue]]:
+        """Say that its hosts are not read."""
+        message = f"the hosts of {self.kind} jobs are not read yet by this version"
+        now = self._clock.now()
+
+        def where(run: RunSpec) -> str:
+            return (run.job.host if run.job is not None else None) or self.kind
+
+        return {
+            query.name: unknown(ErrorKind.UNSUPPORTED, message, where(query.run), now)
+            for query in queries
+        }
+
+    # Acting.
+
+    def name_for(self, launch_id: str) -> str:
+        """Return the launch id as it is."""
+        return launch_id
+
+    def formed(self, words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...]:
+        """Return the words as they are."""
+        return tuple(words)
+
+    async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
+        """Say that this cannot be told."""
+        text = f"{self.kind} jobs are not read yet by this version"
+        return {run.name: Live(unknown=text) for run in runs}
+
+    async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
+        """Say that this cannot be told."""
+        text = f"this version cannot look up {self.kind} jobs"
+        return LookUp(found=Found.UNKNOWN, text=text)
+
+    async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
+        """Raise ``CannotError``."""
+        self._refuse()
+
+    async def go(self, run: RunSpec, accepted: Accepted) -> str:
+        """Raise ``CannotError``."""
+        self._refuse()
+
+    async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
+        """Raise ``CannotError``."""
+        self._refuse()
+
+    def can_save(self, run: RunSpec, job: LiveJob) -> str | None:
+        """Say that it cannot be asked."""
+        return f"this version cannot act on {self.kind} jobs"
+
+    async def save(self, run: RunSpec, job: LiveJob) -> None:
+        """Raise ``CannotError``."""
+        self._refuse()
+
+    async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
+        """Return nothing: there is nobody to ask."""
+        return {}
+
+    def _refuse(self) -> NoReturn:
+        raise CannotError(f"this version cannot act on {self.kind} jobs")
