@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from cockpit.actions.core.action import Action, Execution, Step, StepError
 from cockpit.actions.core.context import ActionContext, Dependencies
 from cockpit.actions.core.recording import log_step
 from cockpit.actions.core.service import ActionService
+from cockpit.actions.launching.submitting import submit
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.history import History
 from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, Submission
@@ -34,10 +36,18 @@ WORDS = f"relaunch {RUN}"
 
 
 class FilePlatform(StandIn):
-    """Jobs are files named by their launch id, created with O_EXCL; a live one says ``live``."""
+    """Jobs are files named by their launch id; a live one says ``live``.
+
+    An accepted one lies in ``held``, made with O_EXCL. It is let go, or cancelled by a look-up,
+    by a rename: whoever comes second finds nothing to rename.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.held = folder.with_name("held")
+        self.cancelled = folder.with_name("cancelled")
+        for each in (self.held, self.cancelled):
+            each.mkdir(exist_ok=True)
         self.answer: Callable[[], None] = lambda: None
         self.blind = False
         folder.mkdir(exist_ok=True)
@@ -49,18 +59,29 @@ class FilePlatform(StandIn):
     async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
         if self.blind:
             return LookUp(found=Found.UNKNOWN, text="the orchestrator does not answer")
-        path = self.folder / launch_id
-        if not path.exists():
+        with suppress(FileNotFoundError):
+            (self.held / launch_id).rename(self.cancelled / launch_id)
+            return LookUp(found=Found.ABSENT, text="it was accepted and is cancelled")
+        if not (self.folder / launch_id).exists():
             return LookUp(found=Found.ABSENT, text="it was never started")
         return LookUp(found=Found.LIVE, text="it lives", job_id=launch_id)
 
+    async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
+        name = submission.launch_id
+        if (self.folder / name).exists() or (self.cancelled / name).exists():
+            raise CannotError(f"{name} was started before")
+        try:
+            with (self.held / name).open("x") as file:
+                file.write("live")
+        except FileExistsError as error:
+            raise CannotError(f"{name} was started before") from error
+        return Accepted(id=name, submission=submission)
+
     async def go(self, run: RunSpec, accepted: Accepted) -> str:
         try:
-            handle = os.open(self.folder / accepted.id, os.O_CREAT | os.O_EXCL | os.O_RDWR)
-        except FileExistsError as error:
-            raise CannotError(f"{accepted.id} was started before") from error
-        os.write(handle, b"live")
-        os.close(handle)
+            (self.held / accepted.id).rename(self.folder / accepted.id)
+        except FileNotFoundError as error:
+            raise CannotError(f"{accepted.id} was cancelled meanwhile") from error
         self.answer()
         return accepted.id
 
@@ -203,11 +224,7 @@ def _platform(execution: Execution) -> FilePlatform:
 
 
 async def _submit(execution: Execution) -> str | None:
-    submission = Submission(run=RUN, launch_id=execution.launch_id, command=("train",))
-    platform, run = _platform(execution), execution.context.spec
-    execution.job_id = await platform.go(run, await platform.accept(run, submission))
-    await execution.note()
-    return execution.job_id
+    return await submit(execution, execution.context.spec, ("train",))
 
 
 async def _count(execution: Execution) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -158,12 +159,45 @@ async def test_a_lost_answer_of_a_submit_that_never_came_is_found_absent(tmp_pat
         lost()
 
     world.platform.answer = vanish
+    world.platform.blind = True
     assert (await world.service.act(request(), WORDS)).outcome is Outcome.UNKNOWN
     world.platform.answer = lambda: None
+    world.platform.blind = False
     settled = await world.service.recover(RUN)
     assert [one.outcome for one in settled] == [Outcome.FAILED]
     assert (await world.service.act(request(), WORDS)).outcome is Outcome.DONE
     assert world.platform.started == ["toy-i002"], "a launch id is never given out twice"
+
+
+async def test_what_was_accepted_is_journaled_before_it_is_let_go(tmp_path: Path) -> None:
+    seen: list[dict[str, str]] = []
+
+    def at(point: str) -> None:
+        if point == "submit:accepted":
+            (entry,) = Journal(world.store).unfinished(run_key(world.file.path, RUN))
+            seen.append(entry.facts)
+            assert world.platform.started == []
+
+    world = World(tmp_path, at=at)
+    assert (await world.service.act(request(), WORDS)).outcome is Outcome.DONE
+    assert [facts["accepted"] for facts in seen] == ["toy-i001"]
+
+
+async def test_what_a_look_up_has_cancelled_is_never_let_go(tmp_path: Path) -> None:
+    """Between accept and go anybody may look it up: then the late ``go`` is refused."""
+
+    def at(point: str) -> None:
+        if point == "submit:accepted":
+            look = world.platform.look_up(world.file.runs[0], "toy-i001")
+            with suppress(StopIteration):
+                look.send(None)
+
+    world = World(tmp_path, at=at)
+    result = await world.service.act(request(), WORDS)
+    assert result.outcome is Outcome.FAILED and "cancelled meanwhile" in result.message
+    assert world.platform.started == []
+    assert (await World(tmp_path).service.act(request(), WORDS)).outcome is Outcome.DONE
+    assert world.platform.started == ["toy-i002"]
 
 
 async def test_a_failed_step_ends_it_and_is_recorded(tmp_path: Path) -> None:

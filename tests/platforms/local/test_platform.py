@@ -285,6 +285,75 @@ async def test_a_save_command_is_filled_and_its_failure_told(tmp_path: Path, run
         await platform.save(run, job)
 
 
+async def test_what_was_accepted_does_not_run_and_looking_ends_it(
+    tmp_path: Path, run: RunSpec
+) -> None:
+    platform = local(tmp_path)
+    accepted = await platform.accept(run, submission(run))
+    assert not trainers(run) and not supervisors(run)
+    found = await platform.look_up(run, "toy-i001")
+    assert found.found is Found.ABSENT and "closed" in found.text
+    with pytest.raises(CannotError, match="was used before: state=closed"):
+        await platform.go(run, accepted)
+    with pytest.raises(CannotError, match="was used before: state=closed"):
+        await submit(platform, run, submission(run))
+    assert not trainers(run)
+
+
+async def test_what_was_let_go_is_not_ended_by_looking(tmp_path: Path, run: RunSpec) -> None:
+    platform = local(tmp_path)
+    job_id = await platform.go(run, await platform.accept(run, submission(run)))
+    found = await local(tmp_path).look_up(run, "toy-i001")
+    assert (found.found, found.job_id) == (Found.LIVE, job_id)
+
+
+HALTED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+sys.path.insert(0, {repo!r})
+from cockpit.platforms.base import CannotError
+from tests.platforms.local.making import local, spec, submission
+
+async def main():
+    run = spec(Path({folder!r}))
+    platform = local(Path({folder!r}))
+    accepted = await platform.accept(run, submission(run))
+    print("accepted", flush=True)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    print(await platform.go(run, accepted))
+
+try:
+    asyncio.run(main())
+except CannotError as error:
+    print("refused", error)
+"""
+
+
+@pytest.mark.parametrize("looked", [True, False])
+def test_a_cockpit_that_was_halted_between_the_two(
+    tmp_path: Path, run: RunSpec, looked: bool
+) -> None:
+    """It goes on late: it starts the job, unless somebody has looked for it meanwhile."""
+    halted = subprocess.Popen(
+        [sys.executable, "-c", HALTED.format(repo=str(REPO), folder=str(tmp_path))],
+        stdout=subprocess.PIPE, text=True, cwd=REPO,
+    )  # fmt: skip
+    try:
+        assert halted.stdout is not None and halted.stdout.readline() == "accepted\n"
+        until(lambda: Path(f"/proc/{halted.pid}/stat").read_text().rpartition(")")[2][1] == "T")
+        platform = local(tmp_path)
+        if looked:
+            assert asyncio.run(platform.look_up(run, "toy-i001")).found is Found.ABSENT
+        halted.send_signal(signal.SIGCONT)
+        said = halted.communicate(timeout=60)[0]
+        assert said.startswith("refused" if looked else "pid:"), said
+        found = asyncio.run(platform.look_up(run, "toy-i001")).found
+        assert (found, len(trainers(run))) == ((Found.ABSENT, 0) if looked else (Found.LIVE, 1))
+    finally:
+        halted.kill()
+        halted.communicate()
+
+
 SOAK = bool(os.environ.get("SOAK"))
 
 RACER = """
