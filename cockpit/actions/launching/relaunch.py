@@ -123,6 +123,7 @@ def _checks(context: ActionContext, found: RelaunchLook, *, save: bool) -> list[
         *jobs.backend_there(context),
         *jobs.relaunch_state(context),
         *jobs.lineage_jobs(context),
+        *jobs.next_by_itself(context),
         *recover.recoverable(context),
         *recover.no_numbers_lost(context),
         *recover.not_again(context, material.read.failures),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from cockpit.actions.checks.jobs import QUEUED, queued_jobs
 from cockpit.actions.core.action import (
     Action,
     Execution,
@@ -67,6 +68,7 @@ class Stop(Action):
             can_save_first=can_save(context),
             facts={
                 STOPS: "\n".join(job.id for job in live.jobs),
+                **_successors(context),
                 "save-first": "yes" if save else "no",
                 "reason": safe(request.params.get("reason") or ""),
             },
@@ -107,8 +109,17 @@ def _alive(context: ActionContext) -> Iterator[Check]:
     else:
         how = "; ".join(f"{job_name(job)}: {job.why}" for job in live.jobs)
         yield passed(JOB, f"{plural(len(live.jobs), 'job')} of this lineage: {how}")
+    for job in queued_jobs(context):
+        text = f"{job.name} ({job.why}) starts by itself after it, and is not stopped by this"
+        yield warned(QUEUED, text, value=job.id)
     if len(live.jobs) > 1:
         yield warned("C-25", "more than one job of this lineage is alive: all will be stopped")
+
+
+def _successors(context: ActionContext) -> dict[str, str]:
+    """Return, for the records, what starts by itself after the stop; nothing where nothing does."""
+    names = ", ".join(job_name(job) for job in queued_jobs(context))
+    return {QUEUED: safe(names)} if names else {}
 
 
 def _loss(lost: str | None) -> Check:
@@ -159,8 +170,13 @@ def _entry(execution: Execution) -> EventEntry:
         status=f"stopped by {execution.entry.operator}: {', '.join(execution.plan.stops)}",
         evidence="; ".join(filter(None, (_lost_or_saved(execution), archived))),
         decision=execution.facts.get("reason") or "stopped on purpose",
-        next="relaunch when it may go on",
+        next=_next(execution),
     )
+
+
+def _next(execution: Execution) -> str:
+    queued = execution.facts.get(QUEUED)
+    return f"{queued} starts by itself now" if queued else "relaunch when it may go on"
 
 
 def _status(execution: Execution) -> str:
