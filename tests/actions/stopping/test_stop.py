@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cockpit.actions.stopping.stop import Stop
+from cockpit.actions.stopping.stop import Stop, save_within
 from cockpit.model.facet import known
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import place_of
@@ -17,6 +17,7 @@ from cockpit.model.run import JobSpec
 from cockpit.records.lease.holder import this_holder
 from cockpit.store.journal import Journal
 from cockpit.store.store import run_key
+from tests.actions.contexts import NOW, context, done, entry
 from tests.actions.resting import RUN, Rest, blocks, job
 from tests.sources.checkpoints.trees import levanter
 
@@ -137,7 +138,20 @@ async def test_without_the_checkpoint_nothing_is_stopped(tmp_path: Path) -> None
 
 
 async def test_a_trainer_that_cannot_save_blocks_the_wish(rest: Rest) -> None:
-    assert "save" in blocks(await rest.plan(save_first="yes"))
+    told = blocks(await rest.plan(save_first="yes"))["save"]
+    assert told == "it has no way to save", "the platform says why"
+    rest.platform.living = ()
+    plan = await rest.plan(save_first="yes")
+    assert "nothing lives" in blocks(plan)["save"] and not plan.can_save_first
+
+
+def test_how_long_a_save_may_take_is_learned_from_former_ones() -> None:
+    assert save_within(context()) == 120.0
+    former = entry("stop", NOW - 900, done("evidence", NOW - 900), done("save", NOW - 600))
+    failed = entry(
+        "stop", NOW - 900, done("evidence", NOW - 900), done("save", NOW, StepState.FAILED)
+    )
+    assert save_within(context(entries=[former, failed])) == 600.0
 
 
 async def test_the_words_of_a_healthy_run_hold_its_step(rest: Rest) -> None:
