@@ -18,8 +18,8 @@ from cockpit.actions.core.table import TABLE
 from cockpit.config.file import state_dir
 from cockpit.config.quickstart import quick_imports
 from cockpit.model.clock import SystemClock
+from cockpit.runtime.crash import fault_line, write_details
 from cockpit.verbs.common import INTERRUPTED, USAGE, OutputError, UsageError, say
-from cockpit.watch.crash import fault_line, write_details
 
 FAULT = 70
 

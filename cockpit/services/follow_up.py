@@ -19,19 +19,19 @@ from cockpit.model.clock import Clock
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.report import RunReport
 from cockpit.model.wording import number
+from cockpit.notify.notifier import Notifications
 from cockpit.records.git.saver import Saver
 from cockpit.records.issue.service import IssueService
 from cockpit.records.issue.text import new_critical
 from cockpit.records.logbook.entry_text import prefill
 from cockpit.records.recorder import RecordWriter
 from cockpit.records.runlog.run_logs import run_log_of, with_status
-from cockpit.rules.kept.records import entry_every
+from cockpit.rules.artifacts.records import entry_every
 from cockpit.services.launch_checks import Followups
 from cockpit.services.notifying import Notifying
 from cockpit.store.store import Store, run_key
 from cockpit.text.scrub import scrub
 from cockpit.watch.engine import Engine
-from cockpit.watch.notify.notifier import Notifications
 from cockpit.watch.polling.supervise import Supervisor
 
 EVERY: Final = 2.0

@@ -14,8 +14,8 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import Problem
 from cockpit.model.run import CockpitFile
 from cockpit.notify.heartbeat import Heartbeat
+from cockpit.notify.notifier import Notifications
 from cockpit.watch.engine import Engine
-from cockpit.watch.notify.notifier import Notifications
 from cockpit.watch.polling.supervise import Supervisor
 
 EVERY: Final = 2.0

@@ -44,7 +44,7 @@ from cockpit.verbs.common import (
     say,
 )
 from cockpit.watch.engine import Engine
-from cockpit.watch.who import operator_name
+from cockpit.watch.owner import operator_name
 
 FAILED = 1
 UNKNOWN = 5

@@ -14,6 +14,7 @@ from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.notify.channels import terminal_of_this_process
 from cockpit.notify.heartbeat import Heartbeat
+from cockpit.notify.notifier import Notifications
 from cockpit.runtime.offload import offload
 from cockpit.services.follow_up import build_follow_up
 from cockpit.services.notifying import Notifying
@@ -36,8 +37,7 @@ from cockpit.verbs.common import (
 from cockpit.verbs.table import checkpoint_text, job_text, loss_text, monitor_text, rate_text
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
-from cockpit.watch.notify.notifier import Notifications
-from cockpit.watch.who import operator_name, this_process
+from cockpit.watch.owner import operator_name, this_process
 
 EXAMPLE = "example: cockpit watch hero-7b --until step=20000"
 

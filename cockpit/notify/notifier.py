@@ -21,13 +21,13 @@ from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.notify.channels import Channels, Ring
+from cockpit.notify.due import Due, due, message_of, summary_of
 from cockpit.notify.message import Delivery, Message, NobodyReachedError
 from cockpit.notify.routes import Named
+from cockpit.notify.sending import STORE_WITHIN, WHY_NOT, Sender, Unstored
 from cockpit.runtime.offload import offload
 from cockpit.store.notified import Asked, SendClaim
 from cockpit.store.store import Store, StoreError, run_key
-from cockpit.watch.notify.due import Due, due, message_of, summary_of
-from cockpit.watch.notify.sending import STORE_WITHIN, WHY_NOT, Sender, Unstored
 
 PRUNE_EVERY: Final = 86400.0
 

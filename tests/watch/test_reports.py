@@ -12,7 +12,7 @@ from cockpit.model.history import FormerFailure, Launched
 from cockpit.model.observed import Phase
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Stopped
-from cockpit.watch.judging.reports import Reconciled, case_of, judged, reconcile
+from cockpit.watch.reports import Reconciled, case_of, judged, reconcile
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import Shared
 from tests.rules.making import T0, job, log, run_spec, seen

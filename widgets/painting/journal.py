@@ -9,7 +9,7 @@ from textual.content import Content
 from cockpit.model.plan import Outcome
 from cockpit.model.wording import day_time, duration
 from widgets.painting.line import ACCENT, DIM, STRONG, row, text, wrapped
-from widgets.painting.paint_steps import OUTCOMES
+from widgets.painting.steps import OUTCOMES
 
 RUNNING: Final = ("● under way", ACCENT)
 

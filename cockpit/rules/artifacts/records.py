@@ -9,7 +9,7 @@ from typing import Final
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
-from cockpit.model.duration import parse_duration
+from cockpit.model.base import parse_duration
 from cockpit.model.history import History
 from cockpit.model.observed import Phase, RecordsValue
 from cockpit.model.run import RunSpec

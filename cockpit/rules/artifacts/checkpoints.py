@@ -16,7 +16,7 @@ from cockpit.model.history import CheckpointMark, History
 from cockpit.model.observed import Checkpoint, CheckpointState, Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
-from cockpit.rules.kept.retention import depth_of
+from cockpit.rules.artifacts.retention import depth_of
 from cockpit.rules.metrics.numerics import PAUSE
 from cockpit.rules.present import StepClock, job_of, phase_of, phase_since, seen_after_end, seen_at
 

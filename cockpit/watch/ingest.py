@@ -14,7 +14,7 @@ from cockpit.model.trend import Trend
 from cockpit.rules.metrics.numerics import advance
 from cockpit.runtime.offload import offload
 from cockpit.watch.fleet import Fleet
-from cockpit.watch.judging.judge import Judge
+from cockpit.watch.judge import Judge
 from cockpit.watch.polling.pollers import Pollers
 from cockpit.watch.polling.sources_bundle import Tracker
 from cockpit.watch.polling.supervise import Supervisor

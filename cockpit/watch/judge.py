@@ -11,9 +11,9 @@ from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
 from cockpit.store.memory import Observation, RunMemory
 from cockpit.watch.fleet import Fleet
-from cockpit.watch.judging.reports import Case, Judged, case_of, judged, reconcile, report_of
 from cockpit.watch.listeners import Listeners
 from cockpit.watch.polling.supervise import Supervisor
+from cockpit.watch.reports import Case, Judged, case_of, judged, reconcile, report_of
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import StoreWriter
 

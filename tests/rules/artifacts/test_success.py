@@ -5,8 +5,8 @@ from typing import Any
 from cockpit.model.alert import Alert
 from cockpit.model.observed import Phase, RecordsValue, Row
 from cockpit.model.run import RecordsSpec, RunSpec
+from cockpit.rules.artifacts.success import success_without_artifacts
 from cockpit.rules.judge import judge
-from cockpit.rules.kept.artifacts import success_without_artifacts
 from cockpit.rules.verdict import next_action, verdict
 from tests.rules.making import (
     CADENCE,

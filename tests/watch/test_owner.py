@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from cockpit.watch.who import login_name
+from cockpit.watch.owner import login_name
 
 
 def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:

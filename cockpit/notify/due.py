@@ -18,7 +18,7 @@ from cockpit.notify.message import Message
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.notified import Held, Notified, Sent
 from cockpit.store.store import Store
-from cockpit.watch.judging.reports import current
+from cockpit.watch.reports import current
 
 CLOSED_WITHIN: Final = 3600.0
 """Seconds after its end for which the end of a critical is still worth a message."""

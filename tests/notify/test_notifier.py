@@ -11,9 +11,9 @@ from cockpit.model.alert import Acknowledgement, Alert, Severity
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, NotifySpec, Route
 from cockpit.notify.message import NobodyReachedError
+from cockpit.notify.notifier import Notifications
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.store import Store, run_key
-from cockpit.watch.notify.notifier import Notifications
 from tests.notify.receivers import Webhook, webhook
 from tests.widgets.reports import alert, spec
 from tests.widgets.reports import report as made

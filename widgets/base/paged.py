@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from textual.content import Content
 
+from widgets.base.painted import Painted
 from widgets.painting.line import DIM, EMPTY, LINE, cut, fit, frame, text
-from widgets.painting.painted import Painted
 
 Body = Callable[[int], list[Content]]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from textual.content import Content
 
 from cockpit.model.report import RunReport
+from widgets.base.painted import Painted
 from widgets.painting.line import DIM, EMPTY, STRONG, frame, text
-from widgets.painting.painted import Painted
 
 
 class Scrolled(Painted):

@@ -24,7 +24,7 @@ from widgets.painting.line import (
     within,
     wrapped,
 )
-from widgets.painting.paint_steps import Short
+from widgets.painting.steps import Short
 
 LABEL: Final = 15
 BASIS: Final = 11

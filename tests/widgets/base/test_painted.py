@@ -6,7 +6,7 @@ from textual.app import App, ComposeResult
 from textual.content import Content
 from textual.geometry import Region
 
-from widgets.painting.painted import Painted
+from widgets.base.painted import Painted
 
 
 class Lines(Painted):

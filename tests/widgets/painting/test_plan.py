@@ -26,10 +26,10 @@ from screens.acting.ack import Taking, paint_taking
 from tests.screens.acting.stand_in_service import APPROVABLE, BLOCKED, CLEAN, check, draft
 from tests.widgets import reports as made
 from tests.widgets.anything import instants, words
-from widgets.painting.paint_form import Choice, FormField, FormState, paint_form, rows_of
-from widgets.painting.paint_journal import Done, Open, paint_done, paint_open
-from widgets.painting.paint_plan import changes, paint_differences, paint_plan
-from widgets.painting.paint_steps import ActionProgress, paint_steps
+from widgets.painting.form import Choice, FormField, FormState, paint_form, rows_of
+from widgets.painting.journal import Done, Open, paint_done, paint_open
+from widgets.painting.plan import changes, paint_differences, paint_plan
+from widgets.painting.steps import ActionProgress, paint_steps
 from widgets.save_state import paint_save
 
 REQUEST = Request(action="relaunch", run="run-a", operator="ada")

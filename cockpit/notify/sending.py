@@ -9,12 +9,12 @@ from typing import Final, TypeVar
 from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport
 from cockpit.notify.channels import Channels
+from cockpit.notify.due import Due
 from cockpit.notify.message import Delivery, Message
 from cockpit.notify.routes import Named
 from cockpit.runtime.offload import offload
 from cockpit.store.notified import Asked, Held, Notified, SendClaim, Sent
 from cockpit.store.store import Store, StoreError
-from cockpit.watch.notify.due import Due
 
 STORE_WITHIN: Final = 10.0
 PATIENCE: Final = 60.0
