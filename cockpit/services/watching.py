@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.runtime.offload import offload
-from cockpit.services.notifying import Notifying
 from cockpit.store.ownership import Owned, Owner, Ownership
 from cockpit.store.store import StoreError, run_key
 from cockpit.watch.engine import Engine
@@ -47,7 +46,6 @@ class Watching:
         once: bool = False,
     ) -> None:
         self.lost: list[str] = []
-        self.notifying: Notifying | None = None
         self._engine = engine
         self._me = me
         self._clock = clock
@@ -83,8 +81,6 @@ class Watching:
         """Yield the reports of each round until the watch is done."""
         queue: asyncio.Queue[RunReport] = asyncio.Queue()
         leave = self._engine.on_round(queue.put_nowait)
-        if self.notifying is not None:
-            self.notifying.start()
         loop = asyncio.ensure_future(self._engine.run())
         try:
             while not self._finished():
@@ -96,29 +92,23 @@ class Watching:
                     yield mine
         finally:
             leave()
-            if self.notifying is not None:
-                self.notifying.stop()
             loop.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await loop
 
-    def owns(self, name: str) -> bool:
+    def owns(self, report: RunReport) -> bool:
         """Return whether this watch owns a run: then it is the one that tells people."""
-        return name in self._mine
+        return report.name in self._mine
 
-    async def finish(self) -> None:
-        """Wait a moment for a message that is being sent."""
-        if self.notifying is not None:
-            await self.notifying.finish()
+    @property
+    def cadence(self) -> float | None:
+        """The shortest cadence of the runs that are still mine, ``None`` if none is."""
+        return min(map(self._cadence, self._mine), default=None)
 
-    async def last_words(self) -> None:
-        """Tell people what is still due, once the watch is done."""
-        if self.notifying is not None:
-            await self.notifying.last_words()
-            self._repeat_notices()
-
-    def messages(self) -> list[str]:
-        """Return what is to be said to a person since the last call."""
+    def messages(self, notices: Iterable[str]) -> list[str]:
+        """Return what is to be said to a person since the last call; each notice but once."""
+        for notice in (*self._engine.notices, *notices):
+            self._say_once(notice)
         said, self._said = self._said, []
         return said
 
@@ -174,13 +164,6 @@ class Watching:
             step = report.progress.step
             if self._once or self._stop.reached(step) or self._engine.over(name):
                 self._done.add(name)
-        if self.notifying is not None and self._mine:
-            self.notifying.pulse(min(map(self._cadence, self._mine)))
-        self._repeat_notices()
-
-    def _repeat_notices(self) -> None:
-        for notice in (*self._engine.notices, *(self.notifying.notices if self.notifying else ())):
-            self._say_once(notice)
 
     def _say_once(self, line: str | None) -> None:
         if line is not None and line not in self._known:

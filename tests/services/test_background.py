@@ -26,7 +26,7 @@ class Attendance:
     def start(self) -> None:
         self.started = True
 
-    async def stop(self) -> None:
+    async def stop(self, within: float) -> None:
         self.stopped = True
         await asyncio.sleep(30)
 
