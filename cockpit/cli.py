@@ -93,13 +93,11 @@ def _parser(chosen: Verb | None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"cockpit {__version__}")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
     for verb in VERBS:
+        own = verbs.add_parser(verb.name, help=verb.summary)
         if verb is chosen:
             with quick_imports():
                 module = importlib.import_module(verb.module)
-            parse = (verb.name,) if verb.guarded else ()
-            module.add_parser(verbs, *parse)
-        else:
-            verbs.add_parser(verb.name, help=verb.summary)
+            module.add_arguments(own, *((verb.name,) if verb.guarded else ()))
     return parser
 
 

@@ -63,9 +63,9 @@ WORDS = {
 }
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: str) -> None:
-    """Add one guarded verb to the table of verbs."""
-    act_arguments.add_parser(verbs, _row(verb))
+def add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
+    """Add what one guarded verb takes."""
+    act_arguments.add_arguments(parser, _row(verb))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -44,15 +44,13 @@ LEAVE_WITHIN: Final = 3.0
 """Seconds for which a watch that ends waits for what is being sent or written."""
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``watch`` to the table of verbs."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "watch",
-        help="the headless monitor: keeps the cadence, owns the runs",
-        description="Watches until every run is over and that is acknowledged, or until the "
-        "stated point. One owner per run: a second watch ends with 4 and names the first.",
-        epilog=EXAMPLE,
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what ``watch`` takes."""
+    parser.description = (
+        "Watches until every run is over and that is acknowledged, or until the "
+        "stated point. One owner per run: a second watch ends with 4 and names the first."
     )
+    parser.epilog = EXAMPLE
     add_runs(parser)
     add_json(parser)
     parser.add_argument("--once", action="store_true", help="one cadence, then end")
