@@ -168,7 +168,7 @@ class Engine:
                 self._note(facet, state)
                 self._judge.touch(name)
             if facet == "tracker" and found.known:
-                self._ingest.offer(state.spec)
+                self._ingest.offer(name)
 
     def _note(self, facet: str, state: RunState) -> None:
         """Remember what a new answer changes in time, and ask those whom it concerns."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from cockpit.watch.polling.pollers import Pollers
 from cockpit.watch.polling.sources_bundle import Tracker
 from cockpit.watch.polling.supervise import Supervisor
 from cockpit.watch.runstate import Rows
+from cockpit.watch.waiting import WaitingRuns
 
 CHUNK_DEADLINE = 30.0
 BREATH = 0.005
@@ -46,25 +46,20 @@ class RowIngest:
         self._pollers = pollers
         self._supervisor = supervisor
         self._clock = clock
-        self._waiting: dict[str, RunSpec] = {}
-        self._bell = asyncio.Event()
+        self._waiting = WaitingRuns()
 
-    def offer(self, run: RunSpec) -> None:
+    def offer(self, name: str) -> None:
         """Say that a run may have rows which are not folded yet."""
-        self._waiting[run.name] = run
-        self._bell.set()
+        self._waiting.add(name)
 
     async def run(self) -> None:
         """Feed until cancelled."""
         while True:
-            while not self._waiting:
-                await self._bell.wait()
-                self._bell.clear()
-            name = next(iter(self._waiting))
-            run = self._waiting.pop(name)
-            state = self._fleet.states.get(name)
-            if state is not None and not await self._chunk(run, state.rows):
-                self._waiting.setdefault(name, run)
+            await self._waiting.until_any()
+            for name in self._waiting.take(1):
+                state = self._fleet.states.get(name)
+                if state is not None and not await self._chunk(state.spec, state.rows):
+                    self._waiting.add(name)
             await self._clock.sleep(BREATH)
 
     async def _chunk(self, run: RunSpec, rows: Rows) -> bool:

@@ -16,6 +16,7 @@ from cockpit.watch.polling.supervise import Supervisor
 from cockpit.watch.reports import Case, Judged, case_of, judged, reconcile, report_of
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import StoreWriter
+from cockpit.watch.waiting import WaitingRuns
 
 BATCH = 32
 DEADLINE = 20.0
@@ -47,26 +48,19 @@ class Judge:
         self._news = news
         self._supervisor = supervisor
         self._clock = clock
-        self._waiting: dict[str, None] = {}
-        self._bell = asyncio.Event()
+        self._waiting = WaitingRuns()
         self._one_at_a_time = asyncio.Lock()
 
     def touch(self, name: str) -> None:
         """Say that something of a run has changed."""
-        self._waiting[name] = None
-        self._bell.set()
+        self._waiting.add(name)
 
     async def run(self) -> None:
         """Judge until cancelled."""
         while True:
-            while not self._waiting:
-                await self._bell.wait()
-                self._bell.clear()
+            await self._waiting.until_any()
             await self._clock.sleep(GATHER)
-            names = list(self._waiting)[:BATCH]
-            for name in names:
-                del self._waiting[name]
-            await self.judge(names)
+            await self.judge(self._waiting.take(BATCH))
 
     def tell_remembered(self) -> None:
         """Tell the last known state of the runs of which nothing has been told yet."""
