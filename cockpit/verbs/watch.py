@@ -18,7 +18,6 @@ from cockpit.notify.channels import terminal_of_this_process
 from cockpit.runtime.offload import offload
 from cockpit.services.heartbeat import HeartbeatService
 from cockpit.services.service import BackgroundServices
-from cockpit.services.watching import StopPoint, Watching
 from cockpit.services.wiring import watch_services
 from cockpit.verbs.check import instant
 from cockpit.verbs.common import (
@@ -37,6 +36,7 @@ from cockpit.verbs.common import (
 from cockpit.verbs.table import checkpoint_text, job_text, loss_text, monitor_text, rate_text
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
+from cockpit.watch.headless import HeadlessWatch, StopPoint
 from cockpit.watch.owner import operator_name, this_process
 
 EXAMPLE = "example: cockpit watch hero-7b --until step=20000"
@@ -84,7 +84,7 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
     stop = args.until or StopPoint()
     try:
         engine = Engine(file, store=store, clock=clock, only=args.runs)
-        watching = Watching(engine, me, clock, stop=stop, once=args.once)
+        watching = HeadlessWatch(engine, me, clock, stop=stop, once=args.once)
         busy = await watching.claim(takeover=args.takeover)
         if busy:
             for line in busy:
@@ -104,7 +104,7 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
 
 
 async def _until_done(
-    watching: Watching, services: BackgroundServices, printing: Coroutine[Any, Any, None]
+    watching: HeadlessWatch, services: BackgroundServices, printing: Coroutine[Any, Any, None]
 ) -> int:
     """Watch until done or told to leave; the runs are given up in either case."""
     loop = asyncio.get_running_loop()
@@ -125,7 +125,11 @@ async def _until_done(
 
 
 async def _print_rounds(
-    watching: Watching, services: BackgroundServices, heartbeat: HeartbeatService, *, as_json: bool
+    watching: HeadlessWatch,
+    services: BackgroundServices,
+    heartbeat: HeartbeatService,
+    *,
+    as_json: bool,
 ) -> None:
     async for reports in watching.rounds():
         if watching.cadence is not None:

@@ -33,7 +33,7 @@ class StopPoint(Frozen):
         return self.step is not None and step is not None and step >= self.step
 
 
-class Watching:
+class HeadlessWatch:
     """Watches the engine's runs as ``me``. Claim; go through ``rounds``; release."""
 
     def __init__(
