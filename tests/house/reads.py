@@ -19,7 +19,8 @@ from cockpit.config.check import TABLES
 from cockpit.model.run import CockpitFile
 
 MODELS: dict[str, type[BaseModel]] = {
-    model.__name__: model for model in [*TABLES.values(), CockpitFile]
+    **{model.__name__: model for model in TABLES.values()},
+    CockpitFile.__name__: CockpitFile,
 }
 Names = dict[str, set[str]]
 Read = tuple[str, str]
