@@ -42,6 +42,10 @@ async def test_a_run_without_a_job_has_none() -> None:
     assert facet.error is not None and facet.error.kind is ErrorKind.NOT_CONFIGURED
 
 
+def test_the_run_file_takes_the_five_kinds() -> None:
+    assert sorted(KINDS) == ["box", "iris", "local", "ray", "slurm"]
+
+
 def test_each_kind_stands_once_in_the_table() -> None:
     assert sorted(platform.kind for platform in PLATFORMS) == sorted(KINDS)
 
