@@ -31,7 +31,7 @@ class ActionEntry(NamedTuple):
 
 
 TABLE: Final = (
-    ActionEntry("launch", "A-1", "cockpit.actions.launching.launch:Launch", "launch",
+    ActionEntry("launch", "A-1", "cockpit.actions.launching.launch:LaunchAction", "launch",
           "start the run for the first time, everything validated", asks="launch RUN"),
     ActionEntry("relaunch", "A-2", "cockpit.actions.launching.relaunch:Relaunch", "relaunch",
           "stop what is left, resubmit the same lineage from its newest complete checkpoint",
