@@ -95,7 +95,7 @@ class CockpitApp(TerminalApp):
             self._reports = {each.name: each for each in engine.report().runs}
         self._at_work = Watch(operator=self.file.operator or "", read_only=read_only or present)
         self.actions = GuardedActions(self, self, service, books, version, present=present)
-        self._newest = ""
+        self._said = ""
         self.trouble = ""
         self._gathering = False
         self._watching: asyncio.Task[None] | None = None
@@ -110,7 +110,7 @@ class CockpitApp(TerminalApp):
         wanted = self.file.ui.theme
         self.theme = wanted if wanted in themes else "cockpit-dark"
         if wanted not in themes:
-            self._newest = f"no theme {wanted!r}; there are: {', '.join(themes)}"
+            self._said = f"no theme {wanted!r}; there are: {', '.join(themes)}"
 
     def _masking(self) -> Mask:
         people = {login_name(), socket.gethostname(), self._at_work.operator}
@@ -178,7 +178,7 @@ class CockpitApp(TerminalApp):
         notices = self._engine.notices if self._engine is not None else ()
         notices = (*notices, *(self._background.notices if self._background is not None else ()))
         going = [f"● {each} is under way" for each in self.actions.under_way]
-        return self._newest or next(iter(going), notices[-1] if notices else self.trouble)
+        return self._said or next(iter(going), notices[-1] if notices else self.trouble)
 
     def now(self) -> float:
         """Return seconds since the epoch."""
@@ -202,11 +202,11 @@ class CockpitApp(TerminalApp):
         """Show one line in the footer for a while."""
 
         def unsay() -> None:
-            if self._newest == words:
-                self._newest = ""
+            if self._said == words:
+                self._said = ""
                 self._repaint_footer()
 
-        self._newest = words
+        self._said = words
         self._repaint_footer()
         self.set_timer(NOTICE, unsay)
 

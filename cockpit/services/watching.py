@@ -57,7 +57,7 @@ class Watching:
         self._mine = {run.name: run_key(engine.file.path, run.name) for run in engine.file.runs}
         self._seen: set[str] = set()
         self._done: set[str] = set()
-        self._notices: list[str] = []
+        self._said: list[str] = []
         self._known: set[str] = set()
         self._files = StateFiles(engine.file.path, me, clock)
         self._file = engine.file
@@ -119,8 +119,8 @@ class Watching:
 
     def messages(self) -> list[str]:
         """Return what is to be said to a person since the last call."""
-        notices, self._notices = self._notices, []
-        return notices
+        said, self._said = self._said, []
+        return said
 
     def last(self) -> FleetReport:
         """Return the newest reports of the runs watched."""
@@ -185,7 +185,7 @@ class Watching:
     def _say_once(self, line: str | None) -> None:
         if line is not None and line not in self._known:
             self._known.add(line)
-            self._notices.append(line)
+            self._said.append(line)
 
     def _cadence(self, name: str) -> float:
         runs = self._engine.file.runs
@@ -196,9 +196,7 @@ class Watching:
         taken = await self._ask(lambda own: own.refresh(key, self._me, now, cadence))
         if taken is None:
             return True
-        self._notices.append(
-            f"{name} was taken over by {taken.owner.label}; no longer watched here"
-        )
+        self._said.append(f"{name} was taken over by {taken.owner.label}; no longer watched here")
         self.lost.append(name)
         del self._mine[name]
         return False
