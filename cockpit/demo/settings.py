@@ -76,13 +76,13 @@ class Faults:
 
 def read_config(path: Path) -> TrainingConfig:
     """Read the config file. Raises ``OSError``, ``ValueError``, ``KeyError`` or ``TypeError``."""
-    told = json.loads(path.read_text(encoding="utf-8"))
-    trainer = dict(told["trainer"])
+    document = json.loads(path.read_text(encoding="utf-8"))
+    trainer = dict(document["trainer"])
     checkpointer = CheckpointerConfig(**trainer.pop("checkpointer", {}))
     return TrainingConfig(
         trainer=TrainerConfig(**trainer, checkpointer=checkpointer),
-        optimizer=OptimizerConfig(**told.get("optimizer", {})),
-        model=ModelConfig(**told.get("model", {})),
+        optimizer=OptimizerConfig(**document.get("optimizer", {})),
+        model=ModelConfig(**document.get("model", {})),
     )
 
 

@@ -42,12 +42,12 @@ def plain_number(value: float) -> float | str:
     return value
 
 
-def _told(instant: float) -> str | None:
-    told = rfc3339(instant)
-    return None if told == NO_TIME else told
+def _instant_text(instant: float) -> str | None:
+    text = rfc3339(instant)
+    return None if text == NO_TIME else text
 
 
-Instant = Annotated[float, PlainSerializer(_told, return_type=str | None, when_used="json")]
+Instant = Annotated[float, PlainSerializer(_instant_text, return_type=str | None, when_used="json")]
 """Seconds since the epoch, UTC; RFC 3339 in JSON, ``null`` for one that no calendar holds."""
 
 Number = Annotated[float, PlainSerializer(plain_number, when_used="json")]

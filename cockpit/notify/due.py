@@ -96,11 +96,11 @@ class _Run(NamedTuple):
         for kept in closed:
             ended = kept.closed_at or 0.0
             first = f"alert {kept.number} critical"
-            told = frozenset(each.route for each in self.sent if each.event == first)
+            notified = frozenset(each.route for each in self.sent if each.event == first)
             surely = self.now - ended > self.report.spec.cadence
-            if told and surely and self.now - ended <= CLOSED_WITHIN + self.report.spec.cadence:
+            if notified and surely and self.now - ended <= CLOSED_WITHIN + self.report.spec.cadence:
                 event = f"alert {kept.number} closed"
-                yield self._due(kept.alert, "closed", event, ended, only=told)
+                yield self._due(kept.alert, "closed", event, ended, only=notified)
 
     def _unacknowledged(self, alert: Alert, kept: Kept) -> Iterator[Due]:
         """Yield the second and third message about a critical, each ``unacked_after`` later.
@@ -164,8 +164,8 @@ def _head(due: Due, now: float, second: str | None) -> str:
 
 def _body(due: Due) -> Iterator[str]:
     report, alert = due.report, due.alert
-    told, job = utc_minute(alert.since), report.facets.job.value
-    since = "an unknown time" if told == UNKNOWN else told
+    began, job = utc_minute(alert.since), report.facets.job.value
+    since = "an unknown time" if began == UNKNOWN else began
     phase = "unknown" if job is None else job.phase.value
     yield f"since {since} ({alert.confidence}); job {phase}, step {report.progress.text}"
     yield from (f"- {each.text} [{each.source}]" for each in alert.evidence[:EVIDENCE_SHOWN])

@@ -97,7 +97,7 @@ class Notifications:
         await self._prune()
         found = await self._due(reports)
         usable = [each for each in self.channels.routes if self.channels.trouble(each) is None]
-        await asyncio.gather(*(self._tell(route, found) for route in usable))
+        await asyncio.gather(*(self._send_due(route, found) for route in usable))
 
     async def send(self, run: RunSpec, event: str, title: str, body: str, severity: str) -> str:
         """Send to every route for this severity; return one line about who was reached.
@@ -111,16 +111,16 @@ class Notifications:
             each for each in self.channels.for_first(run.dri) if each.carries(message.severity)
         ]
         key = run_key(self._file.path, run.name)
-        told = await asyncio.gather(*(self._urgent(key, message, each) for each in routes))
+        deliveries = await asyncio.gather(*(self._urgent(key, message, each) for each in routes))
         here = run.dri is None or run.dri == self._operator
         reached = [
             each.route
-            for each, route in zip(told, routes, strict=True)
+            for each, route in zip(deliveries, routes, strict=True)
             if each.ok and (here or not route.local)
         ]
         if reached:
             return f"told by {', '.join(reached)}"
-        whys = "; ".join(f"{each.route}: {each.note}" for each in told)
+        whys = "; ".join(f"{each.route}: {each.note}" for each in deliveries)
         no_route = f"[notify] has no route for messages of severity {message.severity.value}"
         raise NobodyReachedError(f"nobody was reached: {whys or no_route}")
 
@@ -154,12 +154,12 @@ class Notifications:
         with contextlib.suppress(StoreError, TimeoutError):
             await self._sender.prune()
 
-    async def _tell(self, route: Named, found: Iterable[Due]) -> None:
+    async def _send_due(self, route: Named, found: Iterable[Due]) -> None:
         """Tell all that is due by one route; the rest waits when it fails."""
         try:
             for each in found:
                 if self._goes(each, route):
-                    outcome = await self._tell_one(each, route)
+                    outcome = await self._send_one(each, route)
                     if isinstance(outcome, Delivery) and not outcome.ok:
                         return
             prefix = run_key(self._file.path, "")
@@ -167,10 +167,10 @@ class Notifications:
         except (StoreError, TimeoutError):
             self._unstored.failed()
 
-    async def _tell_one(self, each: Due, route: Named) -> Delivery | SendClaim:
+    async def _send_one(self, each: Due, route: Named) -> Delivery | SendClaim:
         message = message_of(each, self._clock.now(), self.channels.spec.second)
         if self._unstored.active:
-            self._unstored.told(each, route.name)
+            self._unstored.mark_sent(each, route.name)
             return await self._sender.send_unclaimed(self.channels, message, route)
         asked = Asked(
             run_key(self._file.path, each.report.name),
@@ -199,20 +199,20 @@ class Notifications:
         if trouble is not None:
             return Delivery(route=route.name, ok=False, note=trouble)
         asked = Asked(key, message.event, route.name, once_more=True, at_once=True)
-        told = await self._urgent_once(asked, message, route)
-        if told.lost:
-            told = await self._urgent_once(asked, message, route)
-        return told
+        outcome = await self._urgent_once(asked, message, route)
+        if outcome.lost:
+            outcome = await self._urgent_once(asked, message, route)
+        return outcome
 
     async def _urgent_once(self, asked: Asked, message: Message, route: Named) -> Delivery:
         try:
-            told = await self._sender.send(self.channels, asked, message, route)
+            outcome = await self._sender.send(self.channels, asked, message, route)
         except (StoreError, TimeoutError):
             return await self._sender.send_unclaimed(self.channels, message, route)
-        if isinstance(told, Delivery):
-            return told
+        if isinstance(outcome, Delivery):
+            return outcome
         # It was sent, or is being sent, by an earlier call: how did that fare?
-        former = await self._sender.former(asked) if told is SendClaim.DONE else None
+        former = await self._sender.former(asked) if outcome is SendClaim.DONE else None
         trouble = former.trouble if former is not None else None
-        good = told is SendClaim.DONE and trouble is None
-        return Delivery(route=asked.route, ok=good, note=trouble or WHY_NOT[told])
+        good = outcome is SendClaim.DONE and trouble is None
+        return Delivery(route=asked.route, ok=good, note=trouble or WHY_NOT[outcome])

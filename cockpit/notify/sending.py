@@ -106,7 +106,7 @@ class Unstored:
         self._clock = clock
         self._stored = stored
         self._failing_since: float | None = None
-        self._told: dict[tuple[str, str, str], int] = {}
+        self._sent: dict[tuple[str, str, str], int] = {}
 
     @property
     def active(self) -> bool:
@@ -130,7 +130,7 @@ class Unstored:
         if not self.active:
             return []
         open_ = {(each.name, alert.key) for each in reports.values() for alert in each.alerts}
-        self._told = {at: rank for at, rank in self._told.items() if at[:2] in open_}
+        self._sent = {at: rank for at, rank in self._sent.items() if at[:2] in open_}
         return [
             Due(each, alert, "open", f"unstored {alert.key} {alert.severity.value}", alert.since)
             for each in reports.values()
@@ -138,11 +138,11 @@ class Unstored:
             if alert.acknowledged is None
         ]
 
-    def told(self, due: Due, route: str) -> None:
+    def mark_sent(self, due: Due, route: str) -> None:
         """Remember that an alert was told by a route."""
-        self._told[(due.report.name, due.alert.key, route)] = due.alert.severity.rank
+        self._sent[(due.report.name, due.alert.key, route)] = due.alert.severity.rank
 
     def knows(self, due: Due, route: str) -> bool:
         """Whether its opening was told by this route already without the store."""
-        told = self._told.get((due.report.name, due.alert.key, route), -1)
-        return due.stage == "open" and told >= due.alert.severity.rank
+        sent = self._sent.get((due.report.name, due.alert.key, route), -1)
+        return due.stage == "open" and sent >= due.alert.severity.rank

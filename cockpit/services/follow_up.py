@@ -182,10 +182,13 @@ async def write_end(report: RunReport, clock: Clock) -> str | None:
     if job.phase is not Phase.SUCCEEDED and not (job.phase is Phase.FAILED and critical):
         return None
     at = job.ended_at or report.checked_at
-    told, text = re.compile(rf"\({re.escape(_name(job))}\)\s*$", re.M), end_text(report, job)
+    entry_of_end, text = (
+        re.compile(rf"\({re.escape(_name(job))}\)\s*$", re.M),
+        end_text(report, job),
+    )
 
     def edit(data: bytes) -> bytes:
-        known = told.search(data.decode("utf-8", "replace"))
+        known = entry_of_end.search(data.decode("utf-8", "replace"))
         return data if known or not data.strip() else with_status(data, at, text)
 
     try:

@@ -285,21 +285,21 @@ def _entries(
 
 
 def _entry(connection: sqlite3.Connection, row: Sequence[object]) -> JournalEntry:
-    told = dict(zip(_COLUMNS.split(", "), row, strict=True))
-    told |= {
-        "plan": unpack(Plan, str(told["plan"])) or _unreadable(told),
-        "holder": unpack(Holder, str(told["holder"])) or Holder(host="?", pid=0),
-        "facts": json.loads(str(told["facts"])),
-        "steps": _steps(connection, told["number"]),
+    fields = dict(zip(_COLUMNS.split(", "), row, strict=True))
+    fields |= {
+        "plan": unpack(Plan, str(fields["plan"])) or _unreadable(fields),
+        "holder": unpack(Holder, str(fields["holder"])) or Holder(host="?", pid=0),
+        "facts": json.loads(str(fields["facts"])),
+        "steps": _steps(connection, fields["number"]),
     }
-    return JournalEntry.model_validate(told)
+    return JournalEntry.model_validate(fields)
 
 
-def _unreadable(told: Mapping[str, Any]) -> Plan:
+def _unreadable(fields: Mapping[str, Any]) -> Plan:
     """Return a stand-in for a plan of another version: what holds the run must not be hidden."""
     return Plan(
-        words="", plan_id=UNREADABLE, action=told["action"], run=told["run"],
-        made_at=told["begun_at"],
+        words="", plan_id=UNREADABLE, action=fields["action"], run=fields["run"],
+        made_at=fields["begun_at"],
     )  # fmt: skip
 
 

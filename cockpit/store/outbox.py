@@ -154,6 +154,6 @@ def _rows(
 
 
 def _row(row: Sequence[object]) -> Waiting | None:
-    told = dict(zip(_COLUMNS.split(", "), row, strict=True))
-    letter = unpack(Letter, str(told.pop("document")))
-    return None if letter is None else Waiting.model_validate({**told, "letter": letter})
+    fields = dict(zip(_COLUMNS.split(", "), row, strict=True))
+    letter = unpack(Letter, str(fields.pop("document")))
+    return None if letter is None else Waiting.model_validate({**fields, "letter": letter})

@@ -211,9 +211,9 @@ def last_entry_at(entries: Sequence[LogbookEntry], until: float) -> float | None
 
 def launched_sha(entries: Sequence[LogbookEntry]) -> str | None:
     """Return the commit that the newest launched instance records, if it does."""
-    told = [
+    recorded = [
         (entry.at or 0.0, entry.line, match.group(1).lower())
         for entry in entries
         if is_instances(entry.section) and (match := _SHA.search(entry.text))
     ]
-    return max(told)[2] if told else None
+    return max(recorded)[2] if recorded else None

@@ -129,7 +129,7 @@ class Engine:
         """Watch until cancelled."""
         self._running = True
         await self.recall()
-        self._judge.tell_remembered()
+        self._judge.announce_remembered()
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._pollers.start(tasks, self._fleet.file.runs)

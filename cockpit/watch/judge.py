@@ -20,7 +20,7 @@ from cockpit.watch.waiting import WaitingRuns
 
 BATCH = 32
 DEADLINE = 20.0
-TELL_AGE = 15.0
+NEWS_AGE = 15.0
 """Seconds: the first step in which a screen shows ages; a mere look is told no more often."""
 CLOSED_KEPT = 50
 GATHER = 0.1
@@ -62,11 +62,11 @@ class Judge:
             await self._clock.sleep(GATHER)
             await self.judge(self._waiting.take(BATCH))
 
-    def tell_remembered(self) -> None:
+    def announce_remembered(self) -> None:
         """Tell the last known state of the runs of which nothing has been told yet."""
         for state in self._fleet.states.values():
-            if state.told is None and state.report is not None:
-                self._news.tell(state.report)
+            if state.announced is None and state.report is not None:
+                self._news.call(state.report)
 
     async def judge(self, names: Sequence[str], *, keep: bool = True) -> None:
         """Judge these runs now, off the event loop; with ``keep`` it is remembered and told."""
@@ -112,9 +112,9 @@ class Judge:
             if keep and changes.changed:
                 self._store_writer.save_alerts(state.key, changes.changed)
         state.report = report_of(found, tuple(kept.alert for kept in state.open.values()), state)
-        if keep and _is_news(state.told, state.report):
-            state.told = state.report
-            self._news.tell(state.report)
+        if keep and _is_news(state.announced, state.report):
+            state.announced = state.report
+            self._news.call(state.report)
 
 
 class CadenceLoop:
@@ -164,7 +164,7 @@ class CadenceLoop:
         for state in states:
             if state.report is not None:
                 self._remember(state, state.report)
-                self._each_round.tell(state.report)
+                self._each_round.call(state.report)
 
     def _remember(self, state: RunState, report: RunReport) -> None:
         job, tracker = report.facets.job.value, report.facets.tracker.value
@@ -198,7 +198,7 @@ def _is_news(old: RunReport | None, new: RunReport) -> bool:
         return True
     looks = zip(old.facets.items(), new.facets.items(), strict=True)
     return any(
-        (after.observed_at or 0.0) - (before.observed_at or 0.0) >= TELL_AGE
+        (after.observed_at or 0.0) - (before.observed_at or 0.0) >= NEWS_AGE
         for (_, before), (_, after) in looks
     )
 

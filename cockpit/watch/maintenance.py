@@ -106,8 +106,8 @@ class Maintenance:
     async def _adopt(self, file: CockpitFile) -> None:
         self._fleet.adopt(file)
         await self._fleet.recall(self._store_writer, self._clock.now())
-        self._judge.tell_remembered()
+        self._judge.announce_remembered()
         self._pollers.assign(self._fleet.file.runs)
         for name in self._fleet.states:
             self._judge.touch(name)
-        self._reloads.tell(file)
+        self._reloads.call(file)

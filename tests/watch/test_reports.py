@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.alert import Acknowledgement, Alert, Evidence, Severity
-from cockpit.model.history import FormerFailure, Launched
+from cockpit.model.history import CheckpointMark, FormerFailure, History, Launched, PhaseMark
 from cockpit.model.observed import Phase
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Stopped
 from cockpit.watch.reports import Reconciled, case_of, judged, reconcile
-from cockpit.watch.runstate import RunState
+from cockpit.watch.runstate import Rows, RunState
 from cockpit.watch.store_writer import Shared
-from tests.rules.making import T0, job, log, run_spec, seen
+from tests.rules.making import T0, folded, job, log, losses, run_spec, seen
 
 ADA = Acknowledgement(by="ada", at=5.0)
 
@@ -144,3 +144,25 @@ def test_failures_and_the_last_launch_reach_the_rules() -> None:
     launched = Launched(at=T0, job_id="host:1", launch_id="toy-i002")
     past = case_of(state(failures=(failure,), launched=launched), T0 + 60).history
     assert (past.former_failures, past.launched) == ((failure,), launched)
+
+
+def test_a_rule_is_given_all_that_is_remembered() -> None:
+    launched = Launched(at=T0, job_id="host:1", launch_id="toy-i002")
+    shared = Shared(
+        failures=(FormerFailure(at=T0, job_id="host:0", name="killed"),),
+        launched=launched,
+        stops=(Stopped(at=T0 + 9, job_ids=("host:1",), by="ada"),),
+        sealed="ada",
+    )
+    state = RunState(
+        run_spec(job=None),
+        "key",
+        facets=seen(T0, job=job()),
+        rows=Rows(trend=folded(losses([2.0])), skipped=0.5, any=True),
+        phases=[PhaseMark(at=T0, phase=Phase.RUNNING)],
+        marks=[CheckpointMark(at=T0, complete=1, newest=10)],
+        shared=shared,
+    )
+    given, empty = case_of(state, T0 + 10).history, History(now=0.0)
+    same = [name for name in History.model_fields if getattr(given, name) == getattr(empty, name)]
+    assert same == [], "a part of the history that case_of() does not fill"

@@ -40,7 +40,7 @@ class FormState(NamedTuple):
     fields: Sequence[FormField]
     values: Mapping[str, str]
     at: int
-    said: str = ""
+    notice: str = ""
 
 
 def height_of(field: FormField) -> int:

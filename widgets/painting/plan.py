@@ -68,18 +68,18 @@ def paint_plan(
     plan: Plan,
     width: int,
     changed: AbstractSet[str] = frozenset(),
-    said: str = "",
+    notice: str = "",
     root: str | None = None,
 ) -> list[Content]:
     """Return the whole plan: what is in the way, what would be done, then what is well.
 
-    ``changed`` marks what differs from the plan that was shown before. ``said`` stands above
+    ``changed`` marks what differs from the plan that was shown before. ``notice`` stands above
     everything: why this plan is shown instead of another. Paths below ``root`` are shortened;
     the root stands once in full, and the command is never touched.
     """
     short = Short(root if Short(root).shortens(plan) else None)
     legend = _labelled("…/ is", short.folder and f"{short.folder}/", width, False)
-    lines = [*wrapped(text((said, "bold $attention")), width, 4), EMPTY] if said else []
+    lines = [*wrapped(text((notice, "bold $attention")), width, 4), EMPTY] if notice else []
     calm = [check for check in plan.checks if check.level is Level.PASS]
     blocks = (
         _checks([each for each in _sorted(plan.checks) if each not in calm], width, changed, short),

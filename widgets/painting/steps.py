@@ -49,8 +49,8 @@ class Short:
 
     def shortens(self, plan: Plan) -> bool:
         """Return whether the plan's page has more than one path to shorten."""
-        told = "\n".join(_texts(plan)) if self.folder else ""
-        return told.count(f"{self.folder}/") > 1 if self.folder else False
+        text = "\n".join(_texts(plan)) if self.folder else ""
+        return text.count(f"{self.folder}/") > 1 if self.folder else False
 
 
 def _texts(plan: Plan) -> Iterable[str]:

@@ -118,10 +118,10 @@ def _of_this_run(context: ActionContext, pick: Pick) -> list[Check]:
 def last_step(context: ActionContext) -> int | None:
     """Return the last step that the log or the tracker has seen of the run."""
     log, tracker = context.report.facets.log.value, context.report.facets.tracker.value
-    told = [row.step for row in log.rows[-1:]] if log is not None else []
-    told.append(tracker.step if tracker is not None else None)
-    told.append(context.report.progress.step)
-    return max((step for step in told if step is not None), default=None)
+    steps = [row.step for row in log.rows[-1:]] if log is not None else []
+    steps.append(tracker.step if tracker is not None else None)
+    steps.append(context.report.progress.step)
+    return max((step for step in steps if step is not None), default=None)
 
 
 def _step(item: Checkpoint) -> str:
@@ -179,8 +179,8 @@ def marked_step(folder: str) -> int | str:
     try:
         marker = f"{folder.rstrip('/')}/metadata.json"
         with open_regular(marker) as (number, _), open(number, "rb", closefd=False) as file:
-            told = json.loads(file.read(BIGGEST))
-        step = told["step"]
+            document = json.loads(file.read(BIGGEST))
+        step = document["step"]
     except OSError as error:
         return f"metadata.json: {(error.strerror or 'cannot be read').lower()}"
     except (ValueError, KeyError, TypeError, RecursionError):

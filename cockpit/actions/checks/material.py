@@ -147,11 +147,11 @@ def newest_instance(book: Logbook | None) -> Instance | None:
 
 def logged_command(instance: Instance | None) -> tuple[str, ...] | None:
     """Return the words of the command that a logbook's instance records."""
-    told = None if instance is None else value_of(instance.fields, "Command")
-    if not told:
+    recorded = None if instance is None else value_of(instance.fields, "Command")
+    if not recorded:
         return None
     try:
-        return tuple(shlex.split(told.strip().strip("`"))) or None
+        return tuple(shlex.split(recorded.strip().strip("`"))) or None
     except ValueError:
         return None
 

@@ -75,7 +75,7 @@ class Step:
 
     A step that ``records`` may be done again after a crash (it finds what is there already),
     and when it fails the action was still done. ``after_failure`` marks one that is also done
-    when a step before it has failed (``Doing.trouble`` says how): a failure is recorded too.
+    when a step before it has failed (``Execution.trouble`` says how): a failure is recorded too.
     """
 
     name: str

@@ -25,7 +25,7 @@ Failpoint = Callable[[str], None]
 async def run_steps(
     steps: Sequence[tuple[int, Step]],
     execution: Execution,
-    told: StepListener = lambda step: None,
+    on_step: StepListener = lambda step: None,
     at: Failpoint = lambda point: None,
 ) -> Result:
     """Do the steps, given with their places. ``at`` hears of every point where a crash could fall.
@@ -39,7 +39,7 @@ async def run_steps(
         if outcome is not Outcome.DONE and not step.after_failure:
             continue
         try:
-            result = await _one(place, step, execution, told, at)
+            result = await _one(place, step, execution, on_step, at)
         except StoreError as error:
             # The journal takes no more, and nothing unwritten may be done.
             changed = any(each.state is StepState.DONE for each in results)
@@ -80,7 +80,7 @@ def _ended(
 
 
 async def _one(
-    place: int, step: Step, execution: Execution, told: StepListener, at: Failpoint
+    place: int, step: Step, execution: Execution, on_step: StepListener, at: Failpoint
 ) -> StepResult:
     journal, clock, number = (
         execution.journal,
@@ -89,14 +89,14 @@ async def _one(
     )
     begun = StepResult(name=step.name, state=StepState.BEGUN, at=clock.now())
     await asked(journal.step, number, place, begun)
-    told(begun)
+    on_step(begun)
     at(f"{step.name}:begun")
     state, note = await _done(step, execution)
     at(f"{step.name}:did")
     said = None if note is None else scrub(clean(note))
     result = StepResult(name=step.name, state=state, at=clock.now(), note=said)
     await asked(journal.step, number, place, result)
-    told(result)
+    on_step(result)
     at(f"{step.name}:done")
     return result
 

@@ -81,9 +81,9 @@ def _moved(history: History, start: float, end: float) -> float:
     pace, tracker, log = history.trend.pace, history.facets.tracker.value, history.facets.log.value
     pauses = list(pace.pauses)
     if pace.at is not None and pace.usual_gap_s is not None:
-        told = [tracker.last_step_at] if tracker is not None else []
-        told += [row.at for row in log.rows] if log is not None else []
-        later = sorted(at for at in told if at is not None and at > pace.at)
+        instants = [tracker.last_step_at] if tracker is not None else []
+        instants += [row.at for row in log.rows] if log is not None else []
+        later = sorted(at for at in instants if at is not None and at > pace.at)
         longest = PAUSE * pace.usual_gap_s
         pauses += [(a, b) for a, b in pairwise([pace.at, *later]) if b - a > longest]
     paused = (min(until, end) - max(since, start) for since, until in pauses)

@@ -89,8 +89,8 @@ def _joined(tails: Sequence[Latest]) -> Latest:
 
 def newest_head(fragments: Sequence[Fragment]) -> Head:
     """Return the newest launch's identity; a launch that has none yet has its former one's."""
-    told = [fragment.head for fragment in fragments if fragment.head.run is not None]
-    return told[-1] if told else fragments[-1].head
+    heads = [fragment.head for fragment in fragments if fragment.head.run is not None]
+    return heads[-1] if heads else fragments[-1].head
 
 
 def _state(newest: Fragment, tail: Latest) -> str:
