@@ -1,7 +1,9 @@
 """The steps that start a job and see that it lives: the same for every action that launches.
 
-What is submitted is noted in the journal before it is sent. An answer that is lost is looked up
-once, by the launch id; what that does not settle stays unknown, and is never sent again.
+What is submitted is noted in the journal before it is sent, and what was accepted before it is
+let go: whoever finds a cockpit dead between the two looks the launch id up, which ends what waits
+under it. An answer that is lost is looked up once, by the launch id; what that does not settle
+stays unknown, and is never sent again.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ TAIL: Final = 3
 
 
 def platform_of(execution: Execution) -> Platform:
-    """Return the backend; raises ``CannotError`` where this version has none."""
+    """Return the platform; raises ``CannotError`` where this version cannot act on its jobs."""
     found = execution.context.acting_platform
     if found is None:
         raise CannotError("this version cannot act on this kind of job")
@@ -69,6 +71,7 @@ async def submit(
     try:
         accepted = await platform.accept(run, submission)
         await execution.note(**{ACCEPTED: accepted.id})
+        execution.at("submit:accepted")
         execution.job_id = await platform.go(run, accepted)
     except (LostError, TimeoutError) as error:
         execution.job_id = await _looked_up(execution, run, str(error))

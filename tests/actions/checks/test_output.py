@@ -100,12 +100,14 @@ def far() -> RunSpec:
 
 @pytest.mark.parametrize("path", ["/scratch/ada/toy", "/scratch/ada/toy/ckpt/"])
 def test_a_path_of_the_jobs_host_is_compared_as_the_job_sees_it(path: str) -> None:
-    assert levels(agrees(far(), [Said("the command (--out)", path)], {})) == {"C-16": "pass"}
+    assert levels(agrees(far(), [StatedOutput("the command (--out)", path)], {})) == {
+        "C-16": "pass"
+    }
 
 
 @pytest.mark.parametrize("path", ["/scratch/eve/toy", "ssh://elsewhere/scratch/ada/toy"])
 def test_another_root_of_the_host_or_of_another_host_is_a_hard_block(path: str) -> None:
-    assert hard(agrees(far(), [Said("the command (--out)", path)], {})[0])
+    assert hard(agrees(far(), [StatedOutput("the command (--out)", path)], {})[0])
 
 
 def test_a_command_is_filled_with_what_the_job_itself_can_open() -> None:
