@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from cockpit.model.run import JobSpec
 from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.store import Store, run_key
 from cockpit.watch.engine import Engine
-from cockpit.watch.polling.sources_bundle import Sources
 from tests.watch.fakes import Fake, World, until
 
 
@@ -26,12 +26,10 @@ class Jobs(Fake):
 
     ids: list[str | None]
 
-    async def observe(
-        self, runs: Sequence[Any], given: Any = None, rejected: Any = None
-    ) -> dict[str, Facet[Any]]:
+    async def observe(self, runs: Sequence[Any], at: str | None = None) -> dict[str, Facet[Any]]:
         assert all(isinstance(query, Query) for query in runs)
         self.ids += [query.run.job.id for query in runs]
-        return await super().observe(runs, given, rejected)
+        return await super().observe(runs, at)
 
 
 class Asked:
@@ -51,7 +49,7 @@ class Asked:
         self.store = Store(folder / "store.sqlite")
         self.engine = Engine(
             self.world.file, store=self.store, clock=self.world.clock,
-            sources=Sources(**self.world.fakes),
+            sources=replace(self.world.sources, job=self.jobs),
         )  # fmt: skip
 
     def launched(self, job_id: str, before: float) -> None:
