@@ -49,7 +49,7 @@ class Asked:
         self.store = Store(folder / "store.sqlite")
         self.engine = Engine(
             self.world.file, store=self.store, clock=self.world.clock,
-            sources=replace(self.world.sources, job=self.jobs),
+            sources=replace(self.world.sources, job=Bulk(self.jobs.observe)),
         )  # fmt: skip
 
     def launched(self, job_id: str, before: float) -> None:
