@@ -19,7 +19,6 @@ from tests.screens.stand_in import cockpit, text_of
 from tests.watch.fakes import World, until
 from tests.widgets import reports as made
 
-
 FACETS = ("job", "log", "tracker", "checkpoints", "monitor", "host", "code", "records")
 """The eight facets of the public interface."""
 
