@@ -18,6 +18,7 @@ from textual.screen import Screen
 from cockpit.app.making import Attend, make, make_books
 from cockpit.app.terminal import TerminalApp, run_in_terminal
 from cockpit.config.file import operator
+from cockpit.config.unread import unread_notice
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
@@ -135,6 +136,8 @@ class CockpitApp(TerminalApp):
         if self._first is not None and self._first in self._reports:
             self.open_run(self._first)
         self.actions.look_for_interrupted()
+        if (unread := unread_notice(self.file)) is not None and not self._said:
+            self.say(unread)
         if self._attend is not None:
             self.set_timer(ATTEND_AFTER, partial(spawn, self, self._attending))
 

@@ -7,6 +7,7 @@ import contextlib
 import functools
 from collections.abc import AsyncIterator, Callable
 
+from cockpit.config.unread import unread_notice
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.report import FleetReport, RunReport
@@ -62,6 +63,7 @@ class Watching:
         self._files = StateFiles(engine.file.path, me, clock)
         self._file = engine.file
         self._others: set[str] = set()
+        self._say_once(unread_notice(engine.file))
 
     async def claim(self, *, takeover: bool) -> list[str]:
         """Take all runs, or none: return a line for each that somebody else watches."""
@@ -152,6 +154,7 @@ class Watching:
         if file is self._file:
             return
         self._file = file
+        self._say_once(unread_notice(file))
         named = {run.name: run_key(file.path, run.name) for run in file.runs}
         for name in self._mine.keys() - named.keys():
             await self._release(self._mine.pop(name))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("cockpit", "widgets", "screens")
 HEAVY = ("textual", "rich", "wandb", "plotext", "httpx", "apprise", "git", "hypothesis", "pytest")
 
