@@ -9,11 +9,10 @@ from textual.content import Content
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.report import RunReport
 from cockpit.model.wording import age, glyph, size, steps
-from widgets.painting import facts
-from widgets.painting import paint_rows as rows
+from widgets.base.scrolled import ReportView
+from widgets.painting import facts, rows
 from widgets.painting.facts import Look, look
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, text, whole, within, wrapped
-from widgets.scrolled import ReportView
 
 PROSE: Final = 14
 ROOM: Final = 8

@@ -19,9 +19,9 @@ from cockpit.model.observed import (
 )
 from cockpit.model.report import RunReport
 from cockpit.model.wording import age, day_time, duration, glyph, number, rate, size, steps
+from widgets.base.scrolled import ReportView
 from widgets.painting.facts import Look, look
 from widgets.painting.line import DIM, EMPTY, STRONG, cut, cut_start, row, text, within, wrapped
-from widgets.scrolled import ReportView
 
 NAME: Final = 13
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from textual.content import Content
 
 from cockpit.model.records import Recorded, SaveStage
+from widgets.base.painted import Painted
 from widgets.painting.line import ACCENT, DIM, Part, row, text
-from widgets.painting.painted import Painted
 
 _STAGES = (
     (SaveStage.SAVED, "saved"),

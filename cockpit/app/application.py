@@ -24,7 +24,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.model.wording import to_ascii
 from cockpit.runtime.offload import offload
-from cockpit.watch.who import login_name
+from cockpit.watch.owner import login_name
 from screens.acting.guarded import ASK_WITHIN, GuardedActions, MakeService
 from screens.acting.palette import Command, PaletteScreen
 from screens.base import CockpitScreen, spawn
@@ -41,7 +41,7 @@ from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:
     from cockpit.actions.telling.logbooks import Logbooks
-    from cockpit.services.follow_up import BackgroundServices
+    from cockpit.services.service import BackgroundServices
     from cockpit.watch.engine import Engine
 
 AGES: Final = 5.0
@@ -153,7 +153,7 @@ class CockpitApp(TerminalApp):
             self._watching.cancel()
             last.add(self._watching)
         if self._background is not None:
-            last.add(asyncio.ensure_future(self._background.stop()))
+            last.add(asyncio.ensure_future(self._background.stop(LEAVE_WITHIN)))
         if last:
             await asyncio.wait(last, timeout=LEAVE_WITHIN)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from cockpit.config.check import Trouble, table_of
 from cockpit.config.lines import KeyPath
-from cockpit.model.duration import parse_duration
+from cockpit.model.base import parse_duration
 from cockpit.text.scrub import scrub
 from cockpit.text.secret_names import is_placeholder
 

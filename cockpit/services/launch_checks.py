@@ -38,7 +38,7 @@ def due(followup: Followup, cadence: float, now: float) -> bool:
     return now >= followup.judged_at + cadence
 
 
-class Followups:
+class LaunchChecks:
     """Judges each report of a run against its last launch, and writes the outcome down once.
 
     ``heard`` is called with every report. Several cockpits may do so: the store decides which

@@ -48,13 +48,6 @@ class Line(NamedTuple):
     quoted: bool = False
 
 
-def split_front_matter(text: str) -> tuple[str, int]:
-    """Return the YAML front matter and the number of lines that it takes (0 without one)."""
-    if not text.startswith(("---", "\ufeff---")):
-        return "", 0
-    return front_matter_of(split_lines(text))
-
-
 def front_matter_of(lines: Sequence[str]) -> tuple[str, int]:
     """Return the front matter of a file's lines, and how many they are."""
     if not lines or lines[0].lstrip("\ufeff").rstrip() != "---":

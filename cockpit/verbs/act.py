@@ -44,7 +44,7 @@ from cockpit.verbs.common import (
     say,
 )
 from cockpit.watch.engine import Engine
-from cockpit.watch.who import operator_name
+from cockpit.watch.owner import operator_name
 
 FAILED = 1
 UNKNOWN = 5
@@ -63,9 +63,9 @@ WORDS = {
 }
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: str) -> None:
-    """Add one guarded verb to the table of verbs."""
-    act_arguments.add_parser(verbs, _row(verb))
+def add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
+    """Add what one guarded verb takes."""
+    act_arguments.add_arguments(parser, _row(verb))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -76,15 +76,13 @@ ROUTE_REMEDIES: Final = {
 }
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``doctor`` to the table of verbs."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "doctor",
-        help="what is installed, reachable, authorised; remedies",
-        description="Looks at the installation, the terminal, the store, the run file, and asks "
-        "every facet of every run once. Exit code: 0 no problem, 1 a problem, 2 the run file.",
-        epilog=EXAMPLE,
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what ``doctor`` takes."""
+    parser.description = (
+        "Looks at the installation, the terminal, the store, the run file, and asks "
+        "every facet of every run once. Exit code: 0 no problem, 1 a problem, 2 the run file."
     )
+    parser.epilog = EXAMPLE
     add_runs(parser)
     add_json(parser)
     parser.add_argument(

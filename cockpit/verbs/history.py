@@ -40,16 +40,14 @@ class Past(Frozen):
     observation: Observation | None
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``history`` to the table of verbs."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "history",
-        help="who did what to a run, when, on what evidence",
-        description="Prints what was known, decided and done, from the store: every guarded "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what ``history`` takes."""
+    parser.description = (
+        "Prints what was known, decided and done, from the store: every guarded "
         "action with its checks, approvals and steps, every alert with who took it. "
-        "--json is the export.",
-        epilog=EXAMPLE,
+        "--json is the export."
     )
+    parser.epilog = EXAMPLE
     parser.add_argument("run_name", metavar="RUN", help="the run's name in the run file")
     parser.add_argument(
         "--at", type=instant, metavar="TIME", help="only what was known then (RFC 3339)"

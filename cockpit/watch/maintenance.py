@@ -12,7 +12,7 @@ from cockpit.model.run import CockpitFile
 from cockpit.runtime.offload import offload
 from cockpit.store.memory import RunMemory
 from cockpit.watch.fleet import Fleet, share
-from cockpit.watch.judging.judge import Judge
+from cockpit.watch.judge import Judge
 from cockpit.watch.listeners import Listeners
 from cockpit.watch.polling.pollers import Pollers
 from cockpit.watch.polling.sweep import Signature, changed, signatures

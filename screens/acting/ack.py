@@ -27,7 +27,7 @@ from screens.base import acted, spawn
 from screens.dialog import Dialog, DialogBox, TextLine
 from screens.keys import bindings
 from screens.ports import Cockpit
-from widgets.paged import Paged, Sheet
+from widgets.base.paged import Paged, Sheet
 from widgets.painting import facts
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, Part, cut, row, text, within, wrapped
 

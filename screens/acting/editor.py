@@ -14,17 +14,16 @@ from textual.content import Content
 from textual.timer import Timer
 from textual.widgets import TextArea
 
-from cockpit.model.logbook import Opened
-from cockpit.model.records import Recorded, SaveStage
+from cockpit.model.records import Opened, Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.records.logbook.labels import meant
 from screens.base import CockpitScreen, acted, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
+from widgets.base.paged import Paged, Sheet
 from widgets.key_line import KeyLine
-from widgets.paged import Paged, Sheet
 from widgets.painting.line import DIM, STRONG, text
-from widgets.painting.paint_plan import paint_markdown
+from widgets.painting.plan import paint_markdown
 from widgets.save_state import SaveState
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from screens.base import acted
 from screens.dialog import Dialog, DialogBox, TextLine
 from screens.keys import bindings
 from screens.ports import Cockpit
-from widgets.paged import Paged, Sheet
+from widgets.base.paged import Paged, Sheet
+from widgets.painting.form import LABEL, FormField, FormState, paint_form, place_of, rows_of
 from widgets.painting.line import ACCENT, DIM, STRONG, row, text
-from widgets.painting.paint_form import LABEL, FormField, FormState, paint_form, place_of, rows_of
 
 BY: Final = "by"
 REASON: Final = "reason"

@@ -18,7 +18,7 @@ from screens.acting.running import RunningAction, RunningActions
 from screens.base import spawn
 from screens.dialog import LeavingScreen
 from screens.ports import Cockpit
-from widgets.painting.paint_steps import MEANS, OUTCOMES
+from widgets.painting.steps import MEANS, OUTCOMES
 
 if TYPE_CHECKING:
     from cockpit.actions.core.recovery import InterruptedAction

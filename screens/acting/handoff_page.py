@@ -15,11 +15,11 @@ from cockpit.store.store import StoreError
 from screens.base import CockpitScreen, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
+from widgets.base.paged import Paged, Sheet
+from widgets.base.painted import Filter
 from widgets.key_line import KeyLine
-from widgets.paged import Paged, Sheet
 from widgets.painting.line import DIM, STRONG, text
-from widgets.painting.paint_plan import paint_markdown
-from widgets.painting.painted import Filter
+from widgets.painting.plan import paint_markdown
 
 
 class HandoffPage(CockpitScreen):

@@ -25,10 +25,10 @@ from screens.base import spawn
 from screens.dialog import Dialog, DialogBox
 from screens.keys import bindings
 from screens.ports import Cockpit
-from widgets.paged import Paged, Sheet
+from widgets.base.paged import Paged, Sheet
 from widgets.painting.line import ACCENT, DIM, LINE, STRONG, cut, row, text, wrapped
-from widgets.painting.paint_plan import changes, paint_plan
-from widgets.painting.paint_steps import ActionProgress, paint_steps
+from widgets.painting.plan import changes, paint_plan
+from widgets.painting.steps import ActionProgress, paint_steps
 
 SAVE_FIRST: Final = "save-first"
 NARROW: Final = 60

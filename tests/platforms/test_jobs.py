@@ -4,12 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
+from cockpit.platforms.jobs import Jobs
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.observed import Phase
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.jobs import Jobs
 
 
 async def test_local_jobs_are_asked(tmp_path: Path) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from cockpit.model.logbook import Opened
-from cockpit.model.records import Recorded, SaveStage
+from cockpit.model.records import Opened, Recorded, SaveStage
 from cockpit.model.report import RunReport
 
 ENTRY = """### 2026-03-11 08:55 UTC - note

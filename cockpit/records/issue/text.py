@@ -205,11 +205,6 @@ def new_critical(run: RunSpec, alert: Alert) -> str:
     return _paragraphs(headline, details, _evidence(alert.evidence))
 
 
-def status(report: RunReport) -> str:
-    """Return the status of a day without other news (HERO: every 24 hours)."""
-    return _paragraphs(_headline(report.spec, f"status: {report.verdict.value}"), state_of(report))
-
-
 def state_of(report: RunReport) -> str:
     """Return how a run stands in a few lines: job, progress, checkpoint, open alerts, next."""
     job, tracker = report.facets.job.value, report.facets.tracker.value

@@ -9,7 +9,7 @@ from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import JobValue, Phase, Triage
 from cockpit.model.run import RunSpec
-from cockpit.rules.kept.checkpoints import newest_complete
+from cockpit.rules.artifacts.checkpoints import newest_complete
 from cockpit.rules.metrics.nonfinite import findings
 from cockpit.rules.present import (
     job_of,

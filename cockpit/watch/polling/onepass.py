@@ -9,7 +9,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, Problem
 from cockpit.model.run import RunSpec
 from cockpit.watch.fleet import Fleet
-from cockpit.watch.judging.ingest import feed_chunk
+from cockpit.watch.ingest import feed_chunk
 from cockpit.watch.polling.asking import Answers, Asker
 from cockpit.watch.polling.cadences import DEADLINES
 from cockpit.watch.polling.sources_bundle import Sources
