@@ -16,7 +16,7 @@ from cockpit.model.base import Frozen, Instant
 class LiveJob(Frozen):
     """A job that lives now. ``name`` is for people, ``why`` says how it was recognised (SPEC J).
 
-    ``handle`` is what the backend stops it by: exact, and never a pattern.
+    ``handle`` is what the platform stops it by: exact, and never a pattern.
     """
 
     id: str

@@ -106,7 +106,8 @@ class Platform(ABC):
     async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
         """Return what became of a launch id. Never raises.
 
-        ``Found.ABSENT`` only behind a fence: when nothing can appear under it any more.
+        ``Found.ABSENT`` only behind a fence: when nothing can appear under it any more. So what
+        was accepted and not let go is ended by looking; a ``go`` that comes later is refused.
         """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What checks stand on, by hand: a run, a report of it, what lives, and what was done before."""
+"""What checks read, made by hand: a run, a report of it, what lives, and what was done before."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.plan import Check, Level, Outcome, Plan, StepResult, StepState
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.platforms.base import Platform
 from cockpit.rules.metrics.progress import progress
 from cockpit.store.journal import Holder, JournalEntry
+from tests.platforms.stand_in import StandIn
 from tests.rules.making import T0, job, run_spec, seen
 
 NOW = T0 + 1000.0
-
-
-class NoBackend:
-    """Stands for a backend that is there; no check calls it."""
 
 
 def report(
@@ -44,13 +42,13 @@ def context(
     entries: Sequence[JournalEntry] = (),
     operator: str = "ada",
     runs: Sequence[RunSpec] = (),
-    backend: Any = NoBackend,
+    platform: Platform | None = StandIn(),  # noqa: B008 - it holds nothing
     **facets: Any,
 ) -> ActionContext:
     spec = run or run_spec()
     unused: Any = None
     parts = Dependencies(
-        clock=FixedClock(NOW), store=None, journal=None, backends=lambda run: backend,
+        clock=FixedClock(NOW), store=None, journal=None, platforms=lambda run: platform,
         guards=(), recorder=unused, notifier=unused, look=unused,
     )  # fmt: skip
     facets.setdefault("job", job(Phase.FAILED, exit_code=1, ended_at=T0 + 500))

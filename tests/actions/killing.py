@@ -40,7 +40,7 @@ def killed_at(point: str, folder: Path) -> None:
 def survivor(folder: Path) -> dict[str, object]:
     """Look at what is left, settle it, relaunch; return what was seen."""
     world = World(folder)
-    before = world.backend.living
+    before = world.platform.living
     settled = asyncio.run(world.service.recover(RUN))
     recorded = (folder / "launches").read_text().split() if (folder / "launches").exists() else []
     known = {e.job_id for e in asyncio.run(world.service.history(RUN)) if e.job_id}
@@ -53,8 +53,8 @@ def survivor(folder: Path) -> dict[str, object]:
         "known": sorted(known),
         "result": result.outcome.value,
         "message": result.message,
-        "living": world.backend.living,
-        "started": world.backend.started,
+        "living": world.platform.living,
+        "started": world.platform.started,
         "log": world.recorder.lines,
         "open": [entry.number for entry in entries if entry.outcome is None],
         "claim": (folder / "claim").exists(),

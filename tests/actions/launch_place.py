@@ -1,6 +1,6 @@
 """A run whose jobs are files: enough of a world for the launching actions, with real checkpoints.
 
-The backend keeps jobs as ``FileBackend`` does; code is a git repository, checkpoints are real
+The platform keeps jobs as ``FilePlatform`` does; code is a git repository, checkpoints are real
 folders, the report is looked at by the real sources.
 """
 
@@ -19,7 +19,7 @@ from cockpit.actions.core.table import Actions
 from cockpit.model.alert import Alert
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
-from cockpit.model.jobs import Found, LookUp, Submission
+from cockpit.model.jobs import Accepted, Found, LookUp, Submission
 from cockpit.model.observed import JobValue, Phase, TrackerValue
 from cockpit.model.plan import Approval, Plan, Request, Result, StepResult
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
@@ -41,7 +41,7 @@ from cockpit.sources.monitor.source import Monitors
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, run_key
 from tests.actions.contexts import report
-from tests.actions.toys import FileBackend
+from tests.actions.toys import FilePlatform
 from tests.rules.making import blind, log
 
 KILLED = ("step 90/1000 loss=2.3", "step 91/1000 loss=2.3")
@@ -61,25 +61,28 @@ class Hurried(SystemClock):
         await super().sleep(0)
 
 
-class Jobs(FileBackend):
+class Jobs(FilePlatform):
     """Files as jobs; ``dies`` makes a new one end at once, ``fails`` may raise when submitting."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.submitted: list[Submission] = []
         self.dies = False
+        self.blind_to_live = False
         self.before: Callable[[], None] = lambda: None
 
-    async def submit(self, run: RunSpec, submission: Submission) -> str:
+    async def go(self, run: RunSpec, accepted: Accepted) -> str:
         self.before()
-        self.submitted.append(submission)
-        answer = await super().submit(run, submission)
+        self.submitted.append(accepted.submission)
+        answer = await super().go(run, accepted)
         if self.dies:
-            (self.folder / submission.launch_id).write_text("ended")
+            (self.folder / accepted.id).write_text("ended")
         return answer
 
     async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
         found = await super().look_up(run, launch_id)
+        if found.found is Found.LIVE and self.blind_to_live:
+            return LookUp(found=Found.UNKNOWN, text="no answer")
         path = self.folder / launch_id
         if found.found is Found.LIVE and path.read_text() == "ended":
             return LookUp(found=Found.ENDED, text="it ended, exit status 2", job_id=launch_id)
@@ -156,14 +159,14 @@ class Place:
             git(self.code, "commit", "-qm", "one")
         self.config = self.folder / "config.json"
         self.config.write_text(json.dumps({"lr": 0.1, "seed": 0}))
-        self.backend = Jobs(self.folder / "jobs")
+        self.platform = Jobs(self.folder / "jobs")
         self.book = Book()
         self.store = Store(self.folder / "store.sqlite")
         self.others: tuple[RunSpec, ...] = ()
         unused: Any = None
         parts = Dependencies(
             clock=self.clock, store=self.store, journal=Journal(self.store),
-            backends=lambda run: self.backend, guards=(), recorder=self.book,
+            platforms=lambda run: self.platform, guards=(), recorder=self.book,
             notifier=unused, look=self._look,
         )  # fmt: skip
         self.service = ActionService(
@@ -212,7 +215,7 @@ class Place:
         return report(run, self.alerts, now, **facets, **more)
 
     def _job(self) -> JobValue | Facet[Any]:
-        live = self.backend.living
+        live = self.platform.living
         if self.job is not None:
             return self.job
         if live:
@@ -220,7 +223,7 @@ class Place:
         if self.phase is None:
             return blind(kind=ErrorKind.NOT_FOUND)
         code = None if self.phase is Phase.RUNNING else self.exit_code
-        name = self.backend.started[-1] if self.backend.started else None
+        name = self.platform.started[-1] if self.platform.started else None
         return JobValue(
             id=name or "old:1", launch_id=name, state=self.phase.value, phase=self.phase,
             exit_code=code, started_at=1.0, ended_at=2.0,

@@ -1,8 +1,8 @@
-"""A run that is over, with real checkpoints on the disk, and a desk that acts on it for real."""
+"""A run that is over, with real checkpoints on the disk, and real actions on it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from cockpit.actions.core.action import Action
 from cockpit.actions.core.context import Dependencies
 from cockpit.actions.core.service import ActionService
 from cockpit.model.clock import Clock, SystemClock
-from cockpit.model.jobs import Found, Live, LiveJob, LookUp, Submission
+from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.plan import Approval, Plan, Request, Result
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
@@ -21,16 +21,17 @@ from cockpit.store.journal import Journal
 from cockpit.store.store import Store
 from cockpit.watch.engine import Engine
 from tests.actions.toys import NoNotifier
+from tests.platforms.stand_in import StandIn
 from tests.sources.checkpoints.trees import levanter
 
 RUN = "toy"
 
 
-class Hands:
-    """A backend whose jobs a test sets; a stop makes them go, unless it is told to fail."""
+class SetJobs(StandIn):
+    """A platform whose jobs a test sets; a stop makes them go, unless it is told to fail."""
 
     def __init__(self) -> None:
-        self.jobs: tuple[LiveJob, ...] = ()
+        self.living: tuple[LiveJob, ...] = ()
         self.spared: tuple[LiveJob, ...] = ()
         self.unknown: str | None = None
         self.stopped: list[str] = []
@@ -38,19 +39,14 @@ class Hands:
         self.on_save: Any = lambda: None
         self.stubborn = False
 
-    async def live(self, run: RunSpec) -> Live:
-        return Live(jobs=self.jobs, spared=self.spared, unknown=self.unknown)
-
-    async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
-        return LookUp(found=Found.ABSENT, text="never")
-
-    async def submit(self, run: RunSpec, submission: Submission) -> str:
-        raise AssertionError("nothing here submits")
+    async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
+        found = Live(jobs=self.living, spared=self.spared, unknown=self.unknown)
+        return {run.name: found for run in runs}
 
     async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
         self.stopped += [job.id for job in jobs]
         if not self.stubborn:
-            self.jobs = tuple(job for job in self.jobs if job.id not in self.stopped)
+            self.living = tuple(job for job in self.living if job.id not in self.stopped)
 
     async def save(self, run: RunSpec, job: LiveJob) -> None:
         self.saved.append(job.id)
@@ -104,7 +100,7 @@ def _markdown(entry: EventEntry) -> str:
 
 
 class Rest:
-    """One run of one file, its roots, its store and its desk."""
+    """One run of one file, its roots, its store and its action service."""
 
     def __init__(
         self, folder: Path, action: Action, *, clock: Clock | None = None, **spec: Any
@@ -119,7 +115,7 @@ class Rest:
         self.logbook = folder / "toy.md"
         (folder / "exit").write_text("0\n")
         (folder / "run.log").write_text("step 1/10 loss=2.0\n")
-        self.hands, self.book = Hands(), Book(self.logbook)
+        self.platform, self.book = SetJobs(), Book(self.logbook)
         self.spec = self._spec(spec)
         self.store = Store(folder / "store.sqlite")
         self.service = self.another()
@@ -144,13 +140,13 @@ class Rest:
         return CockpitFile(path=str(self.folder / "cockpit.toml"), runs=(self.spec,))
 
     def another(self, store: Store | None = None, at: Any = lambda point: None) -> ActionService:
-        """A desk of another cockpit on the same run."""
+        """The action service of another cockpit on the same run."""
         mine = store or self.store
         parts = Dependencies(
             clock=self.clock,
             store=mine,
             journal=Journal(mine),
-            backends=lambda run: self.hands,
+            platforms=lambda run: self.platform,
             guards=(),
             recorder=self.book,
             notifier=NoNotifier,

@@ -1,4 +1,4 @@
-"""A small world for the desk: an orchestrator of files, and an action that relaunches in it.
+"""A small world to act in: an orchestrator of files, and an action that relaunches there.
 
 Everything lies in one folder, so that it outlives a cockpit that is killed with -9.
 """
@@ -6,7 +6,8 @@ Everything lies in one folder, so that it outlives a cockpit that is killed with
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,9 +15,10 @@ from cockpit.actions.core.action import Action, Execution, Step, StepError
 from cockpit.actions.core.context import ActionContext, Dependencies
 from cockpit.actions.core.recording import log_step
 from cockpit.actions.core.service import ActionService
+from cockpit.actions.launching.submitting import submit
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.history import History
-from cockpit.model.jobs import Found, Live, LiveJob, LookUp, Submission
+from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, Submission
 from cockpit.model.plan import Approval, Basis, Check, Draft, Level, Plan, Request
 from cockpit.model.records import Claim, EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.report import Facets, RunReport, Verdict
@@ -27,51 +29,71 @@ from cockpit.records.recorder import RecordWriter
 from cockpit.rules.metrics.progress import progress
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store
+from tests.platforms.stand_in import StandIn
 
 RUN = "toy"
 WORDS = f"relaunch {RUN}"
 
 
-class FileBackend:
-    """Jobs are files named by their launch id, created with O_EXCL; a live one says ``live``."""
+class FilePlatform(StandIn):
+    """Jobs are files named by their launch id; a live one says ``live``.
+
+    An accepted one lies in ``held``, made with O_EXCL. It is let go, or cancelled by a look-up,
+    by a rename: whoever comes second finds nothing to rename.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.held = folder.with_name("held")
+        self.cancelled = folder.with_name("cancelled")
+        for each in (self.held, self.cancelled):
+            each.mkdir(exist_ok=True)
         self.answer: Callable[[], None] = lambda: None
         self.blind = False
+        self.queue: str | None = None
+        self.looked = 0
         folder.mkdir(exist_ok=True)
 
-    async def live(self, run: RunSpec) -> Live:
-        jobs = [path.name for path in sorted(self.folder.iterdir()) if path.read_text() == "live"]
-        return Live(jobs=tuple(LiveJob(id=name, name=name, why="file") for name in jobs))
+    async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
+        jobs = tuple(LiveJob(id=name, name=name, why="file") for name in self.living)
+        return {run.name: Live(jobs=jobs) for run in runs}
 
     async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
+        self.looked += 1
         if self.blind:
             return LookUp(found=Found.UNKNOWN, text="the orchestrator does not answer")
-        path = self.folder / launch_id
-        if not path.exists():
+        with suppress(FileNotFoundError):
+            (self.held / launch_id).rename(self.cancelled / launch_id)
+            return LookUp(found=Found.ABSENT, text="it was accepted and is cancelled")
+        if not (self.folder / launch_id).exists():
             return LookUp(found=Found.ABSENT, text="it was never started")
+        if self.queue is not None:
+            told = {"waits": True, "reason": self.queue}
+            return LookUp(found=Found.LIVE, text="it is queued", job_id=launch_id, **told)
         return LookUp(found=Found.LIVE, text="it lives", job_id=launch_id)
 
-    async def submit(self, run: RunSpec, submission: Submission) -> str:
+    async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
+        name = submission.launch_id
+        if (self.folder / name).exists() or (self.cancelled / name).exists():
+            raise CannotError(f"{name} was started before")
         try:
-            handle = os.open(self.folder / submission.launch_id, os.O_CREAT | os.O_EXCL | os.O_RDWR)
+            with (self.held / name).open("x") as file:
+                file.write("live")
         except FileExistsError as error:
-            raise CannotError(f"{submission.launch_id} was started before") from error
-        os.write(handle, b"live")
-        os.close(handle)
+            raise CannotError(f"{name} was started before") from error
+        return Accepted(id=name, submission=submission)
+
+    async def go(self, run: RunSpec, accepted: Accepted) -> str:
+        try:
+            (self.held / accepted.id).rename(self.folder / accepted.id)
+        except FileNotFoundError as error:
+            raise CannotError(f"{accepted.id} was cancelled meanwhile") from error
         self.answer()
-        return submission.launch_id
+        return accepted.id
 
     async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
         for job in jobs:
             (self.folder / job.id).write_text("ended")
-
-    async def save(self, run: RunSpec, job: LiveJob) -> None:
-        raise CannotError("it has no way to save")
-
-    async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
-        return {}
 
     @property
     def started(self) -> list[str]:
@@ -194,28 +216,26 @@ class Toy(Action):
     async def _stop(self, execution: Execution) -> str | None:
         if self.stop_fails:
             raise StepError("it will not die")
-        jobs = (await _backend(execution).live(execution.context.spec)).jobs
+        platform, spec = _platform(execution), execution.context.spec
+        jobs = (await platform.live([spec]))[spec.name].jobs
         await execution.note(stops="\n".join(job.id for job in jobs))
-        await _backend(execution).stop(execution.context.spec, jobs)
+        await platform.stop(spec, jobs)
         return f"{len(jobs)} stopped"
 
 
-def _backend(execution: Execution) -> FileBackend:
-    backend = execution.context.backend
-    assert isinstance(backend, FileBackend)
-    return backend
+def _platform(execution: Execution) -> FilePlatform:
+    platform = execution.context.platform
+    assert isinstance(platform, FilePlatform)
+    return platform
 
 
 async def _submit(execution: Execution) -> str | None:
-    submission = Submission(run=RUN, launch_id=execution.launch_id, command=("train",))
-    execution.job_id = await _backend(execution).submit(execution.context.spec, submission)
-    await execution.note()
-    return execution.job_id
+    return await submit(execution, execution.context.spec, ("train",))
 
 
 async def _count(execution: Execution) -> str | None:
     """Note the launch, as the real action does; done twice it is one."""
-    path = _backend(execution).folder.parent / "launches"
+    path = _platform(execution).folder.parent / "launches"
     known = path.read_text().split() if path.exists() else []
     if execution.launch_id not in known:
         path.write_text("\n".join([*known, execution.launch_id]))
@@ -241,7 +261,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.store = Store(self.folder / self.store_name)
-        self.backend = FileBackend(self.folder / "jobs")
+        self.platform = FilePlatform(self.folder / "jobs")
         self.recorder = FileRecorder(self.folder / "logbook.md")
         self.toy = Toy()
         self.report: Callable[[], RunReport] = self._report
@@ -251,7 +271,7 @@ class World:
             clock=self.clock,
             store=self.store,
             journal=Journal(self.store),
-            backends=lambda run: self.backend,
+            platforms=lambda run: self.platform,
             guards=(self.guard,) if self.guarded else (),
             recorder=self.recorder,
             notifier=NoNotifier,

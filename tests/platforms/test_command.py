@@ -6,23 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.actions.checks.commands import iris_rules, ready
-from cockpit.model.run import JobSpec, RunSpec, WandbSpec
+from cockpit.actions.checks.commands import ready
+from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import (
-    CommandError,
     fill,
     flags_of,
-    for_kind,
     masked,
     places_in,
     shown,
     values_of,
     words_of,
 )
-from tests.actions.contexts import by_id, hard, levels
+from tests.actions.contexts import by_id, hard
 
 RUN = RunSpec(name="toy", output_root="/o", wandb=WandbSpec(id="w1"), hardware="v5p-512")
-IRIS = RunSpec(name="toy", job=JobSpec(kind="iris"), hardware="v5p-512")
 HOSTILE = "; rm -rf / #\n\x1b[31m"
 
 
@@ -63,14 +61,6 @@ def test_braces_that_are_no_placeholder_stay() -> None:
     assert places_in(words) == frozenset()
 
 
-def test_slurm_gets_its_comment_behind_sbatch() -> None:
-    run = RunSpec(name="toy", job=JobSpec(kind="slurm"))
-    words = for_kind(("env", "A=1", "/usr/bin/sbatch", "job.sh"), run, "toy-i001")
-    assert words[2:5] == ("/usr/bin/sbatch", "--parsable", "--comment=toy-i001")
-    with pytest.raises(CommandError, match="sbatch"):
-        for_kind(("bash", "job.sh"), run, "toy-i001")
-
-
 @given(st.lists(st.text(st.characters(codec="ascii", exclude_categories=["C"]), min_size=1)))
 def test_what_is_shown_can_be_read_back(words: list[str]) -> None:
     line = shown(["train", *words])
@@ -94,35 +84,7 @@ def test_flags_go_by_name_and_words_by_place() -> None:
 
 
 def test_no_command_is_a_hard_block() -> None:
-    checks, words = ready(RUN, None, {})
+    checks, words = ready(None, RUN, None, {})
     assert hard(by_id(checks, "resubmit")) and words == ()
-    checks, words = ready(RUN, "train {nothing}", {})
+    checks, words = ready(None, RUN, "train {nothing}", {})
     assert hard(by_id(checks, "resubmit")) and words == ()
-
-
-GOOD = "uv run iris job run --no-wait --job-name {launch_id} --tpu v5p-512 -- python x.py"
-
-
-@pytest.mark.parametrize(
-    ("command", "block"),
-    [
-        (GOOD, None),
-        (GOOD.replace(" --no-wait", ""), "iris:no-wait"),
-        (GOOD.replace("--tpu v5p-512", "--reserve v5p-512"), "iris:tpu"),
-        (GOOD.replace("--tpu", "--extra marin-core:cpu --tpu"), "iris:extra"),
-        (GOOD.replace("--tpu", "--extra=marin-core:cpu --tpu"), "iris:extra"),
-        (GOOD + " --no-wait --extra marin-core:cpu", None),
-    ],
-)
-def test_the_rules_of_iris(command: str, block: str | None) -> None:
-    checks = iris_rules(IRIS, words_of(command))
-    blocks = [name for name, level in levels(checks).items() if level == "block"]
-    assert blocks == ([] if block is None else [block])
-
-
-def test_a_fixed_job_name_is_said() -> None:
-    fixed = iris_rules(IRIS, words_of(GOOD.replace("{launch_id}", "grug")))
-    assert "fixed" in by_id(fixed, "iris:job-name").text
-    unnamed = iris_rules(IRIS, words_of(GOOD.replace("--job-name {launch_id} ", "")))
-    assert levels(unnamed)["iris:job-name"] == "warn"
-    assert levels(iris_rules(IRIS, words_of(GOOD)))["iris:job-name"] == "pass"

@@ -18,6 +18,7 @@ from cockpit.model.observed import (
     Row,
     TrackerValue,
 )
+from cockpit.model.query import Query
 from cockpit.model.report import FACETS
 from cockpit.model.run import CockpitFile, JobSpec, RunSpec, WandbSpec
 from cockpit.watch.polling.sources_bundle import Sources
@@ -67,7 +68,7 @@ class Chunk(NamedTuple):
 
 
 class Fake:
-    """One source: ``answers`` by run name; ``hang`` never answers; counts what it is asked."""
+    """One source: ``answers`` by run name; ``hanging`` never answer; keeps what it is asked."""
 
     def __init__(self, clock: FastClock, value: Any = None) -> None:
         self.clock = clock
@@ -76,16 +77,18 @@ class Fake:
         self.hanging: set[str] = set()
         self.asked: list[tuple[str, ...]] = []
         self.given: list[Mapping[str, Any] | None] = []
+        self.queries: list[Query] = []
         self.raising: Exception | None = None
 
     async def observe(
         self,
-        runs: Sequence[RunSpec],
+        runs: Sequence[RunSpec | Query],
         given: Mapping[str, Any] | None = None,
         rejected: Mapping[str, Any] | None = None,
     ) -> dict[str, Facet[Any]]:
         self.asked.append(tuple(run.name for run in runs))
         self.given.append(given)
+        self.queries += [run for run in runs if isinstance(run, Query)]
         if self.raising is not None:
             raise self.raising
         if any(run.name in self.hanging for run in runs):

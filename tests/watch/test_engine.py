@@ -246,9 +246,11 @@ async def test_facets_tell_each_other_what_they_need() -> None:
     world = World(cadence=4.0)
     world.tracker.value = tracker_value(world.clock.now(), exit_code=3)
     world.fakes["checkpoints"].value = checkpoints(1)
+    job, log = world.fakes["job"], world.fakes["log"]
     async with watching(world):
-        await until(lambda: {"r": 3} in world.fakes["job"].given)
+        await until(lambda: 3 in [query.exit_record for query in job.queries])
         await until(lambda: {"r": True} in world.fakes["checkpoints"].given)
+        await until(lambda: "pid:1" in [query.job and query.job.id for query in log.queries])
 
 
 async def test_a_failed_job_s_log_is_triaged() -> None:

@@ -18,6 +18,8 @@ from cockpit.store.store import StoreError
 ANSWER_WITHIN: Final = 15.0
 PAGE_FRESH_FOR: Final = 900.0
 """Seconds for which a page that was shown may still be used: its figures have ages of their own."""
+Failpoint = Callable[[str], None]
+"""Called at every point where a crash could fall, with its name: tests kill the process there."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -57,6 +59,7 @@ class Execution:
     facts: dict[str, str] = field(default_factory=dict)
     job_id: str | None = None
     trouble: str | None = None
+    at: Failpoint = lambda point: None
 
     @property
     def launch_id(self) -> str:

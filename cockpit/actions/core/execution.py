@@ -19,16 +19,14 @@ from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 StepListener = Callable[[StepResult], None]
-Failpoint = Callable[[str], None]
 
 
 async def run_steps(
     steps: Sequence[tuple[int, Step]],
     execution: Execution,
     on_step: StepListener = lambda step: None,
-    at: Failpoint = lambda point: None,
 ) -> Result:
-    """Do the steps, given with their places. ``at`` hears of every point where a crash could fall.
+    """Do the steps, given with their places.
 
     The first that fails is the last, but for those that record the failure; a step that only
     records never stops the others.
@@ -39,7 +37,7 @@ async def run_steps(
         if outcome is not Outcome.DONE and not step.after_failure:
             continue
         try:
-            result = await _one(place, step, execution, on_step, at)
+            result = await _one(place, step, execution, on_step)
         except StoreError as error:
             # The journal takes no more, and nothing unwritten may be done.
             changed = any(each.state is StepState.DONE for each in results)
@@ -79,14 +77,9 @@ def _ended(
     )
 
 
-async def _one(
-    place: int, step: Step, execution: Execution, on_step: StepListener, at: Failpoint
-) -> StepResult:
-    journal, clock, number = (
-        execution.journal,
-        execution.context.parts.clock,
-        execution.entry.number,
-    )
+async def _one(place: int, step: Step, execution: Execution, on_step: StepListener) -> StepResult:
+    journal, number, at = execution.journal, execution.entry.number, execution.at
+    clock = execution.context.parts.clock
     begun = StepResult(name=step.name, state=StepState.BEGUN, at=clock.now())
     await asked(journal.step, number, place, begun)
     on_step(begun)

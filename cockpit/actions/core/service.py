@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from cockpit.actions.core.action import Action, Execution, RefuseError, asked
+from cockpit.actions.core.action import Action, Execution, Failpoint, RefuseError, asked
 from cockpit.actions.core.context import ActionContext, Dependencies, acting
-from cockpit.actions.core.execution import Failpoint, StepListener, run_steps
+from cockpit.actions.core.execution import StepListener, run_steps
 from cockpit.actions.core.guards import Claims, claim_checks
 from cockpit.actions.core.parameters import masked_plan
 from cockpit.actions.core.recovery import InterruptedAction, Recovery, check_of, declared_over
@@ -228,10 +228,10 @@ class ActionService:
         self._at("planned")
         assert self._journal is not None
         plan = shown.approved(approvals)
-        execution = Execution(context, plan, entry, self._journal)
+        execution = Execution(context, plan, entry, self._journal, at=self._at)
         await execution.note(**plan.facts)
         steps = list(enumerate(action.steps(context, plan)))
-        return await run_steps(steps, execution, on_step, self._at)
+        return await run_steps(steps, execution, on_step)
 
     async def _end(
         self, entry: JournalEntry, result: Result, claims: Claims, spec: RunSpec

@@ -27,6 +27,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 def test_it_was_killed_at_every_point(seen: list[dict[str, Any]]) -> None:
     steps = [f"{step}:{when}" for step in STEPS for when in ("begun", "did", "done")]
+    steps.insert(steps.index("submit:did"), "submit:accepted")
     assert [one["point"] for one in seen] == [
         "begun", "claimed", "planned", *steps, "ended", "released",
     ]  # fmt: skip
@@ -67,4 +68,13 @@ def test_what_was_interrupted_is_said(seen: list[dict[str, Any]]) -> None:
     assert told["submit:begun"] == [
         ["failed", "relaunch by ada: looked up toy-i001: it was never started"]
     ]
+    assert told["submit:accepted"] == [
+        ["failed", "relaunch by ada: looked up toy-i001: it was accepted and is cancelled"]
+    ]
     assert told["released"] == []
+
+
+def test_what_was_accepted_and_not_let_go_never_runs(seen: list[dict[str, Any]]) -> None:
+    (one,) = [one for one in seen if one["point"] == "submit:accepted"]
+    assert (one["before"], one["known"]) == ([], [])
+    assert (one["started"], one["living"]) == (["toy-i002"], ["toy-i002"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from tests.actions.toys import RUN, WORDS, World, approval, block, lost, request
 async def test_a_plan_changes_nothing_and_acting_on_its_words_does_it_once(tmp_path: Path) -> None:
     world = World(tmp_path)
     plan = await world.service.plan(request())
-    assert (plan.words, plan.blocked, world.backend.started) == (WORDS, False, [])
+    assert (plan.words, plan.blocked, world.platform.started) == (WORDS, False, [])
     told: list[StepResult] = []
     result = await world.service.act(request(), WORDS, shown=plan.plan_id, on_step=told.append)
     assert result.outcome is Outcome.DONE
@@ -30,10 +31,10 @@ async def test_a_plan_changes_nothing_and_acting_on_its_words_does_it_once(tmp_p
         (name, StepState.DONE) for name in ("stop", "submit", "count", "log")
     ]
     assert [s.state for s in told] == [StepState.BEGUN, StepState.DONE] * 4
-    assert world.backend.living == ["toy-i001"]
+    assert world.platform.living == ["toy-i001"]
     again = await world.service.act(request(), WORDS, shown=plan.plan_id)
     assert again.outcome is Outcome.REFUSED
-    assert world.backend.started == ["toy-i001"]
+    assert world.platform.started == ["toy-i001"]
 
 
 @pytest.mark.parametrize("words", ["", "relaunch", "relaunch to", f"{WORDS} ", f"{WORDS}!", "yes"])
@@ -43,7 +44,7 @@ async def test_only_the_exact_words_count(tmp_path: Path, words: str) -> None:
     result = await world.service.act(request(), words, shown=plan.plan_id)
     exact = words.strip() == WORDS
     assert (result.outcome is Outcome.DONE) == exact
-    assert bool(world.backend.started) == exact
+    assert bool(world.platform.started) == exact
 
 
 async def test_a_plan_nobody_was_shown_and_one_of_other_options_are_refused(
@@ -56,17 +57,17 @@ async def test_a_plan_nobody_was_shown_and_one_of_other_options_are_refused(
     assert (
         await world.service.act(request(), WORDS, shown=plan.plan_id)
     ).outcome is Outcome.REFUSED
-    assert world.backend.started == []
+    assert world.platform.started == []
 
 
 async def test_a_change_since_the_plan_was_shown_stops_it(tmp_path: Path) -> None:
     world = World(tmp_path)
     plan = await world.service.plan(request())
-    (world.backend.folder / "stranger").write_text("live")
+    (world.platform.folder / "stranger").write_text("live")
     result = await world.service.act(request(), WORDS, shown=plan.plan_id)
     assert result.outcome is Outcome.REFUSED
     assert "changed since it was shown" in result.message
-    assert world.backend.living == ["stranger"]
+    assert world.platform.living == ["stranger"]
     assert not (tmp_path / "claim").exists(), "the claim is given back"
 
 
@@ -112,9 +113,9 @@ async def test_the_approved_plan_is_what_is_journaled(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.toy.checks = (block("C-15", overridable=True), block("C-18:lr", overridable=True))
     await world.service.act(request(), WORDS, [approval("C-15")])
-    assert world.backend.started == []
+    assert world.platform.started == []
     await world.service.act(request(), WORDS, [approval("C-15"), approval("C-18:lr")])
-    assert world.backend.started == ["toy-i001"], "what was refused has used no launch id"
+    assert world.platform.started == ["toy-i001"], "what was refused has used no launch id"
 
 
 async def test_read_only_offers_nothing(tmp_path: Path) -> None:
@@ -123,26 +124,26 @@ async def test_read_only_offers_nothing(tmp_path: Path) -> None:
     result = await world.service.act(request(), WORDS)
     assert result.outcome is Outcome.REFUSED
     assert "read-only" in result.message
-    assert world.backend.started == []
+    assert world.platform.started == []
 
 
 async def test_a_lost_answer_is_unknown_and_stands_in_the_way_until_it_is_looked_up(
     tmp_path: Path,
 ) -> None:
     world = World(tmp_path)
-    world.backend.answer = lost
-    world.backend.blind = True
+    world.platform.answer = lost
+    world.platform.blind = True
     result = await world.service.act(request(), WORDS)
     assert result.outcome is Outcome.UNKNOWN
-    assert world.backend.living == ["toy-i001"], "the job did start"
-    world.backend.answer = lambda: None
+    assert world.platform.living == ["toy-i001"], "the job did start"
+    world.platform.answer = lambda: None
     for _ in range(2):
         blocked = await world.service.plan(request())
         assert blocked.blocked
         assert "does not answer" in blocked.checks[0].text
         assert (await world.service.act(request(), WORDS)).outcome is Outcome.REFUSED
-    assert world.backend.started == ["toy-i001"]
-    world.backend.blind = False
+    assert world.platform.started == ["toy-i001"]
+    world.platform.blind = False
     settled = await world.service.recover(RUN)
     assert [(one.outcome, one.job_id) for one in settled] == [(Outcome.DONE, "toy-i001")]
     entry = (await world.service.history(RUN))[0]
@@ -154,16 +155,49 @@ async def test_a_lost_answer_of_a_submit_that_never_came_is_found_absent(tmp_pat
     world = World(tmp_path)
 
     def vanish() -> None:
-        (world.backend.folder / "toy-i001").unlink()
+        (world.platform.folder / "toy-i001").unlink()
         lost()
 
-    world.backend.answer = vanish
+    world.platform.answer = vanish
+    world.platform.blind = True
     assert (await world.service.act(request(), WORDS)).outcome is Outcome.UNKNOWN
-    world.backend.answer = lambda: None
+    world.platform.answer = lambda: None
+    world.platform.blind = False
     settled = await world.service.recover(RUN)
     assert [one.outcome for one in settled] == [Outcome.FAILED]
     assert (await world.service.act(request(), WORDS)).outcome is Outcome.DONE
-    assert world.backend.started == ["toy-i002"], "a launch id is never given out twice"
+    assert world.platform.started == ["toy-i002"], "a launch id is never given out twice"
+
+
+async def test_what_was_accepted_is_journaled_before_it_is_let_go(tmp_path: Path) -> None:
+    seen: list[dict[str, str]] = []
+
+    def at(point: str) -> None:
+        if point == "submit:accepted":
+            (entry,) = Journal(world.store).unfinished(run_key(world.file.path, RUN))
+            seen.append(entry.facts)
+            assert world.platform.started == []
+
+    world = World(tmp_path, at=at)
+    assert (await world.service.act(request(), WORDS)).outcome is Outcome.DONE
+    assert [facts["accepted"] for facts in seen] == ["toy-i001"]
+
+
+async def test_what_a_look_up_has_cancelled_is_never_let_go(tmp_path: Path) -> None:
+    """Between accept and go anybody may look it up: then the late ``go`` is refused."""
+
+    def at(point: str) -> None:
+        if point == "submit:accepted":
+            look = world.platform.look_up(world.file.runs[0], "toy-i001")
+            with suppress(StopIteration):
+                look.send(None)
+
+    world = World(tmp_path, at=at)
+    result = await world.service.act(request(), WORDS)
+    assert result.outcome is Outcome.FAILED and "cancelled meanwhile" in result.message
+    assert world.platform.started == []
+    assert (await World(tmp_path).service.act(request(), WORDS)).outcome is Outcome.DONE
+    assert world.platform.started == ["toy-i002"]
 
 
 async def test_a_failed_step_ends_it_and_is_recorded(tmp_path: Path) -> None:
@@ -173,7 +207,7 @@ async def test_a_failed_step_ends_it_and_is_recorded(tmp_path: Path) -> None:
     assert result.outcome is Outcome.FAILED
     assert [step.name for step in result.steps] == ["stop", "log"]
     assert "failed: stop: it will not die" in world.recorder.lines[0]
-    assert world.backend.started == []
+    assert world.platform.started == []
 
 
 async def test_what_could_not_be_recorded_is_done_again_later(tmp_path: Path) -> None:
@@ -199,7 +233,7 @@ async def test_two_cockpits_at_once_start_one_job(tmp_path: Path) -> None:
     ]
     results = await asyncio.gather(*presses)
     assert sorted(result.outcome.value for result in results) == ["done", *["refused"] * 3]
-    assert first.backend.started == ["toy-i001"]
+    assert first.platform.started == ["toy-i001"]
 
 
 async def test_two_machines_at_once_start_one_job(tmp_path: Path) -> None:
@@ -207,7 +241,7 @@ async def test_two_machines_at_once_start_one_job(tmp_path: Path) -> None:
     worlds = [World(tmp_path, me=name, store_name=f"{name}.sqlite") for name in ("a", "b")]
     results = await asyncio.gather(*(world.service.act(request(), WORDS) for world in worlds))
     assert sorted(result.outcome.value for result in results) == ["done", "refused"]
-    assert worlds[0].backend.started == ["toy-i001"]
+    assert worlds[0].platform.started == ["toy-i001"]
 
 
 async def test_without_a_claim_the_plan_says_that_a_second_machine_cannot_be_excluded(
@@ -238,7 +272,7 @@ async def test_a_full_disk_before_the_act_stops_it_and_leaves_no_trap(tmp_path: 
     world.toy.checks = (_wide(),)
     result = await world.service.act(request(), WORDS, shown=plan.plan_id)
     assert result.outcome is not Outcome.DONE
-    assert world.backend.started == []
+    assert world.platform.started == []
     with world.store.reading() as connection:
         connection.execute("PRAGMA max_page_count = 1000000")
     assert (await world.service.act(request(), WORDS)).outcome is Outcome.DONE
@@ -273,7 +307,7 @@ async def test_another_machine_that_shares_the_store_is_not_taken_for_dead(
     assert seen.blocked
     assert "another machine" in seen.checks[0].text
     assert (await world.service.act(request(), WORDS)).outcome is Outcome.REFUSED
-    assert world.backend.started == []
+    assert world.platform.started == []
 
 
 async def test_what_a_lost_machine_left_is_no_trap_once_somebody_answers_for_it(
@@ -296,7 +330,7 @@ async def test_what_a_lost_machine_left_is_no_trap_once_somebody_answers_for_it(
     assert was is not None
     assert (was.outcome, was.job_id) == (Outcome.DONE, "toy-i007")
     assert "says that it is over" in was.message
-    assert world.backend.living == ["toy-i008"]
+    assert world.platform.living == ["toy-i008"]
 
 
 async def test_an_entry_of_another_version_is_looked_up_and_no_trap(tmp_path: Path) -> None:
@@ -321,7 +355,7 @@ async def test_a_store_that_is_removed_meanwhile_stops_the_action(tmp_path: Path
     world = World(tmp_path, at=lambda point: _removed(tmp_path) if point == "planned" else None)
     result = await world.service.act(request(), WORDS)
     assert result.outcome is not Outcome.DONE
-    assert world.backend.started == []
+    assert world.platform.started == []
     assert (await World(tmp_path).service.act(request(), WORDS)).outcome is Outcome.DONE
 
 
@@ -337,10 +371,10 @@ async def test_what_another_machine_launched_since_is_not_launched_beside(tmp_pa
     plan = await world.service.plan(request())
     assert [c.id for c in plan.checks if c.stands_in_the_way] == ["launched-elsewhere"]
     assert (await world.service.act(request(), WORDS)).outcome is Outcome.REFUSED
-    assert world.backend.started == []
+    assert world.platform.started == []
     over = [approval("launched-elsewhere")]
     assert (await world.service.act(request(), WORDS, over)).outcome is Outcome.DONE
-    assert world.backend.started == ["toy-i005"]
+    assert world.platform.started == ["toy-i005"]
     assert (await world.service.act(request(), WORDS)).outcome is Outcome.DONE
 
 
@@ -372,5 +406,5 @@ async def test_a_clock_that_jumps_at_any_point_starts_no_second_job(
     for each in rivals:
         assert (await each).outcome is Outcome.REFUSED
     assert len(rivals) == 1
-    assert world.backend.started == ["toy-i001"]
-    assert world.backend.living == ["toy-i001"]
+    assert world.platform.started == ["toy-i001"]
+    assert world.platform.living == ["toy-i001"]

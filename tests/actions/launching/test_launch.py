@@ -26,7 +26,7 @@ async def test_a_run_that_never_was_is_launched_and_written_down(place: Place) -
     assert not plan.blocked, [check for check in plan.checks if check.stands_in_the_way]
     result = await place.act("launch")
     assert (result.outcome, result.launch_id) == (Outcome.DONE, "toy-i001"), result.message
-    assert place.backend.living == ["toy-i001"]
+    assert place.platform.living == ["toy-i001"]
     followup = FollowupStore(place.store).last(place.key)
     assert followup is not None and followup.resumes_from is None
     assert RunMemory(place.store).last_launch(place.key) is not None
@@ -38,7 +38,7 @@ async def test_what_has_a_job_or_a_checkpoint_is_relaunched(place: Place) -> Non
     save(place.root / "checkpoints", 8)
     assert hard(by_id((await place.plan("launch")).checks, "C-17"))
     await place.act("launch")
-    assert place.backend.submitted == []
+    assert place.platform.submitted == []
 
 
 async def test_from_scratch_is_the_dri_s_alone(place: Place) -> None:
@@ -66,11 +66,11 @@ async def test_somebody_else_waits_until_the_dri_knows(place: Place) -> None:
 async def test_a_second_cockpit_that_was_faster_wins(place: Place) -> None:
     def faster(point: str) -> None:
         if point == "checkpoint:begun":
-            (place.backend.folder / "other").write_text("live")
+            (place.platform.folder / "other").write_text("live")
 
     place.at = faster
     result = await place.act("launch")
-    assert result.outcome is Outcome.FAILED and place.backend.submitted == []
+    assert result.outcome is Outcome.FAILED and place.platform.submitted == []
 
 
 def test_initialize_from_names_its_step_and_needs_its_marker(tmp_path: Path) -> None:

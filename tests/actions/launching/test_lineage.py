@@ -41,7 +41,7 @@ async def test_a_new_lineage_begins_with_one_checkpoint_under_a_new_identity(old
     assert not plan.blocked, [check for check in plan.checks if check.stands_in_the_way]
     result = await old.act("lineage", **params(old))
     assert result.outcome is Outcome.DONE, result.message
-    (sent,) = old.backend.submitted
+    (sent,) = old.platform.submitted
     source = str(old.root / "checkpoints" / "step-80")
     assert sent.command == (
         "train", "--root", str(old.folder / "new"), "--id", "toy-b1", "--init", source,

@@ -32,7 +32,7 @@ async def first(place: Place) -> None:
     """Relaunch once, so that there is a record of what ran; then it fails elsewhere."""
     result = await place.act(approvals=(approve("C-15"),))
     assert result.outcome is Outcome.DONE, result.message
-    for path in place.backend.folder.iterdir():
+    for path in place.platform.folder.iterdir():
         path.write_text("ended")
     place.lines = ("step 700/1000 loss=2.0", "Xid 79: GPU has fallen off the bus")
 
@@ -44,9 +44,9 @@ async def test_a_killed_run_goes_on_from_its_newest_complete_checkpoint(place: P
     assert soft(by_id(plan.checks, "C-15"))
     result = await place.act(approvals=(approve("C-15"),))
     assert (result.outcome, result.launch_id) == (Outcome.DONE, "toy-i001"), result.message
-    (sent,) = place.backend.submitted
+    (sent,) = place.platform.submitted
     assert sent.command == ("train", "--config", "c.json", "--root", str(place.root))
-    assert place.backend.living == ["toy-i001"]
+    assert place.platform.living == ["toy-i001"]
 
 
 async def test_everything_is_written_down(place: Place) -> None:
@@ -99,7 +99,7 @@ async def test_changed_code_that_touches_training_is_only_the_dri_s_to_approve(
     assert soft(by_id(plan.checks, "C-15")) and "model.py" in by_id(plan.checks, "C-15").text
     refused = await place.act(approvals=(approve("C-15", by="bob"),))
     assert refused.outcome is Outcome.REFUSED and "only ada may approve" in refused.message
-    assert len(place.backend.submitted) == 1
+    assert len(place.platform.submitted) == 1
     allowed = await place.act(approvals=(approve("C-15", by="ada"),))
     assert allowed.outcome is Outcome.DONE, allowed.message
 
@@ -113,22 +113,22 @@ async def test_a_commit_of_documents_changes_nothing(place: Place) -> None:
 
 
 async def test_a_run_that_lives_under_another_id_is_never_doubled(place: Place) -> None:
-    (place.backend.folder / "stranger").write_text("live")
+    (place.platform.folder / "stranger").write_text("live")
     place.job = job(Phase.FAILED, id="old:1", exit_code=1, started_at=1.0, ended_at=2.0)
     plan = await place.plan()
     assert hard(by_id(plan.checks, "C-25")) and "stranger" in by_id(plan.checks, "C-25").text
 
 
 async def test_a_stalled_job_is_stopped_and_its_neighbour_is_not(place: Place) -> None:
-    (place.backend.folder / "host-1").write_text("live")
+    (place.platform.folder / "host-1").write_text("live")
     place.alerts = (alert("C-06", "no step for 20m"),)
     plan = await place.plan()
     assert plan.stops == ("host-1",)
     assert by_id(plan.checks, "job-state").level is Level.WARN
     result = await place.act(approvals=(approve("C-15"), approve("T")))
     assert result.outcome is Outcome.DONE, result.message
-    assert place.backend.living == ["toy-i001"]
-    assert (place.backend.folder / "host-1").read_text() == "ended"
+    assert place.platform.living == ["toy-i001"]
+    assert (place.platform.folder / "host-1").read_text() == "ended"
     (failure,) = Failures(place.store).of(place.key)
     assert failure.name == "stalled"
 
@@ -140,7 +140,7 @@ async def test_a_checkpoint_that_vanishes_after_the_plan_stops_it(place: Place) 
 
     place.at = vanish
     result = await place.act(approvals=(approve("C-15"),))
-    assert result.outcome is Outcome.FAILED and place.backend.submitted == []
+    assert result.outcome is Outcome.FAILED and place.platform.submitted == []
     assert "step 9" in result.message
     (event,) = place.book.events
     assert event.title == "relaunch did not happen"
@@ -156,7 +156,7 @@ async def test_a_newer_checkpoint_that_the_stop_has_made_is_taken(place: Place) 
     place.at = arrive
     result = await place.act(approvals=(approve("C-15"),))
     assert result.outcome is Outcome.DONE, result.message
-    (sent,) = place.backend.submitted
+    (sent,) = place.platform.submitted
     assert sent.command[1:5] == ("--load", str(place.root / "checkpoints/step-90"), "--step", "90")
 
 
@@ -168,11 +168,11 @@ async def test_a_config_that_changes_after_the_plan_stops_it(place: Place) -> No
     place.at = change
     result = await place.act(approvals=(approve("C-15"),))
     assert result.outcome is Outcome.FAILED and "config file" in result.message
-    assert place.backend.submitted == []
+    assert place.platform.submitted == []
 
 
 async def test_a_job_that_dies_at_once_is_recorded_and_said(place: Place) -> None:
-    place.backend.dies = True
+    place.platform.dies = True
     place.lines = (*place.lines, "usage: train [-h]")
     result = await place.act(approvals=(approve("C-15"),))
     assert result.outcome is Outcome.FAILED
@@ -182,11 +182,31 @@ async def test_a_job_that_dies_at_once_is_recorded_and_said(place: Place) -> Non
     assert "ended at once" in event.status
 
 
+async def test_one_that_waits_in_a_queue_is_a_success(place: Place) -> None:
+    place.platform.queue = "Priority"
+    result = await place.act(approvals=(approve("C-15"),))
+    assert result.outcome is Outcome.DONE, result.message
+    notes = {step.name: step.note for step in result.steps}
+    assert notes["verify"] == "accepted, waits: Priority"
+    assert "accepted, waits: Priority" in (notes["confirm"] or "")
+    assert "toy-i001 is accepted and waits as toy-i001" in place.book.events[-1].status
+    assert place.platform.looked == 1, "a shared controller is not asked again and again"
+
+
+async def test_the_platform_says_how_often_it_is_looked_up(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(place.platform), "look_every", 20.0)
+    place.platform.blind_to_live = True
+    result = await place.act(approvals=(approve("C-15"),))
+    assert result.outcome is Outcome.UNKNOWN and place.platform.looked == 3
+
+
 async def test_a_lost_answer_is_looked_up_once(place: Place) -> None:
     def lose() -> None:
         raise LostError("no answer within 30 s")
 
-    place.backend.answer = lose
+    place.platform.answer = lose
     found = await place.act(approvals=(approve("C-15"),))
     assert (found.outcome, found.job_id) == (Outcome.DONE, "toy-i001"), found.message
 
@@ -195,20 +215,20 @@ async def test_a_lost_request_is_known_to_be_none(place: Place) -> None:
     def lose() -> None:
         raise LostError("no answer within 30 s")
 
-    place.backend.before = lose
+    place.platform.before = lose
     absent = await place.act(approvals=(approve("C-15"),))
     assert absent.outcome is Outcome.FAILED and "nothing was started" in absent.message
-    place.backend.blind = True
+    place.platform.blind = True
     unknown = await place.act(approvals=(approve("C-15"),))
     assert unknown.outcome is Outcome.UNKNOWN
-    assert place.backend.living == []
+    assert place.platform.living == []
 
 
 async def test_a_refused_submit_is_a_failure(place: Place) -> None:
     def refuse() -> None:
         raise CannotError("the queue is closed")
 
-    place.backend.before = refuse
+    place.platform.before = refuse
     result = await place.act(approvals=(approve("C-15"),))
     assert result.outcome is Outcome.FAILED and "the queue is closed" in result.message
 
@@ -241,7 +261,7 @@ async def test_what_nobody_can_approve(
     plan = await place.plan()
     assert hard(by_id(plan.checks, check))
     refused = await place.act(approvals=(approve(check), approve("C-15")))
-    assert refused.outcome is Outcome.REFUSED and place.backend.submitted == []
+    assert refused.outcome is Outcome.REFUSED and place.platform.submitted == []
 
 
 async def test_a_hostile_log_and_name_stay_one_safe_line(place: Place) -> None:
@@ -281,5 +301,5 @@ async def test_after_a_crash_everything_is_written_down_once(place: Place, step:
         assert RunMemory(place.store).last_launch(place.key) is not None
         assert Snapshots(place.store).last(place.key) is not None
     assert len(place.book.events) == len(place.book.instances) == len(place.book.comments) == 1
-    assert len(place.backend.submitted) == 1
+    assert len(place.platform.submitted) == 1
     assert await place.service.recover("toy") == ()

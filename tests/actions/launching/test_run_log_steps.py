@@ -88,7 +88,7 @@ async def test_what_cannot_be_written_is_said_and_stops_nothing(tmp_path: Path) 
 
 async def test_a_stop_is_a_line_of_its_status(tmp_path: Path) -> None:
     rest = Rest(tmp_path, Stop(), records=named(tmp_path))
-    rest.hands.jobs = (living("pid:7"),)
+    rest.platform.living = (living("pid:7"),)
     (tmp_path / "exit").unlink()
     plan = await rest.plan(reason="a new dataset")
     result = await rest.service.act(rest.request(reason="a new dataset"), plan.words)

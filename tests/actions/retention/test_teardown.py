@@ -120,7 +120,7 @@ async def test_a_source_that_cannot_be_read_says_where_to_look(tmp_path: Path) -
 
 async def test_what_lives_is_never_torn_down(tmp_path: Path) -> None:
     rest = world(tmp_path)
-    rest.hands.jobs = (job(),)
+    rest.platform.living = (job(),)
     assert "job-state" in blocks(await rest.plan())
 
 

@@ -99,7 +99,7 @@ async def test_unknown_is_named_as_unknown(tmp_path: Path) -> None:
     world = finished(tmp_path)
     world.tracker = None
     (tmp_path / "exit").unlink()
-    world.hands.jobs = (job(),)
+    world.platform.living = (job(),)
     found = blocks(await world.plan())
     assert "still alive" in found["C-25"]
     assert "job-state" in found

@@ -118,9 +118,9 @@ async def test_what_is_saved_there_later_is_a_new_one(rest: Rest) -> None:
 @pytest.mark.parametrize("live", ["job", "unknown", "running"])
 async def test_it_blocks_unless_nothing_is_known_to_live(rest: Rest, live: str) -> None:
     if live == "job":
-        rest.hands.jobs = (job(),)
+        rest.platform.living = (job(),)
     if live == "unknown":
-        rest.hands.unknown = "the process table does not answer"
+        rest.platform.unknown = "the process table does not answer"
     if live == "running":
         (rest.folder / "exit").unlink()
     assert "job-state" in blocks(await rest.plan(to="300", move="yes"))

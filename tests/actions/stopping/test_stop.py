@@ -22,8 +22,8 @@ from tests.sources.checkpoints.trees import levanter
 def rest(tmp_path: Path) -> Rest:
     world = Rest(tmp_path, Stop())
     world.save(100, 200)
-    world.hands.jobs = (job("pid:7"),)
-    world.hands.spared = (job("pid:8"),)
+    world.platform.living = (job("pid:7"),)
+    world.platform.spared = (job("pid:8"),)
     (tmp_path / "exit").unlink()
     return world
 
@@ -38,10 +38,10 @@ async def test_it_names_what_dies_and_what_does_not(rest: Rest) -> None:
 
 async def test_exactly_that_is_stopped_and_the_journal_knows_who_did_it(rest: Rest) -> None:
     plan = await rest.plan()
-    rest.hands.spared = (job("pid:8"), job("pid:9"))
+    rest.platform.spared = (job("pid:8"), job("pid:9"))
     result = await rest.act(plan.words)
     assert result.outcome is Outcome.DONE, result.message
-    assert rest.hands.stopped == ["pid:7"]
+    assert rest.platform.stopped == ["pid:7"]
     entry = Journal(rest.store).last_stop(run_key(rest.file.path, RUN), "pid:7")
     assert entry is not None and entry.operator == "ada"
     assert "stopped by ada: pid:7" in rest.book.entries[0].status
@@ -69,21 +69,21 @@ async def test_one_that_was_killed_while_it_was_recorded_is_recorded_by_the_next
 
 async def test_a_job_that_appeared_since_stops_the_stop(rest: Rest) -> None:
     plan = await rest.plan()
-    rest.hands.jobs = (job("pid:7"), job("pid:10"))
+    rest.platform.living = (job("pid:7"), job("pid:10"))
     result = await rest.service.act(rest.request(), plan.words, shown=plan.plan_id)
     assert result.outcome is Outcome.REFUSED
-    assert rest.hands.stopped == []
+    assert rest.platform.stopped == []
 
 
 async def test_nothing_alive_and_nothing_known_block(rest: Rest) -> None:
-    rest.hands.jobs = ()
+    rest.platform.living = ()
     assert "nothing of this run is alive" in blocks(await rest.plan())["job-state"]
-    rest.hands.unknown = "no answer"
+    rest.platform.unknown = "no answer"
     assert "not known" in blocks(await rest.plan())["job-state"]
 
 
 async def test_a_job_that_will_not_die_is_a_failure_not_a_success(rest: Rest) -> None:
-    rest.hands.stubborn = True
+    rest.platform.stubborn = True
     plan = await rest.plan()
     result = await rest.act(plan.words)
     assert result.outcome is Outcome.FAILED
@@ -92,12 +92,12 @@ async def test_a_job_that_will_not_die_is_a_failure_not_a_success(rest: Rest) ->
 
 async def test_asked_to_save_first_it_waits_for_the_checkpoint(tmp_path: Path) -> None:
     world = _saving(tmp_path)
-    world.hands.on_save = lambda: levanter(world.root, 300)
+    world.platform.on_save = lambda: levanter(world.root, 300)
     plan = await world.plan(save_first="yes")
     assert plan.can_save_first
     result = await world.act(plan.words, save_first="yes")
     assert result.outcome is Outcome.DONE, result.message
-    assert (world.hands.saved, world.hands.stopped) == (["pid:7"], ["pid:7"])
+    assert (world.platform.saved, world.platform.stopped) == (["pid:7"], ["pid:7"])
     saved = next(step for step in result.steps if step.name == "save")
     assert saved.state is StepState.DONE and "300" in (saved.note or "")
 
@@ -108,7 +108,7 @@ async def test_without_the_checkpoint_nothing_is_stopped(tmp_path: Path) -> None
     result = await world.act(plan.words, save_first="yes")
     assert result.outcome is Outcome.FAILED
     assert "nothing was stopped" in result.message
-    assert world.hands.stopped == []
+    assert world.platform.stopped == []
 
 
 async def test_a_trainer_that_cannot_save_blocks_the_wish(rest: Rest) -> None:
@@ -154,7 +154,7 @@ def _saving(folder: Path, **more: Any) -> Rest:
     spec = JobSpec(kind="local", log=str(folder / "run.log"), save_signal="USR1")
     world = Rest(folder, Stop(), job=spec, **more)
     world.save(100, 200)
-    world.hands.jobs = (job("pid:7"),)
+    world.platform.living = (job("pid:7"),)
     return world
 
 

@@ -67,7 +67,7 @@ async def test_the_end_is_acknowledged_and_can_be_taken_back(rest: Rest) -> None
 
 async def test_a_running_job_has_no_end_to_acknowledge(rest: Rest) -> None:
     (rest.folder / "exit").unlink()
-    rest.hands.jobs = (job(),)
+    rest.platform.living = (job(),)
     assert "end" in blocks(await rest.plan(key="end"))
 
 

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from cockpit.model.clock import SystemClock
-from cockpit.model.jobs import Submission
+from cockpit.model.jobs import Live, Submission
 from cockpit.model.lineage import related, tag_of
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec
 from cockpit.platforms.local.census import Process, census
 from cockpit.platforms.local.launcher.detached import LINEAGE, SUPERVISES
-from cockpit.platforms.local.platform import LocalBackend
+from cockpit.platforms.local.platform import LocalPlatform
+from cockpit.sources.logs.source import Logs
 
 REPO = Path(__file__).resolve().parents[3]
 PYTHON = (sys.executable, "-S", "-c")
@@ -45,8 +46,18 @@ def spec(folder: Path, name: str = "toy", **job: Any) -> RunSpec:
     )
 
 
-def backend(folder: Path, **more: Any) -> LocalBackend:
-    return LocalBackend(SystemClock(), locks_folder=folder / "locks", **more)
+def local(folder: Path, **more: Any) -> LocalPlatform:
+    clock = SystemClock()
+    return LocalPlatform(clock, Logs(clock), locks_folder=folder / "locks", **more)
+
+
+async def submit(platform: LocalPlatform, run: RunSpec, submission: Submission) -> str:
+    """Take a submission in and let it go, as an action does in two steps."""
+    return await platform.go(run, await platform.accept(run, submission))
+
+
+async def living(platform: LocalPlatform, run: RunSpec) -> Live:
+    return (await platform.live([run]))[run.name]
 
 
 def submission(run: RunSpec, number: int = 1, code: str = TRAINER, **more: Any) -> Submission:

@@ -15,12 +15,14 @@ from cockpit.model.jobs import Live
 from cockpit.model.report import Facets, Progress, RunReport, Verdict
 from cockpit.model.run import RunSpec
 from tests.platforms.local.making import (
-    backend,
     contents,
+    living,
+    local,
     modes,
     slay,
     spec,
     submission,
+    submit,
     text,
     trainers,
     until,
@@ -49,17 +51,17 @@ def run(tmp_path: Path) -> Iterator[RunSpec]:
 
 
 async def test_a_live_job_is_described_whole_and_private(tmp_path: Path, run: RunSpec) -> None:
-    hands = backend(tmp_path)
+    platform = local(tmp_path)
     code = (
         f"import time\nprint('\\x1b[31mstep 1\\x1b[0m OPENAI_API_KEY={SECRET}', flush=True)\n"
         "time.sleep(60)"
     )
-    await hands.submit(run, submission(run, code=code))
+    await submit(platform, run, submission(run, code=code))
     assert run.job is not None
     log = run.job.log
     until(lambda: text(log))
-    live = await hands.live(run)
-    kept = await archive(run, report(run), hands, live, tmp_path / "evidence")
+    live = await living(platform, run)
+    kept = await archive(run, report(run), platform, live, tmp_path / "evidence")
     assert kept.path is not None
     folder = Path(kept.path)
     assert folder == tmp_path / "evidence" / "toy" / "20270115T080000Z-no-launch"
@@ -91,7 +93,7 @@ async def test_only_the_end_of_a_long_log_is_kept(tmp_path: Path, run: RunSpec) 
 
 
 async def test_what_could_not_be_had_is_said(tmp_path: Path, run: RunSpec) -> None:
-    kept = await archive(run, report(run), backend(tmp_path), Live(), tmp_path / "e")
+    kept = await archive(run, report(run), local(tmp_path), Live(), tmp_path / "e")
     assert any("run.log: No such file" in line for line in kept.missing)
     assert any(line.startswith("gpu.txt: ") for line in kept.missing) or "gpu.txt" in kept.files
     os.mkfifo(str(run.job and run.job.log))

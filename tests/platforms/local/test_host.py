@@ -8,9 +8,11 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.observed import Gpu
+from cockpit.model.query import queries_of
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec
 from cockpit.platforms.local.host import Hosts, read_disk, read_gpus
 from cockpit.platforms.local.host_memory import read_memory
+from cockpit.platforms.table import Platforms
 
 GIB = 2**30
 
@@ -155,7 +157,7 @@ async def test_other_hosts_are_not_read_yet() -> None:
         RunSpec(name="box", job=JobSpec(kind="box", host="gpu-box")),
         RunSpec(name="none"),
     ]
-    facets = await Hosts(SystemClock()).observe(runs)
+    facets = await Platforms(SystemClock()).hosts(queries_of(runs))
     error = facets["box"].error
     assert error is not None and error.kind is ErrorKind.UNSUPPORTED
     assert facets["box"].source == "gpu-box" and not facets["none"].configured

@@ -4,20 +4,27 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.jobs import Live
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import place_of
+from cockpit.model.query import Query, queries_of
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local.jobs import LocalJobs, explain_exit
+from cockpit.platforms.local.lineage import live_jobs
 from cockpit.runtime.process import process_facts
 
 DAY = 86400.0
+
+
+async def live(runs: Sequence[RunSpec]) -> Mapping[str, Live]:
+    return live_jobs(tuple(runs))
 
 
 class Box:
@@ -26,7 +33,7 @@ class Box:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.children: list[subprocess.Popen[bytes]] = []
-        self.jobs = LocalJobs(SystemClock(), reap_wait=0.0)
+        self.jobs = LocalJobs(SystemClock(), live, reap_wait=0.0)
 
     def spec(self, *without: str) -> RunSpec:
         names = {"pid_file": "run.pid", "exit_file": "exit", "done_marker": "DONE", "log": "log"}
@@ -47,8 +54,8 @@ class Box:
         os.utime(self.folder / name, (then, then))
 
     async def look(self, *without: str, record: int | None = None) -> Facet[JobValue]:
-        records = None if record is None else {"r": record}
-        return (await self.jobs.observe([self.spec(*without)], records))["r"]
+        query = Query(run=self.spec(*without), exit_record=record)
+        return (await self.jobs.observe([query]))["r"]
 
     async def value(self, *without: str, record: int | None = None) -> JobValue:
         facet = await self.look(*without, record=record)
@@ -164,7 +171,7 @@ async def test_a_wrapper_gets_time_to_write_the_status(box: Box) -> None:
     pid = await_number(box.folder / "run.pid")
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: not process_facts(pid).alive)
-    box.jobs = LocalJobs(SystemClock(), reap_wait=20.0)
+    box.jobs = LocalJobs(SystemClock(), live, reap_wait=20.0)
     value = await box.value()
     process.wait()
     assert (value.state, value.exit_code) == ("killed", 137)
@@ -328,9 +335,8 @@ async def test_no_permission(box: Box) -> None:
     assert facet.error is not None and facet.error.kind is ErrorKind.PERMISSION
 
 
-async def test_other_kinds_are_not_its_business(box: Box) -> None:
-    other = RunSpec(name="s", job=JobSpec(kind="slurm", id="12"))
-    found = await box.jobs.observe([other, RunSpec(name="t"), box.spec()])
+async def test_a_run_without_a_job_is_not_its_business(box: Box) -> None:
+    found = await box.jobs.observe(queries_of([RunSpec(name="t"), box.spec()]))
     assert list(found) == ["r"]
 
 
@@ -367,5 +373,5 @@ async def test_a_log_named_by_a_pattern_is_found(box: Box) -> None:
     spec = box.spec("log")
     assert spec.job is not None
     job = spec.job.model_copy(update={"log": place_of(str(box.folder / "run-*.log"))})
-    found = await box.jobs.observe([spec.model_copy(update={"job": job})])
+    found = await box.jobs.observe(queries_of([spec.model_copy(update={"job": job})]))
     assert found["r"].value is not None and found["r"].value.phase is Phase.RUNNING

@@ -1,4 +1,4 @@
-"""The local backend on real processes: started once, found again, saved, described."""
+"""The local platform on real processes: started once, found again, saved, described."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ from cockpit.platforms.local.files import PidNote, read_pid
 from cockpit.platforms.local.launcher import launches
 from tests.platforms.local.making import (
     REPO,
-    backend,
     carrying,
     contents,
+    living,
+    local,
     slay,
     spec,
     stranger,
     submission,
+    submit,
     supervisors,
     text,
     trainers,
@@ -50,44 +52,44 @@ def log(run: RunSpec) -> str:
 
 
 async def test_a_submitted_job_is_found_by_everything(tmp_path: Path, run: RunSpec) -> None:
-    hands = backend(tmp_path)
-    job_id = await hands.submit(run, submission(run))
-    live = await hands.live(run)
+    platform = local(tmp_path)
+    job_id = await submit(platform, run, submission(run))
+    live = await living(platform, run)
     assert [job.id for job in live.jobs] == [job_id] and live.unknown is None
     assert live.jobs[0].launch_id == "toy-i001"
-    found = await hands.look_up(run, "toy-i001")
+    found = await platform.look_up(run, "toy-i001")
     assert (found.found, found.job_id) == (Found.LIVE, job_id)
     note = read_pid(str(run.job and run.job.pid_file))
     assert isinstance(note, PidNote) and f"pid:{note.pid}" == job_id
 
 
 async def test_the_same_launch_id_starts_one_job_ever(tmp_path: Path, run: RunSpec) -> None:
-    hands = backend(tmp_path)
-    await hands.submit(run, submission(run, code="print('ran')"))
+    platform = local(tmp_path)
+    await submit(platform, run, submission(run, code="print('ran')"))
     until(lambda: not supervisors(run))
     with pytest.raises(CannotError, match="toy-i001 was used before: state=ended"):
-        await hands.submit(run, submission(run, code="print('ran')"))
+        await submit(platform, run, submission(run, code="print('ran')"))
     assert log(run) == "ran\n"
-    found = await hands.look_up(run, "toy-i001")
+    found = await platform.look_up(run, "toy-i001")
     assert (found.found, found.text[-12:]) == (Found.ENDED, "ended with 0")
 
 
 async def test_a_live_job_refuses_another(tmp_path: Path, run: RunSpec) -> None:
-    hands = backend(tmp_path)
-    first = await hands.submit(run, submission(run))
+    platform = local(tmp_path)
+    first = await submit(platform, run, submission(run))
     with pytest.raises(CannotError, match=f"a job of this lineage lives: {first} "):
-        await hands.submit(run, submission(run, 2))
+        await submit(platform, run, submission(run, 2))
     assert len(trainers(run)) == 1
-    found = await hands.look_up(run, "toy-i002")
+    found = await platform.look_up(run, "toy-i002")
     assert found.found is Found.ABSENT
 
 
 async def test_a_job_that_nobody_recorded_refuses_another(tmp_path: Path, run: RunSpec) -> None:
     other = stranger("--out", str(run.output_root))
     try:
-        hands = backend(tmp_path)
+        platform = local(tmp_path)
         with pytest.raises(CannotError, match=f"pid:{other.pid} .*output root in its arguments"):
-            await hands.submit(run, submission(run))
+            await submit(platform, run, submission(run))
     finally:
         other.kill()
         other.wait()
@@ -96,31 +98,31 @@ async def test_a_job_that_nobody_recorded_refuses_another(tmp_path: Path, run: R
 async def test_a_launch_that_was_meant_and_never_began_is_closed_by_looking(
     tmp_path: Path, run: RunSpec
 ) -> None:
-    hands = backend(tmp_path)
+    platform = local(tmp_path)
     folder = Path(str(run.output_root)) / launches.BELOW
-    assert (await hands.look_up(run, "toy-i001")).found is Found.ABSENT
+    assert (await platform.look_up(run, "toy-i001")).found is Found.ABSENT
     assert launches.ids(folder) == set()
     launches.intend(folder, "toy-i001", {"by": 1})
-    found = await hands.look_up(run, "toy-i001")
+    found = await platform.look_up(run, "toy-i001")
     assert found.found is Found.ABSENT and "closed" in found.text
     with pytest.raises(CannotError, match="was used before: state=closed"):
-        await hands.submit(run, submission(run))
+        await submit(platform, run, submission(run))
     assert not trainers(run)
-    await hands.submit(run, submission(run, 2))
+    await submit(platform, run, submission(run, 2))
 
 
 async def test_a_start_that_hangs_is_unknown_until_it_is_over(tmp_path: Path, run: RunSpec) -> None:
     os.mkfifo(str(run.job and run.job.log))
-    hands = backend(tmp_path, answer_within=0.5)
+    platform = local(tmp_path, answer_within=0.5)
     with pytest.raises(LostError):
-        await hands.submit(run, submission(run))
-    found = await hands.look_up(run, "toy-i001")
+        await submit(platform, run, submission(run))
+    found = await platform.look_up(run, "toy-i001")
     assert found.found is Found.UNKNOWN and "still starting" in found.text
     until((Path(str(run.output_root)) / launches.BELOW / "toy-i001").exists)
     for pid in supervisors(run):
         os.kill(pid, signal.SIGKILL)
     until(lambda: not supervisors(run))
-    found = await hands.look_up(run, "toy-i001")
+    found = await platform.look_up(run, "toy-i001")
     assert found.found is Found.ABSENT and "nothing ran" in found.text
 
 
@@ -128,36 +130,36 @@ async def test_a_start_that_was_slow_is_found_later(tmp_path: Path, run: RunSpec
     """The answer was lost, the job runs: it must be found, never started again."""
     fifo = Path(str(run.job and run.job.log))
     os.mkfifo(fifo)
-    hands = backend(tmp_path, answer_within=0.5)
+    platform = local(tmp_path, answer_within=0.5)
     with pytest.raises(LostError):
-        await hands.submit(run, submission(run))
+        await submit(platform, run, submission(run))
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     try:
         until(lambda: trainers(run))
-        found = await hands.look_up(run, "toy-i001")
+        found = await platform.look_up(run, "toy-i001")
         assert found.found is Found.LIVE and found.job_id == f"pid:{trainers(run)[0]}"
         with pytest.raises(CannotError):
-            await hands.submit(run, submission(run, 2))
+            await submit(platform, run, submission(run, 2))
     finally:
         os.close(reader)
 
 
 async def test_a_job_that_died_without_a_status_has_ended(tmp_path: Path, run: RunSpec) -> None:
-    hands = backend(tmp_path)
-    await hands.submit(run, submission(run))
+    platform = local(tmp_path)
+    await submit(platform, run, submission(run))
     for pid in [*supervisors(run), *trainers(run)]:
         os.kill(pid, signal.SIGKILL)
     until(lambda: not trainers(run))
-    found = await hands.look_up(run, "toy-i001")
+    found = await platform.look_up(run, "toy-i001")
     assert found.found is Found.ENDED and "without an exit status" in found.text
 
 
 async def test_a_lost_output_root_is_unknown_not_absent(tmp_path: Path, run: RunSpec) -> None:
-    hands = backend(tmp_path)
+    platform = local(tmp_path)
     folder = Path(str(run.output_root)) / launches.BELOW
     folder.parent.mkdir(parents=True)
     folder.symlink_to(folder)  # it cannot be read, whoever asks
-    assert (await hands.look_up(run, "toy-i001")).found is Found.UNKNOWN
+    assert (await platform.look_up(run, "toy-i001")).found is Found.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -176,7 +178,7 @@ async def test_what_cannot_start_is_said_in_one_line(
 ) -> None:
     told = submission(run).model_copy(update=changes)
     with pytest.raises(CannotError, match=said) as caught:
-        await backend(tmp_path).submit(run, told)
+        await submit(local(tmp_path), run, told)
     assert "\n" not in str(caught.value)
     assert not carrying(run)
 
@@ -188,7 +190,7 @@ async def test_the_command_keeps_its_variables_in_every_record(
     code = "import sys, time; print('got', len(sys.argv[1]), flush=True); time.sleep(60)"
     told = submission(run, code=code)
     told = told.model_copy(update={"command": (*told.command, "$A_TOKEN")})
-    await backend(tmp_path).submit(run, told)
+    await submit(local(tmp_path), run, told)
     until(lambda: log(run))
     assert log(run) == "got 28\n"
     assert not [name for name, told in contents(tmp_path).items() if "planted" in told]
@@ -197,27 +199,27 @@ async def test_the_command_keeps_its_variables_in_every_record(
 async def test_without_anything_to_guard_nothing_starts(tmp_path: Path, run: RunSpec) -> None:
     bare = run.model_copy(update={"output_root": None, "wandb": None})
     with pytest.raises(CannotError, match="neither an output root nor a W&B id"):
-        await backend(tmp_path).submit(bare, submission(run))
+        await submit(local(tmp_path), bare, submission(run))
 
 
 async def test_a_remote_root_is_noted_beside_the_pid_file(tmp_path: Path, run: RunSpec) -> None:
     remote = run.model_copy(update={"output_root": place_of("gs://bucket/toy")})
-    hands = backend(tmp_path)
+    platform = local(tmp_path)
     try:
-        job_id = await hands.submit(remote, submission(remote))
+        job_id = await submit(platform, remote, submission(remote))
         note = Path(str(run.output_root)) / launches.BELOW / "toy-i001"
         assert f"pid={job_id[4:]}" in note.read_text()
         with pytest.raises(CannotError):
-            await hands.submit(remote, submission(remote, 2))
+            await submit(platform, remote, submission(remote, 2))
     finally:
         slay(remote)
 
 
 async def test_evidence_says_what_is_there_and_what_is_not(tmp_path: Path, run: RunSpec) -> None:
-    hands = backend(tmp_path)
-    job_id = await hands.submit(run, submission(run))
-    live = await hands.live(run)
-    found = await hands.evidence(run, live.jobs)
+    platform = local(tmp_path)
+    job_id = await submit(platform, run, submission(run))
+    live = await living(platform, run)
+    found = await platform.evidence(run, live.jobs)
     assert {"job.json", "machine.txt", "gpu.txt", "processes.txt"} <= set(found)
     assert f"stack-{job_id[4:]}.txt" in found
     assert b"toy-i001" in found["job.json"] and job_id[4:].encode() in found["processes.txt"]
@@ -235,12 +237,12 @@ time.sleep(120) or time.sleep(120)
 
 async def test_a_trainer_that_listens_is_asked_to_save(tmp_path: Path) -> None:
     run = spec(tmp_path, save_signal="USR1")
-    hands = backend(tmp_path)
+    platform = local(tmp_path)
     try:
-        await hands.submit(run, submission(run, code=ASKED))
+        await submit(platform, run, submission(run, code=ASKED))
         until(lambda: log(run))
-        (job,) = (await hands.live(run)).jobs
-        await hands.save(run, job)
+        (job,) = (await living(platform, run)).jobs
+        await platform.save(run, job)
         until(lambda: log(run) == "step 1\nsaved\n")
         assert trainers(run) == [int(job.id[4:])]
     finally:
@@ -249,38 +251,107 @@ async def test_a_trainer_that_listens_is_asked_to_save(tmp_path: Path) -> None:
 
 async def test_a_trainer_that_does_not_listen_is_not_killed_by_asking(tmp_path: Path) -> None:
     run = spec(tmp_path, save_signal="SIGUSR1")
-    hands = backend(tmp_path)
+    platform = local(tmp_path)
     try:
-        await hands.submit(run, submission(run))
+        await submit(platform, run, submission(run))
         until(lambda: log(run))
-        (job,) = (await hands.live(run)).jobs
+        (job,) = (await living(platform, run)).jobs
         with pytest.raises(CannotError, match="does not listen to SIGUSR1"):
-            await hands.save(run, job)
+            await platform.save(run, job)
         assert trainers(run) == [int(job.id[4:])]
         later = job.model_copy(update={"handle": {**job.handle, "ticks": "1"}})
         with pytest.raises(CannotError, match="is gone"):
-            await hands.save(run, later)
+            await platform.save(run, later)
     finally:
         slay(run)
 
 
 async def test_a_save_command_is_filled_and_its_failure_told(tmp_path: Path, run: RunSpec) -> None:
-    hands = backend(tmp_path)
-    await hands.submit(run, submission(run))
-    (job,) = (await hands.live(run)).jobs
+    platform = local(tmp_path)
+    await submit(platform, run, submission(run))
+    (job,) = (await living(platform, run)).jobs
 
     def told(command: str) -> RunSpec:
         assert run.job is not None
         return run.model_copy(update={"job": run.job.model_copy(update={"save_command": command})})
 
-    await hands.save(told("sh -c 'echo {run} {launch_id} {pid} {wandb_id} > saved'"), job)
+    await platform.save(told("sh -c 'echo {run} {launch_id} {pid} {wandb_id} > saved'"), job)
     assert text(tmp_path / "saved") == f"toy toy-i001 {job.id[4:]} toy-wb\n"
     with pytest.raises(CannotError, match="ended with 3: no"):
-        await hands.save(told("sh -c 'echo no >&2; exit 3'"), job)
+        await platform.save(told("sh -c 'echo no >&2; exit 3'"), job)
     with pytest.raises(CannotError, match=r"\{step\} is not known"):
-        await hands.save(told("save {step}"), job)
+        await platform.save(told("save {step}"), job)
     with pytest.raises(CannotError, match="neither"):
-        await hands.save(run, job)
+        await platform.save(run, job)
+
+
+async def test_what_was_accepted_does_not_run_and_looking_ends_it(
+    tmp_path: Path, run: RunSpec
+) -> None:
+    platform = local(tmp_path)
+    accepted = await platform.accept(run, submission(run))
+    assert not trainers(run) and not supervisors(run)
+    found = await platform.look_up(run, "toy-i001")
+    assert found.found is Found.ABSENT and "closed" in found.text
+    with pytest.raises(CannotError, match="was used before: state=closed"):
+        await platform.go(run, accepted)
+    with pytest.raises(CannotError, match="was used before: state=closed"):
+        await submit(platform, run, submission(run))
+    assert not trainers(run)
+
+
+async def test_what_was_let_go_is_not_ended_by_looking(tmp_path: Path, run: RunSpec) -> None:
+    platform = local(tmp_path)
+    job_id = await platform.go(run, await platform.accept(run, submission(run)))
+    found = await local(tmp_path).look_up(run, "toy-i001")
+    assert (found.found, found.job_id) == (Found.LIVE, job_id)
+
+
+HALTED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+sys.path.insert(0, {repo!r})
+from cockpit.platforms.base import CannotError
+from tests.platforms.local.making import local, spec, submission
+
+async def main():
+    run = spec(Path({folder!r}))
+    platform = local(Path({folder!r}))
+    accepted = await platform.accept(run, submission(run))
+    print("accepted", flush=True)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    print(await platform.go(run, accepted))
+
+try:
+    asyncio.run(main())
+except CannotError as error:
+    print("refused", error)
+"""
+
+
+@pytest.mark.parametrize("looked", [True, False])
+def test_a_cockpit_that_was_halted_between_the_two(
+    tmp_path: Path, run: RunSpec, looked: bool
+) -> None:
+    """It goes on late: it starts the job, unless somebody has looked for it meanwhile."""
+    halted = subprocess.Popen(
+        [sys.executable, "-c", HALTED.format(repo=str(REPO), folder=str(tmp_path))],
+        stdout=subprocess.PIPE, text=True, cwd=REPO,
+    )  # fmt: skip
+    try:
+        assert halted.stdout is not None and halted.stdout.readline() == "accepted\n"
+        until(lambda: Path(f"/proc/{halted.pid}/stat").read_text().rpartition(")")[2][1] == "T")
+        platform = local(tmp_path)
+        if looked:
+            assert asyncio.run(platform.look_up(run, "toy-i001")).found is Found.ABSENT
+        halted.send_signal(signal.SIGCONT)
+        said = halted.communicate(timeout=60)[0]
+        assert said.startswith("refused" if looked else "pid:"), said
+        found = asyncio.run(platform.look_up(run, "toy-i001")).found
+        assert (found, len(trainers(run))) == ((Found.ABSENT, 0) if looked else (Found.LIVE, 1))
+    finally:
+        halted.kill()
+        halted.communicate()
 
 
 SOAK = bool(os.environ.get("SOAK"))
@@ -291,13 +362,13 @@ from functools import partial
 from pathlib import Path
 sys.path.insert(0, {repo!r})
 from cockpit.platforms.base import CannotError
-from tests.platforms.local.making import backend, spec, submission
+from tests.platforms.local.making import local, spec, submission, submit
 print("ready", flush=True)
 for line in sys.stdin:
     folder, name, number = line.split()
     run = spec(Path(folder), name)
     try:
-        print(asyncio.run(backend(Path(folder)).submit(run, submission(run, int(number)))))
+        print(asyncio.run(submit(local(Path(folder)), run, submission(run, int(number)))))
     except CannotError as error:
         print("refused", str(error)[:150])
     sys.stdout.flush()
@@ -363,14 +434,14 @@ def test_cockpits_killed_at_random_never_leave_two(tmp_path: Path) -> None:
             racer.stdout.readline()
         racer.kill()
         racer.communicate()
-        hands = backend(tmp_path)
-        found = asyncio.run(hands.look_up(run, f"{run.name}-i001"))
+        platform = local(tmp_path)
+        found = asyncio.run(platform.look_up(run, f"{run.name}-i001"))
         if found.found is Found.UNKNOWN:
             until(partial(_started_or_over, run))
-            found = asyncio.run(hands.look_up(run, f"{run.name}-i001"))
+            found = asyncio.run(platform.look_up(run, f"{run.name}-i001"))
         counts[found.found] += 1
         if found.found is Found.ABSENT:
-            asyncio.run(hands.submit(run, submission(run, 2)))
+            asyncio.run(submit(platform, run, submission(run, 2)))
         assert len(trainers(run)) == 1, found
         slay(run)
     assert all(counts.values()), counts
@@ -380,13 +451,13 @@ async def test_a_lineage_is_told_from_one_of_the_same_name(tmp_path: Path) -> No
     """Two folders hold a run of one name, as two demos do: neither sees the other's job."""
     one, two = spec(tmp_path / "x"), spec(tmp_path / "y")
     assert tag_of(one) != tag_of(two)
-    hands = backend(tmp_path)
+    platform = local(tmp_path)
     try:
-        first = await hands.submit(one, submission(one))
-        second = await hands.submit(two, submission(two))
-        assert [job.id for job in (await hands.live(one)).jobs] == [first]
-        assert [job.id for job in (await hands.live(two)).jobs] == [second]
-        await hands.stop(one, (await hands.live(one)).jobs)
+        first = await submit(platform, one, submission(one))
+        second = await submit(platform, two, submission(two))
+        assert [job.id for job in (await living(platform, one)).jobs] == [first]
+        assert [job.id for job in (await living(platform, two)).jobs] == [second]
+        await platform.stop(one, (await living(platform, one)).jobs)
         assert trainers(two) == [int(second[4:])] and not trainers(one)
     finally:
         slay(one, two)

@@ -18,12 +18,14 @@ from cockpit.platforms.local.launcher.ending import ProcessTarget, members
 from cockpit.runtime.process import process_facts
 from tests.platforms.local.making import (
     PYTHON,
-    backend,
     carrying,
+    living,
+    local,
     slay,
     spec,
     stranger,
     submission,
+    submit,
     supervisors,
     text,
     trainers,
@@ -51,10 +53,10 @@ def status(run: RunSpec) -> str:
 
 
 async def started(folder: Path, run: RunSpec, code: str) -> LiveJob:
-    hands = backend(folder)
-    await hands.submit(run, submission(run, code=HEAD + code))
+    platform = local(folder)
+    await submit(platform, run, submission(run, code=HEAD + code))
     until(lambda: "up\n" in log(run))
-    (job,) = (await hands.live(run)).jobs
+    (job,) = (await living(platform, run)).jobs
     return job
 
 
@@ -64,7 +66,7 @@ async def test_it_saves_before_it_leaves(tmp_path: Path, run: RunSpec) -> None:
         "signal.signal(signal.SIGTERM, leave)\n" + UP + WAIT
     )
     job = await started(tmp_path, run, code)
-    await backend(tmp_path).stop(run, [job])
+    await local(tmp_path).stop(run, [job])
     assert log(run) == "up\nfinal save\n" and status(run) == "0\n"
     assert not carrying(run) and not supervisors(run)
 
@@ -75,7 +77,7 @@ async def test_what_does_not_listen_is_killed_after_the_grace(tmp_path: Path) ->
         code = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + UP + WAIT
         job = await started(tmp_path, run, code)
         begun = time.monotonic()
-        await backend(tmp_path).stop(run, [job])
+        await local(tmp_path).stop(run, [job])
         assert time.monotonic() - begun >= 0.6
         assert status(run) == "137\n" and not carrying(run)
     finally:
@@ -87,7 +89,7 @@ async def test_a_stopped_process_is_woken_to_leave(tmp_path: Path, run: RunSpec)
     job = await started(tmp_path, run, code)
     os.kill(int(job.id[4:]), signal.SIGSTOP)
     until(lambda: process_facts(int(job.id[4:])).stopped)
-    await backend(tmp_path).stop(run, [job])
+    await local(tmp_path).stop(run, [job])
     assert status(run) == "3\n"
 
 
@@ -101,7 +103,7 @@ async def test_workers_are_not_asked_before_the_job_has_left(tmp_path: Path, run
         "signal.signal(signal.SIGTERM, leave)\n" + UP + WAIT
     )
     job = await started(tmp_path, run, code)
-    await backend(tmp_path).stop(run, [job])
+    await local(tmp_path).stop(run, [job])
     assert log(run) == "up\n0\n" and not carrying(run)
 
 
@@ -120,7 +122,7 @@ async def test_children_that_left_the_session_and_their_parent_go_too(tmp_path: 
     try:
         job = await started(tmp_path, run, STRAY + UP + WAIT)
         until(lambda: len(carrying(run)) == 2)
-        await backend(tmp_path).stop(run, [job])
+        await local(tmp_path).stop(run, [job])
         assert not carrying(run)
     finally:
         slay(run)
@@ -132,27 +134,27 @@ async def test_what_a_dead_job_left_behind_can_be_stopped(tmp_path: Path) -> Non
         job = await started(tmp_path, run, STRAY + UP + WAIT)
         os.kill(int(job.id[4:]), signal.SIGKILL)
         until(lambda: not supervisors(run))
-        hands = backend(tmp_path)
-        (left,) = (await hands.live(run)).jobs
+        platform = local(tmp_path)
+        (left,) = (await living(platform, run)).jobs
         assert left.launch_id == "toy-i001" and left.id != job.id
         with pytest.raises(CannotError, match="lives"):
-            await hands.submit(run, submission(run, 2))
-        await hands.stop(run, [left])
-        await hands.submit(run, submission(run, 2))
+            await submit(platform, run, submission(run, 2))
+        await platform.stop(run, [left])
+        await submit(platform, run, submission(run, 2))
     finally:
         slay(run)
 
 
 async def test_bystanders_with_the_same_beginning_are_untouched(tmp_path: Path) -> None:
     runs = [spec(tmp_path, name) for name in ("grug", "grug-eval", "grug2")]
-    hands = backend(tmp_path)
+    platform = local(tmp_path)
     try:
-        ids = [await hands.submit(run, submission(run)) for run in runs]
+        ids = [await submit(platform, run, submission(run)) for run in runs]
         bystander = stranger("--out", f"{runs[0].output_root}-other")
-        live = await hands.live(runs[0])
+        live = await living(platform, runs[0])
         assert [job.id for job in live.jobs] == ids[:1]
         assert {*ids[1:], f"pid:{bystander.pid}"} == {job.id for job in live.spared}
-        await hands.stop(runs[0], live.jobs)
+        await platform.stop(runs[0], live.jobs)
         assert [f"pid:{pid}" for run in runs for pid in trainers(run)] == ids[1:]
         assert bystander.poll() is None
         bystander.kill()
@@ -162,16 +164,16 @@ async def test_bystanders_with_the_same_beginning_are_untouched(tmp_path: Path) 
 
 
 async def test_one_of_two_jobs_is_stopped_exactly(tmp_path: Path, run: RunSpec) -> None:
-    hands = backend(tmp_path)
-    await hands.submit(run, submission(run))
+    platform = local(tmp_path)
+    await submit(platform, run, submission(run))
     rival = stranger("--out", str(run.output_root))
     try:
-        live = await hands.live(run)
+        live = await living(platform, run)
         assert len(live.jobs) == 2
         (mine,) = [job for job in live.jobs if job.launch_id == "toy-i001"]
-        await hands.stop(run, [mine])
+        await platform.stop(run, [mine])
         assert rival.poll() is None
-        assert [job.id for job in (await hands.live(run)).jobs] == [f"pid:{rival.pid}"]
+        assert [job.id for job in (await living(platform, run)).jobs] == [f"pid:{rival.pid}"]
     finally:
         rival.kill()
         rival.wait()
@@ -183,7 +185,7 @@ async def test_a_reused_process_id_is_left_alone(tmp_path: Path, run: RunSpec) -
         ticks = process_facts(other.pid).ticks or 0
         handle = {"pid": str(other.pid), "ticks": str(ticks - 1)}
         gone = LiveJob(id=f"pid:{other.pid}", name="x", why="y", handle=handle)
-        await backend(tmp_path).stop(run, [gone])
+        await local(tmp_path).stop(run, [gone])
         assert other.poll() is None
         assert members(ProcessTarget(other.pid, ticks - 1)) == []
         assert [one.pid for one in members(ProcessTarget(other.pid, ticks))] == [other.pid]
@@ -204,21 +206,21 @@ async def test_a_shell_and_what_it_runs_are_both_asked(tmp_path: Path, run: RunS
     script = tmp_path / "train.sh"
     script.write_text(f"while true; do {PYTHON[0]} -S {trainer}; done\n")
     told = submission(run).model_copy(update={"command": ("sh", str(script))})
-    hands = backend(tmp_path)
-    await hands.submit(run, told)
+    platform = local(tmp_path)
+    await submit(platform, run, told)
     until(lambda: "up\n" in log(run))
-    await hands.stop(run, (await hands.live(run)).jobs)
+    await platform.stop(run, (await living(platform, run)).jobs)
     assert log(run) == "up\nsaved\n" and not carrying(run)
 
 
 async def test_stopping_twice_at_once_is_one_stop(tmp_path: Path, run: RunSpec) -> None:
     job = await started(tmp_path, run, UP + WAIT)
-    hands = backend(tmp_path)
-    await asyncio.gather(hands.stop(run, [job]), hands.stop(run, [job]))
-    await hands.stop(run, [job])
+    platform = local(tmp_path)
+    await asyncio.gather(platform.stop(run, [job]), platform.stop(run, [job]))
+    await platform.stop(run, [job])
     assert status(run) == "143\n" and not carrying(run)
 
 
 async def test_a_job_without_a_handle_is_not_ours_to_stop(tmp_path: Path, run: RunSpec) -> None:
     with pytest.raises(CannotError, match="not a process of this machine"):
-        await backend(tmp_path).stop(run, [LiveJob(id="x", name="x", why="y")])
+        await local(tmp_path).stop(run, [LiveJob(id="x", name="x", why="y")])

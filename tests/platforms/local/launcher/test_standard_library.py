@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 REPO = Path(__file__).resolve().parents[4]
-SUPERVISOR = REPO / "cockpit" / "launch" / "supervisor.py"
+SUPERVISOR = REPO / "cockpit" / "platforms" / "local" / "launcher" / "supervisor.py"
 LOADED = """
 import io, runpy, sys
 from contextlib import redirect_stdout, suppress

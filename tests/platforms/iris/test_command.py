@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+
+from cockpit.model.clock import SystemClock
+from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.command import words_of
+from cockpit.platforms.iris.command import command_checks
+from cockpit.platforms.table import Platforms
+from tests.actions.contexts import by_id, levels
+
+IRIS = RunSpec(name="toy", job=JobSpec(kind="iris"), hardware="v5p-512")
+GOOD = "uv run iris job run --no-wait --job-name {launch_id} --tpu v5p-512 -- python x.py"
+
+
+@pytest.mark.parametrize(
+    ("command", "block"),
+    [
+        (GOOD, None),
+        (GOOD.replace(" --no-wait", ""), "iris:no-wait"),
+        (GOOD.replace("--tpu v5p-512", "--reserve v5p-512"), "iris:tpu"),
+        (GOOD.replace("--tpu", "--extra marin-core:cpu --tpu"), "iris:extra"),
+        (GOOD.replace("--tpu", "--extra=marin-core:cpu --tpu"), "iris:extra"),
+        (GOOD + " --no-wait --extra marin-core:cpu", None),
+    ],
+)
+def test_the_rules_of_iris(command: str, block: str | None) -> None:
+    checks = command_checks(IRIS, words_of(command))
+    blocks = [name for name, level in levels(checks).items() if level == "block"]
+    assert blocks == ([] if block is None else [block])
+
+
+def test_a_fixed_job_name_is_said() -> None:
+    fixed = command_checks(IRIS, words_of(GOOD.replace("{launch_id}", "grug")))
+    assert "fixed" in by_id(fixed, "iris:job-name").text
+    unnamed = command_checks(IRIS, words_of(GOOD.replace("--job-name {launch_id} ", "")))
+    assert levels(unnamed)["iris:job-name"] == "warn"
+    assert levels(command_checks(IRIS, words_of(GOOD)))["iris:job-name"] == "pass"
+
+
+def test_the_platform_says_them() -> None:
+    platform = Platforms(SystemClock()).of(IRIS)
+    assert platform is not None
+    words = words_of("iris job run -- python x.py")
+    assert platform.command_checks(IRIS, words) == command_checks(IRIS, words) != []

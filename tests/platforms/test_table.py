@@ -1,0 +1,70 @@
+"""Every kind is asked through one table, each for its own runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from cockpit.model.clock import SystemClock
+from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.observed import Phase
+from cockpit.model.query import Query, queries_of
+from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.table import PLATFORMS, Platforms
+
+OTHERS = ("iris", "ray", "slurm", "box")
+Ask = Callable[[Platforms, Sequence[Query]], Awaitable[Mapping[str, Facet[Any]]]]
+ASKS: tuple[Ask, ...] = (
+    lambda platforms, queries: platforms.jobs(queries),
+    lambda platforms, queries: platforms.logs(queries),
+    lambda platforms, queries: platforms.hosts(queries),
+)
+
+
+def run_of(kind: str, name: str = "a", **job: Any) -> RunSpec:
+    return RunSpec(name=name, job=JobSpec.model_validate({"kind": kind, **job}))
+
+
+def test_every_kind_of_a_run_file_has_one_platform() -> None:
+    kinds = [platform.kind for platform in PLATFORMS]
+    assert sorted(kinds) == sorted(get_args(JobSpec.model_fields["kind"].annotation))
+
+
+async def test_local_jobs_are_asked(tmp_path: Path) -> None:
+    (tmp_path / "pid").write_text(f"{os.getpid()}\n")
+    run = run_of("local", pid_file=str(tmp_path / "pid"))
+    facet = (await Platforms(SystemClock()).jobs(queries_of([run])))["a"]
+    assert facet.value is not None and facet.value.phase is Phase.RUNNING
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+async def test_other_kinds_say_that_they_are_not_read(kind: str) -> None:
+    error = (await Platforms(SystemClock()).jobs(queries_of([run_of(kind, id="1")])))["a"].error
+    assert error is not None and error.kind is ErrorKind.UNSUPPORTED
+    assert error.message == f"{kind} jobs are not read yet by this version"
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+async def test_a_log_of_this_machine_is_read_whatever_wrote_it(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("step 3 loss=2.5\n")
+    run = run_of(kind, id="1", log=str(tmp_path / "log"))
+    facet = (await Platforms(SystemClock()).logs(queries_of([run])))["a"]
+    assert facet.value is not None and facet.value.path == str(tmp_path / "log")
+
+
+@pytest.mark.parametrize("ask", ASKS)
+async def test_a_run_without_a_job(ask: Ask) -> None:
+    platforms = Platforms(SystemClock())
+    assert platforms.of(RunSpec(name="a")) is None
+    assert not (await ask(platforms, queries_of([RunSpec(name="a")])))["a"].configured
+
+
+@pytest.mark.parametrize("ask", ASKS)
+async def test_every_run_has_an_answer_of_its_own_kind(ask: Ask) -> None:
+    runs = [run_of(kind, kind) for kind in (*OTHERS, "local")]
+    found = await ask(Platforms(SystemClock()), queries_of([*runs, RunSpec(name="none")]))
+    assert set(found) == {*OTHERS, "local", "none"}
