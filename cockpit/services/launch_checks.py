@@ -9,7 +9,7 @@ from typing import Final
 
 from cockpit.actions.core.action import asked
 from cockpit.model import wording
-from cockpit.model.base import Frozen
+from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.plan import StepResult, StepState
@@ -82,7 +82,7 @@ class LaunchChecks:
             update={
                 "state": seen.state,
                 "text": seen.text,
-                "first_step": seen.first_step,
+                **seen.kept,
                 "judged_at": now,
                 "changed_at": now if news else old.changed_at,
                 "recorded": not to_record,
@@ -103,10 +103,10 @@ class LaunchChecks:
         return seen.model_copy(update={"state": Progressed.STOPPED, "text": text})
 
     async def _first_seen(self, key: str, old: Followup, seen: Seen) -> Followup:
-        """Keep the first step at once: the rows that show it pass by."""
-        if seen.first_step == old.first_step:
+        """Keep the first step and the start at once: what shows them passes by."""
+        new = old.model_copy(update=seen.kept)
+        if new == old:
             return old
-        new = old.model_copy(update={"first_step": seen.first_step})
         return new if await asked(self._followups.change, key, old, new) else old
 
     async def _again(self, key: str, followup: Followup, report: RunReport) -> Followup:
@@ -159,15 +159,47 @@ def outcome_entry(followup: Followup, at: float) -> EventEntry:
 
 
 class Seen(Frozen):
-    """What one report tells of a launch: its state, in words, and the first step seen of it."""
+    """What one report tells of a launch: its state in words, its first step and its start."""
 
     state: Progressed
     text: str
     first_step: int | None = None
+    started_at: Instant | None = None
+    queued: bool = False
+
+    @property
+    def kept(self) -> dict[str, object]:
+        """What of it is kept in the followup as soon as it is seen."""
+        names = ("first_step", "started_at", "queued")
+        return {name: getattr(self, name) for name in names}
 
 
 def followed(followup: Followup, report: RunReport) -> Seen:
     """Judge a launch by a report; pure. A facet that cannot be seen proves nothing."""
+    started, queued = _begun(followup, report)
+    found = _followed(followup, report, followup.at if started is None else started)
+    if queued and not found.state.final and found.state is not Progressed.WRONG_STEP:
+        found = Seen(state=Progressed.WAITING, text=_waits(report), first_step=found.first_step)
+    return found.model_copy(update={"started_at": started, "queued": queued})
+
+
+def _begun(followup: Followup, report: RunReport) -> tuple[float | None, bool]:
+    """Return when the launched job began, and whether it was last seen waiting for its turn."""
+    job = report.facets.job
+    if not job.known or job.value is None or not _own(followup, job.value):
+        return followup.started_at, followup.queued
+    started = job.value.started_at
+    queued = job.value.phase is Phase.WAITING and started is None
+    return (followup.started_at if started is None else max(started, followup.at)), queued
+
+
+def _waits(report: RunReport) -> str:
+    job = report.facets.job.value
+    reason = job.reason if job is not None and job.phase is Phase.WAITING else None
+    return f"waits to start: {reason}" if reason else "waits to start"
+
+
+def _followed(followup: Followup, report: RunReport, begun: float) -> Seen:
     first = _first_step(followup, report)
     wrong = _wrong(followup, report, first)
     if wrong is not None:
@@ -184,7 +216,7 @@ def followed(followup: Followup, report: RunReport) -> Seen:
     if beyond and not missing:
         text = f"past step {wording.step(_goal(followup))} by {', '.join(beyond)}"
         return Seen(state=Progressed.PASSED, text=text, first_step=first)
-    if report.checked_at >= _until(followup, report):
+    if report.checked_at >= _until(followup, report, begun):
         why = "; ".join(missing) or "no step"
         text = f"has not passed step {wording.step(_goal(followup))}: {why}"
         return Seen(state=Progressed.NOT_PASSED, text=text, first_step=first)
@@ -274,11 +306,14 @@ def _saved(followup: Followup, report: RunReport) -> int | None:
     return max(saved, default=None)
 
 
-def _until(followup: Followup, report: RunReport) -> float:
-    """Return by when a launch should have passed: lost steps, a save or two, some cadences."""
+def _until(followup: Followup, report: RunReport, begun: float) -> float:
+    """Return by when a launch should have passed: lost steps, a save or two, some cadences.
+
+    Counted from ``begun``, the start of its job: a queue of six hours is nobody's failure.
+    """
     run, tracker = report.spec, report.facets.tracker.value
     usual = tracker.usual_step_s if tracker is not None else None
     lost = max(0, _goal(followup) - (followup.resumes_from or 0))
     every = run.checkpoints.save_every if run.checkpoints is not None else None
     wait = FIRST_CHECK + GRACE_CADENCES * run.cadence + run.thresholds.first_step_within
-    return followup.at + wait + CATCH_UP * lost * (usual or 0.0) + SAVES * (every or 0.0)
+    return begun + wait + CATCH_UP * lost * (usual or 0.0) + SAVES * (every or 0.0)

@@ -44,8 +44,9 @@ class Progressed(StrEnum):
 class Followup(Frozen):
     """One launch that is followed. ``run`` is the run's slug, ``passes`` the step to get past.
 
-    ``state`` was judged at ``judged_at`` with the words ``text``; ``recorded`` is False while
-    the journal and the logbook do not say so yet.
+    ``started_at`` is when its job began, as far as that was seen; ``queued``: it was last seen
+    waiting for its turn. ``state`` was judged at ``judged_at`` with the words ``text``;
+    ``recorded`` is False while the journal and the logbook do not say so yet.
     """
 
     run: str
@@ -58,6 +59,8 @@ class Followup(Frozen):
     resumes_from: int | None = None
     failed_step: int | None = None
     first_step: int | None = None
+    started_at: Instant | None = None
+    queued: bool = False
     state: Progressed = Progressed.WAITING
     text: str = ""
     judged_at: Instant | None = None
@@ -92,10 +95,15 @@ class FollowupStore(StoreView):
 
     def change(self, run: str, old: Followup, new: Followup) -> bool:
         """Replace ``old`` by ``new``; False if another cockpit has changed it meanwhile."""
+        own = (run, old.launch_id)
         with self._store.writing() as connection:
-            done = connection.execute(
-                "UPDATE followups SET document = ? WHERE run = ? AND launch_id = ?"
-                " AND document = ?",
-                (pack(new), run, old.launch_id, pack(old)),
+            row = connection.execute(
+                "SELECT document FROM followups WHERE run = ? AND launch_id = ?", own
+            ).fetchone()
+            if row is None or unpack(Followup, str(row[0])) != old:
+                return False
+            connection.execute(
+                "UPDATE followups SET document = ? WHERE run = ? AND launch_id = ?",
+                (pack(new), *own),
             )
-            return done.rowcount == 1
+            return True

@@ -146,21 +146,8 @@ class Journal(StoreView):
                 raise Busy(found)
             if launch_id is not None and launch_id in _launch_ids(connection, run):
                 raise UsedIdError(launch_id)
-            cursor = connection.execute(
-                "INSERT INTO actions (run, action, plan_id, operator, launch_id, holder, plan,"
-                " facts, begun_at) VALUES (?, ?, ?, ?, ?, ?, ?, '{}', ?)",
-                (
-                    run,
-                    plan.action,
-                    plan.plan_id,
-                    operator,
-                    launch_id,
-                    pack(holder),
-                    pack(plan),
-                    now,
-                ),
-            )
-            number = int(cursor.lastrowid or 0)
+            by = (operator, launch_id, pack(holder))
+            number = _insert(connection, (run, plan.action, plan.plan_id, *by, pack(plan), now))
             if exclusive:
                 connection.execute(
                     "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?)",
@@ -293,6 +280,16 @@ def _entry(connection: sqlite3.Connection, row: Sequence[object]) -> JournalEntr
         "steps": _steps(connection, fields["number"]),
     }
     return JournalEntry.model_validate(fields)
+
+
+def _insert(connection: sqlite3.Connection, row: tuple[object, ...]) -> int:
+    """Write the row of an action that begins; return its number."""
+    cursor = connection.execute(
+        "INSERT INTO actions (run, action, plan_id, operator, launch_id, holder, plan,"
+        " facts, begun_at) VALUES (?, ?, ?, ?, ?, ?, ?, '{}', ?)",
+        row,
+    )
+    return int(cursor.lastrowid or 0)
 
 
 def _unreadable(fields: Mapping[str, Any]) -> Plan:

@@ -50,6 +50,8 @@ class FilePlatform(StandIn):
             each.mkdir(exist_ok=True)
         self.answer: Callable[[], None] = lambda: None
         self.blind = False
+        self.queue: str | None = None
+        self.looked = 0
         folder.mkdir(exist_ok=True)
 
     async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
@@ -57,6 +59,7 @@ class FilePlatform(StandIn):
         return {run.name: Live(jobs=jobs) for run in runs}
 
     async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
+        self.looked += 1
         if self.blind:
             return LookUp(found=Found.UNKNOWN, text="the orchestrator does not answer")
         with suppress(FileNotFoundError):
@@ -64,6 +67,9 @@ class FilePlatform(StandIn):
             return LookUp(found=Found.ABSENT, text="it was accepted and is cancelled")
         if not (self.folder / launch_id).exists():
             return LookUp(found=Found.ABSENT, text="it was never started")
+        if self.queue is not None:
+            told = {"waits": True, "reason": self.queue}
+            return LookUp(found=Found.LIVE, text="it is queued", job_id=launch_id, **told)
         return LookUp(found=Found.LIVE, text="it lives", job_id=launch_id)
 
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:

@@ -102,6 +102,30 @@ def test_no_progress_in_time_is_said_with_what_is_missing() -> None:
     assert "log at 60" in found.text and "tracker says nothing yet" in found.text
 
 
+def test_a_queue_of_six_hours_is_waiting_and_the_clock_starts_with_the_job() -> None:
+    """Once it was seen in the queue, a controller that says nothing proves nothing either."""
+    queue = job(Phase.WAITING, launch_id="toy-i002", started_at=None, reason="Priority")
+    late = T0 + 6 * 3600
+    found = followed(followup(), seen(at=late, job=queue))
+    assert (found.state, found.text) == (Progressed.WAITING, "waits to start: Priority")
+    assert (found.queued, found.started_at) == (True, None)
+    waiting = followup(queued=True)
+    assert followed(waiting, seen(at=late, job=blind())).state is Progressed.WAITING
+
+    began = job(launch_id="toy-i002", started_at=late)
+    soon = followed(waiting, seen(at=late + 600, job=began))
+    assert (soon.state, soon.queued, soon.started_at) == (Progressed.ALIVE, False, late)
+    started = followup(started_at=late)
+    assert followed(started, seen(at=late + 600, job=blind())).state is Progressed.WAITING
+    overdue = seen(at=late + 86_400, job=began)
+    assert followed(started, overdue).state is Progressed.NOT_PASSED
+
+
+def test_a_job_that_is_cancelled_in_the_queue_has_died() -> None:
+    gone = job(Phase.CANCELLED, launch_id="toy-i002", started_at=None, ended_at=T0 + 9)
+    assert state(seen(job=gone), queued=True) is Progressed.DIED
+
+
 def test_it_is_looked_at_after_two_minutes_and_then_each_cadence() -> None:
     fresh = followup()
     assert not due(fresh, 600.0, T0 + FIRST_CHECK - 1) and due(fresh, 600.0, T0 + FIRST_CHECK)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,20 @@ def test_the_journal_tells_who_ordered_which_job_to_stop(store: Store) -> None:
     assert [(each.by, each.job_ids) for each in found] == [
         ("eve", ("pid:4",)), ("ada", ("pid:1", "pid:2")),
     ]  # fmt: skip
+
+
+def test_a_followup_that_an_older_version_wrote_can_be_changed(store: Store) -> None:
+    follow = FollowupStore(store)
+    follow.add(KEY, Followup(run="toy", launch_id="i1", job_id="j", action="relaunch",
+                             operator="ada", at=1.0, entry=1))  # fmt: skip
+    with store.writing() as connection:
+        (text,) = connection.execute("SELECT document FROM followups").fetchone()
+        older = {k: v for k, v in json.loads(text).items() if k not in ("started_at", "queued")}
+        connection.execute("UPDATE followups SET document = ?", (json.dumps(older),))
+    one = follow.last(KEY)
+    assert one is not None
+    passed = one.model_copy(update={"state": Progressed.PASSED})
+    assert follow.change(KEY, one, passed) and follow.last(KEY) == passed
 
 
 def test_every_step_changes_what_acted_says(store: Store) -> None:

@@ -19,7 +19,7 @@ from cockpit.actions.core.recording import (
     log_step,
 )
 from cockpit.actions.launching.snapshot import instance_fields
-from cockpit.actions.launching.submitting import DIED, UNSEEN, snapshot_in, submitted_at
+from cockpit.actions.launching.submitting import DIED, UNSEEN, WAITS, snapshot_in, submitted_at
 from cockpit.model.history import FormerFailure
 from cockpit.model.plan import Approval, Level, Plan
 from cockpit.model.records import EventEntry, InstanceEntry
@@ -203,12 +203,13 @@ def launch_event(word: str) -> Callable[[Execution], EventEntry]:
             execution.facts.get(FAILED_STEP, ""),
             "its steps advance and a checkpoint is saved",
         )
+        doing = "is accepted and waits" if execution.facts.get(WAITS) else "runs"
         if failed.isdigit():
             goal = f"it is past step {steps(int(failed))}, where the last one failed"
         return EventEntry(
             title=f"{word} {execution.launch_id}",
             at=execution.entry.begun_at,
-            status=trouble or f"{execution.launch_id} runs as {job_of(execution)}, {origin}",
+            status=trouble or f"{execution.launch_id} {doing} as {job_of(execution)}, {origin}",
             evidence="\n".join(_evidence(execution)),
             decision="\n".join(filter(None, (order, approvals_text(execution.plan)))),
             next=f"check after {FIRST_CHECK:g} s, then every cadence, until {goal}",

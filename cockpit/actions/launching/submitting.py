@@ -24,11 +24,11 @@ ACCEPTED: Final = "accepted"
 SUBMITTED_AT: Final = "submitted_at"
 DIED: Final = "died"
 UNSEEN: Final = "unseen"
+WAITS: Final = "waits"
 SEEN_WITHIN: Final = 60.0
 """Seconds in which a job that was accepted must be found by its launch id."""
 LIVES_FOR: Final = 3.0
 """Seconds for which it is watched: what cannot start at all dies at once."""
-LOOK_EVERY: Final = 0.5
 TAIL: Final = 3
 
 
@@ -92,23 +92,32 @@ async def _looked_up(execution: Execution, run: RunSpec, why: str) -> str:
 async def verify(execution: Execution, run: RunSpec) -> str:
     """See the job alive by its launch id, and that it does not die at once.
 
-    Bad news is noted for the records first; ``confirm`` makes it the action's outcome.
+    One that was accepted and waits for its turn is a success too, however long it waits. Bad
+    news is noted for the records first; ``confirm`` makes it the action's outcome.
     """
-    clock = execution.context.parts.clock
+    clock, platform = execution.context.parts.clock, platform_of(execution)
     until = clock.monotonic() + SEEN_WITHIN
     since: float | None = None
     found = LookUp(found=Found.UNKNOWN, text="not looked up yet")
     while clock.monotonic() < until:
-        found = await platform_of(execution).look_up(run, execution.launch_id)
+        found = await platform.look_up(run, execution.launch_id)
         if found.found is Found.ENDED:
             return await _died(execution, found)
+        if found.found is Found.LIVE and found.waits:
+            return await _waiting(execution, found)
         if found.found is Found.LIVE:
             since = clock.monotonic() if since is None else since
             if clock.monotonic() - since >= LIVES_FOR:
                 return f"it lives: {found.text}"
-        await clock.sleep(LOOK_EVERY)
+        await clock.sleep(platform.look_every)
     text = f"not seen alive by its launch id: {found.text}"
     await execution.note(**{UNSEEN: shown(text)})
+    return text
+
+
+async def _waiting(execution: Execution, found: LookUp) -> str:
+    text = f"accepted, waits: {found.reason or found.text}"
+    await execution.note(**{WAITS: shown(text)})
     return text
 
 
@@ -128,6 +137,8 @@ async def confirm(execution: Execution) -> str:
         raise StepError(execution.facts[DIED])
     if execution.facts.get(UNSEEN):
         raise StepUnknownError(execution.facts[UNSEEN])
+    if execution.facts.get(WAITS):
+        return f"{execution.facts[WAITS]}; it is recorded"
     return "it lives and is recorded"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from cockpit.model import wording
@@ -14,8 +13,6 @@ from cockpit.rules import present
 from cockpit.rules.present import StepClock, job_of, job_source, phase_of, phase_since, seen_at
 
 CADENCES = 2
-NEVER = re.compile(r"DependencyNeverSatisfied|JobHeld|PartitionNodeLimit|BadConstraints", re.I)
-"""Reasons (SPEC J) with which a job never starts, however long one waits."""
 
 
 def state_unknown(run: RunSpec, history: History) -> Iterator[Alert]:
@@ -82,18 +79,17 @@ def pending_too_long(run: RunSpec, history: History) -> Iterator[Alert]:
     if job is None or job.phase is not Phase.WAITING:
         return
     since = phase_since(history)
-    never = NEVER.search(job.reason or "") is not None
     waited = seen_at(history.facets.job, history.now) - since
-    if not never and waited <= run.thresholds.pending_after:
+    if not job.never and waited <= run.thresholds.pending_after:
         return
     tasks = f", {job.tasks.running} of {job.tasks.total} tasks run" if job.tasks else ""
     text = f"{job.state}{tasks}: {job.reason or 'no reason given'}"
-    advice = ": the request must change;" if never else " and keep waiting;"
+    advice = ": the request must change;" if job.never else " and keep waiting;"
     yield Alert(
         id="C-04",
         key=f"C-04:{run.name}",
         severity=Severity.WARNING,
-        title="the job can never start" if never else "the job is still waiting",
+        title="the job can never start" if job.never else "the job is still waiting",
         since=since,
         evidence=present.evidence(job_source(history), text),
         confidence="sure",

@@ -24,7 +24,7 @@ _NOT_SUCCESS = (Phase.FAILED, Phase.CANCELLED)
 
 
 def ended_not_success(run: RunSpec, history: History) -> Iterator[Alert]:
-    """C-01: critical; a stop that we ordered is information, one by unknown hand a warning."""
+    """C-01: critical. A stop ordered here is information, any other stop a warning."""
     job = job_of(history)
     if job is None or job.phase not in _NOT_SUCCESS:
         return
@@ -60,7 +60,7 @@ def diagnosis(history: History) -> Triage | None:
 
 
 def _stopped(history: History, job: JobValue, found: Triage | None) -> bool:
-    """Tell whether a person's hand ended it."""
+    """Return whether a person ended it, not a fault."""
     by_hand = found is not None and found.name == "user_stopped"
     return job.phase is Phase.CANCELLED or history.stop_ordered_by is not None or by_hand
 

@@ -182,6 +182,26 @@ async def test_a_job_that_dies_at_once_is_recorded_and_said(place: Place) -> Non
     assert "ended at once" in event.status
 
 
+async def test_one_that_waits_in_a_queue_is_a_success(place: Place) -> None:
+    place.platform.queue = "Priority"
+    result = await place.act(approvals=(approve("C-15"),))
+    assert result.outcome is Outcome.DONE, result.message
+    notes = {step.name: step.note for step in result.steps}
+    assert notes["verify"] == "accepted, waits: Priority"
+    assert "accepted, waits: Priority" in (notes["confirm"] or "")
+    assert "toy-i001 is accepted and waits as toy-i001" in place.book.events[-1].status
+    assert place.platform.looked == 1, "a shared controller is not asked again and again"
+
+
+async def test_the_platform_says_how_often_it_is_looked_up(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(place.platform), "look_every", 20.0)
+    place.platform.blind_to_live = True
+    result = await place.act(approvals=(approve("C-15"),))
+    assert result.outcome is Outcome.UNKNOWN and place.platform.looked == 3
+
+
 async def test_a_lost_answer_is_looked_up_once(place: Place) -> None:
     def lose() -> None:
         raise LostError("no answer within 30 s")

@@ -48,7 +48,7 @@ def test_pending_longer_than_half_an_hour_is_a_notice_that_touches_nothing() -> 
 
 
 def test_what_can_never_start_is_said_at_once() -> None:
-    value = job(Phase.WAITING, pending_since=T0, reason="DependencyNeverSatisfied")
+    value = job(Phase.WAITING, pending_since=T0, reason="DependencyNeverSatisfied", never=True)
     (alert,) = pending_too_long(run_spec(), history(T0 + 1, job=value))
     assert alert.title == "the job can never start"
 
