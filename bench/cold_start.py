@@ -20,7 +20,7 @@ DOORS = {
     "textual (baseline)": "import textual.app, textual.widgets",
     "cockpit.cli": "import cockpit.cli",
     "cockpit.watch.engine": "import cockpit.watch.engine",
-    "cockpit.app": "import cockpit.app",
+    "cockpit.app.application": "import cockpit.app.application",
 }
 
 

@@ -18,8 +18,8 @@ from cockpit.actions.core.table import TABLE
 from cockpit.config.file import state_dir
 from cockpit.config.quickstart import quick_imports
 from cockpit.model.clock import SystemClock
+from cockpit.runtime.crash import fault_line, write_details
 from cockpit.verbs.common import INTERRUPTED, USAGE, OutputError, UsageError, say
-from cockpit.watch.crash import fault_line, write_details
 
 FAULT = 70
 
@@ -93,13 +93,11 @@ def _parser(chosen: Verb | None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"cockpit {__version__}")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
     for verb in VERBS:
+        own = verbs.add_parser(verb.name, help=verb.summary)
         if verb is chosen:
             with quick_imports():
                 module = importlib.import_module(verb.module)
-            parse = (verb.name,) if verb.guarded else ()
-            module.add_parser(verbs, *parse)
-        else:
-            verbs.add_parser(verb.name, help=verb.summary)
+            module.add_arguments(own, *((verb.name,) if verb.guarded else ()))
     return parser
 
 

@@ -17,7 +17,7 @@ from textual.widgets import Input
 from cockpit.text.safe import clean
 from screens.base import acted
 from screens.keys import bindings
-from widgets.paged import Paged, Sheet
+from widgets.base.paged import Paged, Sheet
 from widgets.painting.line import ACCENT, DIM, STRONG, text, wrapped
 
 R = TypeVar("R")

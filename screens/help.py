@@ -11,8 +11,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from screens.keys import ACTIONS, WHERES, Keys, shown
+from widgets.base.scrolled import Scrolled
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, fit, text
-from widgets.scrolled import Scrolled
 
 Section = tuple[str, Sequence[tuple[str, str, str]]]
 """A title, and (keys, what it is, what it does) of each line."""

@@ -40,14 +40,14 @@ async def read_book(path: str, former: LogbookText | None = None) -> LogbookText
 def _read(path: str, former: LogbookText | None) -> LogbookText:
     try:
         with Path(path).open("rb") as file:
-            told = os.fstat(file.fileno())
-            stamp = (told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns)
+            status = os.fstat(file.fileno())
+            stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
             if former is not None and former.stamp == stamp:
                 return former
             raw = file.read(MOST)
             book = read_logbook(raw.decode("utf-8", "replace"))
-            if told.st_size > MOST and book.newest_first is not True:
-                file.seek(told.st_size - MOST)
+            if status.st_size > MOST and book.newest_first is not True:
+                file.seek(status.st_size - MOST)
                 raw = file.read(MOST).partition(b"\n")[2]
                 book = read_logbook(raw.decode("utf-8", "replace"))
     except OSError as error:
@@ -56,6 +56,6 @@ def _read(path: str, former: LogbookText | None) -> LogbookText:
     lines = tuple(scrub_line(line) for line in safe_lines(raw))
     count = len(book.entries)
     note = f"{count} entr{'y' if count == 1 else 'ies'}"
-    if told.st_size > MOST:
+    if status.st_size > MOST:
         note += f" · only the {'end' if newest_last else 'beginning'} is shown"
     return LogbookText(lines, note, newest_last, stamp)

@@ -20,6 +20,7 @@ from screens.logbook_reader import LogbookText, read_book
 from screens.ports import Cockpit
 from screens.run_log import LogTab
 from widgets.alert_list import AlertList, Timeline
+from widgets.base.scrolled import ReportView, Scrolled
 from widgets.checkpoint_table import CheckpointTable
 from widgets.facet_table import FacetTable
 from widgets.key_line import KeyLine
@@ -27,7 +28,6 @@ from widgets.log_view import LogView
 from widgets.logbook_view import LogbookView
 from widgets.loss_chart import LossChart
 from widgets.run_header import RunHeader
-from widgets.scrolled import ReportView, Scrolled
 
 TABS: Final = ("log", "charts", "checkpoints", "facets", "timeline", "logbook")
 WIDE: Final = 150

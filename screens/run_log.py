@@ -146,11 +146,11 @@ class LogTab:
             self._view.say(_trouble(error))
 
     async def _search(self, reader: LogReader, term: str, offset: int, back: bool) -> None:
-        def told(reached: int) -> None:
+        def on_progress(reached: int) -> None:
             self._view.say(f"searching, at {reached / 1e6:,.0f} MB (esc stops)")
 
         try:
-            hit: Hit | None = await reader.find(term, offset, back, told)
+            hit: Hit | None = await reader.find(term, offset, back, on_progress)
         except (OSError, TimeoutError, ValueError) as error:
             self._view.say(_trouble(error))
             return
@@ -210,16 +210,16 @@ class LogReader:
         return LogPage(lines, offsets, before.start, after.end, after.size)
 
     async def find(
-        self, term: str, offset: int, back: bool, told: Callable[[int], None]
+        self, term: str, offset: int, back: bool, on_progress: Callable[[int], None]
     ) -> Hit | None:
-        """Return the next match; ``told`` is given the offset reached, now and then."""
+        """Return the next match; ``on_progress`` is given the offset reached, now and then."""
         log = LogFile(self.path)
         while True:
             hit = await offload(log.search, term, offset, back, SLICE, deadline=DEADLINE)
             if hit is None or hit.found:
                 return hit
             offset = hit.offset
-            told(offset)
+            on_progress(offset)
 
 
 def local_log(report: RunReport) -> str | None:

@@ -10,9 +10,9 @@ from textual.content import Content
 
 from screens.base import CockpitScreen
 from screens.keys import bindings
+from widgets.base.painted import Painted
 from widgets.key_line import KeyLine
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, frame, text
-from widgets.painting.painted import Painted
 
 DEMO: Final = "demo"
 """What the app returns when the demo was chosen."""

@@ -9,11 +9,10 @@ from textual.content import Content
 from cockpit.model.alert import Alert, ClosedAlert
 from cockpit.model.report import RunReport
 from cockpit.model.wording import age, clock_time, day_time, glyph
-from widgets.painting import facts
-from widgets.painting import paint_rows as rows
+from widgets.base.scrolled import ReportView
+from widgets.painting import facts, rows
+from widgets.painting.journal import Done, paint_done
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, row, text, within, wrapped
-from widgets.painting.paint_journal import Done, paint_done
-from widgets.scrolled import ReportView
 
 SURE = "sure"
 

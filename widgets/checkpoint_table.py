@@ -9,11 +9,10 @@ from textual.content import Content
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.report import RunReport
 from cockpit.model.wording import age, glyph, size, steps
-from widgets.painting import facts
-from widgets.painting import paint_rows as rows
+from widgets.base.scrolled import ReportView
+from widgets.painting import facts, rows
 from widgets.painting.facts import Look, look
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, text, whole, within, wrapped
-from widgets.scrolled import ReportView
 
 PROSE: Final = 14
 ROOM: Final = 8
@@ -47,9 +46,9 @@ def paint_checkpoints(report: RunReport, now: float, width: int) -> list[Content
         return wrapped(rows.unknown(facet), width, 4)
     lines = [_stale(report, now), *_warnings(found, width)]
     lines = [line for line in lines if line.plain]
-    if not found.items:
+    if not found.items and not found.unlisted:
         return within([*lines, text(("no checkpoint yet", DIM))], width)
-    widest = max(len(steps(facts.step_of(item))) for item in found.items)
+    widest = max((len(steps(facts.step_of(item))) for item in found.items), default=0)
     items = [_item(each, found, widest, now, width) for each in reversed(found.items)]
     return within([*lines, *items], width)
 

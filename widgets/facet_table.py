@@ -19,9 +19,9 @@ from cockpit.model.observed import (
 )
 from cockpit.model.report import RunReport
 from cockpit.model.wording import age, day_time, duration, glyph, number, rate, size, steps
+from widgets.base.scrolled import ReportView
 from widgets.painting.facts import Look, look
 from widgets.painting.line import DIM, EMPTY, STRONG, cut, cut_start, row, text, within, wrapped
-from widgets.scrolled import ReportView
 
 NAME: Final = 13
 
@@ -67,8 +67,8 @@ def _facet(name: str, report: RunReport, now: float, width: int) -> list[Content
         why = text((f"{facet.error.kind.value}: ", "$attention"), facet.error.message, (since, DIM))
         lines += [_under(piece, width) for piece in wrapped(why, width - NAME, 3)]
     if facet.value is not None:
-        said = [(label, words) for label, words in _SUMMARY[name](facet.value, now) if words]
-        lines += _pairs(said, width, dim=seen is Look.STALE)
+        pairs = [(label, words) for label, words in _SUMMARY[name](facet.value, now) if words]
+        lines += _pairs(pairs, width, dim=seen is Look.STALE)
     return lines
 
 
@@ -76,11 +76,11 @@ def _under(line: Content, width: int) -> Content:
     return text(" " * NAME, cut(line, width - NAME))
 
 
-def _pairs(said: list[tuple[str, str]], width: int, dim: bool) -> list[Content]:
+def _pairs(pairs: list[tuple[str, str]], width: int, dim: bool) -> list[Content]:
     """Lay ``label value`` pairs out over as few lines as hold them whole."""
     lines: list[Content] = []
     current = EMPTY
-    for label, words in said:
+    for label, words in pairs:
         pair = text((f"{label} ", DIM), (words, DIM) if dim else words)
         joined = text(current, "   ", pair) if current.plain else pair
         if current.plain and joined.cell_length > width - NAME:

@@ -10,9 +10,9 @@ from textual.content import Content
 
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import clock_time, glyph
+from widgets.base.painted import Painted
 from widgets.painting import facts
 from widgets.painting.line import ACCENT, DIM, Part, row, text, whole
-from widgets.painting.painted import Painted
 
 WORDS = {
     Verdict.CRITICAL: "critical",

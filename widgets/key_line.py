@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
+from widgets.base.painted import Painted
 from widgets.painting.line import ACCENT, DIM, EMPTY, row, text, whole
-from widgets.painting.painted import Painted
 
 Key = tuple[str, str]
 KEYS = 24

@@ -16,8 +16,8 @@ from textual.message import Message
 from cockpit.model.observed import LogPage
 from cockpit.model.safetext import SafeText
 from cockpit.model.wording import size
+from widgets.base.painted import Painted
 from widgets.painting.line import ACCENT, DIM, STRONG, foreign, frame, text
-from widgets.painting.painted import Painted
 
 MOST: Final = 4000
 """Lines kept in the buffer."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from textual.content import Content
 
 from cockpit.model.safetext import SafeText
+from widgets.base.painted import Filter
+from widgets.base.scrolled import Scrolled
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, foreign, text, wrapped
-from widgets.painting.painted import Filter
-from widgets.scrolled import Scrolled
 
 LONGEST = 12
 

@@ -9,8 +9,8 @@ from textual.content import Content
 from cockpit.model.observed import Column
 from cockpit.model.report import RunReport
 from cockpit.model.wording import number, steps
+from widgets.base.painted import Painted
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, fit, frame, row, text
-from widgets.painting.painted import Painted
 from widgets.painting.series import Scale, Series, fold, loss_columns, plot, scale_of
 
 ZOOMS = (1.0, 0.25, 0.05)

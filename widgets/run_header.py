@@ -8,10 +8,9 @@ from textual.content import Content
 
 from cockpit.model.report import RunReport
 from cockpit.model.wording import glyph
-from widgets.painting import facts
-from widgets.painting import paint_rows as rows
+from widgets.base.painted import Painted
+from widgets.painting import facts, rows
 from widgets.painting.line import ACCENT, DIM, STRONG, cut, row, text, whole
-from widgets.painting.painted import Painted
 
 
 class RunHeader(Painted):

@@ -10,11 +10,10 @@ from textual.content import Content
 
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import glyph
-from widgets.painting import facts
-from widgets.painting import paint_rows as rows
+from widgets.base.painted import Painted
+from widgets.painting import facts, rows
 from widgets.painting.facts import Look, look
 from widgets.painting.line import ACCENT, DIM, EMPTY, fit, prose, row, text, whole
-from widgets.painting.painted import Painted
 from widgets.painting.series import block_line, fold, loss_columns
 from widgets.run_panel import RunClicked
 

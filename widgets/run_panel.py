@@ -11,8 +11,8 @@ from textual.message import Message
 
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import glyph
-from widgets.painting import facts
-from widgets.painting import paint_rows as rows
+from widgets.base.painted import Painted
+from widgets.painting import facts, rows
 from widgets.painting.line import (
     ACCENT,
     DIM,
@@ -26,7 +26,6 @@ from widgets.painting.line import (
     text,
     wrapped,
 )
-from widgets.painting.painted import Painted
 from widgets.painting.series import Series, block_line, fold, loss_columns, plot, scale_of
 
 LABEL: Final = 6

@@ -5,8 +5,8 @@ from __future__ import annotations
 from textual.content import Content
 
 from cockpit.model.records import Recorded, SaveStage
+from widgets.base.painted import Painted
 from widgets.painting.line import ACCENT, DIM, Part, row, text
-from widgets.painting.painted import Painted
 
 _STAGES = (
     (SaveStage.SAVED, "saved"),
@@ -16,10 +16,10 @@ _STAGES = (
 _RANK = {stage: place for place, stage in enumerate(SaveStage)}
 
 
-def paint_save(recorded: Recorded | None, said: str, bad: bool, width: int) -> Content:
-    """Return the line; ``said`` stands there until something is known of saving."""
+def paint_save(recorded: Recorded | None, note: str, bad: bool, width: int) -> Content:
+    """Return the line; ``note`` stands there until something is known of saving."""
     if recorded is None:
-        return row(text(" ", (said, "$attention" if bad else DIM)), text(""), width)
+        return row(text(" ", (note, "$attention" if bad else DIM)), text(""), width)
     parts: list[Part] = [" "]
     for stage, word in _STAGES:
         if _RANK[recorded.stage] >= _RANK[stage]:
@@ -30,7 +30,7 @@ def paint_save(recorded: Recorded | None, said: str, bad: bool, width: int) -> C
     elif recorded.trouble:
         missing = next((w for s, w in _STAGES if _RANK[s] > _RANK[recorded.stage]), "")
         parts += [(f"✗ not {missing}: ", "bold $critical"), recorded.trouble]
-    right = text((said, "$attention" if bad else DIM)) if said else text("")
+    right = text((note, "$attention" if bad else DIM)) if note else text("")
     return row(text(*parts), right, width)
 
 
@@ -44,19 +44,19 @@ class SaveState(Painted):
     def __init__(self) -> None:
         super().__init__()
         self._recorded: Recorded | None = None
-        self._said = ""
+        self._text = ""
         self._bad = False
 
     def show(self, recorded: Recorded) -> None:
         """Show how far it has come."""
-        self._recorded, self._said, self._bad = recorded, "", False
+        self._recorded, self._text, self._bad = recorded, "", False
         self.repaint()
 
-    def tell(self, said: str, *, bad: bool = False) -> None:
+    def show_text(self, note: str, *, bad: bool = False) -> None:
         """Say something beside it."""
-        self._said, self._bad = said, bad
+        self._text, self._bad = note, bad
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Content]:
         """Return the line."""
-        return [paint_save(self._recorded, self._said, self._bad, width)]
+        return [paint_save(self._recorded, self._text, self._bad, width)]

@@ -18,12 +18,13 @@ from textual.screen import Screen
 from cockpit.app.making import Attend, make, make_books
 from cockpit.app.terminal import TerminalApp, run_in_terminal
 from cockpit.config.file import operator
+from cockpit.config.unread import unread_notice
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.model.wording import to_ascii
 from cockpit.runtime.offload import offload
-from cockpit.watch.who import login_name
+from cockpit.watch.owner import login_name
 from screens.acting.guarded import ASK_WITHIN, GuardedActions, MakeService
 from screens.acting.palette import Command, PaletteScreen
 from screens.base import CockpitScreen, spawn
@@ -40,7 +41,7 @@ from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:
     from cockpit.actions.telling.logbooks import Logbooks
-    from cockpit.services.follow_up import BackgroundServices
+    from cockpit.services.service import BackgroundServices
     from cockpit.watch.engine import Engine
 
 AGES: Final = 5.0
@@ -135,6 +136,8 @@ class CockpitApp(TerminalApp):
         if self._first is not None and self._first in self._reports:
             self.open_run(self._first)
         self.actions.look_for_interrupted()
+        if (unread := unread_notice(self.file)) is not None and not self._said:
+            self.say(unread)
         if self._attend is not None:
             self.set_timer(ATTEND_AFTER, partial(spawn, self, self._attending))
 
@@ -150,7 +153,7 @@ class CockpitApp(TerminalApp):
             self._watching.cancel()
             last.add(self._watching)
         if self._background is not None:
-            last.add(asyncio.ensure_future(self._background.stop()))
+            last.add(asyncio.ensure_future(self._background.stop(LEAVE_WITHIN)))
         if last:
             await asyncio.wait(last, timeout=LEAVE_WITHIN)
 

@@ -12,7 +12,7 @@ from screens.acting.guarded import MakeService
 if TYPE_CHECKING:
     from cockpit.actions.core.service import ActionService
     from cockpit.actions.telling.logbooks import Logbooks
-    from cockpit.services.follow_up import BackgroundServices
+    from cockpit.services.service import BackgroundServices
     from cockpit.watch.engine import Engine
 
 Ring = Callable[[str], None]
@@ -53,9 +53,9 @@ def make(file: CockpitFile, read_only: bool) -> Making:
         )
 
     def attend(operator: str, ring: Ring) -> BackgroundServices:
-        from cockpit.services.follow_up import background_services
+        from cockpit.services.wiring import app_services
 
-        return background_services(engine, store, clock, operator, ring)
+        return app_services(engine, store, clock, operator, ring)
 
     version = None if store is None else store.version
     return Making(engine, trouble, service, None if read_only else attend, version)

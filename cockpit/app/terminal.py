@@ -25,7 +25,7 @@ from textual.widgets import Label
 from textual.worker import Worker, WorkerState
 
 from cockpit.config.file import state_dir
-from cockpit.watch.crash import fault_line, write_details
+from cockpit.runtime.crash import fault_line, write_details
 
 CRASHED: Final = 70
 QUEUED_FRAMES: Final = 3

@@ -46,12 +46,12 @@ def load(path: Path) -> CockpitFile:
         return built
     lines = key_lines(text)
     placed = sorted((line_of(lines, trouble.path), trouble) for trouble in built)
-    told: dict[KeyPath, str] = {}
+    lines_by_path: dict[KeyPath, str] = {}
     for line, trouble in placed:
         field = ".".join(str(part) for part in trouble.path if isinstance(part, str))
         place = f"{_shown(path)}:{line}: {clean(scrub(field), 200)}" if field else _shown(path)
-        told.setdefault(trouble.path, f"{place}: {clean(scrub(trouble.text))}")
-    raise ConfigError(tuple(told.values()))
+        lines_by_path.setdefault(trouble.path, f"{place}: {clean(scrub(trouble.text))}")
+    raise ConfigError(tuple(lines_by_path.values()))
 
 
 def find(start: Path) -> Path | None:

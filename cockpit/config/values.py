@@ -8,7 +8,7 @@ from typing import Any
 
 from cockpit.config.check import Trouble, table_of
 from cockpit.config.lines import KeyPath
-from cockpit.model.duration import parse_duration
+from cockpit.model.base import parse_duration
 from cockpit.text.scrub import scrub
 from cockpit.text.secret_names import is_placeholder
 
@@ -44,13 +44,13 @@ _RANGES: Mapping[str, tuple[float, float, str]] = {
 
 def value_troubles(data: Mapping[str, Any]) -> Iterator[Trouble]:
     """Yield what is wrong with the values of a document, whatever else is wrong with it."""
-    told: set[KeyPath] = set()
+    reported: set[KeyPath] = set()
     for path, value in leaves(data, ()):
         texts = (check(path, value) for check in _CHECKS)
         text = next(filter(None, texts), None)
-        if text is not None and path not in told:
+        if text is not None and path not in reported:
             yield Trouble(path, text)
-            told.update(path[:depth] for depth in range(len(path) + 1))
+            reported.update(path[:depth] for depth in range(len(path) + 1))
 
 
 def run_names(runs: list[Any]) -> Iterator[Trouble]:

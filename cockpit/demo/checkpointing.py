@@ -114,8 +114,8 @@ def complete_checkpoints(root: Path) -> list[tuple[tuple[int, str, str], Path]]:
 def _metadata(folder: Path) -> tuple[int, str] | None:
     """Return (step, timestamp) of a complete checkpoint; anything unreadable is not complete."""
     try:
-        told = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
-        step, stamp = told["step"], told["timestamp"]
+        document = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
+        step, stamp = document["step"], document["timestamp"]
         datetime.fromisoformat(stamp)
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -76,13 +76,13 @@ class Faults:
 
 def read_config(path: Path) -> TrainingConfig:
     """Read the config file. Raises ``OSError``, ``ValueError``, ``KeyError`` or ``TypeError``."""
-    told = json.loads(path.read_text(encoding="utf-8"))
-    trainer = dict(told["trainer"])
+    document = json.loads(path.read_text(encoding="utf-8"))
+    trainer = dict(document["trainer"])
     checkpointer = CheckpointerConfig(**trainer.pop("checkpointer", {}))
     return TrainingConfig(
         trainer=TrainerConfig(**trainer, checkpointer=checkpointer),
-        optimizer=OptimizerConfig(**told.get("optimizer", {})),
-        model=ModelConfig(**told.get("model", {})),
+        optimizer=OptimizerConfig(**document.get("optimizer", {})),
+        model=ModelConfig(**document.get("model", {})),
     )
 
 
@@ -93,6 +93,14 @@ def write_config(config: TrainingConfig, path: Path) -> None:
 
 def read_arguments(argv: Sequence[str]) -> tuple[Path, Faults]:
     """Return the config file and the faults that the command line asks for."""
+    given = vars(_parser().parse_args(argv))
+    jump = given.pop("learning_rate_jump")
+    config: Path = given.pop("config")
+    pair = None if jump is None else (int(jump[0]), float(jump[1]))
+    return config, Faults(learning_rate_jump=pair, **given)
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m cockpit.demo.trainer",
         description="Train a tiny character model; output goes beside the config file.",
@@ -120,8 +128,4 @@ def read_arguments(argv: Sequence[str]) -> tuple[Path, Faults]:
         metavar="S",
         help="each data file of a checkpoint takes S seconds to write",
     )
-    given = vars(parser.parse_args(argv))
-    jump = given.pop("learning_rate_jump")
-    config: Path = given.pop("config")
-    pair = None if jump is None else (int(jump[0]), float(jump[1]))
-    return config, Faults(learning_rate_jump=pair, **given)
+    return parser

@@ -1,14 +1,17 @@
-"""The base of every value, and the scalar types that print themselves as INTERFACE says."""
+"""The base of every value; scalar types that print as INTERFACE says; durations (``"15m"``)."""
 
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer
 
 NO_TIME = "unknown"
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhdw])")
 
 
 class Frozen(BaseModel):
@@ -39,12 +42,12 @@ def plain_number(value: float) -> float | str:
     return value
 
 
-def _told(instant: float) -> str | None:
-    told = rfc3339(instant)
-    return None if told == NO_TIME else told
+def _instant_text(instant: float) -> str | None:
+    text = rfc3339(instant)
+    return None if text == NO_TIME else text
 
 
-Instant = Annotated[float, PlainSerializer(_told, return_type=str | None, when_used="json")]
+Instant = Annotated[float, PlainSerializer(_instant_text, return_type=str | None, when_used="json")]
 """Seconds since the epoch, UTC; RFC 3339 in JSON, ``null`` for one that no calendar holds."""
 
 Number = Annotated[float, PlainSerializer(plain_number, when_used="json")]
@@ -52,3 +55,21 @@ Number = Annotated[float, PlainSerializer(plain_number, when_used="json")]
 
 Seconds = float
 """A duration."""
+
+
+def parse_duration(value: object) -> float:
+    """Return seconds for ``"1h30m"``, ``"15m"`` or a number of seconds.
+
+    Raises ``ValueError`` naming the expected form; booleans and negatives are refused.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError('expected a duration such as "15m", "2h" or "570s"')
+    if isinstance(value, int | float):
+        if not 0 <= value < float("inf"):
+            raise ValueError("expected a duration of at least 0 seconds")
+        return float(value)
+    text = value.strip().lower()
+    parts = _PART.findall(text)
+    if not parts or _PART.sub("", text).strip():
+        raise ValueError(f'"{value}" is not a duration; expected "15m", "2h" or "570s"')
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)

@@ -20,7 +20,7 @@ ID_LENGTH = 12
 
 
 class Level(StrEnum):
-    """What a check says: go on, go on with open eyes, or stop."""
+    """What a check says: go on, go on although it warns, or stop."""
 
     PASS = "pass"
     WARN = "warn"

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from cockpit.model.base import Frozen, Seconds
-from cockpit.model.duration import parse_duration
+from cockpit.model.base import Frozen, Seconds, parse_duration
 from cockpit.model.place import Place
 
 Duration = Annotated[float, BeforeValidator(parse_duration)]

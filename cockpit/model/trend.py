@@ -1,9 +1,9 @@
 """The fold of every logged row: what the numeric rules remember, bounded in size.
 
-``cockpit.rules.numerics.advance`` makes it from rows, one batch at a time; it is a value, so
-that the live loop, ``check`` and a replay of a whole history share one function. Times in here
-are plain floats (epoch seconds), so that ``model_dump_json`` and ``model_validate_json`` are
-each other's inverse and a store can keep it between two polls.
+``advance`` of ``cockpit.rules.metrics.numerics`` makes it from rows, one batch at a time; it is
+a value, so that the live loop, ``check`` and a replay of a whole history share one function.
+Times in here are plain floats (epoch seconds), so that ``model_dump_json`` and
+``model_validate_json`` are each other's inverse and a store can keep it between two polls.
 """
 
 from __future__ import annotations

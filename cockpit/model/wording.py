@@ -105,8 +105,8 @@ def age(seconds: float | None) -> str:
 
 def ago(seconds: float | None) -> str:
     """Return an age as a person says it: ``42m ago``; ``now`` and ``?`` stand alone."""
-    told = age(seconds)
-    return told if told in ("now", UNKNOWN) else f"{told} ago"
+    text = age(seconds)
+    return text if text in ("now", UNKNOWN) else f"{text} ago"
 
 
 def eta(seconds: float | None) -> str:

@@ -1,1 +1,1 @@
-"""How a person is reached (SPEC S-13)."""
+"""Telling people (SPEC S-13): which message is due, to whom, through which channel."""

@@ -167,7 +167,7 @@ async def to_desktop(message: Message, route: str) -> Delivery:
         plain = body.replace("&", "&amp;").replace("<", "&lt;")
         argv = ["notify-send", "--app-name=cockpit", f"--urgency={urgent}", "--"]
         argv += [message.title, plain]
-    return _told(await run_command(argv, deadline=DEADLINE), route)
+    return _delivery(await run_command(argv, deadline=DEADLINE), route)
 
 
 async def to_command(
@@ -185,14 +185,14 @@ async def to_command(
     }
     text = f"{message.title}\n\n{message.text}".rstrip() + "\n"
     done = await run_command(words, deadline=DEADLINE, cwd=folder, env=about, stdin=text)
-    return _told(done, name)
+    return _delivery(done, name)
 
 
 def _desktop_program() -> str:
     return "osascript" if sys.platform == "darwin" else "notify-send"
 
 
-def _told(done: Completed, route: str) -> Delivery:
+def _delivery(done: Completed, route: str) -> Delivery:
     """Say how a program ended; what it printed is not repeated, it may hold an address."""
     if done.ok:
         return Delivery(route=route, ok=True, note="sent")
@@ -211,10 +211,10 @@ def sequence(message: Message, environ: Mapping[str, str]) -> str:
     """
     if environ.get("TERM", "") in _PLAIN or "STY" in environ:
         return BELL
-    told = f"\x1b]9;cockpit: {cut(clean(message.title), LIMIT)}\x1b\\"
+    text = f"\x1b]9;cockpit: {cut(clean(message.title), LIMIT)}\x1b\\"
     if environ.get("TMUX"):
-        told = "\x1bPtmux;" + told.replace("\x1b", "\x1b\x1b") + "\x1b\\"
-    return BELL + told
+        text = "\x1bPtmux;" + text.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+    return BELL + text
 
 
 def terminal_of_this_process() -> Ring | None:

@@ -41,16 +41,16 @@ class Reason(NamedTuple):
     lost: bool
 
 
-def reason_of(told: str) -> Reason:
+def reason_of(logged: str) -> Reason:
     """Return why nothing was taken, from what the library logged (which is never shown)."""
-    status = _STATUS.search(told)
+    status = _STATUS.search(logged)
     if status is not None:
         return answered(int(status[1] or status[2]))
-    smtp = _SMTP.search(told)
+    smtp = _SMTP.search(logged)
     if smtp is not None:
         return Reason(f"the mail server refused it ({smtp[1]})", lost=False)
     for sign, words, lost in _SIGNS:
-        if re.search(sign, told, re.IGNORECASE):
+        if re.search(sign, logged, re.IGNORECASE):
             return Reason(words, lost)
     return Reason("it was not taken", lost=False)
 

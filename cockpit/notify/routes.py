@@ -53,7 +53,7 @@ class Named(NamedTuple):
 
 def named(spec: NotifySpec) -> tuple[Named, ...]:
     """Return the routes with a name for each; equal routes are one."""
-    told: dict[str, int] = {}
+    uses: dict[str, int] = {}
     merged: dict[object, Named] = {}
     for route in spec.routes:
         same = (route.url_env, route.kind, route.to, route.command)
@@ -62,8 +62,8 @@ def named(spec: NotifySpec) -> tuple[Named, ...]:
             merged[same] = merged[same]._replace(route=wider)
             continue
         name = _name(route)
-        told[name] = told.get(name, 0) + 1
-        merged[same] = Named(name if told[name] == 1 else f"{name} #{told[name]}", route)
+        uses[name] = uses.get(name, 0) + 1
+        merged[same] = Named(name if uses[name] == 1 else f"{name} #{uses[name]}", route)
     return tuple(merged.values())
 
 

@@ -85,8 +85,8 @@ def _masked(values: Mapping[str, str]) -> dict[str, str]:
     masked = {}
     for label, value in values.items():
         head = f"{label}: "
-        told = scrub(head + value)
-        safe = told.removeprefix(head) if told.startswith(head) else scrub(value)
+        line = scrub(head + value)
+        safe = line.removeprefix(head) if line.startswith(head) else scrub(value)
         masked[scrub(label)] = safe
     return masked
 

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable
 from cockpit.model.alert import Alert
 from cockpit.model.history import History
 from cockpit.model.run import RunSpec
+from cockpit.rules.artifacts.checkpoints import checkpoint_not_advancing, rollback_cover_thin
+from cockpit.rules.artifacts.records import records_overdue
+from cockpit.rules.artifacts.success import success_without_artifacts
 from cockpit.rules.jobs.duplicates import duplicate_job
 from cockpit.rules.jobs.jobstate import pending_too_long, state_unknown
+from cockpit.rules.jobs.monitor import monitor_stale
 from cockpit.rules.jobs.repeated import same_failure_again
 from cockpit.rules.jobs.stall import log_frozen, step_stalled
 from cockpit.rules.jobs.terminal import ended_not_success
-from cockpit.rules.kept.artifacts import success_without_artifacts
-from cockpit.rules.kept.checkpoints import checkpoint_not_advancing, rollback_cover_thin
-from cockpit.rules.kept.monitor import monitor_stale
-from cockpit.rules.kept.records import records_overdue
 from cockpit.rules.metrics.nonfinite import non_finite
 from cockpit.rules.metrics.resume import resumed_elsewhere
 from cockpit.rules.metrics.spike import loss_spike

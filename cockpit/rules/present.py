@@ -67,15 +67,15 @@ def phase_since(history: History) -> float:
     """Return when the job entered its present phase, as well as that is known."""
     job = job_of(history)
     phase = phase_of(history)
-    told = None
+    since = None
     if job is not None and phase.terminal:
-        told = job.ended_at
+        since = job.ended_at
     elif job is not None and phase is Phase.WAITING:
-        told = job.pending_since
+        since = job.pending_since
     elif job is not None and phase is Phase.RUNNING:
-        told = job.started_at
-    if told is not None:
-        return told
+        since = job.started_at
+    if since is not None:
+        return since
     marks = [mark for mark in history.phases if mark.at <= history.now]
     if marks and marks[-1].phase is phase:
         return marks[-1].at
@@ -104,8 +104,8 @@ class StepClock:
         rows = log.value.rows if log.value is not None else ()
         logged = next((row.at for row in reversed(rows) if row.at is not None), None)
         self.direct = logged is not None
-        told = tracker.value.last_step_at if tracker.value is not None else None
-        moments = [told, history.trend.last_step_at, logged]
+        tracked = tracker.value.last_step_at if tracker.value is not None else None
+        moments = [tracked, history.trend.last_step_at, logged]
         self.last = max((at for at in moments if at is not None), default=None)
         looks = [
             seen_at(facet, history.now)

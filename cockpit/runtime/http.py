@@ -222,7 +222,7 @@ class Http:
                         message = f"{request.host}: the answer is longer than {self._cap:,} B"
                         raise HttpError(ErrorKind.BAD_ANSWER, message)
         except (httpx.RequestError, httpx.InvalidURL, HttpError, OSError) as error:
-            raise _told(request, error) from None
+            raise _error_of(request, error) from None
         headers = {name.lower(): value for name, value in response.headers.items()}
         return Answer(response.status_code, headers, bytes(body), request.host)
 
@@ -263,7 +263,7 @@ class Http:
             raise _limited(request, wait)
 
 
-def _told(request: _Request, error: BaseException) -> HttpError:
+def _error_of(request: _Request, error: BaseException) -> HttpError:
     """Return a failure as the caller must take it: a change may have been made all the same."""
     found = error if isinstance(error, HttpError) else trouble(request.host, error)
     if request.method == "GET" or type(error).__name__ in _NEVER_SENT:

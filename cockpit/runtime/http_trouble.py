@@ -84,15 +84,15 @@ def limited_for(status: int, headers: Mapping[str, str], body: bytes, now: float
     429 always, 403 when it is a rate limit (GitHub's primary and secondary ones), 503 with a
     ``Retry-After``.
     """
-    told = _told(headers, now)
+    wait = _stated_wait(headers, now)
     if status == 429:
-        return SECONDARY_WAIT if told is None else told
-    if status == 403 and told is None and b"rate limit" in body[:4096].lower():
+        return SECONDARY_WAIT if wait is None else wait
+    if status == 403 and wait is None and b"rate limit" in body[:4096].lower():
         return SECONDARY_WAIT
-    return told if status == 403 or (status == 503 and "retry-after" in headers) else None
+    return wait if status == 403 or (status == 503 and "retry-after" in headers) else None
 
 
-def _told(headers: Mapping[str, str], now: float) -> float | None:
+def _stated_wait(headers: Mapping[str, str], now: float) -> float | None:
     """Return the wait in the headers, reckoned by the server's own clock where it shows it."""
     here = _instant(headers.get("date", ""))
     here = now if here is None else here

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from cockpit.actions.core.wiring import build_records
 from cockpit.config.file import state_dir
 from cockpit.model.alert import Severity
 from cockpit.model.clock import Clock
@@ -25,37 +24,34 @@ from cockpit.records.issue.text import new_critical
 from cockpit.records.logbook.entry_text import prefill
 from cockpit.records.recorder import RecordWriter
 from cockpit.records.runlog.run_logs import run_log_of, with_status
-from cockpit.rules.kept.records import entry_every
-from cockpit.services.launch_checks import Followups
-from cockpit.services.notifying import Notifying
-from cockpit.store.store import Store, run_key
+from cockpit.rules.artifacts.records import entry_every
+from cockpit.services.launch_checks import LaunchChecks
+from cockpit.services.service import Service
+from cockpit.store.store import run_key
 from cockpit.text.scrub import scrub
 from cockpit.watch.engine import Engine
-from cockpit.watch.notify.notifier import Notifications
 from cockpit.watch.polling.supervise import Supervisor
 
 EVERY: Final = 2.0
 FLUSH_EVERY: Final = 30.0
 WITHIN: Final = 120.0
-LEAVE_WITHIN: Final = 3.0
 ENDED: Final = "C-01"
-SEND_WITHIN = 0.2
 
 
-class FollowUp:
+class FollowUp(Service):
     """Looks after the runs of one engine. ``mine`` says for which runs this cockpit writes."""
 
     def __init__(
         self,
         engine: Engine,
-        followups: Followups | None,
+        launch_checks: LaunchChecks | None,
         recorder: RecordWriter,
         issues: IssueService,
         clock: Clock,
         mine: Callable[[RunReport], bool],
     ) -> None:
         self._engine = engine
-        self._followups = followups
+        self._launch_checks = launch_checks
         self._recorder = recorder
         self._issues = issues
         self._clock = clock
@@ -82,21 +78,21 @@ class FollowUp:
         ]
         self._task = asyncio.ensure_future(self._run())
 
-    async def stop(self) -> None:
-        """Stop; what is being written at this moment has a few seconds to end."""
+    async def stop(self, within: float) -> None:
+        """Stop; what is being written at this moment has ``within`` seconds to end."""
         for leave in self._leave:
             leave()
         if self._task is not None:
             self._task.cancel()
-            await asyncio.wait({self._task}, timeout=LEAVE_WITHIN)
+            await asyncio.wait({self._task}, timeout=within)
 
     async def look(self) -> None:
         """Do what is due now."""
         heard, self._heard = self._heard, {}
         for report in heard.values():
-            if self._followups is not None:
+            if self._launch_checks is not None:
                 key = run_key(self._engine.file.path, report.name)
-                await self._watched("following launches", self._followups.heard(key, report))
+                await self._watched("following launches", self._launch_checks.heard(key, report))
             if self._mine(report):
                 await self._criticals_of(report)
                 await self._entry(report)
@@ -186,10 +182,13 @@ async def write_end(report: RunReport, clock: Clock) -> str | None:
     if job.phase is not Phase.SUCCEEDED and not (job.phase is Phase.FAILED and critical):
         return None
     at = job.ended_at or report.checked_at
-    told, text = re.compile(rf"\({re.escape(_name(job))}\)\s*$", re.M), end_text(report, job)
+    entry_of_end, text = (
+        re.compile(rf"\({re.escape(_name(job))}\)\s*$", re.M),
+        end_text(report, job),
+    )
 
     def edit(data: bytes) -> bytes:
-        known = told.search(data.decode("utf-8", "replace"))
+        known = entry_of_end.search(data.decode("utf-8", "replace"))
         return data if known or not data.strip() else with_status(data, at, text)
 
     try:
@@ -215,49 +214,3 @@ def end_text(report: RunReport, job: JobValue) -> str:
 
 def _name(job: JobValue) -> str:
     return f"{job.launch_id}, {job.id}" if job.launch_id else f"{job.id}"
-
-
-class BackgroundServices:
-    """Notifications and the follow-up of one cockpit, begun and ended together."""
-
-    def __init__(self, notifying: Notifying, follow_up: FollowUp) -> None:
-        self._notifying = notifying
-        self._follow_up = follow_up
-
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """What a person should know about it, one line each."""
-        return (*self._notifying.notices, *self._follow_up.notices)
-
-    def start(self) -> None:
-        """Begin; needs a running event loop."""
-        self._notifying.start()
-        self._follow_up.start()
-
-    async def stop(self) -> None:
-        """End; a message that is being sent has a moment to go out."""
-        self._notifying.stop()
-        await self._follow_up.stop()
-        await self._notifying.finish(SEND_WITHIN)
-
-
-def build_follow_up(
-    engine: Engine, store: Store | None, clock: Clock, mine: Callable[[RunReport], bool]
-) -> FollowUp:
-    """Return what looks after launches and records; ``mine`` names the runs to write for."""
-    recorder, issues = build_records(lambda: engine.file, store, clock)
-    followups = None if store is None else Followups(store, clock, recorder)
-    return FollowUp(engine, followups, recorder, issues, clock, mine)
-
-
-def background_services(
-    engine: Engine,
-    store: Store | None,
-    clock: Clock,
-    operator: str,
-    ring: Callable[[str], None],
-) -> BackgroundServices:
-    """Return the attendance of an open cockpit; a headless watch that owns a run goes first."""
-    notifications = Notifications(engine.file, store, clock, ring=ring, operator=operator)
-    follow_up = build_follow_up(engine, store, clock, lambda report: report.watched_by is None)
-    return BackgroundServices(Notifying(engine, notifications, clock), follow_up)

@@ -38,7 +38,7 @@ def due(followup: Followup, cadence: float, now: float) -> bool:
     return now >= followup.judged_at + cadence
 
 
-class Followups:
+class LaunchChecks:
     """Judges each report of a run against its last launch, and writes the outcome down once.
 
     ``heard`` is called with every report. Several cockpits may do so: the store decides which
@@ -77,7 +77,7 @@ class Followups:
         news = seen.state is not old.state
         if not (at_once and news) and not due(old, report.spec.cadence, now):
             return await self._first_seen(key, old, seen)
-        told = news and seen.state.told
+        to_record = news and seen.state.recorded
         new = old.model_copy(
             update={
                 "state": seen.state,
@@ -85,12 +85,12 @@ class Followups:
                 **seen.kept,
                 "judged_at": now,
                 "changed_at": now if news else old.changed_at,
-                "recorded": not told,
+                "recorded": not to_record,
             }
         )
         if not await asked(self._followups.change, key, old, new):
             return old
-        return await self._record(key, new, report) if told else new
+        return await self._record(key, new, report) if to_record else new
 
     async def _known_stop(self, key: str, followup: Followup, seen: Seen) -> Seen:
         """Return a death that our own journal ordered as what it is: a stop, and by whom."""
@@ -237,12 +237,12 @@ def _goal(followup: Followup) -> int:
 def _first_step(followup: Followup, report: RunReport) -> int | None:
     """Return the lowest step seen of this launch, by this report and those before it."""
     tracker, log = report.facets.tracker.value, report.facets.log.value
-    told = [followup.first_step]
+    steps = [followup.first_step]
     if tracker is not None and (tracker.last_step_at or 0.0) >= followup.at:
-        told.append(tracker.step)
+        steps.append(tracker.step)
     if log is not None:
-        told += [row.step for row in log.rows if (row.at or 0.0) >= followup.at]
-    return min((step for step in told if step is not None), default=None)
+        steps += [row.step for row in log.rows if (row.at or 0.0) >= followup.at]
+    return min((step for step in steps if step is not None), default=None)
 
 
 def _wrong(followup: Followup, report: RunReport, first: int | None) -> str | None:
@@ -271,22 +271,24 @@ def _death(followup: Followup, job: JobValue, first: int | None) -> str:
 def _beyond(followup: Followup, report: RunReport) -> tuple[list[str], list[str]]:
     """Return which sources show the run past the failure, and what the others say."""
     goal, facets = _goal(followup), report.facets
-    told: list[tuple[str, int | None]] = []
+    reached: list[tuple[str, int | None]] = []
     log = facets.log.value
     # A log that never shows a step is no witness.
     if log is not None and any(row.step is not None for row in log.rows):
         rows = [row for row in log.rows if (row.at or 0.0) >= followup.at]
-        told.append(("log", max((row.step for row in rows if row.step is not None), default=None)))
+        reached.append(
+            ("log", max((row.step for row in rows if row.step is not None), default=None))
+        )
     if facets.tracker.configured:
         tracker = facets.tracker.value
         fresh = tracker is not None and (tracker.last_step_at or 0.0) >= followup.at
-        told.append(("tracker", tracker.step if tracker is not None and fresh else None))
+        reached.append(("tracker", tracker.step if tracker is not None and fresh else None))
     if facets.checkpoints.configured:
-        told.append(("checkpoint", _saved(followup, report)))
-    beyond = [f"{name} ({wording.step(step)})" for name, step in told if step and step > goal]
+        reached.append(("checkpoint", _saved(followup, report)))
+    beyond = [f"{name} ({wording.step(step)})" for name, step in reached if step and step > goal]
     missing = [
         f"{name} {'says nothing yet' if step is None else f'at {wording.step(step)}'}"
-        for name, step in told
+        for name, step in reached
         if step is None or step <= goal
     ]
     return beyond, missing

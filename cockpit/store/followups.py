@@ -35,7 +35,7 @@ class Progressed(StrEnum):
         return self in (Progressed.PASSED, Progressed.DIED, Progressed.STOPPED)
 
     @property
-    def told(self) -> bool:
+    def recorded(self) -> bool:
         """True for what is written into the records; a stop has its own entry there."""
         quiet = (Progressed.WAITING, Progressed.ALIVE, Progressed.RESUMED, Progressed.STOPPED)
         return self not in quiet

@@ -146,21 +146,8 @@ class Journal(StoreView):
                 raise Busy(found)
             if launch_id is not None and launch_id in _launch_ids(connection, run):
                 raise UsedIdError(launch_id)
-            cursor = connection.execute(
-                "INSERT INTO actions (run, action, plan_id, operator, launch_id, holder, plan,"
-                " facts, begun_at) VALUES (?, ?, ?, ?, ?, ?, ?, '{}', ?)",
-                (
-                    run,
-                    plan.action,
-                    plan.plan_id,
-                    operator,
-                    launch_id,
-                    pack(holder),
-                    pack(plan),
-                    now,
-                ),
-            )
-            number = int(cursor.lastrowid or 0)
+            by = (operator, launch_id, pack(holder))
+            number = _insert(connection, (run, plan.action, plan.plan_id, *by, pack(plan), now))
             if exclusive:
                 connection.execute(
                     "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?)",
@@ -285,21 +272,31 @@ def _entries(
 
 
 def _entry(connection: sqlite3.Connection, row: Sequence[object]) -> JournalEntry:
-    told = dict(zip(_COLUMNS.split(", "), row, strict=True))
-    told |= {
-        "plan": unpack(Plan, str(told["plan"])) or _unreadable(told),
-        "holder": unpack(Holder, str(told["holder"])) or Holder(host="?", pid=0),
-        "facts": json.loads(str(told["facts"])),
-        "steps": _steps(connection, told["number"]),
+    fields = dict(zip(_COLUMNS.split(", "), row, strict=True))
+    fields |= {
+        "plan": unpack(Plan, str(fields["plan"])) or _unreadable(fields),
+        "holder": unpack(Holder, str(fields["holder"])) or Holder(host="?", pid=0),
+        "facts": json.loads(str(fields["facts"])),
+        "steps": _steps(connection, fields["number"]),
     }
-    return JournalEntry.model_validate(told)
+    return JournalEntry.model_validate(fields)
 
 
-def _unreadable(told: Mapping[str, Any]) -> Plan:
+def _insert(connection: sqlite3.Connection, row: tuple[object, ...]) -> int:
+    """Write the row of an action that begins; return its number."""
+    cursor = connection.execute(
+        "INSERT INTO actions (run, action, plan_id, operator, launch_id, holder, plan,"
+        " facts, begun_at) VALUES (?, ?, ?, ?, ?, ?, ?, '{}', ?)",
+        row,
+    )
+    return int(cursor.lastrowid or 0)
+
+
+def _unreadable(fields: Mapping[str, Any]) -> Plan:
     """Return a stand-in for a plan of another version: what holds the run must not be hidden."""
     return Plan(
-        words="", plan_id=UNREADABLE, action=told["action"], run=told["run"],
-        made_at=told["begun_at"],
+        words="", plan_id=UNREADABLE, action=fields["action"], run=fields["run"],
+        made_at=fields["begun_at"],
     )  # fmt: skip
 
 

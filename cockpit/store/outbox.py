@@ -94,7 +94,7 @@ class Outbox(StoreView):
         return frozenset(str(row[0]) for row in rows)
 
     def claim(self, number: int, claim: str, now: float) -> Waiting | None:
-        """Take a row for sending; ``None`` if it is sent, gone, or in another process's hands."""
+        """Take a row for sending; ``None`` if it is sent, gone, or claimed by another process."""
         with self._store.writing() as connection:
             taken = connection.execute(
                 "UPDATE outbox SET claim = ?, claimed_at = ? WHERE number = ? AND sent_at IS NULL"
@@ -154,6 +154,6 @@ def _rows(
 
 
 def _row(row: Sequence[object]) -> Waiting | None:
-    told = dict(zip(_COLUMNS.split(", "), row, strict=True))
-    letter = unpack(Letter, str(told.pop("document")))
-    return None if letter is None else Waiting.model_validate({**told, "letter": letter})
+    fields = dict(zip(_COLUMNS.split(", "), row, strict=True))
+    letter = unpack(Letter, str(fields.pop("document")))
+    return None if letter is None else Waiting.model_validate({**fields, "letter": letter})

@@ -48,13 +48,6 @@ class Line(NamedTuple):
     quoted: bool = False
 
 
-def split_front_matter(text: str) -> tuple[str, int]:
-    """Return the YAML front matter and the number of lines that it takes (0 without one)."""
-    if not text.startswith(("---", "\ufeff---")):
-        return "", 0
-    return front_matter_of(split_lines(text))
-
-
 def front_matter_of(lines: Sequence[str]) -> tuple[str, int]:
     """Return the front matter of a file's lines, and how many they are."""
     if not lines or lines[0].lstrip("\ufeff").rstrip() != "---":
@@ -218,9 +211,9 @@ def last_entry_at(entries: Sequence[LogbookEntry], until: float) -> float | None
 
 def launched_sha(entries: Sequence[LogbookEntry]) -> str | None:
     """Return the commit that the newest launched instance records, if it does."""
-    told = [
+    recorded = [
         (entry.at or 0.0, entry.line, match.group(1).lower())
         for entry in entries
         if is_instances(entry.section) and (match := _SHA.search(entry.text))
     ]
-    return max(told)[2] if told else None
+    return max(recorded)[2] if recorded else None

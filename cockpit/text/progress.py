@@ -48,14 +48,6 @@ class LineProgress(Frozen):
     unit: str | None = None
     format: str
 
-    @property
-    def about(self) -> int | None:
-        """The step, or about where it is when the line rounds it."""
-        if self.step is not None or not self.step_shown:
-            return self.step
-        scale = _SCALES.get(self.step_shown[-1], 1.0)
-        return round(float(self.step_shown.rstrip("kMGT")) * scale)
-
 
 _BLOCK_HEAD = re.compile(r"\[(?:\w+=\d+\]\[)?(?:batch|step)=\d+/\d+[^\]]*\]:?\s*$")
 _LONGEST_BLOCK = 100
@@ -63,7 +55,6 @@ _COUNTED = frozenset(("", "it", "iter", "step", "steps", "batch", "batches", "ba
 _EPOCH_STEP_LOSS = re.compile(r"^\d+\|\d+\|")
 _EPOCHS = re.compile(r"(?i:\bepochs?\b)")
 _STEP_RATES = frozenset({"it/s", "s/it", "ms/it"})
-_SCALES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 def read_progress(line: str) -> LineProgress | None:
@@ -137,7 +128,7 @@ def _count(shown: str | None) -> tuple[int | None, str | None]:
     """Return a bar's count if it is exact, else how it is shown (``4.60k``)."""
     if shown is None:
         return None, None
-    if shown[-1] in _SCALES or not float(shown).is_integer():
+    if not shown[-1].isdigit() or not float(shown).is_integer():
         return None, shown
     return int(float(shown)), None
 

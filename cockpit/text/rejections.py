@@ -52,7 +52,7 @@ class _Word(NamedTuple):
     withdrawn: bool
     step: int
     path: str
-    told: Rejected
+    rejected: Rejected
 
 
 def rejection_lines(rejected: Sequence[Rejected]) -> str:
@@ -74,7 +74,7 @@ def read_rejections(text: str) -> tuple[Rejected, ...]:
     held: dict[tuple[int, str], Rejected] = {}
     for word in words:
         if not word.withdrawn:
-            held[word.step, word.path] = word.told
+            held[word.step, word.path] = word.rejected
         elif word.path:
             held.pop((word.step, word.path), None)
         else:
@@ -107,11 +107,11 @@ def _words(entry: LogbookEntry, number: int) -> Iterator[_Word]:
         step = int(re.sub(r"\D", "", said["step"]))
         path = "" if place is None else _path_of(place)
         more = said["rest"] if place is None else said["rest"][place.end() :]
-        told = _told(entry, step, path, more, person)
-        yield _Word((entry.at or 0.0, number), withdrawn, step, path, told)
+        one = _rejection(entry, step, path, more, person)
+        yield _Word((entry.at or 0.0, number), withdrawn, step, path, one)
 
 
-def _told(entry: LogbookEntry, step: int, path: str, more: str, person: str) -> Rejected:
+def _rejection(entry: LogbookEntry, step: int, path: str, more: str, person: str) -> Rejected:
     """Return the rejection with the moment, person and reason that the line's end says."""
     more = more.strip().removeprefix("(")
     more = more.removesuffix(")") if more.count(")") > more.count("(") else more
@@ -177,12 +177,12 @@ def _path_of(place: re.Match[str]) -> str:
 def _why(one: Rejected) -> str:
     by = " ".join(re.sub("[:()]", " ", _flat(one.by)).split()) or "unknown"
     reason = _flat(one.reason)
-    told = f"by {by}: {reason}" if reason else f"by {by}"
+    reason_text = f"by {by}: {reason}" if reason else f"by {by}"
     try:
         moment = datetime.fromtimestamp(one.at, UTC)
     except (OverflowError, ValueError, OSError):
         moment = datetime.fromtimestamp(0, UTC)
-    return f"saved until {moment.isoformat().replace('+00:00', 'Z')}, {told}"
+    return f"saved until {moment.isoformat().replace('+00:00', 'Z')}, {reason_text}"
 
 
 def _flat(text: str) -> str:

@@ -89,10 +89,10 @@ def is_dense(value: str) -> bool:
 
 def named_secrets(line: str) -> Iterator[tuple[int, int]]:
     """Yield the ranges of values in ``line`` whose name says that they are secret."""
-    told = 0
+    end_of_last = 0
     for match in _NAMED.finditer(line):
         words = _words(match["name"])
-        if match.start() < told or not words or not _suspicious(words[-1]):
+        if match.start() < end_of_last or not words or not _suspicious(words[-1]):
             continue
         near = match.end() + _FAR_ENOUGH
         start, end, quoted = _value_at(line, match.end(), near)
@@ -100,8 +100,8 @@ def named_secrets(line: str) -> Iterator[tuple[int, int]]:
             continue
         named = _describe(line, match, words, line[start:end], quoted)
         if not is_placeholder(named.value) and _is_secret(named):
-            told = end if end < near else _value_at(line, match.end(), len(line))[1]
-            yield start, told
+            end_of_last = end if end < near else _value_at(line, match.end(), len(line))[1]
+            yield start, end_of_last
 
 
 def _words(name: str) -> tuple[str, ...]:

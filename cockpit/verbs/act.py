@@ -44,7 +44,7 @@ from cockpit.verbs.common import (
     say,
 )
 from cockpit.watch.engine import Engine
-from cockpit.watch.who import operator_name
+from cockpit.watch.owner import operator_name
 
 FAILED = 1
 UNKNOWN = 5
@@ -63,9 +63,9 @@ WORDS = {
 }
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: str) -> None:
-    """Add one guarded verb to the table of verbs."""
-    act_arguments.add_parser(verbs, _row(verb))
+def add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
+    """Add what one guarded verb takes."""
+    act_arguments.add_arguments(parser, _row(verb))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -102,8 +102,8 @@ async def _run(
     service = build_service(lambda: file, engine, store, clock, operator=request.operator)
     if args.confirm is None or args.dry_run:
         return await _plan(service, request, approvals, args)
-    told = (lambda step: None) if args.json else _tell
-    result = await service.act(request, args.confirm, approvals, shown=args.plan, told=told)
+    on_step = (lambda step: None) if args.json else _print_step
+    result = await service.act(request, args.confirm, approvals, shown=args.plan, on_step=on_step)
     if args.json:
         print_document(result.document())
     else:
@@ -157,7 +157,7 @@ def _row(verb: str) -> ActionEntry:
     return next(row for row in TABLE if row.verb == verb)
 
 
-def _tell(step: StepResult) -> None:
+def _print_step(step: StepResult) -> None:
     """Say what is being done; how it ended is told once, with the result."""
     if step.state is StepState.BEGUN:
         say(f"{step.name} …")
@@ -240,8 +240,8 @@ def result_lines(request: Request, result: Result) -> list[str]:
     head = f"{request.action} {request.run}: {WORDS[result.outcome]}"
     lines = [head + ("" if result.recorded else ", but it could not all be recorded")]
     bad = (StepState.FAILED, StepState.UNKNOWN)
-    told = "; ".join(f"{step.name}: {step.note}" for step in result.steps if step.state in bad)
-    lines += [result.message] if result.message not in ("", told) else []
+    notes = "; ".join(f"{step.name}: {step.note}" for step in result.steps if step.state in bad)
+    lines += [result.message] if result.message not in ("", notes) else []
     lines += [step_line(step) for step in result.steps]
     known = (("job", result.job_id), ("launch id", result.launch_id))
     return lines + [f"{what}: {value}" for what, value in known if value]

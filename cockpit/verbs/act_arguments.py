@@ -16,19 +16,15 @@ APPROVALS: Final = "approvals"
 PARAMS: Final = "given"
 
 
-def add_parser(
-    verbs: argparse._SubParsersAction[argparse.ArgumentParser], row: ActionEntry
-) -> None:
-    """Add one guarded verb with its options."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        row.verb,
-        help=row.help,
-        description=f"{row.spec}: {row.help}. Prints its plan and stops (exit 0: nothing stands "
+def add_arguments(parser: argparse.ArgumentParser, row: ActionEntry) -> None:
+    """Add what one guarded verb takes."""
+    parser.description = (
+        f"{row.spec}: {row.help}. Prints its plan and stops (exit 0: nothing stands "
         "in the way, 4: blocked); acts only with --confirm and the plan's words "
         f'("{row.asks}"). After acting: 0 done, 4 refused, 5 unknown (look it up), '
-        "6 done but not recorded, 1 failed.",
-        epilog=f"example: cockpit {_example(row)}",
+        "6 done but not recorded, 1 failed."
     )
+    parser.epilog = f"example: cockpit {_example(row)}"
     parser.add_argument("run_name", metavar="RUN", help="the run's name in the run file")
     for name in POSITIONAL.get(row.verb, ()):
         about = next(param.help for param in row.params if param.name == name)

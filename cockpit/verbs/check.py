@@ -28,16 +28,14 @@ DEADLINE = 20.0
 EXAMPLE = "example: cockpit check demo-slow --config cockpit.toml --json"
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``check`` to the table of verbs."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "check",
-        help="one check of every facet and every rule, now",
-        description="Looks at every facet of every run once, judges, prints, writes nothing. "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what ``check`` takes."""
+    parser.description = (
+        "Looks at every facet of every run once, judges, prints, writes nothing. "
         "Exit code: 0 all well, 1 something needs a look, 2 usage or configuration, "
-        "3 nothing could be observed.",
-        epilog=EXAMPLE,
+        "3 nothing could be observed."
     )
+    parser.epilog = EXAMPLE
     add_runs(parser)
     add_json(parser)
     parser.add_argument(

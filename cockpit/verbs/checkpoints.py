@@ -19,16 +19,14 @@ EXAMPLE: Final = "example: cockpit checkpoints runs/a/checkpoints /tmp/runs/a/ch
 _HEAD: Final = ("", "step", "state", "kind", "size", "age", "path", "")
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``checkpoints`` to the table of verbs."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "checkpoints",
-        help="the checkpoints under one or several roots of one run",
-        description="Lists the checkpoints of one run: step, complete or torn, size, age, and "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what ``checkpoints`` takes."""
+    parser.description = (
+        "Lists the checkpoints of one run: step, complete or torn, size, age, and "
         "which one a relaunch would take. Give the permanent root first. Exit code: 0 listed, "
-        "2 no such path, 3 it may not be read.",
-        epilog=EXAMPLE,
+        "2 no such path, 3 it may not be read."
     )
+    parser.epilog = EXAMPLE
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a root, or one checkpoint")
     parser.add_argument(
         "--layout", default="auto", metavar="L", help=f"one of {', '.join(NAMES)} (default: auto)"

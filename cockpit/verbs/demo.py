@@ -41,15 +41,13 @@ NOT_MADE = 70
 EXAMPLE = "example: cockpit demo --headless --json --dir /tmp/demo"
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``demo`` to the table of verbs."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "demo",
-        help="real small training runs, and the UI on them",
-        description="Starts seven small, real training runs, makes things go wrong with them, "
-        "and opens the terminal UI on them. Leaving stops them.",
-        epilog=EXAMPLE,
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what ``demo`` takes."""
+    parser.description = (
+        "Starts seven small, real training runs, makes things go wrong with them, "
+        "and opens the terminal UI on them. Leaving stops them."
     )
+    parser.epilog = EXAMPLE
     parser.add_argument("--dir", type=Path, metavar="D", help="where the demo lives")
     parser.add_argument("--keep", action="store_true", help="leave the runs running")
     parser.add_argument(

@@ -15,6 +15,8 @@ from typing import Any, Final, Literal
 
 from cockpit import __version__
 from cockpit.config.file import find, store_path
+from cockpit.config.unread import unread_settings
+from cockpit.config.whose_machine import unaddressed_paths
 from cockpit.model.alert import Severity
 from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock, SystemClock
@@ -74,15 +76,13 @@ ROUTE_REMEDIES: Final = {
 }
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``doctor`` to the table of verbs."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "doctor",
-        help="what is installed, reachable, authorised; remedies",
-        description="Looks at the installation, the terminal, the store, the run file, and asks "
-        "every facet of every run once. Exit code: 0 no problem, 1 a problem, 2 the run file.",
-        epilog=EXAMPLE,
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what ``doctor`` takes."""
+    parser.description = (
+        "Looks at the installation, the terminal, the store, the run file, and asks "
+        "every facet of every run once. Exit code: 0 no problem, 1 a problem, 2 the run file."
     )
+    parser.epilog = EXAMPLE
     add_runs(parser)
     add_json(parser)
     parser.add_argument(
@@ -97,6 +97,7 @@ def run(args: argparse.Namespace) -> int:
     findings += about_file
     if usable:
         file = run_file(args.config)
+        findings += [*_unread_settings(file), *_unaddressed_paths(file)]
         findings += asyncio.run(route_findings(file, SystemClock(), send=args.notify))
         report = asyncio.run(checked(file, args.runs, SystemClock()))
         findings += (_facet(each, *named) for each in report.runs for named in each.facets.items())
@@ -165,6 +166,25 @@ def _run_file(config: Path | None) -> tuple[list[DoctorFinding], bool]:
     except UsageError as error:
         return [_finding("run file", False, line, "edit this line") for line in error.lines], False
     return [_finding("run file", True, f"{file.path}: {len(file.runs)} runs")], True
+
+
+def _unread_settings(file: CockpitFile) -> Iterator[DoctorFinding]:
+    remedy = "take it out, or leave it for a version that reads it: it changes nothing here"
+    for each in unread_settings(file):
+        yield DoctorFinding(
+            name="setting", level="note", text=each.text, remedy=remedy, run=each.run
+        )
+
+
+def _unaddressed_paths(file: CockpitFile) -> Iterator[DoctorFinding]:
+    for run, host, fields in unaddressed_paths(file):
+        yield DoctorFinding(
+            name="paths",
+            level="note",
+            text=f"{', '.join(fields)}: no scheme, so this machine is meant; the job is on {host}",
+            remedy=f"write ssh://{host}/path, or file:///path if this machine is meant",
+            run=run,
+        )
 
 
 def _facet(run: RunReport, name: str, facet: Facet[Any]) -> DoctorFinding:

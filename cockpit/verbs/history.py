@@ -40,16 +40,14 @@ class Past(Frozen):
     observation: Observation | None
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``history`` to the table of verbs."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "history",
-        help="who did what to a run, when, on what evidence",
-        description="Prints what was known, decided and done, from the store: every guarded "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what ``history`` takes."""
+    parser.description = (
+        "Prints what was known, decided and done, from the store: every guarded "
         "action with its checks, approvals and steps, every alert with who took it. "
-        "--json is the export.",
-        epilog=EXAMPLE,
+        "--json is the export."
     )
+    parser.epilog = EXAMPLE
     parser.add_argument("run_name", metavar="RUN", help="the run's name in the run file")
     parser.add_argument(
         "--at", type=instant, metavar="TIME", help="only what was known then (RFC 3339)"
@@ -136,8 +134,8 @@ def _alert(kept: Kept) -> dict[str, Any]:
 
 
 def _lines(past: Past) -> Iterator[str]:
-    told = [
-        *((entry.begun_at, list(_told(entry))) for entry in past.actions),
+    dated = [
+        *((entry.begun_at, list(_action_lines(entry))) for entry in past.actions),
         *((kept.opened_at, [_opened(kept)]) for kept in past.alerts),
         *(
             (kept.closed_at, [f"{moment(kept.closed_at)}  closed  {kept.alert.title}"])
@@ -149,13 +147,13 @@ def _lines(past: Past) -> Iterator[str]:
     if past.observation is not None:
         seen = past.observation
         yield f"last seen {moment(seen.at)}: {seen.verdict.value}, step {seen.step}"
-    if not told:
+    if not dated:
         yield f"nothing is known of {past.run} here"
-    for _, lines in sorted(told, key=lambda pair: pair[0]):
+    for _, lines in sorted(dated, key=lambda pair: pair[0]):
         yield from lines
 
 
-def _told(entry: JournalEntry) -> Iterator[str]:
+def _action_lines(entry: JournalEntry) -> Iterator[str]:
     how = "not ended" if entry.outcome is None else entry.outcome.value
     known = "" if entry.recorded or entry.outcome is not Outcome.DONE else ", not all recorded"
     launch = "" if entry.launch_id is None else f"  {entry.launch_id}"

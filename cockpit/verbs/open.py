@@ -18,14 +18,10 @@ NO_TERMINAL = (
 )
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``open`` to the table of verbs."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "open",
-        help="the terminal UI (what bare `cockpit` does)",
-        description="Opens the fleet, or one run of it. Without a run file: a welcome.",
-        epilog=EXAMPLE,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what ``open`` takes."""
+    parser.description = "Opens the fleet, or one run of it. Without a run file: a welcome."
+    parser.epilog = EXAMPLE
     parser.add_argument("run_name", nargs="?", metavar="RUN", help="open this run's screen")
     add_config(parser)
     parser.add_argument("--read-only", action="store_true", help="nothing can act")

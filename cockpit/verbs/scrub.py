@@ -21,15 +21,13 @@ NEAR: Final = 512
 _BLANK = re.compile(r"[\s]")
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``scrub`` to the table of verbs."""
-    verbs.add_parser(
-        "scrub",
-        help="stdin to stdout with secrets masked",
-        description="Copies standard input to standard output, line by line, with every secret "
-        "replaced by ****. Bytes that are no text stay as they are.",
-        epilog=EXAMPLE,
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what ``scrub`` takes."""
+    parser.description = (
+        "Copies standard input to standard output, line by line, with every secret "
+        "replaced by ****. Bytes that are no text stay as they are."
     )
+    parser.epilog = EXAMPLE
 
 
 def run(args: argparse.Namespace) -> int:

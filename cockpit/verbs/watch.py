@@ -7,18 +7,18 @@ import asyncio
 import contextlib
 import re
 import signal
+from collections.abc import Coroutine
 from datetime import UTC, datetime
+from typing import Any, Final
 
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.notify.channels import terminal_of_this_process
-from cockpit.notify.heartbeat import Heartbeat
 from cockpit.runtime.offload import offload
-from cockpit.services.follow_up import build_follow_up
-from cockpit.services.notifying import Notifying
-from cockpit.services.watching import StopPoint, Watching
-from cockpit.store.store import Store
+from cockpit.services.heartbeat import HeartbeatService
+from cockpit.services.service import BackgroundServices
+from cockpit.services.wiring import watch_services
 from cockpit.verbs.check import instant
 from cockpit.verbs.common import (
     BLOCKED,
@@ -36,21 +36,21 @@ from cockpit.verbs.common import (
 from cockpit.verbs.table import checkpoint_text, job_text, loss_text, monitor_text, rate_text
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
-from cockpit.watch.notify.notifier import Notifications
-from cockpit.watch.who import operator_name, this_process
+from cockpit.watch.headless import HeadlessWatch, StopPoint
+from cockpit.watch.owner import operator_name, this_process
 
 EXAMPLE = "example: cockpit watch hero-7b --until step=20000"
+LEAVE_WITHIN: Final = 3.0
+"""Seconds for which a watch that ends waits for what is being sent or written."""
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``watch`` to the table of verbs."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "watch",
-        help="the headless monitor: keeps the cadence, owns the runs",
-        description="Watches until every run is over and that is acknowledged, or until the "
-        "stated point. One owner per run: a second watch ends with 4 and names the first.",
-        epilog=EXAMPLE,
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what ``watch`` takes."""
+    parser.description = (
+        "Watches until every run is over and that is acknowledged, or until the "
+        "stated point. One owner per run: a second watch ends with 4 and names the first."
     )
+    parser.epilog = EXAMPLE
     add_runs(parser)
     add_json(parser)
     parser.add_argument("--once", action="store_true", help="one cadence, then end")
@@ -84,19 +84,18 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
     stop = args.until or StopPoint()
     try:
         engine = Engine(file, store=store, clock=clock, only=args.runs)
-        watching = Watching(engine, me, clock, stop=stop, once=args.once)
-        watching.notifying = _notifying(watching, engine, file, store, clock)
+        watching = HeadlessWatch(engine, me, clock, stop=stop, once=args.once)
         busy = await watching.claim(takeover=args.takeover)
         if busy:
             for line in busy:
                 say(line)
             return BLOCKED
-        follow_up = build_follow_up(engine, store, clock, lambda run: watching.owns(run.name))
-        follow_up.start()
-        try:
-            return await _until_done(watching, as_json=args.json)
-        finally:
-            await follow_up.stop()
+        heartbeat = HeartbeatService(engine, clock)
+        services = watch_services(
+            engine, store, clock, terminal_of_this_process(), watching.owns, heartbeat
+        )
+        printing = _print_rounds(watching, services, heartbeat, as_json=args.json)
+        return await _until_done(watching, services, printing)
     except UnknownRunError as error:
         raise UsageError(str(error)) from error
     finally:
@@ -104,24 +103,13 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
             store.close()
 
 
-def _notifying(
-    watching: Watching, engine: Engine, file: CockpitFile, store: Store | None, clock: Clock
-) -> Notifying:
-    """Return what tells people about the runs that this watch owns, and pings the switch."""
-    notifications = Notifications(
-        file,
-        store,
-        clock,
-        ring=terminal_of_this_process(),
-        mine=lambda report: watching.owns(report.name),
-    )
-    return Notifying(engine, notifications, clock, Heartbeat(file.notify, clock))
-
-
-async def _until_done(watching: Watching, *, as_json: bool) -> int:
+async def _until_done(
+    watching: HeadlessWatch, services: BackgroundServices, printing: Coroutine[Any, Any, None]
+) -> int:
     """Watch until done or told to leave; the runs are given up in either case."""
     loop = asyncio.get_running_loop()
-    task = asyncio.ensure_future(_print_rounds(watching, as_json=as_json))
+    services.start()
+    task = asyncio.ensure_future(printing)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
     try:
@@ -130,16 +118,23 @@ async def _until_done(watching: Watching, *, as_json: bool) -> int:
         return INTERRUPTED
     finally:
         with contextlib.suppress(TimeoutError):
-            await watching.release()
-        await watching.finish()
+            await asyncio.gather(services.stop(LEAVE_WITHIN), watching.release())
     if watching.lost:
         return BLOCKED
     return exit_code(watching.last())
 
 
-async def _print_rounds(watching: Watching, *, as_json: bool) -> None:
+async def _print_rounds(
+    watching: HeadlessWatch,
+    services: BackgroundServices,
+    heartbeat: HeartbeatService,
+    *,
+    as_json: bool,
+) -> None:
     async for reports in watching.rounds():
-        for line in watching.messages():
+        if watching.cadence is not None:
+            heartbeat.pulse(watching.cadence)
+        for line in watching.messages(services.notices):
             say(line)
         if as_json:
             newest = max(report.checked_at for report in reports)
@@ -148,8 +143,8 @@ async def _print_rounds(watching: Watching, *, as_json: bool) -> None:
         else:
             for report in reports:
                 put(status_line(report))
-    await watching.last_words()
-    for line in watching.messages():
+    await services.finish()
+    for line in watching.messages(services.notices):
         say(line)
 
 

@@ -1,7 +1,7 @@
 """The engine: every facet of every run at its own cadence, judged, remembered, and told on.
 
 One engine serves the terminal UI, ``watch`` and ``check``. Its tasks are few, whatever the
-number of runs: one poller per facet and system, one sweep over local files, one judge, one
+number of runs: one poller per facet and place, one sweep over local files, one judge, one
 reader of rows, one writer of history.
 
 The way from a logged row to an alert: a poller's answers come to ``Engine._observed``, which
@@ -25,10 +25,11 @@ from cockpit.store.alerts import Alerts
 from cockpit.store.memory import RunMemory
 from cockpit.store.store import Store
 from cockpit.watch.fleet import Fleet
-from cockpit.watch.judging.ingest import RowIngest
-from cockpit.watch.judging.judge import CadenceLoop, Judge, remember_report
+from cockpit.watch.ingest import RowIngest
+from cockpit.watch.judge import CadenceLoop, Judge, remember_report
 from cockpit.watch.listeners import Listeners
 from cockpit.watch.maintenance import Maintenance
+from cockpit.watch.owner import ownership_of
 from cockpit.watch.polling.asking import Answers, Asker
 from cockpit.watch.polling.onepass import OnePass
 from cockpit.watch.polling.pollers import Pollers
@@ -36,7 +37,6 @@ from cockpit.watch.polling.sources_bundle import Sources, real_sources
 from cockpit.watch.polling.supervise import Supervisor, within
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import StoreWriter
-from cockpit.watch.who import ownership_of
 
 LAST_WORDS = 0.3
 """Seconds that leaving may spend on writing the last state down."""
@@ -129,7 +129,7 @@ class Engine:
         """Watch until cancelled."""
         self._running = True
         await self.recall()
-        self._judge.tell_remembered()
+        self._judge.announce_remembered()
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._pollers.start(tasks, self._fleet.file.runs)
@@ -168,7 +168,7 @@ class Engine:
                 self._note(facet, state)
                 self._judge.touch(name)
             if facet == "tracker" and found.known:
-                self._ingest.offer(state.spec)
+                self._ingest.offer(name)
 
     def _note(self, facet: str, state: RunState) -> None:
         """Remember what a new answer changes in time, and ask those whom it concerns."""

@@ -24,7 +24,7 @@ class Listeners(Generic[T]):
 
         return leave
 
-    def tell(self, event: T) -> None:
+    def call(self, event: T) -> None:
         """Tell everyone of one event."""
         for callback in tuple(self._callbacks):
             callback(event)

@@ -12,7 +12,7 @@ from cockpit.model.run import CockpitFile
 from cockpit.runtime.offload import offload
 from cockpit.store.memory import RunMemory
 from cockpit.watch.fleet import Fleet, share
-from cockpit.watch.judging.judge import Judge
+from cockpit.watch.judge import Judge
 from cockpit.watch.listeners import Listeners
 from cockpit.watch.polling.pollers import Pollers
 from cockpit.watch.polling.sweep import Signature, changed, signatures
@@ -106,8 +106,8 @@ class Maintenance:
     async def _adopt(self, file: CockpitFile) -> None:
         self._fleet.adopt(file)
         await self._fleet.recall(self._store_writer, self._clock.now())
-        self._judge.tell_remembered()
+        self._judge.announce_remembered()
         self._pollers.assign(self._fleet.file.runs)
         for name in self._fleet.states:
             self._judge.touch(name)
-        self._reloads.tell(file)
+        self._reloads.call(file)

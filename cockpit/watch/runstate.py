@@ -57,7 +57,7 @@ class RunState:
     """What the store says of it; of the alerts, ``open`` and ``closed`` are newer."""
     remembered: bool = False
     report: RunReport | None = None
-    told: RunReport | None = None
+    announced: RunReport | None = None
     stored: RunReport | None = None
     judged_at: float = float("-inf")
     next_round: float | None = None

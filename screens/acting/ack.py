@@ -27,7 +27,7 @@ from screens.base import acted, spawn
 from screens.dialog import Dialog, DialogBox, TextLine
 from screens.keys import bindings
 from screens.ports import Cockpit
-from widgets.paged import Paged, Sheet
+from widgets.base.paged import Paged, Sheet
 from widgets.painting import facts
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, Part, cut, row, text, within, wrapped
 
@@ -54,7 +54,7 @@ class AckScreen(Dialog[None]):
         self._run = run
         self._at = 0
         self._span = len(SPANS) - 1
-        self._said = ""
+        self._notice = ""
         self._taken: set[str] = set()
         self._listed: list[str] = []
         self._shown_at: float | None = None
@@ -82,7 +82,7 @@ class AckScreen(Dialog[None]):
         if self._unread(event.time) and event.key in self.cockpit.keys.of("ack_take"):
             event.stop()
             event.prevent_default()
-            self._tell(TOO_SOON)
+            self._show_text(TOO_SOON)
         elif self.focused is None:
             await acted(self, event)
 
@@ -137,12 +137,12 @@ class AckScreen(Dialog[None]):
         if keys != self._listed and chosen in keys:
             self._at = keys.index(chosen)
         elif chosen is not None and chosen not in keys:
-            self._said, self._shown_at = CLOSED, Message().time
+            self._notice, self._shown_at = CLOSED, Message().time
         self._listed = keys
         self._at = max(0, min(self._at, len(keys) - 1))
 
     def _foot(self) -> list[Content]:
-        said = text((self._said, "$attention")) if self._said else text(
+        said = text((self._notice, "$attention")) if self._notice else text(
             ("a taken alert stays open; it only stops asking", DIM))  # fmt: skip
         keys = "enter takes   ←→ quiet for   w why   u undo   esc leaves"
         return [cut(said, self.inner - 4), text((keys, DIM))]
@@ -181,7 +181,7 @@ class AckScreen(Dialog[None]):
     def action_ack_take(self) -> None:
         """Take the selected alert; a key from the screen below comes here without ``on_key``."""
         if self._unread(Message().time):
-            self._tell(TOO_SOON)
+            self._show_text(TOO_SOON)
             return
         until = "" if self._span == len(SPANS) - 1 else SPANS[self._span]
         self._order(until, self.query_one(TextLine).value.strip())
@@ -191,7 +191,9 @@ class AckScreen(Dialog[None]):
         alerts = self.report.alerts if self.report is not None else ()
         taken = {each.key for each in alerts if each.acknowledged is not None} | self._taken
         if self._key() == END or self._key() not in taken:
-            self._tell("that one cannot be undone" if self._key() == END else "it is not taken")
+            self._show_text(
+                "that one cannot be undone" if self._key() == END else "it is not taken"
+            )
         else:
             self._order(NOW, "undone")
 
@@ -202,7 +204,7 @@ class AckScreen(Dialog[None]):
     def _order(self, until: str, why: str) -> None:
         key = self._key()
         if key is None:
-            self._tell("there is nothing to take")
+            self._show_text("there is nothing to take")
             return
         operator = self.cockpit.watch_state.operator
         params = {"key": key, "by": operator}
@@ -213,15 +215,17 @@ class AckScreen(Dialog[None]):
 
     async def _do(self, request: Request) -> None:
         """Plan and act at once: it can be undone, so nothing has to be typed."""
-        self._tell("taking it …")
+        self._show_text("taking it …")
         try:
             service = await self.cockpit.actions.service()
             plan = await service.plan(request)
         except (RefuseError, StoreError, TimeoutError) as error:
-            self._tell(str(error) or "no answer in time")
+            self._show_text(str(error) or "no answer in time")
             return
         if plan.blocked:
-            self._tell("; ".join(check.text for check in plan.checks if check.stands_in_the_way))
+            self._show_text(
+                "; ".join(check.text for check in plan.checks if check.stands_in_the_way)
+            )
             return
         running_action = self.cockpit.actions.running_actions.start(
             service, request, plan, plan.words, ()
@@ -232,7 +236,7 @@ class AckScreen(Dialog[None]):
         """Show a fault in one line."""
         error = event.worker.error
         if event.state is WorkerState.ERROR and isinstance(error, Exception):
-            self._tell(self.cockpit.report_fault(error))
+            self._show_text(self.cockpit.report_fault(error))
 
     def _ended(self, running_action: RunningAction) -> None:
         result = running_action.result
@@ -243,21 +247,21 @@ class AckScreen(Dialog[None]):
         undone = params.get("until") == NOW
         if done:
             self._taken ^= {params["key"]} if (params["key"] in self._taken) == undone else set()
-        told = (
+        text = (
             "it rings again"
             if undone
             else f"taken by {running_action.request.operator}: u undoes it"
         )
-        self._tell(told if done else f"{result.outcome.value}: {result.message}")
+        self._show_text(text if done else f"{result.outcome.value}: {result.message}")
         self.cockpit.look_again(self._run)
 
-    def _tell(self, words: str) -> None:
-        self._said = words
+    def _show_text(self, words: str) -> None:
+        self._notice = words
         self.lay_out()
 
 
-def _gone(said: str, width: int) -> list[Content]:
-    return wrapped(text((said, "$attention")), width, 4)
+def _gone(notice: str, width: int) -> list[Content]:
+    return wrapped(text((notice, "$attention")), width, 4)
 
 
 def _end(report: RunReport) -> str:

@@ -14,17 +14,16 @@ from textual.content import Content
 from textual.timer import Timer
 from textual.widgets import TextArea
 
-from cockpit.model.logbook import Opened
-from cockpit.model.records import Recorded, SaveStage
+from cockpit.model.records import Opened, Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.records.logbook.labels import meant
 from screens.base import CockpitScreen, acted, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
+from widgets.base.paged import Paged, Sheet
 from widgets.key_line import KeyLine
-from widgets.paged import Paged, Sheet
 from widgets.painting.line import DIM, STRONG, text
-from widgets.painting.paint_plan import paint_markdown
+from widgets.painting.plan import paint_markdown
 from widgets.save_state import SaveState
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ class EditorScreen(CockpitScreen):
         area.focus(scroll_visible=False)
         area.move_cursor(_begin_at(area.text))
         said = "the draft that was left is here again" if opened.draft else ""
-        self.query_one(SaveState).tell(opened.trouble or said, bad=bool(opened.trouble))
+        self.query_one(SaveState).show_text(opened.trouble or said, bad=bool(opened.trouble))
         self.show()
 
     def show(self) -> None:
@@ -184,7 +183,7 @@ class EditorScreen(CockpitScreen):
         self._kept = self._kept if trouble else words
         if not self._gone:
             said = f"the draft is not kept: {trouble}" if trouble else "draft kept"
-            self.query_one(SaveState).tell(said, bad=bool(trouble))
+            self.query_one(SaveState).show_text(said, bad=bool(trouble))
 
     def action_entry_save(self) -> None:
         """Save, commit, push; the state stands below the text."""
@@ -192,14 +191,14 @@ class EditorScreen(CockpitScreen):
         if self._opened is None or self._saving:
             return
         if self._is_saved:
-            state.tell("this entry is saved; esc leaves")
+            state.show_text("this entry is saved; esc leaves")
         elif not self.text.strip():
-            state.tell("there is nothing to save", bad=True)
+            state.show_text("there is nothing to save", bad=True)
         elif self._opened.trouble:
-            state.tell(self._opened.trouble, bad=True)
+            state.show_text(self._opened.trouble, bad=True)
         elif (masked := self._books.masked(self.text)) != self.text:
             self.query_one(EntryArea).load_text(masked)
-            state.tell(MASKED, bad=True)
+            state.show_text(MASKED, bad=True)
         else:
             self._work(self._save())
 
@@ -210,7 +209,7 @@ class EditorScreen(CockpitScreen):
         if not self._is_saved:
             self.action_entry_save()
         elif self.recorded is not None and self.recorded.stage is SaveStage.PUSHED:
-            self.query_one(SaveState).tell("everything is pushed")
+            self.query_one(SaveState).show_text("everything is pushed")
         else:
             self._work(self._retry())
 
@@ -222,12 +221,12 @@ class EditorScreen(CockpitScreen):
     async def _save(self) -> None:
         self.query_one(EntryArea).read_only = True
         words = _without_blank(self.text)
-        self._told(await self._books.save(self._report, words, self._told), last=True)
+        self._show_stage(await self._books.save(self._report, words, self._show_stage), last=True)
 
     async def _retry(self) -> None:
-        self._told(await self._books.retry(self._report), last=True)
+        self._show_stage(await self._books.retry(self._report), last=True)
 
-    def _told(self, recorded: Recorded, *, last: bool = False) -> None:
+    def _show_stage(self, recorded: Recorded, *, last: bool = False) -> None:
         self.recorded = recorded
         self._saving = not last
         if self._gone:

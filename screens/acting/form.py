@@ -17,9 +17,9 @@ from screens.base import acted
 from screens.dialog import Dialog, DialogBox, TextLine
 from screens.keys import bindings
 from screens.ports import Cockpit
-from widgets.paged import Paged, Sheet
+from widgets.base.paged import Paged, Sheet
+from widgets.painting.form import LABEL, FormField, FormState, paint_form, place_of, rows_of
 from widgets.painting.line import ACCENT, DIM, STRONG, row, text
-from widgets.painting.paint_form import LABEL, FormField, FormState, paint_form, place_of, rows_of
 
 BY: Final = "by"
 REASON: Final = "reason"
@@ -51,7 +51,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
         self._at = next(
             (n for n, each in enumerate(self.fields) if each.choices or not each.value), 0
         )
-        self._said = ""
+        self._notice = ""
 
     def compose(self) -> ComposeResult:
         """Lay out the page and a line for each value that is typed."""
@@ -69,7 +69,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
     @property
     def state(self) -> FormState:
         """The form as it stands."""
-        return FormState(self._intro, self.fields, dict(self.values), self._at, self._said)
+        return FormState(self._intro, self.fields, dict(self.values), self._at, self._notice)
 
     def _line(self, field: FormField) -> TextLine | None:
         return next((line for line in self.query(TextLine) if line.name == field.name), None)
@@ -100,7 +100,9 @@ class FormScreen(Dialog[dict[str, str] | None]):
         field = self.fields[self._at]
         need = " (required)" if field.required else "" if field.choices else " (may stay empty)"
         said = (
-            text((self._said, "$attention")) if self._said else text((f"{field.help}{need}", DIM))
+            text((self._notice, "$attention"))
+            if self._notice
+            else text((f"{field.help}{need}", DIM))
         )
         picks = "↑↓ pick   " if field.choices else ""
         keys = text(
@@ -113,7 +115,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
     def _typed(self, event: Input.Changed) -> None:
         if event.input.name is not None:
             self.values[event.input.name] = event.value
-            self._said = ""
+            self._notice = ""
             self.lay_out()
 
     def typed(self) -> dict[str, str]:
@@ -144,7 +146,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
         ]  # fmt: skip
         if missing:
             self._at = missing[0]
-            self._said = f"{self.fields[self._at].label} is required"
+            self._notice = f"{self.fields[self._at].label} is required"
             self._focus()
             self.lay_out()
             return
@@ -159,7 +161,7 @@ class FormScreen(Dialog[dict[str, str] | None]):
     def action_step(self, steps: int) -> None:
         """Go to another field."""
         self._at = (self._at + steps) % len(self.fields)
-        self._said = ""
+        self._notice = ""
         self._focus()
         self.lay_out()
 

@@ -18,10 +18,10 @@ from screens.acting.running import RunningAction, RunningActions
 from screens.base import spawn
 from screens.dialog import LeavingScreen
 from screens.ports import Cockpit
-from widgets.painting.paint_steps import MEANS, OUTCOMES
+from widgets.painting.steps import MEANS, OUTCOMES
 
 if TYPE_CHECKING:
-    from cockpit.actions.core.recovery import Settled
+    from cockpit.actions.core.recovery import InterruptedAction
     from cockpit.actions.core.service import ActionService
     from cockpit.actions.telling.logbooks import Logbooks
     from screens.acting.form import FormScreen
@@ -68,7 +68,7 @@ class GuardedActions:
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked_to_leave = False
         self.running_actions = RunningActions(self._deed_ended, cockpit.report_fault)
-        self.interrupted: tuple[Settled, ...] = ()
+        self.interrupted: tuple[InterruptedAction, ...] = ()
         self.touched = False
         """Whether a person has begun to type: from then on nothing opens by itself."""
 
@@ -100,7 +100,7 @@ class GuardedActions:
         try:
             return await offload(
                 self._store_version, deadline=ASK_WITHIN
-            ), self.running_actions.told
+            ), self.running_actions.changes
         except (StoreError, TimeoutError):
             return None
 
@@ -212,7 +212,7 @@ class GuardedActions:
         from cockpit.store.store import StoreError
 
         begun = asyncio.get_running_loop().time()
-        found: list[Settled] = []
+        found: list[InterruptedAction] = []
         try:
             service = await self.service()
             for run in self._cockpit.reports:

@@ -15,11 +15,11 @@ from cockpit.store.store import StoreError
 from screens.base import CockpitScreen, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
+from widgets.base.paged import Paged, Sheet
+from widgets.base.painted import Filter
 from widgets.key_line import KeyLine
-from widgets.paged import Paged, Sheet
 from widgets.painting.line import DIM, STRONG, text
-from widgets.painting.paint_plan import paint_markdown
-from widgets.painting.painted import Filter
+from widgets.painting.plan import paint_markdown
 
 
 class HandoffPage(CockpitScreen):
@@ -32,7 +32,7 @@ class HandoffPage(CockpitScreen):
         super().__init__(cockpit)
         self._run = run
         self.page = ""
-        self._said = "making the page"
+        self._status = "making the page"
 
     def compose(self) -> ComposeResult:
         """Lay out the page and the footer."""
@@ -56,10 +56,10 @@ class HandoffPage(CockpitScreen):
         try:
             plan = await (await self.cockpit.actions.service()).plan(request)
         except (RefuseError, StoreError, TimeoutError) as error:
-            self._said = f"no page: {error}"
+            self._status = f"no page: {error}"
         else:
             self.page = plan.page or ""
-            self._said = "" if self.page else "no page: there is nothing to tell of this run"
+            self._status = "" if self.page else "no page: there is nothing to tell of this run"
         self.show()
 
     def show(self) -> None:
@@ -68,7 +68,7 @@ class HandoffPage(CockpitScreen):
             return
         title = text((f"handoff · {self._run}", STRONG))
         page = self.query_one(Paged)
-        body = partial(_body, self.page, self._said, page.kept)
+        body = partial(_body, self.page, self._status, page.kept)
         page.show(Sheet(body, title, text(("nothing is handed over", DIM))))
         self.show_keys()
 
@@ -96,8 +96,8 @@ class HandoffPage(CockpitScreen):
         self.query_one(Paged).page(pages)
 
 
-def _body(page: str, said: str, kept: Filter, width: int) -> list[Content]:
+def _body(page: str, status: str, kept: Filter, width: int) -> list[Content]:
     if not page:
-        return [text((said, DIM))]
+        return [text((status, DIM))]
     lines = (kept(Content(line)).plain for line in page.splitlines())
     return [piece for line in lines for piece in paint_markdown(line, width)]

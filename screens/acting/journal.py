@@ -18,13 +18,13 @@ from cockpit.store.store import StoreError
 from screens.base import ActingScreen, spawn
 from screens.keys import bindings
 from screens.ports import Cockpit
+from widgets.base.scrolled import Scrolled
 from widgets.key_line import KeyLine
+from widgets.painting.journal import Done, Open, paint_done, paint_open
 from widgets.painting.line import DIM, EMPTY, STRONG, text
-from widgets.painting.paint_journal import Done, Open, paint_done, paint_open
-from widgets.scrolled import Scrolled
 
 if TYPE_CHECKING:
-    from cockpit.actions.core.recovery import Settled
+    from cockpit.actions.core.recovery import InterruptedAction
     from cockpit.store.journal import JournalEntry
 
 UNDER_WAY: Final = "nothing: whoever is at it will end it; its plan stays blocked until then"
@@ -42,10 +42,10 @@ class Pages(Scrolled):
 
     def __init__(self) -> None:
         super().__init__()
-        self.open: Sequence[Settled] = ()
+        self.open: Sequence[InterruptedAction] = ()
         self.entries: Sequence[JournalEntry] = ()
         self.now = 0.0
-        self.said = "asking the journal"
+        self.status = "asking the journal"
         self._runs: list[str | None] = []
 
     @property
@@ -63,8 +63,8 @@ class Pages(Scrolled):
             lines.extend(block)
             self._runs.extend([run] * len(block))
 
-        if self.said:
-            put(None, text((self.said, DIM)), EMPTY)
+        if self.status:
+            put(None, text((self.status, DIM)), EMPTY)
         if self.open:
             put(None, text(("interrupted: nothing is repeated by itself", STRONG)), EMPTY)
         for settled in self.open:
@@ -94,7 +94,7 @@ class JournalScreen(ActingScreen):
     BINDINGS: ClassVar[list[BindingType]] = bindings("journal", "act")
 
     def __init__(
-        self, cockpit: Cockpit, runs: Sequence[str], found: Sequence[Settled] = ()
+        self, cockpit: Cockpit, runs: Sequence[str], found: Sequence[InterruptedAction] = ()
     ) -> None:
         super().__init__(cockpit)
         self._names = tuple(runs)
@@ -116,26 +116,26 @@ class JournalScreen(ActingScreen):
         """Return the run of the action under the cursor, else the first asked for."""
         return self._pages.run or next(iter(self._names), None)
 
-    def ask(self, said: str = "") -> None:
-        """Ask the journal anew; ``said`` stands above what it answers."""
-        work = partial(self._ask, said)
+    def ask(self, status: str = "") -> None:
+        """Ask the journal anew; ``status`` stands above what it answers."""
+        work = partial(self._ask, status)
         spawn(self, work, group="journal", exclusive=True)
 
-    async def _ask(self, said: str) -> None:
+    async def _ask(self, status: str) -> None:
         pages = self._pages
         entries: list[JournalEntry] = []
-        found: list[Settled] = []
+        found: list[InterruptedAction] = []
         try:
             service = await self.cockpit.actions.service()
             for run in self._names:
                 found += await service.interrupted(run)
                 entries += await service.history(run)
         except (RefuseError, StoreError, TimeoutError) as error:
-            pages.said = f"the journal gives no answer: {error}"
+            pages.status = f"the journal gives no answer: {error}"
         else:
             pages.open, pages.entries = tuple(found), tuple(entries)
             nothing = f"no action was ever begun on {', '.join(self._names)}"
-            pages.said = said or ("" if found or entries else nothing)
+            pages.status = status or ("" if found or entries else nothing)
         self.show()
 
     def show(self) -> None:
@@ -230,7 +230,7 @@ async def meanwhile(cockpit: Cockpit, plan: Plan) -> str:
     return f". Meanwhile {last.by} began {last.action} at {at}: {ended}"
 
 
-def open_of(settled: Settled) -> Open:
+def open_of(settled: InterruptedAction) -> Open:
     """Return an interrupted action: what is known, what was looked up, what is to be decided."""
     entry = settled.entry
     done = done_of(entry)._replace(outcome=settled.outcome, job_id=settled.job_id or entry.job_id)
@@ -262,6 +262,6 @@ def _state(state: StepState, clear: bool) -> str:
     return "begun" if clear else "begun, its end unknown"
 
 
-def settles(settled: Settled) -> bool:
+def settles(settled: InterruptedAction) -> bool:
     """Return whether a person can settle it here: whoever was at it is gone."""
     return settled.outcome is not None

@@ -11,7 +11,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.wording import ago, size, steps
 from screens.acting.palette import Command
 from screens.keys import ACTIONS, Keys
-from widgets.painting.paint_form import Choice, FormField
+from widgets.painting.form import Choice, FormField
 
 VERB_KEYS: Final = {"log": "entry"}
 """The verbs whose key is named otherwise in the table of keys."""

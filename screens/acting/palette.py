@@ -16,8 +16,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from screens.base import acted
+from widgets.base.scrolled import Scrolled
 from widgets.painting.line import ACCENT, DIM, EMPTY, cut, fit, row, text
-from widgets.scrolled import Scrolled
 
 NAME: Final = 32
 

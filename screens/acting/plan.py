@@ -25,10 +25,10 @@ from screens.base import spawn
 from screens.dialog import Dialog, DialogBox
 from screens.keys import bindings
 from screens.ports import Cockpit
-from widgets.paged import Paged, Sheet
+from widgets.base.paged import Paged, Sheet
 from widgets.painting.line import ACCENT, DIM, LINE, STRONG, cut, row, text, wrapped
-from widgets.painting.paint_plan import changes, paint_plan
-from widgets.painting.paint_steps import ActionProgress, paint_steps
+from widgets.painting.plan import changes, paint_plan
+from widgets.painting.steps import ActionProgress, paint_steps
 
 SAVE_FIRST: Final = "save-first"
 NARROW: Final = 60
@@ -53,7 +53,7 @@ class PlanScreen(Dialog[None]):
         self._running_action = running_action
         self._unwatch: Callable[[], None] | None = None
         self._hint = ""
-        self._said = ""
+        self._notice = ""
         self._changed: frozenset[str] = frozenset()
         self._trouble = ""
         self._planning = False
@@ -97,9 +97,9 @@ class PlanScreen(Dialog[None]):
         """True if no plan could be made of what was asked for."""
         return self.plan is None and bool(self._trouble)
 
-    def plan_again(self, said: str = "") -> None:
-        """Plan anew; ``said`` is told above the new plan, and what changed is marked."""
-        self._planning, self._trouble, self._hint, self._said = True, "", "", said
+    def plan_again(self, notice: str = "") -> None:
+        """Plan anew; ``notice`` is told above the new plan, and what changed is marked."""
+        self._planning, self._trouble, self._hint, self._notice = True, "", "", notice
         self.query_one(WordsLine).hide()
         self.lay_out()
         spawn(self, self._plan, group="plan", exclusive=True)
@@ -112,10 +112,10 @@ class PlanScreen(Dialog[None]):
         except (RefuseError, StoreError, TimeoutError) as error:
             self._trouble = str(error) or "no plan could be made in time"
         else:
-            marked = former is not None and bool(self._said)
+            marked = former is not None and bool(self._notice)
             self._changed = changes(former, plan) if former and marked else frozenset()
-            if former is not None and self._said:
-                self._said += await meanwhile(self.cockpit, former)
+            if former is not None and self._notice:
+                self._notice += await meanwhile(self.cockpit, former)
             self.plan = plan
         self._planning = False
         self.lay_out(from_top=True)
@@ -154,7 +154,7 @@ class PlanScreen(Dialog[None]):
         if self.plan is None or self._planning:
             return Sheet(partial(_said, ("● ", ACCENT), "looking at the run again, to plan"), title)
         body = partial(
-            paint_plan, self.plan, changed=self._changed, said=self._said, root=self._root
+            paint_plan, self.plan, changed=self._changed, notice=self._notice, root=self._root
         )
         line = "$critical-line" if self.plan.blocked else LINE
         return Sheet(body, title, self._note(self.plan), self._foot(self.plan), line)

@@ -36,7 +36,7 @@ class RunningAction:
         """``relaunch demo-torn``."""
         return f"{self.request.action} {self.request.run}"
 
-    def tell(self, step: StepResult) -> None:
+    def take(self, step: StepResult) -> None:
         """Take how a step stands."""
         names = [each.name for each in self.steps]
         if step.name in names:
@@ -50,10 +50,10 @@ class RunningAction:
         for watcher in tuple(self.watchers):
             watcher()
 
-    def watch(self, told: Callable[[], None]) -> Callable[[], None]:
-        """Call ``told`` for every change; return how to stop that."""
-        self.watchers.append(told)
-        return lambda: self.watchers.remove(told) if told in self.watchers else None
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call ``changes`` for every change; return how to stop that."""
+        self.watchers.append(callback)
+        return lambda: self.watchers.remove(callback) if callback in self.watchers else None
 
 
 class RunningActions:
@@ -65,7 +65,7 @@ class RunningActions:
         self._ended = ended
         self._fault = fault
         self._running: dict[asyncio.Task[Result], RunningAction] = {}
-        self.told = 0
+        self.changes = 0
         """How often something has begun or ended."""
 
     @property
@@ -95,17 +95,17 @@ class RunningActions:
         """Begin an action that was confirmed by ``words``."""
         running_action = RunningAction(request, plan)
         work = service.act(
-            request, words, tuple(approvals), shown=plan.plan_id, told=running_action.tell
+            request, words, tuple(approvals), shown=plan.plan_id, on_step=running_action.take
         )
         task: asyncio.Task[Result] = asyncio.ensure_future(work)
         self._running[task] = running_action
-        self.told += 1
+        self.changes += 1
         task.add_done_callback(self._done)
         return running_action
 
     def _done(self, task: asyncio.Task[Result]) -> None:
         running_action = self._running.pop(task)
-        self.told += 1
+        self.changes += 1
         running_action.result = self._result(task, running_action)
         running_action.changed()
         self._ended(running_action)

@@ -23,12 +23,12 @@ from cockpit.model.plan import Approval, Basis, Check, Draft, Level, Plan, Reque
 from cockpit.model.records import Claim, EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.report import Facets, RunReport, Verdict
 from cockpit.model.run import CockpitFile, JobSpec, RecordsSpec, RunSpec
+from cockpit.notify.notifier import Notifications
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.records.recorder import RecordWriter
 from cockpit.rules.metrics.progress import progress
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store
-from cockpit.watch.notify.notifier import Notifications
 from tests.platforms.stand_in import StandIn
 
 RUN = "toy"

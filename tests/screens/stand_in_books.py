@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from cockpit.model.logbook import Opened
-from cockpit.model.records import Recorded, SaveStage
+from cockpit.model.records import Opened, Recorded, SaveStage
 from cockpit.model.report import RunReport
 
 ENTRY = """### 2026-03-11 08:55 UTC - note
@@ -43,10 +42,10 @@ class StandInBooks:
         return text.replace("hunter2", "•••••••")
 
     async def save(
-        self, report: RunReport, text: str, told: Callable[[Recorded], None]
+        self, report: RunReport, text: str, on_stage: Callable[[Recorded], None]
     ) -> Recorded:
-        told(Recorded(stage=SaveStage.SAVED, busy="committing"))
-        told(Recorded(stage=SaveStage.COMMITTED, commit="3fa2c1e9aa", busy="pushing"))
+        on_stage(Recorded(stage=SaveStage.SAVED, busy="committing"))
+        on_stage(Recorded(stage=SaveStage.COMMITTED, commit="3fa2c1e9aa", busy="pushing"))
         if self.gate is not None:
             await self.gate.wait()
         self.saved.append(text)

@@ -13,7 +13,7 @@ from cockpit.model.records import EventEntry, Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.records.recorder import RecordWriter
-from cockpit.services.launch_checks import Followups, due, followed
+from cockpit.services.launch_checks import LaunchChecks, due, followed
 from cockpit.store.followups import FIRST_CHECK, Followup, FollowupStore, Progressed
 from cockpit.store.journal import Holder, Journal
 from cockpit.store.store import Store
@@ -173,8 +173,8 @@ class Desk:
     def begin(self, one: Followup) -> None:
         FollowupStore(self.store).add(KEY, one)
 
-    def cockpit(self) -> Followups:
-        return Followups(self.store, self.clock, self.book)
+    def cockpit(self) -> LaunchChecks:
+        return LaunchChecks(self.store, self.clock, self.book)
 
     async def heard(self, found: RunReport) -> Progressed:
         self.clock.time = found.checked_at

@@ -16,7 +16,7 @@ def _parsed(call: str) -> tuple[argparse.Namespace, ActionEntry]:
     words = shlex.split(call)
     row = next(row for row in TABLE if row.verb == words[0])
     parser = argparse.ArgumentParser()
-    act_arguments.add_parser(parser.add_subparsers(), row)
+    act_arguments.add_arguments(parser.add_subparsers().add_parser(row.verb), row)
     return parser.parse_args(words), row
 
 
@@ -60,7 +60,7 @@ def test_an_approval_without_a_name_or_a_reason_is_a_usage_error(missing: str) -
 def test_every_verb_has_an_example_that_parses(row: ActionEntry) -> None:
     parser = argparse.ArgumentParser()
     verbs = parser.add_subparsers()
-    act_arguments.add_parser(verbs, row)
+    act_arguments.add_arguments(verbs.add_parser(row.verb), row)
     epilog = verbs.choices[row.verb].epilog or ""
     words = shlex.split(epilog.partition("cockpit ")[2].replace("…", "x"))
     assert parser.parse_args(words).confirm

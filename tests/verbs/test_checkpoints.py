@@ -15,7 +15,7 @@ from tests.sources.checkpoints.trees import NOW, levanter
 
 def call(*words: str) -> int:
     parser = argparse.ArgumentParser()
-    checkpoints.add_parser(parser.add_subparsers(dest="verb"))
+    checkpoints.add_arguments(parser.add_subparsers(dest="verb").add_parser("checkpoints"))
     return checkpoints.run(parser.parse_args(["checkpoints", *words]))
 
 

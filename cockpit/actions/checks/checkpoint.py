@@ -118,10 +118,10 @@ def _of_this_run(context: ActionContext, pick: Pick) -> list[Check]:
 def last_step(context: ActionContext) -> int | None:
     """Return the last step that the log or the tracker has seen of the run."""
     log, tracker = context.report.facets.log.value, context.report.facets.tracker.value
-    told = [row.step for row in log.rows[-1:]] if log is not None else []
-    told.append(tracker.step if tracker is not None else None)
-    told.append(context.report.progress.step)
-    return max((step for step in told if step is not None), default=None)
+    steps = [row.step for row in log.rows[-1:]] if log is not None else []
+    steps.append(tracker.step if tracker is not None else None)
+    steps.append(context.report.progress.step)
+    return max((step for step in steps if step is not None), default=None)
 
 
 def _step(item: Checkpoint) -> str:
@@ -132,9 +132,10 @@ def from_scratch(context: ActionContext) -> list[Check]:
     """Check that a launch finds an empty lineage; where one failed early, the DRI decides."""
     facet, run = context.report.facets.checkpoints, context.spec
     value, job = facet.value, context.report.facets.job.value
-    if value is None and facet.error is not None and facet.error.kind.value not in (
+    unlisted = value is not None and value.unlisted
+    if facet.error is not None and (unlisted or (value is None and facet.error.kind.value not in (
         "not_found", "not_configured",
-    ):  # fmt: skip
+    ))):  # fmt: skip
         return [blocked(ID, f"the checkpoints are unknown: {facet.error.message}")]
     if value is not None and value.latest_complete is not None:
         text = f"there is a complete checkpoint of step {wording.step(value.latest_complete)}"
@@ -179,8 +180,8 @@ def marked_step(folder: str) -> int | str:
     try:
         marker = f"{folder.rstrip('/')}/metadata.json"
         with open_regular(marker) as (number, _), open(number, "rb", closefd=False) as file:
-            told = json.loads(file.read(BIGGEST))
-        step = told["step"]
+            document = json.loads(file.read(BIGGEST))
+        step = document["step"]
     except OSError as error:
         return f"metadata.json: {(error.strerror or 'cannot be read').lower()}"
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -117,8 +117,13 @@ def _book(path: str | None) -> tuple[Logbook | None, str | None]:
 
 
 def _really(context: ActionContext) -> dict[str, str]:
-    """Return where the local paths that may be compared really lie (links resolved)."""
+    """Return where the local paths that may be compared really lie (links resolved).
+
+    Nothing for a job of another host: what its paths lead to is not ours to tell.
+    """
     run, tracker = context.spec, context.report.facets.tracker.value
+    if run.job is not None and run.job.host is not None:
+        return {}
     roots = run.checkpoints.path if run.checkpoints is not None else ()
     named = [place.path for place in (run.output_root, *roots) if place is not None and place.here]
     texts = [value for value in _strings(tracker.config if tracker is not None else {}, 0)]
@@ -142,11 +147,11 @@ def newest_instance(book: Logbook | None) -> Instance | None:
 
 def logged_command(instance: Instance | None) -> tuple[str, ...] | None:
     """Return the words of the command that a logbook's instance records."""
-    told = None if instance is None else value_of(instance.fields, "Command")
-    if not told:
+    recorded = None if instance is None else value_of(instance.fields, "Command")
+    if not recorded:
         return None
     try:
-        return tuple(shlex.split(told.strip().strip("`"))) or None
+        return tuple(shlex.split(recorded.strip().strip("`"))) or None
     except ValueError:
         return None
 

@@ -29,7 +29,7 @@ _DERIVED: Final = re.compile(
 _EPHEMERAL: Final = ("/tmp/", "/var/tmp/", "/dev/shm/", "/scratch/tmp/")
 
 
-class Said(NamedTuple):
+class StatedOutput(NamedTuple):
     """Where somebody says that the output goes: who, and the path as it is written."""
 
     who: str
@@ -50,7 +50,7 @@ def pinned(run: RunSpec) -> list[Check]:
     return []
 
 
-def agrees(run: RunSpec, said: Sequence[Said], same: Mapping[str, str]) -> list[Check]:
+def agrees(run: RunSpec, stated: Sequence[StatedOutput], same: Mapping[str, str]) -> list[Check]:
     """Check that everybody who names the output root names this one.
 
     ``same`` maps local paths to where they really lie. A path below the root, or in a
@@ -61,7 +61,7 @@ def agrees(run: RunSpec, said: Sequence[Said], same: Mapping[str, str]) -> list[
         return missing
     roots = [run.output_root, *(run.checkpoints.path if run.checkpoints is not None else ())]
     allowed = [_seen(root, run, same) for root in roots]
-    for each in said:
+    for each in stated:
         path = _normal(each.path, same)
         if any(_below(path, root) for root in allowed):
             continue
@@ -70,23 +70,23 @@ def agrees(run: RunSpec, said: Sequence[Said], same: Mapping[str, str]) -> list[
             text += " (another bucket or region)"
         return [blocked(ID, text, value=each.path)]
     root = str(run.output_root)
-    return [_fine(root, said), *_looks_made_up(root, said), *_apart(run, run.output_root, same)]
+    return [_fine(root, stated), *_looks_made_up(root, stated), *_apart(run, run.output_root, same)]
 
 
-def _fine(root: str, said: Sequence[Said]) -> Check:
-    who = sorted({each.who for each in said})
+def _fine(root: str, stated: Sequence[StatedOutput]) -> Check:
+    who = sorted({each.who for each in stated})
     if not who:
         text = f"output root {root}; nothing else names one to compare with"
         return passed(ID, text, Basis.RECORDED, root)
     return passed(ID, f"output root {root}, the same in {', '.join(who)}", value=root)
 
 
-def _looks_made_up(root: str, said: Sequence[Said]) -> list[Check]:
+def _looks_made_up(root: str, stated: Sequence[StatedOutput]) -> list[Check]:
     name = f"{ID}:derived"
     if any(root.startswith(place) for place in _EPHEMERAL):
         text = f"{root} lies where the system deletes files by itself (/tmp and the like)"
         return [warned(name, text, Basis.INFERRED)]
-    if _DERIVED.search(root) and not said:
+    if _DERIVED.search(root) and not stated:
         return [warned(name, f"{root} looks made up by a launcher: see that it stays the same",
                        Basis.INFERRED)]  # fmt: skip
     return []
@@ -103,7 +103,7 @@ def _apart(run: RunSpec, root: Place, same: Mapping[str, str]) -> list[Check]:
     return [warned(f"{ID}:checkpoints", text, Basis.RECORDED)]
 
 
-def said_by_config(who: str, config: Mapping[str, str]) -> Iterator[Said]:
+def said_by_config(who: str, config: Mapping[str, str]) -> Iterator[StatedOutput]:
     """Yield the output paths that a flattened config names, absolute ones only."""
     for key, value in config.items():
         name = key.rpartition(".")[2].lower()
@@ -114,27 +114,27 @@ def said_by_config(who: str, config: Mapping[str, str]) -> Iterator[Said]:
         except ValueError:
             path = value
         if isinstance(path, str) and _is_place(path):
-            yield Said(f"{who} ({key})", path)
+            yield StatedOutput(f"{who} ({key})", path)
 
 
-def said_by_command(words: Sequence[str]) -> Iterator[Said]:
+def said_by_command(words: Sequence[str]) -> Iterator[StatedOutput]:
     """Yield the output paths that a command's flags name, absolute ones only."""
     for flag, value in flags_of(words).items():
         name = flag.lstrip("-+~").rpartition(".")[2].replace("-", "_").lower()
         if name in KEYS and not _READS.search(flag) and _is_place(value):
-            yield Said(f"the command ({flag})", value)
+            yield StatedOutput(f"the command ({flag})", value)
 
 
-def said_by_record(who: str, text: str | None, root: str | None) -> Iterator[Said]:
+def said_by_record(who: str, text: str | None, root: str | None) -> Iterator[StatedOutput]:
     """Yield the path that a record names, if it is one; a relative one must be the root's end."""
     path = (text or "").strip().strip("`*<> ").rstrip("/")
     if not path or re.search(r"\s", path) or root is None:
         return
     if _is_place(path):
-        yield Said(who, path)
+        yield StatedOutput(who, path)
     elif "/" in path:
         ours = root.rstrip("/").endswith(f"/{path.removeprefix('./')}")
-        yield Said(who, root if ours else path)
+        yield StatedOutput(who, root if ours else path)
 
 
 def _is_place(path: str) -> bool:

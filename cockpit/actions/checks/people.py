@@ -28,9 +28,9 @@ def dri_knows(context: ActionContext) -> list[Check]:
     since = context.now - NOTIFIED_WITHIN
     for entry in reversed(context.entries):
         step = entry.step("notify")
-        told = step is not None and step.state is StepState.DONE
+        notified = step is not None and step.state is StepState.DONE
         done = entry.action == "escalate" and entry.outcome is Outcome.DONE
-        if entry.begun_at >= since and (told or done):
+        if entry.begun_at >= since and (notified or done):
             text = f"{dri} was notified at {wording.moment(entry.begun_at)} by {entry.operator}"
             return [passed("dri-notified", text, Basis.RECORDED)]
     text = f"you are not the DRI; notify {dri} first: "

@@ -16,8 +16,8 @@ from cockpit.store.journal import Journal, JournalEntry
 from cockpit.store.store import Store
 
 if TYPE_CHECKING:
+    from cockpit.notify.notifier import Notifications
     from cockpit.records.recorder import RecordWriter
-    from cockpit.watch.notify.notifier import Notifications
 
 STARTED: Final = "started"
 

@@ -24,7 +24,7 @@ StepListener = Callable[[StepResult], None]
 async def run_steps(
     steps: Sequence[tuple[int, Step]],
     execution: Execution,
-    told: StepListener = lambda step: None,
+    on_step: StepListener = lambda step: None,
 ) -> Result:
     """Do the steps, given with their places.
 
@@ -37,7 +37,7 @@ async def run_steps(
         if outcome is not Outcome.DONE and not step.after_failure:
             continue
         try:
-            result = await _one(place, step, execution, told)
+            result = await _one(place, step, execution, on_step)
         except StoreError as error:
             # The journal takes no more, and nothing unwritten may be done.
             changed = any(each.state is StepState.DONE for each in results)
@@ -77,19 +77,19 @@ def _ended(
     )
 
 
-async def _one(place: int, step: Step, execution: Execution, told: StepListener) -> StepResult:
+async def _one(place: int, step: Step, execution: Execution, on_step: StepListener) -> StepResult:
     journal, number, at = execution.journal, execution.entry.number, execution.at
     clock = execution.context.parts.clock
     begun = StepResult(name=step.name, state=StepState.BEGUN, at=clock.now())
     await asked(journal.step, number, place, begun)
-    told(begun)
+    on_step(begun)
     at(f"{step.name}:begun")
     state, note = await _done(step, execution)
     at(f"{step.name}:did")
     said = None if note is None else scrub(clean(note))
     result = StepResult(name=step.name, state=state, at=clock.now(), note=said)
     await asked(journal.step, number, place, result)
-    told(result)
+    on_step(result)
     at(f"{step.name}:done")
     return result
 

@@ -17,7 +17,7 @@ from cockpit.model.jobs import Found, LookUp
 from cockpit.model.plan import Approval, Basis, Check, Level, Outcome, Plan, StepState
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import Platform
-from cockpit.records.lease.holder import at_it
+from cockpit.records.lease.holder import still_working
 from cockpit.store.journal import UNREADABLE, JournalEntry
 
 SUBMIT = "submit"
@@ -25,10 +25,10 @@ ENTRY = "journal:"
 """How the check begins that speaks of an entry of the journal; its number follows."""
 NOT_LOOKED_UP = ("teardown",)
 """Steps of which only a person can find out whether they happened."""
-GroundOf = Callable[[RunSpec, str], Awaitable[ActionContext]]
+ContextOf = Callable[[RunSpec, str], Awaitable[ActionContext]]
 
 
-class Settled(Frozen):
+class InterruptedAction(Frozen):
     """What is known of an interrupted action; ``outcome`` ``None``: it still runs, or elsewhere."""
 
     entry: JournalEntry
@@ -43,7 +43,7 @@ class Settled(Frozen):
 
 async def settle(
     run: RunSpec, entry: JournalEntry, platform: Platform | None, alive: bool | None
-) -> Settled:
+) -> InterruptedAction:
     """Return what became of an action that nobody has ended; changes nothing.
 
     ``alive`` says whether it is still being done (``None``: on another machine).
@@ -51,21 +51,23 @@ async def settle(
     if entry.outcome is None and alive is not False:
         where = "is at it" if alive else "began it on another machine"
         text = f"{_what(entry)}: {entry.operator} {where} ({entry.holder.label})"
-        return Settled(entry=entry, outcome=None, text=text, elsewhere=alive is None)
+        return InterruptedAction(entry=entry, outcome=None, text=text, elsewhere=alive is None)
     if entry.outcome is Outcome.DONE:
-        return Settled(
+        return InterruptedAction(
             entry=entry, outcome=Outcome.DONE, job_id=entry.job_id,
             text=f"{_what(entry)} was done, but not all of it was recorded",
         )  # fmt: skip
     for step in map(entry.step, NOT_LOOKED_UP):
         if step is not None and step.state in (StepState.BEGUN, StepState.UNKNOWN):
             text = f"{_what(entry)}: nobody knows whether {step.name} happened; look for yourself"
-            return Settled(entry=entry, outcome=Outcome.UNKNOWN, text=text, by_person=True)
+            return InterruptedAction(
+                entry=entry, outcome=Outcome.UNKNOWN, text=text, by_person=True
+            )
     submit = entry.step(SUBMIT)
     if submit is None or submit.state in (StepState.FAILED, StepState.SKIPPED):
-        return Settled(entry=entry, outcome=Outcome.FAILED, text=_interrupted(entry))
+        return InterruptedAction(entry=entry, outcome=Outcome.FAILED, text=_interrupted(entry))
     if submit.state is StepState.DONE:
-        return Settled(
+        return InterruptedAction(
             entry=entry, outcome=Outcome.DONE, job_id=entry.job_id, started_at=submit.at,
             text=f"{_what(entry)} had started {entry.launch_id} when it was interrupted",
         )  # fmt: skip
@@ -74,18 +76,18 @@ async def settle(
 
 async def _looked_up(
     run: RunSpec, entry: JournalEntry, platform: Platform | None, begun: float
-) -> Settled:
+) -> InterruptedAction:
     lost = entry.action == "lineage" and entry.plan.plan_id == UNREADABLE
     if platform is None or entry.launch_id is None or lost:
         text = f"{_what(entry)}: its submit ({entry.launch_id}) cannot be looked up by this version"
         text += "; look for yourself"
-        return Settled(entry=entry, outcome=Outcome.UNKNOWN, text=text, by_person=True)
+        return InterruptedAction(entry=entry, outcome=Outcome.UNKNOWN, text=text, by_person=True)
     found = await platform.look_up(_subject(run, entry), entry.launch_id)
     what = f"{_what(entry)}: looked up {entry.launch_id}: {found.text}"
     if found.found is Found.UNKNOWN:
-        return Settled(entry=entry, outcome=Outcome.UNKNOWN, text=what, looked_up=found)
+        return InterruptedAction(entry=entry, outcome=Outcome.UNKNOWN, text=what, looked_up=found)
     outcome = Outcome.FAILED if found.found is Found.ABSENT else Outcome.DONE
-    return Settled(
+    return InterruptedAction(
         entry=entry, outcome=outcome, text=what, job_id=found.job_id, looked_up=found,
         started_at=begun,
     )  # fmt: skip
@@ -100,7 +102,7 @@ def _subject(run: RunSpec, entry: JournalEntry) -> RunSpec:
     return subject(run, entry.plan)
 
 
-def gone_by_word(plan: Plan) -> dict[int, Approval]:
+def declared_over(plan: Plan) -> dict[int, Approval]:
     """Return the entries that began on another machine and that somebody says are over."""
     by_entry = {
         check.id.removeprefix(ENTRY): check.approved
@@ -110,7 +112,7 @@ def gone_by_word(plan: Plan) -> dict[int, Approval]:
     return {int(number): approval for number, approval in by_entry.items()}
 
 
-def check_of(settled: Settled) -> Check:
+def check_of(settled: InterruptedAction) -> Check:
     """Return what a plan says about an interrupted action."""
     level = {Outcome.UNKNOWN: Level.BLOCK, None: Level.BLOCK}.get(settled.outcome, Level.WARN)
     return Check(
@@ -127,14 +129,14 @@ def _what(entry: JournalEntry) -> str:
     return f"{entry.action} by {entry.operator}"
 
 
-class Settling:
+class Recovery:
     """Surveys interrupted actions; settles those whose process is gone."""
 
     def __init__(
         self,
         parts: Dependencies,
         actions: Mapping[str, Action],
-        context_of: GroundOf,
+        context_of: ContextOf,
         key: Callable[[str], str],
     ) -> None:
         self._parts = parts
@@ -145,7 +147,7 @@ class Settling:
 
     async def survey(
         self, spec: RunSpec, without: JournalEntry | None = None, gone: Collection[int] = ()
-    ) -> tuple[Settled, ...]:
+    ) -> tuple[InterruptedAction, ...]:
         """Return what is known of each action that nobody has ended.
 
         Those of other machines whose numbers are in ``gone`` count as over.
@@ -158,14 +160,14 @@ class Settling:
         others = [each for each in entries if without is None or each.number != without.number]
         found = []
         for each in others:
-            alive = at_it(each.holder, self._journal.place, each.number)
+            alive = still_working(each.holder, self._journal.place, each.number)
             over = alive is None and each.number in gone
             found.append(await settle(spec, each, platform, False if over else alive))
         return tuple(found)
 
     async def settle(
         self, spec: RunSpec, gone: Mapping[int, Approval] | None = None
-    ) -> tuple[Settled, ...]:
+    ) -> tuple[InterruptedAction, ...]:
         """Settle a run's interrupted actions and return them; unknown ones stay unknown.
 
         With ``gone``, only those: somebody answers for that another machine does them no more.
@@ -178,7 +180,7 @@ class Settling:
                 await self._settle(spec, each.model_copy(update={"text": said + each.text}))
         return found
 
-    async def _settle(self, spec: RunSpec, settled: Settled) -> None:
+    async def _settle(self, spec: RunSpec, settled: InterruptedAction) -> None:
         assert self._journal is not None
         settled = await self._all_but_recorded(spec, settled)
         entry, recorded = settled.entry, True
@@ -196,7 +198,9 @@ class Settling:
         if settled.outcome is not Outcome.UNKNOWN:
             await Claims(self._parts.guards).clear(spec)
 
-    async def _all_but_recorded(self, spec: RunSpec, settled: Settled) -> Settled:
+    async def _all_but_recorded(
+        self, spec: RunSpec, settled: InterruptedAction
+    ) -> InterruptedAction:
         """Return it as done if all that was left to do when it was interrupted is to record it."""
         entry = settled.entry
         action = self._actions.get(entry.action)
@@ -210,7 +214,7 @@ class Settling:
             return settled
         return settled.model_copy(update={"outcome": Outcome.DONE})
 
-    async def _finish(self, spec: RunSpec, settled: Settled) -> bool:
+    async def _finish(self, spec: RunSpec, settled: InterruptedAction) -> bool:
         """Do the steps that only record and are not done yet; return whether all are now."""
         assert self._journal is not None
         entry = settled.entry

@@ -16,7 +16,7 @@ from cockpit.actions.core.context import ActionContext, Dependencies, acting
 from cockpit.actions.core.execution import StepListener, run_steps
 from cockpit.actions.core.guards import Claims, claim_checks
 from cockpit.actions.core.parameters import masked_plan
-from cockpit.actions.core.recovery import Settled, Settling, check_of, gone_by_word
+from cockpit.actions.core.recovery import InterruptedAction, Recovery, check_of, declared_over
 from cockpit.model.jobs import Live
 from cockpit.model.plan import (
     Approval,
@@ -67,7 +67,7 @@ class ActionService:
         self._parts = parts
         self._at = at
         self._journal = parts.journal
-        self._settling = Settling(parts, actions, self._context_of, self._key)
+        self._settling = Recovery(parts, actions, self._context_of, self._key)
 
     async def plan(self, request: Request, approvals: Sequence[Approval] = ()) -> Plan:
         """Return what would be done, as it may be shown; changes nothing but the memory of it.
@@ -97,12 +97,12 @@ class ActionService:
         approvals: Sequence[Approval] = (),
         *,
         shown: str | None = None,
-        told: StepListener = lambda step: None,
+        on_step: StepListener = lambda step: None,
     ) -> Result:
         """Do what was planned, if the words are right and nothing has changed.
 
         ``shown`` is the id of the plan that the person saw; without it the words must be those
-        of a plan that was shown lately, or of the plan as it is now. ``told`` hears of every
+        of a plan that was shown lately, or of the plan as it is now. ``on_step`` hears of every
         step. Raises ``RefuseError`` for a request that makes no sense.
         """
         if self.read_only or self._journal is None or not self._journal.writes:
@@ -115,18 +115,18 @@ class ActionService:
                 return plan
             approved = plan.approved(approvals)
             if not approved.blocked:
-                await self._settling.settle(self._spec(request.run), gone_by_word(approved))
-            return await self._begin(request, plan, approvals, told)
+                await self._settling.settle(self._spec(request.run), declared_over(approved))
+            return await self._begin(request, plan, approvals, on_step)
         except StoreError as error:
             return _refused(shown or "", f"{NO_JOURNAL}: {error}")
 
-    async def recover(self, run: str) -> tuple[Settled, ...]:
+    async def recover(self, run: str) -> tuple[InterruptedAction, ...]:
         """Settle what crashed cockpits left of a run: look up, write down, give leases back."""
         if self.read_only or self._journal is None or not self._journal.writes:
             return ()
         return await self._settling.settle(self._spec(run))
 
-    async def interrupted(self, run: str) -> tuple[Settled, ...]:
+    async def interrupted(self, run: str) -> tuple[InterruptedAction, ...]:
         """Return what is known of actions that nobody has ended; changes nothing."""
         return await self._settling.survey(self._spec(run))
 
@@ -170,7 +170,7 @@ class ActionService:
         return next(iter(shown), now)
 
     async def _begin(
-        self, request: Request, shown: Plan, approvals: tuple[Approval, ...], told: StepListener
+        self, request: Request, shown: Plan, approvals: tuple[Approval, ...], on_step: StepListener
     ) -> Result:
         assert self._journal is not None
         action = self._action(request.action)
@@ -195,7 +195,7 @@ class ActionService:
         claims = Claims(self._parts.guards if action.exclusive else ())
         with under_way(self._journal.place, entry.number):
             try:
-                result = await self._under_lease(request, shown, entry, claims, approvals, told)
+                result = await self._under_lease(request, shown, entry, claims, approvals, on_step)
             except RefuseError as error:
                 result = _refused(shown.plan_id, str(error))
             # Anything else that is raised leaves the entry open: it will be looked up.
@@ -208,7 +208,7 @@ class ActionService:
         entry: JournalEntry,
         claims: Claims,
         approvals: tuple[Approval, ...],
-        told: StepListener,
+        on_step: StepListener,
     ) -> Result:
         action, spec = self._action(request.action), self._spec(request.run)
         over = any(approval.check == claims.CHECK for approval in approvals)
@@ -231,7 +231,7 @@ class ActionService:
         execution = Execution(context, plan, entry, self._journal, at=self._at)
         await execution.note(**plan.facts)
         steps = list(enumerate(action.steps(context, plan)))
-        return await run_steps(steps, execution, told)
+        return await run_steps(steps, execution, on_step)
 
     async def _end(
         self, entry: JournalEntry, result: Result, claims: Claims, spec: RunSpec
@@ -258,7 +258,7 @@ class ActionService:
 
     async def _context(
         self, request: Request, own: JournalEntry | None = None
-    ) -> tuple[ActionContext, tuple[Settled, ...]]:
+    ) -> tuple[ActionContext, tuple[InterruptedAction, ...]]:
         """Look at the run anew; ``own`` is our own entry, which is no hindrance to itself."""
         action = self._action(request.action)
         spec = self._spec(request.run)
@@ -305,7 +305,7 @@ class ActionService:
         return known | {each.launch_id for each in context.live.jobs if each.launch_id}
 
     async def _draft(
-        self, request: Request, context: ActionContext, settled: tuple[Settled, ...]
+        self, request: Request, context: ActionContext, settled: tuple[InterruptedAction, ...]
     ) -> Plan:
         action = self._action(request.action)
         draft = await action.draft(context, request)

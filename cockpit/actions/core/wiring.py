@@ -37,9 +37,9 @@ def build_service(
 
     Imports here: what only acts need is not loaded for looking.
     """
+    from cockpit.notify.notifier import Notifications
     from cockpit.records.lease.ref import LeaseRef
     from cockpit.records.lease.root_claim import RootClaim
-    from cockpit.watch.notify.notifier import Notifications
 
     async def look(run: str) -> RunReport:
         return (await engine.check([run], LOOK_WITHIN)).runs[0]

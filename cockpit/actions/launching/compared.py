@@ -11,7 +11,7 @@ from cockpit.actions.checks.config_drift import command_drift, config_drift, set
 from cockpit.actions.checks.config_file import ConfigReadError, flattened
 from cockpit.actions.checks.material import Material, logged_command
 from cockpit.actions.checks.output import (
-    Said,
+    StatedOutput,
     agrees,
     said_by_command,
     said_by_config,
@@ -129,11 +129,11 @@ def _identity(context: ActionContext, material: Material) -> Iterator[Difference
 
 def output_checks(context: ActionContext, material: Material, would: WouldRun) -> list[Check]:
     """Return C-16 over everybody who names the output root."""
-    said = list(_said(context, material, would))
+    said = list(_stated(context, material, would))
     return agrees(context.spec, said, material.read.same)
 
 
-def _said(context: ActionContext, material: Material, would: WouldRun) -> Iterator[Said]:
+def _stated(context: ActionContext, material: Material, would: WouldRun) -> Iterator[StatedOutput]:
     run, prior, book = context.spec, material.prior, material.read.book
     yield from said_by_command(would.words)
     config = material.read.config
@@ -144,8 +144,8 @@ def _said(context: ActionContext, material: Material, would: WouldRun) -> Iterat
         with suppress(ConfigReadError):
             yield from said_by_config("the tracker's config", flattened(tracker.config))
     if prior is not None and prior.output_root is not None:
-        yield Said(f"launch {prior.launch_id}", prior.output_root)
+        yield StatedOutput(f"launch {prior.launch_id}", prior.output_root)
     if book is not None:
-        told = value_of(book.contract, "Output root")
+        root = value_of(book.contract, "Output root")
         own = None if run.output_root is None else run.output_root.seen_from(run.job)
-        yield from said_by_record("the logbook", told, own)
+        yield from said_by_record("the logbook", root, own)

@@ -250,8 +250,8 @@ def launch_comment(word: str) -> Callable[[Execution], str]:
     def body(execution: Execution) -> str:
         make = {"launch": _launched, "relaunch": _relaunched}.get(word, _new_lineage)
         trouble = execution.facts.get(DIED) or execution.facts.get(UNSEEN)
-        told = "" if trouble is None else f"\n\n**Trouble**: {prose(trouble)}"
-        return f"{make(execution)}{told}"
+        note = "" if trouble is None else f"\n\n**Trouble**: {prose(trouble)}"
+        return f"{make(execution)}{note}"
 
     return body
 
@@ -266,8 +266,8 @@ def _launched(execution: Execution) -> str:
         "Begins with": "nothing: from scratch" if used.checkpoint is None else used.checkpoint.path,
         "Launched by": execution.entry.operator,
     }
-    told = issue_text.launched(execution.context.spec, execution.launch_id, values)
-    return "\n\n".join(filter(None, (told, issue_text.approved(_approvals(execution.plan)))))
+    text = issue_text.launched(execution.context.spec, execution.launch_id, values)
+    return "\n\n".join(filter(None, (text, issue_text.approved(_approvals(execution.plan)))))
 
 
 def _relaunched(execution: Execution) -> str:

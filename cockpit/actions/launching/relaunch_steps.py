@@ -123,12 +123,12 @@ def _pick(execution: Execution, value: CheckpointsValue | None) -> Pick | str:
 
 def planned_facts(code: CodeValue | None, config: ResolvedConfig | None) -> dict[str, str]:
     """Return what tells one state of code and config from another, as facts of a plan."""
-    told = ""
+    state = ""
     if code is not None:
         dirty = " ".join(code.dirty)[:400]
-        told = f"{code.sha} {code.patch_id or 'clean'} {len(code.dirty)} {dirty}"
+        state = f"{code.sha} {code.patch_id or 'clean'} {len(code.dirty)} {dirty}"
     values = None if config is None else config.values
-    return {CODE: told, CONFIG: "" if values is None else digest(values)}
+    return {CODE: state, CONFIG: "" if values is None else digest(values)}
 
 
 async def prepare(

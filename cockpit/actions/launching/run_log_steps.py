@@ -96,7 +96,7 @@ def results_step(
     """Return the step that fills ``## Results`` and says the end in ``## Status``."""
 
     async def write(execution: Execution) -> str:
-        at, told, line = (
+        at, values, line = (
             execution.entry.begun_at,
             _masked(results(execution)),
             scrub(status(execution)),
@@ -105,7 +105,7 @@ def results_step(
         return await _saved(
             execution,
             path,
-            lambda data: with_results(with_status(begun(data), at, line), told),
+            lambda data: with_results(with_status(begun(data), at, line), values),
             commit,
         )
 

@@ -62,15 +62,15 @@ def delete(
     _inside(path, roots)
     if identity_of(path, markers) != was:
         raise NotDeletedError(f"{path} has changed since it was listed")
-    doomed = path if LEFT.fullmatch(Path(path).name) else f"{path}.deleting-{mark}"
+    aside = path if LEFT.fullmatch(Path(path).name) else f"{path}.deleting-{mark}"
     try:
-        if doomed != path:
-            if os.path.lexists(doomed):
-                raise NotDeletedError(f"{doomed} is in the way")
-            Path(path).rename(doomed)
-        _remove(doomed, markers)
+        if aside != path:
+            if os.path.lexists(aside):
+                raise NotDeletedError(f"{aside} is in the way")
+            Path(path).rename(aside)
+        _remove(aside, markers)
     except OSError as error:
-        where = error.filename or doomed
+        where = error.filename or aside
         raise NotDeletedError(
             f"{where}: {(error.strerror or 'cannot be deleted').lower()}"
         ) from error
@@ -98,16 +98,16 @@ def size_of(path: str) -> int:
     return total
 
 
-def _remove(doomed: str, markers: Iterable[str]) -> None:
-    if not stat.S_ISDIR(Path(doomed).lstat().st_mode):
-        Path(doomed).unlink()
+def _remove(aside: str, markers: Iterable[str]) -> None:
+    if not stat.S_ISDIR(Path(aside).lstat().st_mode):
+        Path(aside).unlink()
         return
     for name in _inner(markers):
         try:
-            Path(doomed, name).unlink()
+            Path(aside, name).unlink()
         except (FileNotFoundError, NotADirectoryError):
             continue
-    shutil.rmtree(doomed)
+    shutil.rmtree(aside)
 
 
 def _inner(markers: Iterable[str]) -> list[str]:

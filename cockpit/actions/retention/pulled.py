@@ -102,10 +102,10 @@ def verified(output: str, artifacts: int) -> int | str:
     errors = [int(found) for found in _ERRORS.findall(output)]
     if any(errors):
         return f"it reports {max(errors)} errors"
-    told = _VERIFIED.findall(output)
-    if not told:
+    counts = _VERIFIED.findall(output)
+    if not counts:
         return artifacts
-    good, of = (int(figure) for figure in told[-1])
+    good, of = (int(figure) for figure in counts[-1])
     if good != of:
         return f"only {good} of {of} could be loaded"
     return good if good else "it has verified nothing"

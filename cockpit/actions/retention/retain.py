@@ -37,7 +37,7 @@ from cockpit.model.records import EventEntry
 from cockpit.model.wording import size, steps
 from cockpit.records.issue.text import retained
 from cockpit.records.logbook.markdown import prose
-from cockpit.rules.kept.retention import Decision, Needed, decide, depth_of, policy_of
+from cockpit.rules.artifacts.retention import Decision, Needed, decide, depth_of, policy_of
 from cockpit.runtime.offload import offload
 from cockpit.text.checks import blocked, passed, warned
 
@@ -73,19 +73,19 @@ class Retain(Action):
             return Draft(words=f"delete 0 from {request.run}", checks=hard)
         decisions = _decide(context, value, sources, keep)
         try:
-            doomed = await offload(_look, decisions, local_roots(context), deadline=DEADLINE)
+            to_delete = await offload(_look, decisions, local_roots(context), deadline=DEADLINE)
         except TimeoutError:
             slow = blocked(CHECKPOINT, f"the candidates gave no answer within {DEADLINE:g} s")
             return Draft(words=f"delete 0 from {request.run}", checks=(slow,))
         kept = tuple(_target(each) for each in decisions if not each.delete)
-        count = len(doomed.targets)
+        count = len(to_delete.targets)
         return Draft(
             words=f"delete {count} from {request.run}",
-            checks=(*_policy(context, keep), _freed(doomed), _left(context, decisions)),
-            targets=doomed.targets,
-            keeps=(*kept, *doomed.spared),
+            checks=(*_policy(context, keep), _freed(to_delete), _left(context, decisions)),
+            targets=to_delete.targets,
+            keeps=(*kept, *to_delete.spared),
             trainer_would_load=value.trainer_would_load,
-            facts={IDENTITIES: json.dumps(doomed.identities, sort_keys=True)},
+            facts={IDENTITIES: json.dumps(to_delete.identities, sort_keys=True)},
         )
 
     def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
@@ -189,13 +189,13 @@ def _policy(context: ActionContext, keep: int | None) -> Iterator[Check]:
         yield passed(RETENTION, text, Basis.RECORDED)
 
 
-def _freed(doomed: ToDelete) -> Check:
-    if not doomed.targets:
+def _freed(to_delete: ToDelete) -> Check:
+    if not to_delete.targets:
         return blocked("candidates", "nothing to delete: the policy keeps everything there is")
-    known = [target.size for target in doomed.targets if target.size is not None]
-    unsure = " at least" if len(known) < len(doomed.targets) else ""
-    text = f"{plural(len(doomed.targets), 'candidate')}; frees{unsure} {size(sum(known))}"
-    return warned("candidates", f"{text}; this cannot be undone", value=str(len(doomed.targets)))
+    known = [target.size for target in to_delete.targets if target.size is not None]
+    unsure = " at least" if len(known) < len(to_delete.targets) else ""
+    text = f"{plural(len(to_delete.targets), 'candidate')}; frees{unsure} {size(sum(known))}"
+    return warned("candidates", f"{text}; this cannot be undone", value=str(len(to_delete.targets)))
 
 
 def _left(context: ActionContext, decisions: Sequence[Decision]) -> Check:

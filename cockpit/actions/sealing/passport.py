@@ -131,9 +131,9 @@ def pairs_in(document: object, depth: int = 0) -> Iterator[Pair]:
 
 def _of_object(document: dict[str, Any]) -> Iterator[Pair]:
     path = next((document[key] for key in _PATHS if isinstance(document.get(key), str)), None)
-    told = next((_hex(document[key]) for key in _SUMS if _hex(document.get(key))), None)
-    if path is not None and told is not None:
-        yield Pair(_plain(path), told)
+    digest = next((_hex(document[key]) for key in _SUMS if _hex(document.get(key))), None)
+    if path is not None and digest is not None:
+        yield Pair(_plain(path), digest)
     for key, value in document.items():
         found = _hex(value)
         if found is None or key in _SUMS:

@@ -134,13 +134,13 @@ def _already(context: ActionContext, code: CodeToSeal | None, logged: bool) -> C
 def _figures(context: ActionContext, final: Checkpoint | None) -> dict[str, str]:
     """Return the final figures, as they are recorded (HERO, Seal)."""
     tracker, spec = context.report.facets.tracker.value, context.spec
-    told = {
+    figures = {
         "checkpoint": final.path if final is not None else None,
         "output_root": spec.output_root,
         "command": _command(context),
     }
     if tracker is not None:
-        told |= {
+        figures |= {
             "last_step": steps(tracker.step),
             "loss": number(tracker.loss),
             "throughput": rate(tracker.throughput, tracker.throughput_unit),
@@ -148,7 +148,7 @@ def _figures(context: ActionContext, final: Checkpoint | None) -> dict[str, str]
             "wandb_name": tracker.name,
             "wandb_url": tracker.url,
         }
-    return {name: safe(value) for name, value in told.items() if value}
+    return {name: safe(value) for name, value in figures.items() if value}
 
 
 def _command(context: ActionContext) -> str | None:
@@ -262,12 +262,12 @@ def _comment(execution: Execution) -> str:
 def _results(execution: Execution) -> dict[str, str]:
     """Return what the run log's results are filled with (HPC, "Updating a run log")."""
     facts = execution.facts
-    told = {
+    fields = {
         "final step": facts["step"],
         "end_train_loss": facts.get("loss", ""),
         "checkpoint": f"`{facts['checkpoint']}`" if facts.get("checkpoint") else "",
     }
-    return {label: value for label, value in told.items() if value}
+    return {label: value for label, value in fields.items() if value}
 
 
 def _status(execution: Execution) -> str:

@@ -33,9 +33,9 @@ class ToReject(Frozen):
     saved_at: float | None = None
 
 
-def pack(doomed: Iterable[ToReject]) -> str:
+def pack(to_reject: Iterable[ToReject]) -> str:
     """Return them as text for the journal."""
-    return json.dumps([each.model_dump() for each in doomed])
+    return json.dumps([each.model_dump() for each in to_reject])
 
 
 def unpack(text: str) -> tuple[ToReject, ...]:
@@ -43,7 +43,9 @@ def unpack(text: str) -> tuple[ToReject, ...]:
     return tuple(ToReject.model_validate(each) for each in json.loads(text))
 
 
-def rejections(doomed: Iterable[ToReject], at: float, by: str, reason: str) -> tuple[Rejected, ...]:
+def rejections(
+    to_reject: Iterable[ToReject], at: float, by: str, reason: str
+) -> tuple[Rejected, ...]:
     """Return the rejections; each holds for what was saved until its moment, in whole seconds.
 
     A file's clock may be ahead of ours: what lies there now is rejected all the same.
@@ -56,7 +58,7 @@ def rejections(doomed: Iterable[ToReject], at: float, by: str, reason: str) -> t
             by=by,
             reason=reason,
         )
-        for each in doomed
+        for each in to_reject
     )
 
 
@@ -126,9 +128,9 @@ def move(path: str, target: str) -> None:
     Path(path).rename(target)
 
 
-def why_not_movable(doomed: Iterable[ToReject]) -> str | None:
+def why_not_movable(to_reject: Iterable[ToReject]) -> str | None:
     """Return why one of them cannot be moved inside its root, if that is so."""
-    for each in doomed:
+    for each in to_reject:
         path, root = Path(each.path), Path(each.root)
         try:
             if not os.access(root, os.W_OK | os.X_OK):

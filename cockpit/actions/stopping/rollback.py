@@ -82,7 +82,7 @@ class Rollback(Action):
                 "to": str(to),
                 "move": "yes" if move else "no",
                 "reason": safe(request.params.get("reason") or f"rolled back to step {to:,}"),
-                "rejected": pack(_doomed(item) for item in newer),
+                "rejected": pack(_to_reject(item) for item in newer),
             },
         )
 
@@ -142,7 +142,7 @@ def _movable(context: ActionContext, newer: Sequence[Checkpoint], *, move: bool)
     trouble = (
         f"{remote} is not on this machine"
         if remote is not None
-        else why_not_movable(_doomed(item) for item in newer)
+        else why_not_movable(_to_reject(item) for item in newer)
     )
     if trouble is not None:
         yield blocked("move", f"they cannot be moved aside: {trouble}")
@@ -192,7 +192,7 @@ def _target(item: Checkpoint, *, move: bool) -> Target:
     )
 
 
-def _doomed(item: Checkpoint) -> ToReject:
+def _to_reject(item: Checkpoint) -> ToReject:
     saved = item.touched_at if item.saved_at is None else max(item.saved_at, item.touched_at or 0)
     return ToReject(path=item.path, root=item.root, step=_step(item) or 0, saved_at=saved)
 
@@ -239,15 +239,15 @@ async def _move(execution: Execution) -> str:
     if execution.facts.get("move") != "yes":
         raise SkipStep("nothing is moved")
     moved: list[str] = []
-    doomed = unpack(execution.facts["rejected"])
-    for each in doomed:
+    to_reject = unpack(execution.facts["rejected"])
+    for each in to_reject:
         try:
             target = await offload(place_aside, each, execution.entry.begun_at, deadline=DEADLINE)
             await execution.note(moved="\n".join([*moved, f"{each.path} -> {target}"]))
             await offload(move, each.path, target, deadline=DEADLINE)
         except (OSError, TimeoutError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            done = f"{len(moved)} of {len(doomed)} were moved"
+            done = f"{len(moved)} of {len(to_reject)} were moved"
             raise StepError(safe(f"{each.path} cannot be moved: {why}; {done}")) from error
         moved.append(f"{each.path} -> {target}")
     return f"{plural(len(moved), 'checkpoint')} moved aside"

@@ -186,13 +186,13 @@ def _next(execution: Execution) -> str:
 
 def _status(execution: Execution) -> str:
     reason, step = execution.facts.get("reason"), execution.context.report.progress.step
-    told = (
+    parts = (
         f"stopped by {execution.entry.operator}",
         "" if step is None else f"near step {steps(step)}",
         _lost_or_saved(execution),
         reason,
     )
-    return ", ".join(filter(None, told))
+    return ", ".join(filter(None, parts))
 
 
 def _lost_or_saved(execution: Execution) -> str:

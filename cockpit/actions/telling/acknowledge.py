@@ -12,8 +12,7 @@ from cockpit.actions.core.context import STARTED, ActionContext, job_in
 from cockpit.actions.core.parameters import safe
 from cockpit.actions.core.recording import log_step
 from cockpit.model.alert import Acknowledgement, Alert
-from cockpit.model.base import rfc3339
-from cockpit.model.duration import parse_duration
+from cockpit.model.base import parse_duration, rfc3339
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.runtime.offload import offload

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.model.clock import Clock
-from cockpit.model.logbook import Opened
-from cockpit.model.records import Recorded, SaveStage
+from cockpit.model.records import Opened, Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
 from cockpit.text.safe import safe_lines
@@ -71,7 +70,7 @@ class Logbooks:
         return scrub(text)
 
     async def save(
-        self, report: RunReport, text: str, told: Callable[[Recorded], None]
+        self, report: RunReport, text: str, on_stage: Callable[[Recorded], None]
     ) -> Recorded:
         """Write, commit, push; the draft is dropped once the file holds the text."""
         path = report.spec.records.logbook
@@ -83,7 +82,7 @@ class Logbooks:
         safe = self.masked(text)
         message = f"{report.name}: {_heading(safe)}"
         recorded = await self._saver.save(
-            Path(path), lambda data: with_text(data, EVENTS, safe), message, told
+            Path(path), lambda data: with_text(data, EVENTS, safe), message, on_stage
         )
         if recorded.stage is not SaveStage.NOTHING:
             with suppress(OSError, TimeoutError):

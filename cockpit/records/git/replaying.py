@@ -88,9 +88,9 @@ async def changed(repository: Repository, old: str, new: str, *how: str) -> tupl
 
 
 async def _ours(repository: Repository, base: str, head: str, own: str) -> list[_Ours]:
-    told = await repository.ask("rev-list", "--reverse", "--parents", f"{base}..{head}")
+    listing = await repository.ask("rev-list", "--reverse", "--parents", f"{base}..{head}")
     ours = []
-    for line in told.splitlines():
+    for line in listing.splitlines():
         commit, *parents = line.split()
         paths = await changed(repository, parents[0], commit) if len(parents) == 1 else ()
         if len(parents) != 1 or not all(is_logbook(path, own) for path in paths):
@@ -113,8 +113,8 @@ async def _one(repository: Repository, ours: _Ours, onto: str) -> str:
         for path, blob in wanted.items():
             await put(repository, index, path, blob)
         tree = await repository.ask("write-tree", index=index)
-    told = await repository.ask("show", "-s", _DATE, f"--format={_IDENTITY}%x00%B", ours.commit)
-    name, mail, date, message = told.split("\0", 3)
+    answer = await repository.ask("show", "-s", _DATE, f"--format={_IDENTITY}%x00%B", ours.commit)
+    name, mail, date, message = answer.split("\0", 3)
     env = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": mail, "GIT_AUTHOR_DATE": date}
     return await make_commit(repository, tree, (onto,), message, env)
 

@@ -126,15 +126,15 @@ class Repository:
 
     async def blob(self, commit: str, path: str) -> Blob | None:
         """Return a file as ``commit`` has it."""
-        told = await self.ask("ls-tree", "-z", "--full-tree", commit, "--", path)
-        mode, kind, oid = [*told.partition("\t")[0].split(" "), "", "", ""][:3]
+        answer = await self.ask("ls-tree", "-z", "--full-tree", commit, "--", path)
+        mode, kind, oid = [*answer.partition("\t")[0].split(" "), "", "", ""][:3]
         return Blob(mode, oid) if kind == "blob" else None
 
     async def staged(self, path: str, index: Path | None = None) -> Blob | None:
         """Return a file as the index has it."""
         words = ("--literal-pathspecs", "ls-files", "-s", "-z", "--", path)
-        told = await self.ask(*words, index=index)
-        mode, oid = [*told.partition("\t")[0].split(" "), "", ""][:2]
+        answer = await self.ask(*words, index=index)
+        mode, oid = [*answer.partition("\t")[0].split(" "), "", ""][:2]
         return Blob(mode, oid) if oid else None
 
     async def content(self, blob: Blob | None, path: str | None = None) -> bytes:

@@ -54,7 +54,7 @@ class _Job:
 
     path: Path
     message: str
-    told: StageListener
+    on_stage: StageListener
     again: bool = False
     edits: list[Edit] = field(default_factory=list)
     commit: str | None = None
@@ -63,14 +63,14 @@ class _Job:
     def at(self, stage: SaveStage, busy: str | None = None) -> None:
         """Tell how far it is, and what is done now."""
         self.stage = stage
-        self.told(Recorded(stage=stage, commit=self.commit, busy=busy))
+        self.on_stage(Recorded(stage=stage, commit=self.commit, busy=busy))
 
     def end(self, trouble: str | None) -> Recorded:
         """Return the end, told as well."""
         safe = None if trouble is None else scrub(clean(trouble, 1000))
         as_far = safe is not None and (safe == NO_REMOTE or safe.endswith(NO_HISTORY))
         recorded = Recorded(stage=self.stage, commit=self.commit, trouble=safe, as_far=as_far)
-        self.told(recorded)
+        self.on_stage(recorded)
         return recorded
 
 
@@ -89,15 +89,15 @@ class Saver:
         self._silent: dict[Path, float] = {}
 
     async def save(
-        self, path: Path, edit: Edit, message: str, told: StageListener = lambda recorded: None
+        self, path: Path, edit: Edit, message: str, on_stage: StageListener = lambda recorded: None
     ) -> Recorded:
         """Edit ``path`` (bytes to bytes, ``b""`` for a new file), commit it alone, push.
 
         ``edit`` must change nothing where its change is there already: it may be called on
         several versions of the file. It refuses by raising ``ValueError``. ``message`` is one
-        commit message. ``told`` hears each stage; the last is also returned.
+        commit message. ``on_stage`` hears each stage; the last is also returned.
         """
-        return await self._whole_way(_Job(path, scrub(message), told), edit)
+        return await self._whole_way(_Job(path, scrub(message), on_stage), edit)
 
     async def retry(self, path: Path) -> Recorded:
         """Go on where a save has stopped: commit what is saved, push what is committed.

@@ -133,12 +133,12 @@ async def _facts(repository: Repository, run: str, step: int) -> SealFacts:
     sha = await repository.oid("HEAD^{commit}")
     if sha is None:
         raise _StopError(f"{clean(repository.top)} has no commit yet: nothing can be sealed")
-    told = await repository.ask("status", "--porcelain=v2", "--branch", "-z", "-uall")
+    status = await repository.ask("status", "--porcelain=v2", "--branch", "-z", "-uall")
     remote = await remote_now(repository)
     there = None if remote is None else await at_remote(repository, remote, _full(run, step))
     return SealFacts(
         sha=sha,
-        dirty=read_status(told).files,
+        dirty=read_status(status).files,
         tag=_tag(run, step),
         branch=_branch(run).removeprefix("refs/heads/"),
         tag_at=await repository.oid(f"{_full(run, step)}^{{}}"),

@@ -42,8 +42,8 @@ async def upstream_of(repository: Repository, branch: str) -> Upstream | None:
     Nothing is written into the user's settings.
     """
     form = "--format=%(upstream:remotename)%00%(upstream:remoteref)%00%(upstream)"
-    told = await repository.ask("for-each-ref", form, branch)
-    remote, ref, tracking = ([*told.split("\n")[0].split("\0"), "", "", ""])[:3]
+    answer = await repository.ask("for-each-ref", form, branch)
+    remote, ref, tracking = ([*answer.split("\n")[0].split("\0"), "", "", ""])[:3]
     if remote and remote != "." and ref:
         return Upstream(remote, ref, tracking or _tracking(remote, ref))
     sole = await remote_of(repository)

@@ -50,19 +50,19 @@ def new_issue(
             ("Final step", wording.steps(run.final_step) if run.final_step else UNKNOWN),
         )
     )
-    told = (
+    parts = (
         f"**{prose(title(run))}**",
         contract,
         None if command is None else f"Launch command:\n\n{block(command)}",
         "This issue holds the status; the logbook is the detailed record.",
     )
-    return _paragraphs(*told)
+    return _paragraphs(*parts)
 
 
 def launched(run: RunSpec, launch_id: str, values: Mapping[str, str]) -> str:
     """Return the comment on a launch; ``values`` are labelled figures (git SHA, checkpoint …)."""
-    told = fields((label, code(value)) for label, value in _plain(values))
-    return _paragraphs(_headline(run, f"launched as {code(launch_id)}"), told)
+    details = fields((label, code(value)) for label, value in _plain(values))
+    return _paragraphs(_headline(run, f"launched as {code(launch_id)}"), details)
 
 
 def relaunched(
@@ -76,7 +76,7 @@ def relaunched(
     former: str | None = None,
 ) -> str:
     """Return the comment on a relaunch: why it was recoverable, from where, who let what pass."""
-    told = fields(
+    details = fields(
         (
             ("Why it is recoverable", prose(recoverable)),
             ("Job before", None if former is None else code(former)),
@@ -85,7 +85,9 @@ def relaunched(
         )
     )
     return _paragraphs(
-        _headline(run, f"relaunched as {code(launch_id)}, same lineage"), told, approved(approvals)
+        _headline(run, f"relaunched as {code(launch_id)}, same lineage"),
+        details,
+        approved(approvals),
     )
 
 
@@ -100,7 +102,7 @@ def new_lineage(
     approvals: Sequence[Approval] = (),
 ) -> str:
     """Return the comment on a new lineage: why, the identities before and after, its source."""
-    told = fields(
+    details = fields(
         (
             ("Reason", prose(reason)),
             *((f"{label} before", code(value)) for label, value in _plain(old)),
@@ -109,14 +111,14 @@ def new_lineage(
             ("Git SHA", code(sha)),
         )
     )
-    return _paragraphs(_headline(run, "goes on as a new lineage"), told, approved(approvals))
+    return _paragraphs(_headline(run, "goes on as a new lineage"), details, approved(approvals))
 
 
 def rolled_back(
     run: RunSpec, step: int, path: str, *, rejected: Sequence[int], reason: str, by: str
 ) -> str:
     """Return the comment on a rollback and on what it rejects for good."""
-    told = fields(
+    details = fields(
         (
             ("Goes on from", f"{code(path)}, step {wording.steps(step)}"),
             ("Rejected for good", _steps(rejected)),
@@ -124,14 +126,14 @@ def rolled_back(
             ("Decided by", person(by)),
         )
     )
-    return _paragraphs(_headline(run, f"rolled back to step {wording.steps(step)}"), told)
+    return _paragraphs(_headline(run, f"rolled back to step {wording.steps(step)}"), details)
 
 
 def retained(
     run: RunSpec, *, deleted: Sequence[int], kept: Sequence[int], freed: int | None, by: str
 ) -> str:
     """Return the comment on a retention clean-up; ``freed`` in bytes."""
-    told = fields(
+    details = fields(
         (
             ("Deleted", _steps(deleted)),
             ("Kept", _steps(kept)),
@@ -139,7 +141,7 @@ def retained(
             ("Confirmed by", person(by)),
         )
     )
-    return _paragraphs(_headline(run, f"{len(deleted):,} checkpoints deleted"), told)
+    return _paragraphs(_headline(run, f"{len(deleted):,} checkpoints deleted"), details)
 
 
 def sealed(  # noqa: PLR0913 - each is a line of the comment
@@ -154,7 +156,7 @@ def sealed(  # noqa: PLR0913 - each is a line of the comment
     caveats: str | None = None,
 ) -> str:
     """Return the comment on a seal: W&B, checkpoint, tag, final metrics, command, caveats."""
-    told = fields(
+    details = fields(
         (
             ("W&B", _wandb(run)),
             ("Output root", code(run.output_root)),
@@ -166,32 +168,32 @@ def sealed(  # noqa: PLR0913 - each is a line of the comment
         )
     )
     launch = None if command is None else f"Launch command:\n\n{block(command)}"
-    return _paragraphs(_headline(run, f"sealed at step {wording.steps(step)}"), told, launch)
+    return _paragraphs(_headline(run, f"sealed at step {wording.steps(step)}"), details, launch)
 
 
 def handed_off(report: RunReport, *, by: str, to: str, next_check_at: float | None = None) -> str:
     """Return the comment on a hand-off: who owns the run now, and how it stands."""
     due = next_check_at if next_check_at is not None else report.next_check_at
-    told = fields(
+    details = fields(
         (
             ("Handed over by", person(by)),
             ("Owner now", person(to, call=True)),
             ("Next check", UNKNOWN if due is None else _moment(due)),
         )
     )
-    return _paragraphs(_headline(report.spec, "handed over"), told, state_of(report))
+    return _paragraphs(_headline(report.spec, "handed over"), details, state_of(report))
 
 
 def escalated(run: RunSpec, *, by: str, reason: str, evidence: Sequence[Evidence]) -> str:
     """Return the comment that asks the DRI to decide."""
     asked = f"{person(run.dri, call=True)}: this needs your decision"
-    told = fields((("Reason", prose(reason)), ("Raised by", person(by))))
-    return _paragraphs(_headline(run, asked), told, _evidence(evidence))
+    details = fields((("Reason", prose(reason)), ("Raised by", person(by))))
+    return _paragraphs(_headline(run, asked), details, _evidence(evidence))
 
 
 def new_critical(run: RunSpec, alert: Alert) -> str:
     """Return the comment on a critical condition that has opened."""
-    told = fields(
+    details = fields(
         (
             ("DRI", person(run.dri, call=True)),
             ("Since", _moment(alert.since)),
@@ -200,12 +202,7 @@ def new_critical(run: RunSpec, alert: Alert) -> str:
         )
     )
     headline = _headline(run, f"critical, {prose(alert.id)}: {prose(alert.title)}")
-    return _paragraphs(headline, told, _evidence(alert.evidence))
-
-
-def status(report: RunReport) -> str:
-    """Return the status of a day without other news (HERO: every 24 hours)."""
-    return _paragraphs(_headline(report.spec, f"status: {report.verdict.value}"), state_of(report))
+    return _paragraphs(headline, details, _evidence(alert.evidence))
 
 
 def state_of(report: RunReport) -> str:
@@ -239,8 +236,8 @@ def approved(approvals: Sequence[Approval]) -> str | None:
     return "\n".join(lines)
 
 
-def _headline(run: RunSpec, told: str) -> str:
-    return f"**{prose(run.name)}** {told}"
+def _headline(run: RunSpec, event: str) -> str:
+    return f"**{prose(run.name)}** {event}"
 
 
 def _paragraphs(*parts: str | None) -> str:
@@ -281,5 +278,5 @@ def _steps(steps: Sequence[int]) -> str:
 
 
 def _moment(instant: float) -> str:
-    told = wording.utc_minute(instant)
-    return UNKNOWN if told == wording.UNKNOWN else told
+    text = wording.utc_minute(instant)
+    return UNKNOWN if text == wording.UNKNOWN else text

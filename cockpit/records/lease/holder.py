@@ -30,7 +30,7 @@ def under_way(store: str, entry: int) -> Iterator[None]:
         _UNDER_WAY.discard((store, entry))
 
 
-def at_it(holder: Holder, store: str, entry: int) -> bool | None:
+def still_working(holder: Holder, store: str, entry: int) -> bool | None:
     """Return whether the entry is still being done (``None``: on another machine, not known).
 
     An entry of this process that it does no more was left behind, as by a full disk.

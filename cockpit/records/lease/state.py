@@ -157,8 +157,8 @@ async def read_lease(place: LeasePlace) -> LeaseValue:
         return LeaseValue()
     if not (await place.repository.run("cat-file", "-e", oid)).ok:
         await _bring(place)
-    told = await place.repository.run("cat-file", "commit", oid)
-    return LeaseValue(oid, read_state(told.text.partition("\n\n")[2]) if told.ok else None)
+    answer = await place.repository.run("cat-file", "commit", oid)
+    return LeaseValue(oid, read_state(answer.text.partition("\n\n")[2]) if answer.ok else None)
 
 
 async def _bring(place: LeasePlace) -> None:

@@ -79,16 +79,16 @@ def _observed(report: RunReport, now: float) -> Iterator[str]:
     if tracker.value is not None:
         seen = tracker.value
         unit = seen.throughput_unit
-        told = [f"loss {wording.number(seen.loss)}"] if seen.loss is not None else []
-        told += [wording.rate(seen.throughput, unit)] if seen.throughput is not None else []
-        told += (
+        figures = [f"loss {wording.number(seen.loss)}"] if seen.loss is not None else []
+        figures += [wording.rate(seen.throughput, unit)] if seen.throughput is not None else []
+        figures += (
             [f"grad norm {wording.number(seen.grad_norm)}"] if seen.grad_norm is not None else []
         )
         at = seen.last_step_at
         age = tracker.age(now) if at is None else max(0.0, now - at)
-        if told:
-            yield f"{', '.join(told)} ({_from(tracker.source, age)})"
-    if checkpoints.value is not None:
+        if figures:
+            yield f"{', '.join(figures)} ({_from(tracker.source, age)})"
+    if checkpoints.value is not None and not checkpoints.value.unlisted:
         done = [item for item in checkpoints.value.items if item.state is CheckpointState.COMPLETE]
         if done:
             saved = done[-1].saved_at
@@ -104,8 +104,8 @@ def _from(source: str, age: float | None) -> str:
     """Return where a figure is from and how old it is."""
     if age is None:
         return source
-    told = wording.age(age)
-    return f"{source}, {told}" if told == "now" else f"{source}, {told} old"
+    text = wording.age(age)
+    return f"{source}, {text}" if text == "now" else f"{source}, {text} old"
 
 
 def _next(report: RunReport, now: float) -> str:

@@ -18,7 +18,6 @@ from cockpit.text.logbook_scan import (
     is_instances,
     read_page,
     scan,
-    split_front_matter,
 )
 from cockpit.text.logbook_stamp import read_stamp
 from cockpit.text.markdown_blocks import Blocks, indent_of, split_lines, without_indent
@@ -66,7 +65,6 @@ class Logbook(Frozen):
     """
 
     title: str = ""
-    front_matter: tuple[LabelledValue, ...] = ()
     contract: tuple[LabelledValue, ...] = ()
     instances: tuple[Instance, ...] = ()
     entries: tuple[LogbookEntry, ...] = ()
@@ -81,7 +79,6 @@ def read_logbook(text: str) -> Logbook:
     events = [entry for entry in entries if not is_instances(entry.section)]
     return Logbook(
         title=next((line.title for line in page.headings if line.level == 1), ""),
-        front_matter=read_fields(_numbered(split_front_matter(text)[0], 2)),
         contract=read_fields(_section(page, "contract")),
         instances=tuple(Instance(entry=each, fields=entry_fields(each)) for each in instances),
         entries=entries,

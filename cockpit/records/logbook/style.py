@@ -106,8 +106,8 @@ def _blanks_above(book: MarkdownFile, number: int) -> int:
     return blanks
 
 
-def _mostly(told: Sequence[bool]) -> bool:
-    return 2 * sum(told) > len(told)
+def _mostly(answers: Sequence[bool]) -> bool:
+    return 2 * sum(answers) > len(answers)
 
 
 def with_values(book: MarkdownFile, heading: Heading, values: Mapping[str, str]) -> bytes:

@@ -112,14 +112,14 @@ def preview(data: bytes, entry: EventEntry | InstanceEntry, *, empties: bool = F
 
 def new_logbook(run: RunSpec, values: Mapping[str, str]) -> bytes:
     """Return a new logbook: SPEC L's template, its contract filled from ``values`` and the run."""
-    told = {plain(label): value for label, value in values.items()}
+    given = {plain(label): value for label, value in values.items()}
     known = contract_of(run)
     lines = [f"# {one_line(run.name)}: Hero Run Logbook", "", f"## {RUN_CONTRACT}", ""]
     form = FieldForm()
     for label in CONTRACT:
-        lines += form.write(label, told.pop(plain(label), known.get(label, "")))
+        lines += form.write(label, given.pop(plain(label), known.get(label, "")))
     for label, value in values.items():
-        if plain(label) in told:
+        if plain(label) in given:
             lines += form.write(one_line(label), value)
     lines += ["", f"## {INSTANCES}", "", f"## {EVENTS}", ""]
     return "\n".join(lines).encode("utf-8", "replace")
@@ -218,8 +218,8 @@ def _below(form: EntryForm, level: int) -> EntryForm:
 
 def _air(book: MarkdownFile) -> int:
     """Return 1 if this file has blank lines below the headings of its sections."""
-    told = [book.blank(each.number + 1) for each in book.headings if not each.dated]
-    return int(2 * sum(told) >= len(told))
+    airy = [book.blank(each.number + 1) for each in book.headings if not each.dated]
+    return int(2 * sum(airy) >= len(airy))
 
 
 def _own_lines(markdown: str) -> list[str]:

@@ -40,18 +40,18 @@ def with_row(data: bytes, row: Mapping[str, str]) -> bytes:
     """
     book = MarkdownFile(data)
     table = _table(book)
-    told = {plain(name): text for name, text in row.items()}
-    name = next((told[key] for key in told if key in _KEYS), "")
+    texts = {plain(name): text for name, text in row.items()}
+    name = next((texts[key] for key in texts if key in _KEYS), "")
     if not name:
         return data
     if table is None:
         return _begun(book, row)
-    told = _noted(table, told, row)
+    texts = _noted(table, texts, row)
     found = [line for line in table.rows if _said(book, line)[table.key : table.key + 1] == [name]]
     if found:
-        return _updated(book, table, found[-1], told)
-    told.setdefault(plain(table.columns[table.key]), name)
-    line = _row(table, [told.get(plain(column), "") for column in table.columns])
+        return _updated(book, table, found[-1], texts)
+    texts.setdefault(plain(table.columns[table.key]), name)
+    line = _row(table, [texts.get(plain(column), "") for column in table.columns])
     return book.with_lines(table.last, [line], 0, 0)
 
 
@@ -116,14 +116,14 @@ def _row(table: _Table, texts: Sequence[str]) -> str:
     return f"|{'|'.join(cells)}|"
 
 
-def _updated(book: MarkdownFile, table: _Table, line: int, told: Mapping[str, str]) -> bytes:
+def _updated(book: MarkdownFile, table: _Table, line: int, texts: Mapping[str, str]) -> bytes:
     """Return the file with those cells of one row changed that say something else now."""
     text = book.line(line)
     bars = [match.start() for match in _BAR.finditer(text)]
     starts = [0 if not text.lstrip().startswith("|") else bars.pop(0) + 1]
     starts += [bar + 1 for bar in bars]
     for column in reversed(range(min(len(table.columns), len(starts)))):
-        wanted = told.get(plain(table.columns[column]))
+        wanted = texts.get(plain(table.columns[column]))
         stop = starts[column + 1] - 1 if column + 1 < len(starts) else len(text)
         old = text[starts[column] : stop]
         if wanted is None or column == table.key or cell_text(old) == wanted:
@@ -134,19 +134,19 @@ def _updated(book: MarkdownFile, table: _Table, line: int, told: Mapping[str, st
     return book.with_replaced(line, 0, line, text) if text != book.line(line) else book.data
 
 
-def _noted(table: _Table, told: dict[str, str], row: Mapping[str, str]) -> dict[str, str]:
+def _noted(table: _Table, texts: dict[str, str], row: Mapping[str, str]) -> dict[str, str]:
     """Return the texts with those of unknown columns added to the notes."""
     known = {plain(column) for column in table.columns} | _KEYS
     more = [f"{name}: {text}" for name, text in row.items() if text and plain(name) not in known]
     if not more or "notes" not in known:
-        return told
-    return {**told, "notes": "; ".join(text for text in (told.get("notes", ""), *more) if text)}
+        return texts
+    return {**texts, "notes": "; ".join(text for text in (texts.get("notes", ""), *more) if text)}
 
 
 def _begun(book: MarkdownFile, row: Mapping[str, str]) -> bytes:
     names = [*COLUMNS, *(name for name in row if plain(name) not in map(plain, COLUMNS))]
-    told = {plain(name): text for name, text in row.items()}
-    texts = [cell(told.get(plain(name), "")) for name in names]
+    given = {plain(name): text for name, text in row.items()}
+    texts = [cell(given.get(plain(name), "")) for name in names]
     lines = [
         f"| {' | '.join(names)} |",
         "|" + "|".join("-" * (len(name) + 2) for name in names) + "|",

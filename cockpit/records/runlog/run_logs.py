@@ -74,10 +74,10 @@ def new_run_log(task: str, description: str, values: Mapping[str, Mapping[str, s
     title = " — ".join(text for text in (one_line(task), one_line(description)) if text)
     lines = [f"# {title}".rstrip()]
     for section, labels in TEMPLATE.items():
-        told = dict(values.get(section, {}))
+        given = dict(values.get(section, {}))
         lines += ["", f"## {section}"]
-        for label in (*labels, *(label for label in told if label not in labels)):
-            lines += FieldForm().write(one_line(label), told.get(label, ""))
+        for label in (*labels, *(label for label in given if label not in labels)):
+            lines += FieldForm().write(one_line(label), given.get(label, ""))
     return "\n".join([*lines, ""]).encode("utf-8", "replace")
 
 
@@ -161,11 +161,11 @@ def _in_section(data: bytes, title: str, fields: Mapping[str, str]) -> bytes:
     heading = _section(book, title)
     if heading is not None:
         return with_values(book, heading, fields)
-    told = {label: value for label, value in fields.items() if normal(value)}
-    if not told:
+    given = {label: value for label, value in fields.items() if normal(value)}
+    if not given:
         return data
     form = _form(book, _jobs(book)[-1:])
-    body = [line for label, value in told.items() for line in form.write(one_line(label), value)]
+    body = [line for label, value in given.items() for line in form.write(one_line(label), value)]
     return _with_section(book, title, body)
 
 
@@ -204,6 +204,6 @@ def _form(book: MarkdownFile, headings: list[Heading]) -> FieldForm:
 
 
 def _holds(fields: tuple[LabelledValue, ...], values: Mapping[str, str]) -> bool:
-    said = {plain(field.label): field.value for field in fields}
-    told = [(label, normal(value)) for label, value in values.items() if normal(value)]
-    return bool(told) and all(said.get(plain(label)) == value for label, value in told)
+    there = {plain(field.label): field.value for field in fields}
+    wanted = [(label, normal(value)) for label, value in values.items() if normal(value)]
+    return bool(wanted) and all(there.get(plain(label)) == value for label, value in wanted)

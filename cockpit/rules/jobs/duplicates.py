@@ -26,7 +26,7 @@ def duplicate_job(run: RunSpec, history: History) -> Iterator[Alert]:
     if len(job.rivals) + recorded < 2:
         return
     began = [rival.started_at for rival in job.rivals if rival.started_at is not None]
-    lines, advice = _told(job, recorded=recorded)
+    lines, advice = _evidence_and_advice(job, recorded=recorded)
     what = f"output root {run.output_root}" if run.output_root else "one W&B run"
     yield Alert(
         id="C-25",
@@ -40,7 +40,7 @@ def duplicate_job(run: RunSpec, history: History) -> Iterator[Alert]:
     )
 
 
-def _told(job: JobValue, *, recorded: bool) -> tuple[list[str], str]:
+def _evidence_and_advice(job: JobValue, *, recorded: bool) -> tuple[list[str], str]:
     """Return the line of each job, and the next action."""
     launch = f", launch {job.launch_id}" if job.launch_id else ""
     lines = [

@@ -71,10 +71,10 @@ def identity(job: JobValue) -> str:
 def _last_step(history: History, found: Triage | None) -> int | None:
     """Return the last step that the job reached, by the log and by the tracker's rows."""
     log, tracker = history.facets.log.value, history.facets.tracker.value
-    told = [row.step for row in log.rows[-1:]] if log is not None else []
-    told += [found.step] if found is not None else []
-    told += [tracker.step] if tracker is not None else []
-    return max((step for step in told if step is not None), default=None)
+    steps = [row.step for row in log.rows[-1:]] if log is not None else []
+    steps += [found.step] if found is not None else []
+    steps += [tracker.step] if tracker is not None else []
+    return max((step for step in steps if step is not None), default=None)
 
 
 def window(step: int) -> int:

@@ -52,8 +52,8 @@ def patience(run: RunSpec, history: History) -> float:
     """
     tracker = history.facets.tracker.value
     pace = history.trend.pace
-    told = tracker.usual_step_s if tracker is not None else None
-    usual = max(pace.usual_gap_s or 0.0, pace.usual_step_s or told or 0.0)
+    recorded = tracker.usual_step_s if tracker is not None else None
+    usual = max(pace.usual_gap_s or 0.0, pace.usual_step_s or recorded or 0.0)
     limit = max(run.thresholds.stall_factor * usual, CADENCES * run.cadence)
     found = re.search(r"(\d+)\.(\d+)", (tracker.producer or "") if tracker is not None else "")
     if StepClock(history).direct or found is None:

@@ -9,7 +9,7 @@ from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import JobValue, Phase, Triage
 from cockpit.model.run import RunSpec
-from cockpit.rules.kept.checkpoints import newest_complete
+from cockpit.rules.artifacts.checkpoints import newest_complete
 from cockpit.rules.metrics.nonfinite import findings
 from cockpit.rules.present import (
     job_of,
@@ -24,7 +24,7 @@ _NOT_SUCCESS = (Phase.FAILED, Phase.CANCELLED)
 
 
 def ended_not_success(run: RunSpec, history: History) -> Iterator[Alert]:
-    """C-01: critical; a stop that we ordered is information, one by unknown hand a warning."""
+    """C-01: critical. A stop ordered here is information, any other stop a warning."""
     job = job_of(history)
     if job is None or job.phase not in _NOT_SUCCESS:
         return
@@ -60,7 +60,7 @@ def diagnosis(history: History) -> Triage | None:
 
 
 def _stopped(history: History, job: JobValue, found: Triage | None) -> bool:
-    """Tell whether a person's hand ended it."""
+    """Return whether a person ended it, not a fault."""
     by_hand = found is not None and found.name == "user_stopped"
     return job.phase is Phase.CANCELLED or history.stop_ordered_by is not None or by_hand
 
@@ -127,7 +127,7 @@ def _relaunch(run: RunSpec, history: History) -> str:
     checkpoints = history.facets.checkpoints
     if not checkpoints.configured:
         return f"relaunch {run.name}, once it is known what it would resume from"
-    if checkpoints.value is None:
+    if checkpoints.value is None or checkpoints.value.unlisted:
         why = checkpoints.error.message if checkpoints.error is not None else "not listed yet"
         return f"look at the checkpoints before a relaunch: {why}"
     newest = newest_complete(checkpoints.value.items)

@@ -92,9 +92,9 @@ def findings(history: History) -> list[TrendFinding]:
     step, folded = value.step, trend.pace.step
     if step is not None and folded is not None and folded >= step:
         return []
-    told = str(value.loss)
+    text = str(value.loss)
     return [
-        TrendFinding(metric="loss", step=step, at=value.last_step_at, value=told, last_step=step)
+        TrendFinding(metric="loss", step=step, at=value.last_step_at, value=text, last_step=step)
     ]
 
 

@@ -55,9 +55,11 @@ def _first_step_seen(launched: Launched, history: History) -> tuple[int, float] 
     """
     log = history.facets.log.value
     rows = [] if log is None else [(row.step, row.at) for row in log.rows]
-    told = [*history.trend.pace.recent, *rows]
+    timed = [*history.trend.pace.recent, *rows]
     after = [
-        (step, at) for step, at in told if step is not None and at is not None and at >= launched.at
+        (step, at)
+        for step, at in timed
+        if step is not None and at is not None and at >= launched.at
     ]
     return min(after, default=None)
 

@@ -190,10 +190,10 @@ def _first_sign(log: Log) -> tuple[Sign | None, list[int]]:
 
 
 def _ended(log: Log, state: str, cancelled: bool, exit_code: int | None) -> Triage:
-    told = STATE_CLASS.get(state.strip().upper())
-    if told is not None:
-        named = [i for sign in SIGNS if sign.name == told[0] for i in log.matching(sign.pattern)]
-        return _answer(log, told[0], told[1], "sure", named)
+    known = STATE_CLASS.get(state.strip().upper())
+    if known is not None:
+        named = [i for sign in SIGNS if sign.name == known[0] for i in log.matching(sign.pattern)]
+        return _answer(log, known[0], known[1], "sure", named)
     raised = decisive(exceptions(log.lines))
     if raised is not None and _healed(log, raised.at):
         raised = None

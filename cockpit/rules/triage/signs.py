@@ -222,7 +222,7 @@ STOPPED = re.compile(
     r"|cancelled at (?!.*due to)|\bsigint\b|received signal 2\b|\bscancel\b",
     re.I,
 )
-"""A person's hand. The schedulers' own reasons (``DUE TO``) come before it."""
+"""Ended by a person. The schedulers' own reasons (``DUE TO``) come before it."""
 
 KILLED = re.compile(
     r"\b(sigkill|signal 9|exit(ed)?( with)?( exit)? (code|status):? ?(137|-9))\b|^\s*killed\s*$",

@@ -181,29 +181,29 @@ def _by_pointer(name: str, prefix: str, ranked: re.Pattern[str]) -> Assess:
     def assess(folder: Folder, root: Root) -> FolderFinding | None:
         pointer = root.file(name)
         content = (pointer.content if pointer is not None else None) or b""
-        told = number(content.decode("utf-8", "replace").strip().removeprefix(prefix))
+        named = number(content.decode("utf-8", "replace").strip().removeprefix(prefix))
         match = STEP_NAME.fullmatch(folder.name)
         step = number(match.group(1)) if match is not None else None
         if not folder.files:
             return _unfinished("no files", pointer)
         if _missing_ranks(folder.by_path, ranked):
             return _unfinished("files of some ranks are missing", pointer)
-        if pointer is None or told is None or step is None:
-            named = "no pointer file" if pointer is None else f"{pointer.path} names no step"
-            return FolderFinding(Grade.DOUBTFUL, f"{named}: not confirmed", pointer)
-        if step > told:
-            return _unfinished(f"newer than {pointer.path}, which names {told}", pointer)
-        if _fewer_files(folder, root, told):
-            return FolderFinding(Grade.DOUBTFUL, f"fewer files than step {told}", pointer)
+        if pointer is None or named is None or step is None:
+            why = "no pointer file" if pointer is None else f"{pointer.path} names no step"
+            return FolderFinding(Grade.DOUBTFUL, f"{why}: not confirmed", pointer)
+        if step > named:
+            return _unfinished(f"newer than {pointer.path}, which names {named}", pointer)
+        if _fewer_files(folder, root, named):
+            return FolderFinding(Grade.DOUBTFUL, f"fewer files than step {named}", pointer)
         return FolderFinding(Grade.COMPLETE, None, pointer)
 
     return assess
 
 
-def _fewer_files(folder: Folder, root: Root, told: int) -> bool:
+def _fewer_files(folder: Folder, root: Root, named: int) -> bool:
     for other in root.folders:
         match = STEP_NAME.fullmatch(other.name)
-        if match is not None and number(match.group(1)) == told:
+        if match is not None and number(match.group(1)) == named:
             return len(folder.files) < len(other.files)
     return False
 

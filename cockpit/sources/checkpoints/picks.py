@@ -108,8 +108,8 @@ def _of_pointer(why: str) -> Callable[[Sequence[JudgedCheckpoint]], Pick | None]
         for one in filter(_complete, judged):
             marker = one.finding.marker
             text = (marker.content if marker is not None else None) or b""
-            told = text.decode("utf-8", "replace").strip().removeprefix("global_step")
-            if one.item.step == number(told):
+            pointed = text.decode("utf-8", "replace").strip().removeprefix("global_step")
+            if one.item.step == number(pointed):
                 named.append(one)
         return _pick(_greatest(named, _stamp), why)
 

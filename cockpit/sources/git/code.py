@@ -34,9 +34,9 @@ class Code:
         """Return commit, branch, changed files and unpushed commits of each run's code."""
         repos = sorted({repo for run in runs if (repo := _repo(run)) is not None})
         found = await asyncio.gather(*(self._one(repo) for repo in repos))
-        facets = dict(zip(repos, found, strict=True))
-        told = await asyncio.gather(*(self._of_run(run, facets) for run in runs))
-        return {run.name: facet for run, facet in zip(runs, told, strict=True)}
+        by_repo = dict(zip(repos, found, strict=True))
+        facets = await asyncio.gather(*(self._of_run(run, by_repo) for run in runs))
+        return {run.name: facet for run, facet in zip(runs, facets, strict=True)}
 
     async def _one(self, repo: str) -> Facet[CodeValue]:
         source = f"git {clean(repo, 4096)}"

@@ -174,7 +174,7 @@ class GitHub:
         if answer.status == 401:
             self._tokens.forget(place)
         kind = _KINDS.get(answer.status, ErrorKind.BAD_ANSWER)
-        said = _said(answer)
+        said = _message(answer)
         words = _meaning(answer.status, self._tokens.remedy(place))
         message = f"{place.label} on {place.host}: {words}" + (f" ({said})" if said else "")
         raise HttpError(kind, message, status=answer.status)
@@ -192,7 +192,7 @@ def _meaning(status: int, remedy: str) -> str:
     return known.get(status, f"unexpected answer, status {status}")
 
 
-def _said(answer: Answer) -> str:
+def _message(answer: Answer) -> str:
     """Return GitHub's own words about a refusal."""
     try:
         document = answer.json()
@@ -202,8 +202,8 @@ def _said(answer: Answer) -> str:
         return ""
     errors = document.get("errors")
     details = [each.get("message") or each.get("code") for each in _dicts(errors)]
-    told = ": ".join(str(each) for each in (document.get("message"), *details) if each)
-    return scrub(clean(told, 200))
+    text = ": ".join(str(each) for each in (document.get("message"), *details) if each)
+    return scrub(clean(text, 200))
 
 
 def _last_page(answer: Answer) -> int:

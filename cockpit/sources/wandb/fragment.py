@@ -59,8 +59,8 @@ class Fragment:
     def started_at(self) -> float:
         """When the launch began: the run record's start, else when the file last changed."""
         run = self.head.run
-        told = run.started_at if run is not None else None
-        return self.mtime if told is None else told
+        recorded = run.started_at if run is not None else None
+        return self.mtime if recorded is None else recorded
 
     @property
     def seen(self) -> tuple[str, int, float]:

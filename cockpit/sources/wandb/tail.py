@@ -138,10 +138,10 @@ def _head_with(found: Head, kind: int, message: Span) -> Head:
             git_commit=run.git_commit or found.git_commit,
         )
     if kind == ENVIRONMENT:
-        told = environment(message)
+        seen = environment(message)
         return found._replace(
-            git_commit=found.git_commit or told.git_commit,
-            slurm_job_id=told.slurm.get("job_id") or found.slurm_job_id,
+            git_commit=found.git_commit or seen.git_commit,
+            slurm_job_id=seen.slurm.get("job_id") or found.slurm_job_id,
         )
     if kind == CONFIG and found.run is not None:
         config = {**found.run.config, **config_update(message)}

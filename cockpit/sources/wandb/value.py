@@ -38,12 +38,8 @@ def tracker_value(
     joined = _joined(tails)
     head = newest_head(fragments)
     run, series = head.run, _Series(fragments, keys, scan)
-    paces = (usual_step_seconds(tail.rows) for tail in reversed(tails))
-    usual = next((pace for pace in paces if pace is not None), None)
-    rate, unit = joined.throughput, keys.unit
-    if keys.throughput is None and usual is not None:
-        rate, unit = 1.0 / usual, STEPS_UNIT
-    mtime = max(fragment.mtime for fragment in fragments)
+    usual = _usual_step_seconds(tails)
+    rate, unit = _throughput(joined, keys, usual)
     value = TrackerValue(
         id=clean(newest.id) or None,
         name=_text(run.name if run else None),
@@ -58,7 +54,7 @@ def tracker_value(
         grad_norm=joined.grad_norm,
         last_step_at=joined.at,
         last_record_at=joined.record_at,
-        file_mtime=mtime,
+        file_mtime=max(fragment.mtime for fragment in fragments),
         exit_code=tails[-1].exit_code,
         git_commit=clean(head.git_commit, 64) or None,
         slurm_job_id=_text(head.slurm_job_id),
@@ -72,6 +68,21 @@ def tracker_value(
     )
     # A thousand columns of our own making, once a second for each run: not validated again.
     return value.model_copy(update={"history": series.points(), "columns": series.columns()})
+
+
+def _usual_step_seconds(tails: Sequence[Latest]) -> float | None:
+    """Return the seconds per step of the newest launch that has enough rows to say."""
+    paces = (usual_step_seconds(tail.rows) for tail in reversed(tails))
+    return next((pace for pace in paces if pace is not None), None)
+
+
+def _throughput(
+    joined: Latest, keys: MetricKeys, usual: float | None
+) -> tuple[float | None, str | None]:
+    """Return the logged throughput and its unit; steps per second where none is logged."""
+    if keys.throughput is None and usual is not None:
+        return 1.0 / usual, STEPS_UNIT
+    return joined.throughput, keys.unit
 
 
 def _text(raw: str | None) -> str | None:
@@ -89,8 +100,8 @@ def _joined(tails: Sequence[Latest]) -> Latest:
 
 def newest_head(fragments: Sequence[Fragment]) -> Head:
     """Return the newest launch's identity; a launch that has none yet has its former one's."""
-    told = [fragment.head for fragment in fragments if fragment.head.run is not None]
-    return told[-1] if told else fragments[-1].head
+    heads = [fragment.head for fragment in fragments if fragment.head.run is not None]
+    return heads[-1] if heads else fragments[-1].head
 
 
 def _state(newest: Fragment, tail: Latest) -> str:

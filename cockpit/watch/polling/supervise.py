@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Problem
-from cockpit.watch.crash import fault_line, write_details
+from cockpit.runtime.crash import fault_line, write_details
 
 T = TypeVar("T")
 

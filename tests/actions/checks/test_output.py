@@ -3,14 +3,15 @@ from __future__ import annotations
 import pytest
 
 from cockpit.actions.checks.output import (
-    Said,
+    StatedOutput,
     agrees,
     pinned,
     said_by_command,
     said_by_config,
     said_by_record,
 )
-from cockpit.model.run import CheckpointSpec, RunSpec
+from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec
+from cockpit.platforms.command import fill, values_of
 from tests.actions.contexts import hard, levels
 from tests.rules.making import run_spec
 
@@ -38,23 +39,23 @@ def test_a_fixed_place_is_pinned(root: str) -> None:
     "path", ["gs://bucket/other", "gs://bucket-eu/toy", "gs://bucket/toy2", "/bucket/toy"]
 )
 def test_a_contradiction_is_a_hard_block(path: str) -> None:
-    (check,) = agrees(run(), [Said("the config file (output_dir)", path)], {})
+    (check,) = agrees(run(), [StatedOutput("the config file (output_dir)", path)], {})
     assert hard(check) and path in check.text and ROOT in check.text
 
 
 @pytest.mark.parametrize("path", [ROOT, ROOT + "/", ROOT + "/checkpoints", "GS://bucket/toy"])
 def test_the_same_place_or_one_below_it_agrees(path: str) -> None:
-    assert levels(agrees(run(), [Said("the config", path)], {})) == {"C-16": "pass"}
+    assert levels(agrees(run(), [StatedOutput("the config", path)], {})) == {"C-16": "pass"}
 
 
 def test_a_checkpoint_root_that_the_run_file_names_is_fine_and_said() -> None:
-    found = agrees(run(ROOT, "gs://temp/toy"), [Said("config", "gs://temp/toy")], {})
+    found = agrees(run(ROOT, "gs://temp/toy"), [StatedOutput("config", "gs://temp/toy")], {})
     assert levels(found) == {"C-16": "pass", "C-16:checkpoints": "warn"}
 
 
 def test_links_are_followed_on_this_machine() -> None:
     spec = run("/data/toy")
-    said = [Said("config", "/mnt/a/toy")]
+    said = [StatedOutput("config", "/mnt/a/toy")]
     assert hard(agrees(spec, said, {})[0])
     same = {"/data/toy": "/real/toy", "/mnt/a/toy": "/real/toy"}
     assert levels(agrees(spec, said, same)) == {"C-16": "pass"}
@@ -63,7 +64,9 @@ def test_links_are_followed_on_this_machine() -> None:
 def test_a_made_up_root_warns_until_something_confirms_it() -> None:
     spec = run("gs://b/toy-2026-03-11")
     assert levels(agrees(spec, [], {}))["C-16:derived"] == "warn"
-    assert levels(agrees(spec, [Said("x", "gs://b/toy-2026-03-11")], {})) == {"C-16": "pass"}
+    assert levels(agrees(spec, [StatedOutput("x", "gs://b/toy-2026-03-11")], {})) == {
+        "C-16": "pass"
+    }
 
 
 def test_settings_that_are_written_to_and_not_those_that_are_read() -> None:
@@ -84,3 +87,33 @@ def test_a_record_may_be_relative_to_the_root_s_end() -> None:
     assert paths("`runs/other`") == ["runs/other"]
     assert paths("`/x/runs/toy/`") == ["/x/runs/toy"]
     assert paths("see the issue") == paths("") == paths(None) == paths("toy") == []
+
+
+def far() -> RunSpec:
+    """Return a run whose root is written as an address, and whose job sees a path of its host."""
+    return run_spec(
+        output_root="ssh://isambard/scratch/ada/toy",
+        job=JobSpec(kind="slurm", host="isambard"),
+        checkpoints=CheckpointSpec(path=("ssh://isambard/scratch/ada/toy/ckpt",)),
+    )
+
+
+@pytest.mark.parametrize("path", ["/scratch/ada/toy", "/scratch/ada/toy/ckpt/"])
+def test_a_path_of_the_jobs_host_is_compared_as_the_job_sees_it(path: str) -> None:
+    assert levels(agrees(far(), [StatedOutput("the command (--out)", path)], {})) == {
+        "C-16": "pass"
+    }
+
+
+@pytest.mark.parametrize("path", ["/scratch/eve/toy", "ssh://elsewhere/scratch/ada/toy"])
+def test_another_root_of_the_host_or_of_another_host_is_a_hard_block(path: str) -> None:
+    assert hard(agrees(far(), [StatedOutput("the command (--out)", path)], {})[0])
+
+
+def test_a_command_is_filled_with_what_the_job_itself_can_open() -> None:
+    checkpoint = "ssh://isambard/scratch/ada/toy/ckpt/step-20"
+    values = values_of(far(), "toy-i002", checkpoint, 20)
+    assert fill(("--out={output_root}", "--load={checkpoint}"), values) == (
+        "--out=/scratch/ada/toy",
+        "--load=/scratch/ada/toy/ckpt/step-20",
+    )

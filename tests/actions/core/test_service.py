@@ -23,7 +23,7 @@ async def test_a_plan_changes_nothing_and_acting_on_its_words_does_it_once(tmp_p
     plan = await world.service.plan(request())
     assert (plan.words, plan.blocked, world.platform.started) == (WORDS, False, [])
     told: list[StepResult] = []
-    result = await world.service.act(request(), WORDS, shown=plan.plan_id, told=told.append)
+    result = await world.service.act(request(), WORDS, shown=plan.plan_id, on_step=told.append)
     assert result.outcome is Outcome.DONE
     assert result.recorded
     assert (result.launch_id, result.job_id) == ("toy-i001", "toy-i001")

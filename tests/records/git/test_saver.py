@@ -36,8 +36,8 @@ def saver(limits: Limits = QUICK) -> Saver:
     return Saver(SystemClock(), limits)
 
 
-async def save(folder: Path, block: bytes, told: list[Recorded] | None = None) -> Recorded:
-    heard = [] if told is None else told
+async def save(folder: Path, block: bytes, stages: list[Recorded] | None = None) -> Recorded:
+    heard = [] if stages is None else stages
     return await saver().save(folder / LOGBOOK, adding(block), "run: log event", heard.append)
 
 
@@ -45,11 +45,11 @@ async def test_an_entry_is_saved_committed_and_pushed_and_each_stage_is_told(
     tmp_path: Path,
 ) -> None:
     ada = shared(tmp_path)
-    told: list[Recorded] = []
-    done = await save(ada, entry("launch"), told)
+    stages: list[Recorded] = []
+    done = await save(ada, entry("launch"), stages)
     assert (done.stage, done.trouble) == (SaveStage.PUSHED, None)
     assert done.commit == git(ada, "rev-parse", "HEAD").strip()
-    assert [(each.stage.value, each.busy) for each in told] == [
+    assert [(each.stage.value, each.busy) for each in stages] == [
         ("nothing", "saving"),
         ("saved", "committing"),
         ("committed", "pushing"),

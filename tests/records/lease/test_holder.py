@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from cockpit.records.lease.holder import at_it, lives, this_holder, under_way
+from cockpit.records.lease.holder import lives, still_working, this_holder, under_way
 
 
 def test_this_process_lives() -> None:
@@ -37,8 +37,8 @@ def test_a_restart_is_known_only_where_the_machine_has_an_id() -> None:
 def test_an_entry_that_this_process_does_no_more_was_left_behind() -> None:
     me = this_holder()
     assert me.pid == os.getpid()
-    assert at_it(me, "store", 7) is False
+    assert still_working(me, "store", 7) is False
     with under_way("store", 7):
-        assert at_it(me, "store", 7) is True
-        assert at_it(me, "store", 8) is False
-    assert at_it(me, "store", 7) is False
+        assert still_working(me, "store", 7) is True
+        assert still_working(me, "store", 8) is False
+    assert still_working(me, "store", 7) is False

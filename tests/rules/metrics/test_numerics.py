@@ -50,6 +50,14 @@ def test_a_trend_survives_the_store(before: list[Row], after: list[Row]) -> None
     assert repr(advance(kept, after, run)) == repr(advance(trend, after, run))
 
 
+def test_every_part_of_a_trend_is_folded() -> None:
+    good = [Row(i, T0 + i, 2.0, 1e5, 1.0) for i in range(400)]
+    bad = [Row(400 + i, T0 + 400 + i, math.nan, 1e5, math.nan) for i in range(20)]
+    trend, empty = folded([*good, *bad]), Trend()
+    same = [name for name in Trend.model_fields if getattr(trend, name) == getattr(empty, name)]
+    assert same == [], "a part of the fold that advance() does not make"
+
+
 def test_its_size_is_bounded() -> None:
     noise = [Row(i, T0 + i * 0.01, 2 + math.sin(i), 1e5 + i % 7, 1.0) for i in range(30_000)]
     assert len(folded(noise).model_dump_json()) < 20_000

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cockpit.actions.core.recovery import Settled
+from cockpit.actions.core.recovery import InterruptedAction
 from cockpit.model.observed import Pick
 from cockpit.model.plan import (
     Approval,
@@ -103,7 +103,7 @@ class StandInDesk:
         self.steps: Sequence[str] = ("evidence", "stop", "submit", "verify", "follow", "log")
         self.result: Callable[[Request, str], Result] | None = None
         self.trouble: Exception | None = None
-        self.left: dict[str, tuple[Settled, ...]] = {}
+        self.left: dict[str, tuple[InterruptedAction, ...]] = {}
         self.entries: dict[str, tuple[JournalEntry, ...]] = {}
         self.left_gate: asyncio.Event | None = None
         self.recovered: list[str] = []
@@ -123,18 +123,18 @@ class StandInDesk:
         approvals: Sequence[Approval] = (),
         *,
         shown: str | None = None,
-        told: Callable[[StepResult], None] = lambda step: None,
+        on_step: Callable[[StepResult], None] = lambda step: None,
     ) -> Result:
         self.acted.append((request, words, shown))
         if self.result is not None:
             return self.result(request, shown or "")
         done = []
         for name in self.steps:
-            told(StepResult(name=name, state=StepState.BEGUN, at=made.NOW))
+            on_step(StepResult(name=name, state=StepState.BEGUN, at=made.NOW))
             if name in self.gates:
                 await self.gates[name].wait()
             done.append(StepResult(name=name, state=StepState.DONE, at=made.NOW, note=f"{name}!"))
-            told(done[-1])
+            on_step(done[-1])
         return Result(
             plan_id=shown or "",
             outcome=Outcome.DONE,
@@ -143,11 +143,11 @@ class StandInDesk:
             steps=tuple(done),
         )
 
-    async def recover(self, run: str) -> tuple[Settled, ...]:
+    async def recover(self, run: str) -> tuple[InterruptedAction, ...]:
         self.recovered.append(run)
         return self.left.pop(run, ())
 
-    async def interrupted(self, run: str) -> tuple[Settled, ...]:
+    async def interrupted(self, run: str) -> tuple[InterruptedAction, ...]:
         if self.left_gate is not None:
             await self.left_gate.wait()
         return self.left.get(run, ())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from cockpit.actions.core.recovery import Settled
+from cockpit.actions.core.recovery import InterruptedAction
 from cockpit.actions.core.table import TABLE
 from cockpit.model.jobs import Found, LookUp
 from cockpit.model.plan import Outcome
@@ -38,10 +38,12 @@ async def opened(
         yield pilot
 
 
-def settled(outcome: Outcome | None = Outcome.UNKNOWN) -> Settled:
+def settled(outcome: Outcome | None = Outcome.UNKNOWN) -> InterruptedAction:
     looked = LookUp(found=Found.UNKNOWN, text="no answer in 10 s")
     text = "relaunch by ada: looked up run-failed-i002: no answer in 10 s"
-    return Settled(entry=entry("run-failed"), outcome=outcome, text=text, looked_up=looked)
+    return InterruptedAction(
+        entry=entry("run-failed"), outcome=outcome, text=text, looked_up=looked
+    )
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -21,7 +21,7 @@ from widgets.fleet_header import Watch, paint_header
 from widgets.key_line import paint_keys
 from widgets.loss_chart import paint_chart
 from widgets.painting.line import cut_start, fit, prose, row, whole, wrapped
-from widgets.painting.paint_rows import loss
+from widgets.painting.rows import loss
 from widgets.painting.series import loss_columns
 from widgets.run_header import paint_head
 from widgets.run_list import columns, height_of, paint_row

@@ -1,0 +1,193 @@
+"""What is to be told of a run now: an alert that opened or rose, one nobody takes, one that ended.
+
+An alert is known by its number in the store, which is the same for every cockpit and over
+restarts. Whether a message went already is decided by the claims, not here. The message says
+what, since when, on what evidence, and what to do next.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from cockpit.model.alert import Alert, Severity
+from cockpit.model.report import RunReport
+from cockpit.model.wording import UNKNOWN, duration, utc_minute
+from cockpit.notify.message import Message
+from cockpit.store.alerts import Alerts, Kept
+from cockpit.store.notified import Held, Notified, Sent
+from cockpit.store.store import Store
+from cockpit.watch.reports import current
+
+CLOSED_WITHIN: Final = 3600.0
+"""Seconds after its end for which the end of a critical is still worth a message."""
+
+EVIDENCE_SHOWN: Final = 5
+RUNS_NAMED: Final = 8
+
+
+class Due(NamedTuple):
+    """One message that is to go by every route it is for, unless it went already.
+
+    ``stage``: ``open``, ``again``, ``second`` or ``closed``; ``alert`` is told as it is now.
+    ``settled`` names routes that need nothing more, ``only`` those that it is limited to.
+    """
+
+    report: RunReport
+    alert: Alert
+    stage: str
+    event: str
+    since: float
+    covered_by: tuple[str, ...] = ()
+    settled: frozenset[str] = frozenset()
+    only: frozenset[str] | None = None
+
+
+def due(
+    store: Store, runs: Mapping[str, RunReport], now: float, unacked_after: float, second: bool
+) -> list[Due]:
+    """Return what is due of these runs (by ``run_key``); blocking, raises ``StoreError``.
+
+    With ``second`` a critical that nobody took after a second message goes to somebody else.
+    """
+    found: list[Due] = []
+    for key, report in runs.items():
+        if not report.alerts and not report.closed:
+            continue
+        sent = Notified(store).of(key, "alert ")
+        opened = {kept.alert.key: kept for kept in Alerts(store).open(key)}
+        closed = Alerts(store).closed(key, now - CLOSED_WITHIN - report.spec.cadence)
+        each = _Run(report, sent, now, unacked_after, second)
+        found += each.of_open(opened)
+        found += each.of_closed(closed)
+    return found
+
+
+class _Run(NamedTuple):
+    """One run's alerts against what was sent of them."""
+
+    report: RunReport
+    sent: tuple[Sent, ...]
+    now: float
+    unacked_after: float
+    second: bool
+
+    def of_open(self, opened: Mapping[str, Kept]) -> Iterator[Due]:
+        """Yield what is due of the open alerts; one that the store does not know yet waits."""
+        for alert in self.report.alerts:
+            kept = opened.get(alert.key)
+            if kept is None or current(alert.acknowledged, self.now) is not None:
+                continue
+            if current(kept.alert.acknowledged, self.now) is not None:
+                continue  # somebody has taken it elsewhere a moment ago
+            worse = (each for each in Severity if each.rank > alert.severity.rank)
+            covered_by = tuple(f"alert {kept.number} {each.value}" for each in worse)
+            event = f"alert {kept.number} {alert.severity.value}"
+            yield self._due(alert, "open", event, kept.opened_at, covered_by=covered_by)
+            if alert.severity is Severity.CRITICAL:
+                yield from self._unacknowledged(alert, kept)
+
+    def of_closed(self, closed: Iterable[Kept]) -> Iterator[Due]:
+        """Yield the ends of criticals, for the routes that told of them.
+
+        Within a cadence an alert may come back as the same one, so its end waits as long.
+        """
+        for kept in closed:
+            ended = kept.closed_at or 0.0
+            first = f"alert {kept.number} critical"
+            notified = frozenset(each.route for each in self.sent if each.event == first)
+            surely = self.now - ended > self.report.spec.cadence
+            if notified and surely and self.now - ended <= CLOSED_WITHIN + self.report.spec.cadence:
+                event = f"alert {kept.number} closed"
+                yield self._due(kept.alert, "closed", event, ended, only=notified)
+
+    def _unacknowledged(self, alert: Alert, kept: Kept) -> Iterator[Due]:
+        """Yield the second and third message about a critical, each ``unacked_after`` later.
+
+        After a snooze has run out they begin anew.
+        """
+        first = self._first_at(f"alert {kept.number} critical")
+        taken = kept.alert.acknowledged
+        snoozed = taken.until if taken is not None and taken.until is not None else None
+        again = f"alert {kept.number} again" + (f" {snoozed:.0f}" if snoozed else "")
+        if first is None:
+            return
+        first = max(first, snoozed or first)
+        if self.now - first >= self.unacked_after:
+            yield self._due(alert, "again", again, first)
+        told_again = self._first_at(again)
+        waited = told_again is not None and self.now - told_again >= self.unacked_after
+        if self.second and waited:
+            yield self._due(alert, "second", again.replace("again", "second"), first)
+
+    def _due(
+        self,
+        alert: Alert,
+        stage: str,
+        event: str,
+        since: float,
+        *,
+        covered_by: tuple[str, ...] = (),
+        only: frozenset[str] | None = None,
+    ) -> Due:
+        ended = {each.route for each in self.sent if each.event == event and each.needs_no_more}
+        ended |= {each.route for each in self.sent if each.event in covered_by}
+        return Due(self.report, alert, stage, event, since, covered_by, frozenset(ended), only)
+
+    def _first_at(self, event: str) -> float | None:
+        return min((each.at for each in self.sent if each.event == event), default=None)
+
+
+def message_of(due: Due, now: float, second: str | None) -> Message:
+    """Return the message for one due event; ``second`` is the second person's name."""
+    report, alert = due.report, due.alert
+    tracker = report.facets.tracker.value
+    return Message(
+        run=report.name,
+        event=due.event,
+        title=f"{_head(due, now, second)} {report.name}: {alert.id} {alert.title}",
+        body="" if due.stage == "closed" else "\n".join(_body(due)),
+        severity=alert.severity,
+        url=None if tracker is None or due.stage == "closed" else tracker.url,
+    )
+
+
+def _head(due: Due, now: float, second: str | None) -> str:
+    waited = duration(max(0.0, now - due.since))
+    if due.stage == "again":
+        return f"[critical, taken by nobody for {waited}]"
+    if due.stage == "second":
+        return f"[critical, for {second}: taken by nobody for {waited}]"
+    return "[closed]" if due.stage == "closed" else f"[{due.alert.severity.value}]"
+
+
+def _body(due: Due) -> Iterator[str]:
+    report, alert = due.report, due.alert
+    began, job = utc_minute(alert.since), report.facets.job.value
+    since = "an unknown time" if began == UNKNOWN else began
+    phase = "unknown" if job is None else job.phase.value
+    yield f"since {since} ({alert.confidence}); job {phase}, step {report.progress.text}"
+    yield from (f"- {each.text} [{each.source}]" for each in alert.evidence[:EVIDENCE_SHOWN])
+    yield f"next: {alert.next_action}"
+    if report.spec.dri is not None:
+        yield f"DRI: {report.spec.dri}"
+    yield f"to take it: cockpit ack {report.name} {shlex.quote(alert.key)} --by NAME"
+
+
+def summary_of(held: Held, event: str) -> Message:
+    """Return the one message for what the rate limit kept back."""
+    events = held.events
+    names = list(dict.fromkeys(run.rpartition("#")[2] for run in held.runs))
+    critical = sum(each.endswith((" critical", " again", " second")) for each in events)
+    worst = f" ({critical} critical)" if critical else ""
+    plural = "s" if len(events) != 1 else ""
+    where = f"{len(names)} run{'s' if len(names) != 1 else ''}"
+    shown = ", ".join(names[:RUNS_NAMED]) + (", …" if len(names) > RUNS_NAMED else "")
+    return Message(
+        run=", ".join(names),
+        event=event,
+        title=f"{len(events)} more alert{plural} in {where}{worst}",
+        body=f"{shown}\nmore came than one route is sent in ten minutes; see `cockpit check`",
+        severity=Severity.CRITICAL if critical else Severity.ALERT,
+    )

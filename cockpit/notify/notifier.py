@@ -1,0 +1,218 @@
+"""Tells people: every alert once when it opens or rises, again while nobody takes it (SPEC W).
+
+One kind of loop serves ``watch`` and the UI. Who is to tell is decided by who owns a run; that
+nothing is told twice is decided by the claims in the store, whoever asks.
+
+A lost answer counts as sent, since a doubled message teaches people to read past them; only a
+critical goes once more, since one that nobody heard of costs a training run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from cockpit.model.alert import Severity
+from cockpit.model.clock import Clock
+from cockpit.model.report import RunReport
+from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.notify.channels import Channels, Ring
+from cockpit.notify.due import Due, due, message_of, summary_of
+from cockpit.notify.message import Delivery, Message, NobodyReachedError
+from cockpit.notify.routes import Named
+from cockpit.notify.sending import STORE_WITHIN, WHY_NOT, Sender, Unstored
+from cockpit.runtime.offload import offload
+from cockpit.store.notified import Asked, SendClaim
+from cockpit.store.store import Store, StoreError, run_key
+
+PRUNE_EVERY: Final = 86400.0
+
+
+class Notifications:
+    """The messages of one cockpit about the runs of ``file``.
+
+    ``mine`` says whether this cockpit tells of a report's run; by default of those that nobody
+    watches. Its own terminal and desktop are told of all. ``ring`` writes a control sequence to
+    the terminal in front of the person; ``operator`` is that person.
+    """
+
+    def __init__(
+        self,
+        file: CockpitFile,
+        store: Store | None,
+        clock: Clock,
+        *,
+        ring: Ring | None = None,
+        operator: str | None = None,
+        mine: Callable[[RunReport], bool] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._store = store if store is not None and not store.read_only else None
+        self._clock = clock
+        self._ring = ring
+        self._operator = operator or file.operator
+        self._mine = mine or (lambda report: report.watched_by is None)
+        self._environ = environ
+        self._heard: dict[str, RunReport] = {}
+        self._first: dict[str, float] = {}
+        self._began = clock.now()
+        self._pruned_at = float("-inf")
+        self._sender = Sender(self._store, clock)
+        self._unstored = Unstored(clock, stored=self._store is not None)
+        self.adopt(file)
+
+    def adopt(self, file: CockpitFile) -> None:
+        """Take a newly read run file over."""
+        self._file = file
+        names = {run.name for run in file.runs}
+        self._heard = {name: each for name, each in self._heard.items() if name in names}
+        self.channels = Channels(
+            file.notify,
+            folder=str(Path(file.path).parent),
+            dris=[run.dri for run in file.runs if run.dri is not None],
+            ring=self._ring,
+            environ=self._environ,
+        )
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a person should know: variables that are not set, routes that failed last."""
+        return (*self.channels.notices(), *self._sender.trouble.values())
+
+    def hear(self, report: RunReport) -> None:
+        """Take a report (``engine.subscribe``); one remembered from earlier says nothing new."""
+        first = self._first.setdefault(report.name, report.checked_at)
+        if report.checked_at >= self._began or report.checked_at != first:
+            self._heard[report.name] = report
+
+    async def look(self) -> None:
+        """Tell what is due now; returns when every route has had its turn."""
+        if not self.channels.routes or not self._heard:
+            return
+        reports = {run_key(self._file.path, each.name): each for each in self._heard.values()}
+        await self._prune()
+        found = await self._due(reports)
+        usable = [each for each in self.channels.routes if self.channels.trouble(each) is None]
+        await asyncio.gather(*(self._send_due(route, found) for route in usable))
+
+    async def send(self, run: RunSpec, event: str, title: str, body: str, severity: str) -> str:
+        """Send to every route for this severity; return one line about who was reached.
+
+        Raises ``NobodyReachedError``; a bell at the operator's own desk reaches no other person.
+        """
+        message = Message(
+            run=run.name, event=event, title=title, body=body, severity=Severity(severity)
+        )
+        routes = [
+            each for each in self.channels.for_first(run.dri) if each.carries(message.severity)
+        ]
+        key = run_key(self._file.path, run.name)
+        deliveries = await asyncio.gather(*(self._urgent(key, message, each) for each in routes))
+        here = run.dri is None or run.dri == self._operator
+        reached = [
+            each.route
+            for each, route in zip(deliveries, routes, strict=True)
+            if each.ok and (here or not route.local)
+        ]
+        if reached:
+            return f"told by {', '.join(reached)}"
+        whys = "; ".join(f"{each.route}: {each.note}" for each in deliveries)
+        no_route = f"[notify] has no route for messages of severity {message.severity.value}"
+        raise NobodyReachedError(f"nobody was reached: {whys or no_route}")
+
+    async def _due(self, reports: Mapping[str, RunReport]) -> list[Due]:
+        """Return what is due; while the store cannot be asked, what the reports alone tell."""
+        spec = self.channels.spec
+        if self._store is not None:
+            ask = functools.partial(
+                due,
+                self._store,
+                reports,
+                self._clock.now(),
+                spec.unacked_after,
+                spec.second is not None,
+            )
+            try:
+                found = await offload(ask, deadline=STORE_WITHIN)
+            except (StoreError, TimeoutError):
+                self._unstored.failed()
+            else:
+                self._unstored.worked()
+                return found
+        return self._unstored.due(reports)
+
+    async def _prune(self) -> None:
+        """Forget the oldest claims once a day."""
+        now = self._clock.monotonic()
+        if now - self._pruned_at < PRUNE_EVERY:
+            return
+        self._pruned_at = now
+        with contextlib.suppress(StoreError, TimeoutError):
+            await self._sender.prune()
+
+    async def _send_due(self, route: Named, found: Iterable[Due]) -> None:
+        """Tell all that is due by one route; the rest waits when it fails."""
+        try:
+            for each in found:
+                if self._goes(each, route):
+                    outcome = await self._send_one(each, route)
+                    if isinstance(outcome, Delivery) and not outcome.ok:
+                        return
+            prefix = run_key(self._file.path, "")
+            await self._sender.send_summary(self.channels, prefix, route, summary_of)
+        except (StoreError, TimeoutError):
+            self._unstored.failed()
+
+    async def _send_one(self, each: Due, route: Named) -> Delivery | SendClaim:
+        message = message_of(each, self._clock.now(), self.channels.spec.second)
+        if self._unstored.active:
+            self._unstored.mark_sent(each, route.name)
+            return await self._sender.send_unclaimed(self.channels, message, route)
+        asked = Asked(
+            run_key(self._file.path, each.report.name),
+            each.event,
+            route.name,
+            covered_by=each.covered_by,
+            once_more=each.alert.severity is Severity.CRITICAL and each.stage != "closed",
+            most=self.channels.spec.most,
+        )
+        return await self._sender.send(self.channels, asked, message, route)
+
+    def _goes(self, each: Due, route: Named) -> bool:
+        if route.name in each.settled or (each.only is not None and route.name not in each.only):
+            return False
+        if self._unstored.knows(each, route.name) or not route.carries(each.alert.severity):
+            return False
+        if not (self._mine(each.report) or route.local):
+            return False
+        dri = each.report.spec.dri
+        second = each.stage == "second"
+        return route in (self.channels.for_second(dri) if second else self.channels.for_first(dri))
+
+    async def _urgent(self, key: str, message: Message, route: Named) -> Delivery:
+        """Send now, whatever the rate; a lost answer is tried once more."""
+        trouble = self.channels.trouble(route)
+        if trouble is not None:
+            return Delivery(route=route.name, ok=False, note=trouble)
+        asked = Asked(key, message.event, route.name, once_more=True, at_once=True)
+        outcome = await self._urgent_once(asked, message, route)
+        if outcome.lost:
+            outcome = await self._urgent_once(asked, message, route)
+        return outcome
+
+    async def _urgent_once(self, asked: Asked, message: Message, route: Named) -> Delivery:
+        try:
+            outcome = await self._sender.send(self.channels, asked, message, route)
+        except (StoreError, TimeoutError):
+            return await self._sender.send_unclaimed(self.channels, message, route)
+        if isinstance(outcome, Delivery):
+            return outcome
+        # It was sent, or is being sent, by an earlier call: how did that fare?
+        former = await self._sender.former(asked) if outcome is SendClaim.DONE else None
+        trouble = former.trouble if former is not None else None
+        good = outcome is SendClaim.DONE and trouble is None
+        return Delivery(route=asked.route, ok=good, note=trouble or WHY_NOT[outcome])

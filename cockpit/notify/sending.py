@@ -1,0 +1,148 @@
+"""Sending by claim: whatever goes by a route was claimed in the store before (never twice)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+from cockpit.model.clock import Clock
+from cockpit.model.report import RunReport
+from cockpit.notify.channels import Channels
+from cockpit.notify.due import Due
+from cockpit.notify.message import Delivery, Message
+from cockpit.notify.routes import Named
+from cockpit.runtime.offload import offload
+from cockpit.store.notified import Asked, Held, Notified, SendClaim, Sent
+from cockpit.store.store import Store, StoreError
+
+STORE_WITHIN: Final = 10.0
+PATIENCE: Final = 60.0
+"""Seconds for which a store that fails is waited for: most troubles of it pass."""
+WHY_NOT: Final = {
+    SendClaim.DONE: "told before",
+    SendClaim.NOT_NOW: "another cockpit is sending it, or it is tried again later",
+    SendClaim.HELD: "kept back by the rate limit",
+}
+
+T = TypeVar("T")
+
+
+class Sender:
+    """Sends claimed messages. Without a usable store nothing is claimed, and it just sends."""
+
+    def __init__(self, store: Store | None, clock: Clock) -> None:
+        self.trouble: dict[str, str] = {}
+        self._store = store
+        self._clock = clock
+
+    async def send(
+        self, channels: Channels, asked: Asked, message: Message, route: Named
+    ) -> Delivery | SendClaim:
+        """Send one message by one route; return why not if it is not ours to send.
+
+        Raises ``StoreError`` or ``TimeoutError`` if it cannot be claimed: then nothing was sent.
+        """
+        claim = await self._ask(lambda store: Notified(store).claim(asked, self._clock.now()))
+        if claim is not None and claim is not SendClaim.MINE:
+            return claim
+        delivery = await self.send_unclaimed(channels, message, route)
+        trouble = None if delivery.ok else delivery.note or "failed"
+        now, lost = self._clock.now, delivery.lost
+        try:
+            await self._ask(lambda store: Notified(store).settle(asked, now(), trouble, lost=lost))
+        except (StoreError, TimeoutError) as error:  # the claim stays: it is never sent again
+            self.trouble["store"] = f"what was sent cannot be recorded: {error}"
+        return delivery
+
+    async def former(self, asked: Asked) -> Sent | None:
+        """Return what is known of a message that was claimed before."""
+        found = await self._ask(lambda store: Notified(store).of(asked.run, asked.event)) or ()
+        same = (each for each in found if (each.event, each.route) == (asked.event, asked.route))
+        return next(same, None)
+
+    async def send_unclaimed(self, channels: Channels, message: Message, route: Named) -> Delivery:
+        """Send when the store cannot be asked: an alert that nobody hears of would be worse."""
+        delivery = await channels.deliver(message, route)
+        if delivery.ok:
+            self.trouble.pop(delivery.route, None)
+        else:
+            line = f"a message did not go by {delivery.route}: {delivery.note}"
+            self.trouble[delivery.route] = line
+        return delivery
+
+    async def send_summary(
+        self, channels: Channels, file: str, route: Named, make: Callable[[Held, str], Message]
+    ) -> None:
+        """Tell by one message what the rate limit kept back, if that is due."""
+        now = self._clock.now()
+        event = f"summary {now:.3f}"
+        held = await self._ask(
+            lambda store: Notified(store).claim_summary(file, route.name, event, now)
+        )
+        if held is None:
+            return
+        delivery = await self.send_unclaimed(channels, make(held, event), route)
+        if not delivery.ok and not delivery.lost:
+            await self._ask(lambda store: Notified(store).release_summary(route.name, held))
+
+    async def prune(self) -> None:
+        """Forget what is too old to matter; raises ``StoreError`` or ``TimeoutError``."""
+        await self._ask(lambda store: Notified(store).prune(self._clock.now()))
+
+    async def _ask(self, ask: Callable[[Store], T]) -> T | None:
+        if self._store is None:
+            return None
+        return await offload(functools.partial(ask, self._store), deadline=STORE_WITHIN)
+
+
+class Unstored:
+    """What this process has told without the store; each alert once per severity and route.
+
+    An alert must be heard of even when its claim cannot be kept.
+    """
+
+    def __init__(self, clock: Clock, *, stored: bool) -> None:
+        self._clock = clock
+        self._stored = stored
+        self._failing_since: float | None = None
+        self._sent: dict[tuple[str, str, str], int] = {}
+
+    @property
+    def active(self) -> bool:
+        """Whether messages go without a claim: there is no store, or it has failed too long."""
+        if not self._stored:
+            return True
+        since = self._failing_since
+        return since is not None and self._clock.monotonic() - since >= PATIENCE
+
+    def failed(self) -> None:
+        """Note that the store could not be asked."""
+        if self._failing_since is None:
+            self._failing_since = self._clock.monotonic()
+
+    def worked(self) -> None:
+        """Note that the store can be asked again."""
+        self._failing_since = None
+
+    def due(self, reports: Mapping[str, RunReport]) -> list[Due]:
+        """Return the open alerts that nobody has taken; forget those that are over."""
+        if not self.active:
+            return []
+        open_ = {(each.name, alert.key) for each in reports.values() for alert in each.alerts}
+        self._sent = {at: rank for at, rank in self._sent.items() if at[:2] in open_}
+        return [
+            Due(each, alert, "open", f"unstored {alert.key} {alert.severity.value}", alert.since)
+            for each in reports.values()
+            for alert in each.alerts
+            if alert.acknowledged is None
+        ]
+
+    def mark_sent(self, due: Due, route: str) -> None:
+        """Remember that an alert was told by a route."""
+        self._sent[(due.report.name, due.alert.key, route)] = due.alert.severity.rank
+
+    def knows(self, due: Due, route: str) -> bool:
+        """Whether its opening was told by this route already without the store."""
+        sent = self._sent.get((due.report.name, due.alert.key, route), -1)
+        return due.stage == "open" and sent >= due.alert.severity.rank

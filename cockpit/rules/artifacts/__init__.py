@@ -1,0 +1,1 @@
+"""Rules over what a run leaves behind: checkpoints, final artifacts, records."""

@@ -1,0 +1,209 @@
+"""C-07, checkpoint not advancing: late, stuck or torn; C-08, rollback cover thin.
+
+Cover is thin when complete checkpoints that were there are gone, or a protected one is. What a
+rollback takes away is no loss of cover: it lowers the newest step, and the count begins anew
+there. A clean-up of ours never goes below the depth, so it never opens C-08.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from cockpit.model import wording
+from cockpit.model.alert import Alert, Severity
+from cockpit.model.history import CheckpointMark, History
+from cockpit.model.observed import Checkpoint, CheckpointState, Phase
+from cockpit.model.run import RunSpec
+from cockpit.rules import present
+from cockpit.rules.artifacts.retention import depth_of
+from cockpit.rules.metrics.numerics import PAUSE
+from cockpit.rules.present import StepClock, job_of, phase_of, phase_since, seen_after_end, seen_at
+
+INTERVALS = 2
+ORDINARY_DEPTH = 1
+_UNFINISHED = (CheckpointState.INCOMPLETE, CheckpointState.WRITING)
+
+
+def checkpoint_not_advancing(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-07. Without ``save_every`` nothing is late; a torn one of a dead job is torn anyway."""
+    value = history.facets.checkpoints.value
+    if value is None or value.unlisted:
+        return
+    yield from _late(run, history)
+    yield from _torn(run, history)
+
+
+def newest_complete(items: tuple[Checkpoint, ...]) -> Checkpoint | None:
+    """Return the complete checkpoint of the highest step."""
+    complete = [item for item in items if item.state is CheckpointState.COMPLETE]
+    return max(complete, key=lambda item: -1 if item.step is None else item.step, default=None)
+
+
+def _items(history: History) -> tuple[Checkpoint, ...]:
+    value = history.facets.checkpoints.value
+    return () if value is None else value.items
+
+
+def _late(run: RunSpec, history: History) -> Iterator[Alert]:
+    """Yield the alert for steps that have moved on for two intervals past the newest save.
+
+    Only the time in which they moved counts: a job that was stopped could not save either.
+    """
+    spec = run.checkpoints
+    if spec is None or not spec.save_every or phase_of(history).terminal:
+        return
+    stepped = StepClock(history).last
+    saves = [i.saved_at for i in _items(history) if i.state is CheckpointState.COMPLETE]
+    if stepped is None or any(at is None for at in saves):
+        return
+    newest = max((at for at in saves if at is not None), default=None)
+    anchor = max(_began(history), newest if newest is not None else float("-inf"))
+    reach = min(stepped, seen_at(history.facets.checkpoints, history.now))
+    if anchor == float("-inf") or _moved(history, anchor, reach) <= INTERVALS * spec.save_every:
+        return
+    yield _late_alert(run, history, spec.save_every, anchor)
+
+
+def _began(history: History) -> float:
+    """Return when this instance began to train, so that a relaunch gets its own time to save."""
+    job, pace = job_of(history), history.trend.pace
+    known = [pace.resumed_at, pace.first_at if history.rows_from == 0 else None]
+    known.append(job.started_at if job is not None else None)
+    return max((at for at in known if at is not None), default=float("-inf"))
+
+
+def _moved(history: History, start: float, end: float) -> float:
+    """Return the seconds from ``start`` to ``end`` in which steps were logged as usual.
+
+    A pause of training (a stop, a stall, a sleeping machine) does not count, whether it is
+    among the folded rows or among the steps that are not folded yet.
+    """
+    pace, tracker, log = history.trend.pace, history.facets.tracker.value, history.facets.log.value
+    pauses = list(pace.pauses)
+    if pace.at is not None and pace.usual_gap_s is not None:
+        instants = [tracker.last_step_at] if tracker is not None else []
+        instants += [row.at for row in log.rows] if log is not None else []
+        later = sorted(at for at in instants if at is not None and at > pace.at)
+        longest = PAUSE * pace.usual_gap_s
+        pauses += [(a, b) for a, b in pairwise([pace.at, *later]) if b - a > longest]
+    paused = (min(until, end) - max(since, start) for since, until in pauses)
+    return end - start - sum(max(0.0, seconds) for seconds in paused)
+
+
+def _late_alert(run: RunSpec, history: History, every: float, anchor: float) -> Alert:
+    newest = newest_complete(_items(history))
+    text = "there is no complete checkpoint"
+    if newest is not None and newest.saved_at is not None:
+        saved = wording.moment(newest.saved_at)
+        text = f"newest complete: {wording.step(newest.step)}, saved at {saved}"
+    limit = f"steps move on; limit {INTERVALS} intervals of {wording.span(every)}"
+    return Alert(
+        id="C-07",
+        key=f"C-07:{run.name}",
+        severity=Severity.ALERT,
+        title="checkpoints do not advance",
+        since=anchor,
+        evidence=present.evidence(history.facets.checkpoints.source, text, limit),
+        confidence="sure",
+        next_action="look for stuck writes or a full disk before the rollback window collapses",
+    )
+
+
+def _torn(run: RunSpec, history: History) -> Iterator[Alert]:
+    listing = history.facets.checkpoints
+    every = run.checkpoints.save_every if run.checkpoints is not None else None
+    dead = phase_of(history).terminal and seen_after_end(listing, history)
+    for item in _items(history):
+        touched = _touched(item)
+        quiet = 0.0 if touched is None else seen_at(listing, history.now) - touched
+        stuck = every and touched is not None and quiet > every
+        if item.state in _UNFINISHED and (dead or stuck):
+            yield _torn_alert(run, history, item, dead)
+
+
+def _touched(item: Checkpoint) -> float | None:
+    """Return when anything of it was last written: without its marker it was never saved."""
+    return item.touched_at if item.saved_at is None else item.saved_at
+
+
+def _torn_alert(run: RunSpec, history: History, item: Checkpoint, dead: bool) -> Alert:
+    """Return the alert; once a later save is complete the torn one is only litter."""
+    newest = newest_complete(_items(history))
+    last = newest.step if newest is not None else None
+    step = item.name_step if item.step is None else item.step
+    litter = step is not None and last is not None and last > step
+    label = f"step-{step}" if step is not None else item.path
+    cause = "torn: the job ended while it was written" if dead else "unfinished for too long"
+    return Alert(
+        id="C-07",
+        key=f"C-07:{run.name}:{label}",
+        severity=Severity.INFO if litter else Severity.ALERT,
+        title=f"checkpoint {wording.step(step)} is {cause}",
+        since=present.first(_touched(item), phase_since(history)),
+        evidence=present.evidence(item.path, item.note or f"{item.state.value}: {item.path}"),
+        confidence="sure" if dead else "likely",
+        next_action=_next(run, history, newest, litter),
+    )
+
+
+def _next(run: RunSpec, history: History, newest: Checkpoint | None, litter: bool) -> str:
+    if litter:
+        return "nothing; a later checkpoint is complete (retain can clear it away)"
+    if newest is None:
+        return f"escalate to {wording.person(run)}: there is no complete checkpoint to resume from"
+    if phase_of(history) in (Phase.FAILED, Phase.CANCELLED, Phase.SUCCEEDED):
+        return f"do not resume from it; the newest complete one is {wording.step(newest.step)}"
+    return "look for stuck writes or a full disk; do not resume from it"
+
+
+def rollback_cover_thin(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-08. What cannot be listed is not gone."""
+    value = history.facets.checkpoints.value
+    if value is None or value.unlisted:
+        return
+    if run.checkpoints is None or phase_of(history) is Phase.SUCCEEDED:
+        return
+    done = [item for item in value.items if item.state is CheckpointState.COMPLETE]
+    depth = ORDINARY_DEPTH if run.tier == "ordinary" else depth_of(run)
+    had = _had(history.checkpoints)
+    if len(done) < min(depth, had):
+        text = f"{len(done)} complete checkpoints, of {had} that were there; rollback depth {depth}"
+        yield _cover_alert(run, history, f"C-08:{run.name}", "rollback cover thin", text)
+    there = {item.step for item in done if item.step is not None}
+    newest = max(there, default=-1)
+    passed = (step for step in run.checkpoints.protect if step < newest)
+    for step in (step for step in passed if not {step - 1, step} & there):
+        text = (
+            f"step {wording.step(step)} is protected in the run file, and no complete one is there"
+        )
+        key = f"C-08:{run.name}:step-{step}"
+        yield _cover_alert(
+            run, history, key, f"protected checkpoint {wording.step(step)} is missing", text
+        )
+
+
+def _had(marks: tuple[CheckpointMark, ...]) -> int:
+    """Return the most complete ones seen since the newest step last went back."""
+    most, newest = 0, None
+    for mark in marks:
+        if newest is not None and mark.newest is not None and mark.newest < newest:
+            most = 0
+        newest = newest if mark.newest is None else mark.newest
+        most = max(most, mark.complete)
+    return most
+
+
+def _cover_alert(run: RunSpec, history: History, key: str, title: str, text: str) -> Alert:
+    listing = history.facets.checkpoints
+    marks = history.checkpoints
+    return Alert(
+        id="C-08",
+        key=key,
+        severity=Severity.ALERT,
+        title=title,
+        since=marks[-1].at if marks else seen_at(listing, history.now),
+        evidence=present.evidence(listing.source, text),
+        confidence="likely",
+        next_action="find out what deletes checkpoints before the rollback window collapses",
+    )

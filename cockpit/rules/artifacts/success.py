@@ -1,0 +1,113 @@
+"""C-19, success without its artifacts: the orchestrator's word is not enough to seal a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from cockpit.model import wording
+from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.history import History
+from cockpit.model.observed import CheckpointState, Phase
+from cockpit.model.run import RunSpec
+from cockpit.rules.metrics.progress import current_step, reached
+from cockpit.rules.present import phase_of, phase_since, seen_after_end, seen_at
+
+SHORTEST = 0.5
+"""The share of the expected duration below which an end is suspiciously early."""
+
+
+def success_without_artifacts(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-19: what is missing is said at once, the logbook entry after one cadence.
+
+    What cannot be seen is not missing. A run with everything in place waits to be sealed,
+    which is a next action and no alert.
+    """
+    if phase_of(history) is not Phase.SUCCEEDED:
+        return
+    checks = (_short, _checkpoint, _tracker, _early, _logbook)
+    missing = tuple(line for check in checks for line in check(run, history))
+    if not missing:
+        return
+    yield Alert(
+        id="C-19",
+        key=f"C-19:{run.name}",
+        severity=Severity.ALERT,
+        title=f"success, but {missing[0].text}",
+        since=phase_since(history),
+        evidence=missing,
+        confidence="sure" if len(missing) > 1 else "likely",
+        next_action=f"do not seal {run.name}: find out what is missing first",
+    )
+
+
+def _short(run: RunSpec, history: History) -> Iterator[Evidence]:
+    step, facets = current_step(history), history.facets
+    if step is None or run.final_step is None:
+        return
+    if not (seen_after_end(facets.tracker, history) or seen_after_end(facets.log, history)):
+        return
+    # The end need not be logged: as many steps may be missing as between two logged ones.
+    logged = (at for at, _ in history.trend.pace.recent)
+    spacing = max((later - earlier - 1 for earlier, later in pairwise(logged)), default=0)
+    if reached(step + spacing, run.final_step) or _final_saved(run, history):
+        return
+    text = f"it ended at step {wording.step(step)} of {wording.step(run.final_step)}"
+    yield Evidence(text=text, source=facets.tracker.source)
+
+
+def _final_saved(run: RunSpec, history: History) -> bool:
+    value = history.facets.checkpoints.value
+    items = value.items if value is not None else ()
+    return run.final_step is not None and any(
+        item.state is CheckpointState.COMPLETE
+        and item.step is not None
+        and reached(item.step, run.final_step)
+        for item in items
+    )
+
+
+def _checkpoint(run: RunSpec, history: History) -> Iterator[Evidence]:
+    if run.final_step is None or not seen_after_end(history.facets.checkpoints, history):
+        return
+    value = history.facets.checkpoints.value
+    if _final_saved(run, history) or (value is not None and value.unlisted):
+        return
+    text = f"there is no complete checkpoint of the final step {wording.step(run.final_step)}"
+    yield Evidence(text=text, source=history.facets.checkpoints.source)
+
+
+def _tracker(run: RunSpec, history: History) -> Iterator[Evidence]:
+    tracker = history.facets.tracker
+    if tracker.value is None or not seen_after_end(tracker, history):
+        return
+    if tracker.value.exit_code == 0:
+        return
+    if tracker.value.state == "finished" and tracker.value.exit_code is None:
+        return
+    text = f'the tracker says "{tracker.value.state}", exit code {tracker.value.exit_code}'
+    yield Evidence(text=text, source=tracker.source)
+
+
+def _early(run: RunSpec, history: History) -> Iterator[Evidence]:
+    """Yield only where the whole history was read: a resumed job is short by itself."""
+    began = history.trend.pace.first_at
+    if run.expected_duration is None or began is None or history.rows_from > 0:
+        return
+    lasted = phase_since(history) - began
+    if lasted >= SHORTEST * run.expected_duration:
+        return
+    text = f"it took {wording.span(lasted)} of the expected {wording.span(run.expected_duration)}"
+    yield Evidence(text=text, source="logged rows")
+
+
+def _logbook(run: RunSpec, history: History) -> Iterator[Evidence]:
+    records = history.facets.records
+    if run.tier != "hero" or run.records.logbook is None or records.value is None:
+        return
+    ended = phase_since(history)
+    if seen_at(records, history.now) - ended <= run.cadence:
+        return
+    last = records.value.last_entry_at
+    if last is None or last < ended:
+        yield Evidence(text="the logbook has no entry since it ended", source=records.source)

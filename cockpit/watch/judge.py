@@ -1,0 +1,218 @@
+"""When runs are judged: those with news at once, in small batches; each of them every cadence."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import Problem
+from cockpit.model.report import RunReport
+from cockpit.runtime.offload import offload
+from cockpit.store.memory import Observation, RunMemory
+from cockpit.watch.fleet import Fleet
+from cockpit.watch.listeners import Listeners
+from cockpit.watch.polling.supervise import Supervisor
+from cockpit.watch.reports import Case, Judged, case_of, judged, reconcile, report_of
+from cockpit.watch.runstate import RunState
+from cockpit.watch.store_writer import StoreWriter
+from cockpit.watch.waiting import WaitingRuns
+
+BATCH = 32
+DEADLINE = 20.0
+NEWS_AGE = 15.0
+"""Seconds: the first step in which a screen shows ages; a mere look is told no more often."""
+CLOSED_KEPT = 50
+GATHER = 0.1
+"""Seconds in which the news of a moment (log, rows, tracker) gather to be judged once."""
+TICK = 1.0
+FIRST_ROUND_WITHIN = 20.0
+"""Seconds that the first round waits for facets which have not answered yet."""
+REJUDGE = 15.0
+"""Seconds: time alone can open an alert, so a run without news is judged again."""
+
+
+class Judge:
+    """Judges runs, keeps their alerts over time, and tells when a report says something new."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        store_writer: StoreWriter,
+        news: Listeners[RunReport],
+        supervisor: Supervisor,
+        clock: Clock,
+    ) -> None:
+        self._fleet = fleet
+        self._store_writer = store_writer
+        self._news = news
+        self._supervisor = supervisor
+        self._clock = clock
+        self._waiting = WaitingRuns()
+        self._one_at_a_time = asyncio.Lock()
+
+    def touch(self, name: str) -> None:
+        """Say that something of a run has changed."""
+        self._waiting.add(name)
+
+    async def run(self) -> None:
+        """Judge until cancelled."""
+        while True:
+            await self._waiting.until_any()
+            await self._clock.sleep(GATHER)
+            await self.judge(self._waiting.take(BATCH))
+
+    def announce_remembered(self) -> None:
+        """Tell the last known state of the runs of which nothing has been told yet."""
+        for state in self._fleet.states.values():
+            if state.announced is None and state.report is not None:
+                self._news.call(state.report)
+
+    async def judge(self, names: Sequence[str], *, keep: bool = True) -> None:
+        """Judge these runs now, off the event loop; with ``keep`` it is remembered and told."""
+        async with self._one_at_a_time:
+            now = self._clock.now()
+            states = [self._fleet.states[name] for name in names if name in self._fleet.states]
+            cases = [case_of(state, now) for state in states]
+            for state in states:
+                state.judged_at = self._clock.monotonic()
+            together = await self._supervisor.run("the rules", DEADLINE, _judge_all(cases))
+            found: Sequence[Judged | None] = (
+                await self._one_by_one(cases) if isinstance(together, Problem) else together
+            )
+            for state, outcome in zip(states, found, strict=True):
+                if outcome is not None:
+                    self._settle(state, outcome, keep=keep)
+
+    async def _one_by_one(self, cases: list[Case]) -> Sequence[Judged | None]:
+        """Judge each alone, so that a fault in a rule costs one run its verdict, not all."""
+        outcomes = [
+            await self._supervisor.run(
+                f"the rules on {case.spec.name}", DEADLINE, _judge_all([case])
+            )
+            for case in cases
+        ]
+        return [None if isinstance(found, Problem) else found[0] for found in outcomes]
+
+    def _settle(self, state: RunState, found: Judged, *, keep: bool) -> None:
+        """Hold what the rules say against what is open; store what changed, tell what is new."""
+        state.log_trend = found.log_trend
+        if state.may_judge:
+            changes = reconcile(
+                state.open,
+                state.closed,
+                found.alerts,
+                found.history.now,
+                grace=state.spec.cadence,
+                may_close=state.looked_at_all and state.rows_read,
+            )
+            state.open = {kept.alert.key: kept for kept in changes.open}
+            older = [kept for kept in state.closed if kept.alert.key not in state.open]
+            state.closed = [*changes.closed, *older][:CLOSED_KEPT]
+            if keep and changes.changed:
+                self._store_writer.save_alerts(state.key, changes.changed)
+        state.report = report_of(found, tuple(kept.alert for kept in state.open.values()), state)
+        if keep and _is_news(state.announced, state.report):
+            state.announced = state.report
+            self._news.call(state.report)
+
+
+class CadenceLoop:
+    """Keeps each run's cadence: it is judged and told once in each, changed or not."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        judge: Judge,
+        store_writer: StoreWriter,
+        each_round: Listeners[RunReport],
+        clock: Clock,
+    ) -> None:
+        self._fleet = fleet
+        self._judge = judge
+        self._store_writer = store_writer
+        self._each_round = each_round
+        self._clock = clock
+        self._since: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Keep the cadence until cancelled."""
+        while True:
+            now = self._clock.monotonic()
+            due = [state for state in self._fleet.states.values() if self._due(state, now)]
+            for start in range(0, len(due), BATCH):
+                await self._round(due[start : start + BATCH], now)
+            for state in self._fleet.states.values():
+                if now - state.judged_at >= min(REJUDGE, max(TICK, state.spec.cadence / 4)):
+                    self._judge.touch(state.spec.name)
+            await self._clock.sleep(TICK)
+
+    def _due(self, state: RunState, now: float) -> bool:
+        if state.next_round is not None:
+            return now >= state.next_round
+        waited = now - self._since.setdefault(state.spec.name, now)
+        return (state.looked_at_all and state.rows_read) or waited >= FIRST_ROUND_WITHIN
+
+    async def _round(self, states: list[RunState], now: float) -> None:
+        for state in states:
+            # The run's own beat: rounds that were missed are skipped.
+            cadence = max(TICK, state.spec.cadence)
+            beat = now if state.next_round is None else state.next_round
+            state.next_round = beat + cadence * (1 + max(0.0, now - beat) // cadence)
+            state.next_check_at = self._clock.now() + state.next_round - now
+        await self._judge.judge([state.spec.name for state in states])
+        for state in states:
+            if state.report is not None:
+                self._remember(state, state.report)
+                self._each_round.call(state.report)
+
+    def _remember(self, state: RunState, report: RunReport) -> None:
+        job, tracker = report.facets.job.value, report.facets.tracker.value
+        seen = Observation(
+            at=report.checked_at,
+            verdict=report.verdict,
+            phase=None if job is None else job.phase,
+            step=report.progress.step,
+            loss=None if tracker is None else tracker.loss,
+        )
+        key, every = state.key, state.spec.cadence
+        self._store_writer.later(lambda store: RunMemory(store).observe(key, seen, every))
+        remember_report(state, self._store_writer)
+
+
+def remember_report(state: RunState, store_writer: StoreWriter) -> None:
+    """Store a run's report with the next batch, unless it is stored already."""
+    report, key = state.report, state.key
+    if report is not None and state.stored is not report:
+        state.stored = report
+        store_writer.later(lambda store: RunMemory(store).save_reports([(key, report)]))
+
+
+async def _judge_all(cases: list[Case]) -> list[Judged]:
+    return await offload(lambda: [judged(case) for case in cases], deadline=DEADLINE)
+
+
+def _is_news(old: RunReport | None, new: RunReport) -> bool:
+    """Tell whether a reader sees anything new, apart from when it was looked at."""
+    if old is None or _face(old) != _face(new):
+        return True
+    looks = zip(old.facets.items(), new.facets.items(), strict=True)
+    return any(
+        (after.observed_at or 0.0) - (before.observed_at or 0.0) >= NEWS_AGE
+        for (_, before), (_, after) in looks
+    )
+
+
+def _face(report: RunReport) -> tuple[object, ...]:
+    facets = [(facet.value, facet.error, facet.since) for _, facet in report.facets.items()]
+    return (
+        report.spec,
+        report.verdict,
+        report.progress,
+        report.alerts,
+        report.closed,
+        report.next_action,
+        report.next_check_at,
+        report.watched_by,
+        facets,
+    )

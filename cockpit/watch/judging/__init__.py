@@ -1,1 +1,0 @@
-"""From observed rows and facets to alerts and reports."""

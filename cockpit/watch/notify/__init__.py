@@ -1,1 +1,0 @@
-"""Which message is due to whom, and sending it once."""

@@ -1,0 +1,71 @@
+"""The documents say what the program does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cockpit import cli
+from cockpit.config.check import keys_of
+from cockpit.config.file import load
+from cockpit.config.unread import unread_settings
+from screens.keys import key_table
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+START, END = re.search(r"<!-- keys: .*? -->\n", README), README.index("<!-- /keys -->")
+
+
+def test_the_key_table_is_the_programs() -> None:
+    assert START is not None
+    assert README[START.end() : END].strip() == key_table().strip()
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_linked_files_exist(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_run_file_of_the_readme_is_a_run_file(tmp_path: Path) -> None:
+    example = re.search(r"```toml\n(.*?)```", README, re.S)
+    assert example is not None
+    (tmp_path / "cockpit.toml").write_text(example[1], encoding="utf-8")
+    file = load(tmp_path / "cockpit.toml")
+    assert [run.name for run in file.runs] == ["my-run"]
+    assert unread_settings(file) == ()
+    assert file.runs[0].job is not None and str(file.runs[0].job.log) == str(
+        tmp_path / "logs" / "run.log"
+    )
+
+
+def test_the_routes_of_the_readme_are_routes(tmp_path: Path) -> None:
+    example = re.findall(r"```toml\n(.*?)```", README, re.S)[1]
+    (tmp_path / "cockpit.toml").write_text('[[run]]\nname = "a"\n' + example, encoding="utf-8")
+    file = load(tmp_path / "cockpit.toml")
+    assert unread_settings(file) == ()
+    notify = file.notify
+    assert [route.url_env for route in notify.routes] == ["SLACK_URL", "MAIL_URL", None, None]
+
+
+def test_every_verb_of_the_readme_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    verbs = set(re.findall(r"^\| `(?:cockpit` / `)?cockpit (\w+)", README, re.M))
+    assert len(verbs) >= 5
+    for verb in verbs:
+        with pytest.raises(SystemExit) as left:
+            cli.main([verb, "--help"])
+        assert left.value.code == 0
+        assert "cockpit " + verb in capsys.readouterr().out
+
+
+def test_every_variable_and_setting_that_the_readme_names_in_its_text_is_known() -> None:
+    code = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "cockpit").rglob("*.py"))
+    variables = set(re.findall(r"`([A-Z][A-Z0-9_]{3,})`", README))
+    assert {"GH_TOKEN", "GITHUB_API_URL"} <= variables
+    assert {name for name in variables if f'"{name}"' not in code} == set()
+    written = re.findall(r"`\[(\w+)\] (\w+) = \w+`", README)
+    assert ("ui", "mouse") in written
+    assert [pair for pair in written if pair[1] not in keys_of(pair[0])] == []

@@ -1,0 +1,123 @@
+"""The rules of the house that no type checker sees."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("cockpit", "widgets", "screens")
+HEAVY = ("textual", "rich", "wandb", "plotext", "httpx", "apprise", "git", "hypothesis", "pytest")
+
+
+def sources(*folders: str) -> Iterator[tuple[Path, ast.Module]]:
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def loaded_by(statement: str) -> set[str]:
+    code = f"{statement}\nimport sys\nprint('\\n'.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    return {name.partition(".")[0] for name in done.stdout.split()}
+
+
+@pytest.mark.parametrize("module", ["cockpit.model.report", "cockpit.cli", "cockpit.watch.engine"])
+def test_the_core_loads_nothing_heavy(module: str) -> None:
+    assert loaded_by(f"import {module}") & set(HEAVY) == set()
+
+
+def test_the_program_itself_never_loads_the_tracker_client() -> None:
+    assert "wandb" not in loaded_by(
+        "import cockpit.app.application, cockpit.verbs.open, cockpit.verbs.demo"
+    )
+
+
+def test_only_the_demo_trainer_names_the_tracker_client() -> None:
+    importers = {
+        str(path)
+        for path, tree in sources(*FOLDERS)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (
+            [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module]
+        )
+        if (name or "").partition(".")[0] == "wandb"
+    }
+    assert all(path.startswith("cockpit/demo/") for path in importers), importers
+
+
+def keyword(call: ast.Call, name: str) -> object:
+    for item in call.keywords:
+        if item.arg == name and isinstance(item.value, ast.Constant):
+            return item.value.value
+    return None
+
+
+def test_no_text_is_ever_parsed_as_markup() -> None:
+    offenders = []
+    for path, tree in sources(*FOLDERS):
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call):
+                continue
+            called = ast.unparse(node.func).rpartition(".")[2]
+            if (
+                called == "notify"
+                and keyword(node, "markup") is not False
+                and "engine" not in ast.unparse(node.func)
+                and path.parts[:2] != ("cockpit", "notify")
+            ):
+                offenders.append(f"{path}:{node.lineno} notify without markup=False")
+            if called == "from_markup" or keyword(node, "markup") is True:
+                offenders.append(f"{path}:{node.lineno} {called} parses markup")
+    assert offenders == []
+
+
+PURE = ("cockpit/rules", "cockpit/model", "widgets")
+CLOCKS = {"time.time", "datetime.now", "datetime.utcnow", "time.monotonic", "date.today"}
+
+
+def test_pure_code_reads_no_clock() -> None:
+    offenders = [
+        f"{path}:{node.lineno}"
+        for path, tree in sources(*PURE)
+        if path.name != "clock.py"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in CLOCKS
+    ]
+    assert offenders == []
+
+
+def test_every_command_is_an_argument_list() -> None:
+    offenders = [
+        f"{path}:{node.lineno}"
+        for path, tree in sources(*FOLDERS)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and (keyword(node, "shell") is True or ast.unparse(node.func) in ("os.system", "os.popen"))
+    ]
+    assert offenders == []
+
+
+def test_files_are_rooms_not_halls() -> None:
+    lengths = {
+        str(path): (ROOT / path).read_text(encoding="utf-8").count("\n")
+        for path, _ in sources(*FOLDERS)
+    }
+    assert {path: n for path, n in lengths.items() if n > 450} == {}
+
+
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])
+def test_locks_pin_hashes_and_name_no_address(lock: str) -> None:
+    text = (ROOT / lock).read_text(encoding="utf-8")
+    assert "://" not in text
+    names = [line for line in text.splitlines() if line and not line.startswith((" ", "#"))]
+    assert names and all("==" in name for name in names)
+    assert text.count("--hash=sha256:") >= len(names)

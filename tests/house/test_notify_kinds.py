@@ -1,0 +1,105 @@
+"""Every kind of route of ``[notify]`` carries a message, or says why it cannot."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from cockpit.cli import main
+from cockpit.model.run import RouteKind
+from tests.notify.receivers import mail_server, webhook
+
+KINDS: tuple[str, ...] = get_args(RouteKind)
+
+
+class Post:
+    """Where test messages go; nothing leaves this machine."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.patch = patch
+
+    def sent(self, route: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+        """Send a test message by one route; return what ``doctor`` found."""
+        path = self.folder / "cockpit.toml"
+        path.write_text(f'[notify]\nroutes = [{route}]\n[[run]]\nname = "toy"\n')
+        main(["doctor", "--notify", "--json", "--config", str(path)])
+        findings = json.loads(capsys.readouterr().out)["findings"]
+        (found,) = (each for each in findings if each["name"].startswith("notify "))
+        return dict(found)
+
+
+@pytest.fixture
+def post(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Post]:
+    yield Post(tmp_path, monkeypatch)
+
+
+def test_no_kind_is_without_a_test() -> None:
+    named = [name.removeprefix("test_") for name in globals()]
+    assert [kind for kind in KINDS if f"{kind}_is_a_kind_of_route" not in named] == []
+
+
+def test_webhook_is_a_kind_of_route(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    with webhook() as server:
+        post.patch.setenv("HOOK", server.url)
+        found = post.sent('{ kind = "webhook", url_env = "HOOK" }', capsys)
+        assert len(server.posted) == 1
+    assert (found["name"], found["level"]) == ("notify webhook HOOK", "ok")
+
+
+def test_email_is_a_kind_of_route(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    with mail_server() as server:
+        post.patch.setenv("MAIL", server.url)
+        found = post.sent('{ kind = "email", url_env = "MAIL" }', capsys)
+        assert len(server.mails) == 1
+    assert (found["name"], found["level"]) == ("notify email MAIL", "ok")
+
+
+def test_slack_is_a_kind_of_route(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    _demands(post, capsys, "slack")
+
+
+def test_discord_is_a_kind_of_route(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    _demands(post, capsys, "discord")
+
+
+def _demands(post: Post, capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    """A chat service is demanded by name: another address gets no message."""
+    with webhook() as server:
+        post.patch.setenv("HOOK", server.url)
+        found = post.sent(f'{{ kind = "{kind}", url_env = "HOOK" }}', capsys)
+        assert server.posted == []
+    assert found["text"] == f"failed: its value is an address of webhook, not of {kind}"
+
+
+def test_command_is_a_kind_of_route(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    script = "import pathlib, sys; pathlib.Path('told').write_text(sys.stdin.read())"
+    route = json.dumps([sys.executable, "-c", script])
+    found = post.sent(f'{{ kind = "command", command = {route} }}', capsys)
+    assert found["level"] == "ok"
+    assert "how an alert reaches you" in (post.folder / "told").read_text()
+
+
+def test_desktop_is_a_kind_of_route(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    told = post.folder / "told"
+    program = post.folder / ("osascript" if sys.platform == "darwin" else "notify-send")
+    program.write_text(f'#!/bin/sh\necho "$@" > {told}\n')
+    program.chmod(0o755)
+    post.patch.setenv("PATH", str(post.folder), prepend=":")
+    post.patch.setenv("DISPLAY", ":9")
+    found = post.sent('{ kind = "desktop" }', capsys)
+    assert found["level"] == "ok"
+    assert "how an alert reaches you" in told.read_text()
+
+
+def test_terminal_is_a_kind_of_route(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    rung: list[str] = []
+    post.patch.setattr("cockpit.verbs.doctor.terminal_of_this_process", lambda: rung.append)
+    found = post.sent('{ kind = "terminal" }', capsys)
+    assert (found["name"], found["level"]) == ("notify terminal", "ok")
+    assert rung and "\a" in rung[0]

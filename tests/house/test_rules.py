@@ -1,0 +1,186 @@
+"""Every rule that is built opens its condition through ``judge``; none can be unwired unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from cockpit.model.history import FormerFailure, History, Launched
+from cockpit.model.jobs import LiveJob
+from cockpit.model.observed import Phase, RecordsValue, Row
+from cockpit.model.run import CheckpointSpec, RecordsSpec, RunSpec
+from cockpit.rules import judge as judging
+from cockpit.rules.jobs.repeated import failure_of
+from cockpit.rules.judge import RULES, judge
+from tests.rules.making import (
+    CADENCE,
+    T0,
+    blind,
+    checkpoint,
+    checkpoints,
+    folded,
+    history,
+    job,
+    log,
+    losses,
+    monitor,
+    run_spec,
+    tracker,
+    windows,
+)
+
+NOT_BUILT = {"C-10", "C-13", "C-22", "C-26"}
+"""Conditions of SPEC that no rule looks for yet: building one moves its id into ``CASES``."""
+IN_PLANS = {"C-15", "C-16", "C-17", "C-18"}
+"""Conditions that block plans: ``tests/actions/checks``."""
+SHOWN = {"C-20", "C-21"}
+"""Rules of display, never alerts."""
+
+
+class Case(NamedTuple):
+    """A history that opens exactly these conditions."""
+
+    past: History
+    run: RunSpec = run_spec()
+    beside: tuple[str, ...] = ()
+    """What the same situation opens besides, by SPEC's own words."""
+
+
+def ended() -> Case:
+    value = job(Phase.FAILED, exit_code=1, ended_at=T0 + 77)
+    return Case(history(T0 + 90, job=value, checkpoints=checkpoints(checkpoint(100, T0))))
+
+
+def unknown() -> Case:
+    late = T0 + 2 * CADENCE + 1
+    return Case(history(late, job=blind(), log=log("x", mtime=late - 1)))
+
+
+def monitor_dead() -> Case:
+    return Case(history(T0 + 1000, job=job(), monitor=monitor(T0, fresh=False)))
+
+
+def wedged() -> Case:
+    return Case(history(T0 + 1801, job=job(Phase.WAITING, pending_since=T0)))
+
+
+def collapsed() -> Case:
+    rows = windows([1200.0] * 10 + [800.0] * 4)
+    now = max(row.at or 0.0 for row in rows)
+    return Case(history(now, folded(rows), job=job(), tracker=tracker(last_step_at=now)))
+
+
+def stalled() -> Case:
+    value = tracker(last_step_at=T0 + 99)
+    now = T0 + 99 + 2 * CADENCE + 1
+    return Case(history(now, folded(losses([2.0] * 100)), job=job(), tracker=value))
+
+
+def saves_late() -> Case:
+    now = T0 + 651
+    saved = checkpoints(checkpoint(100, T0 + 50))
+    return Case(history(now, job=job(), tracker=tracker(last_step_at=now), checkpoints=saved))
+
+
+def cover_thin() -> Case:
+    run = run_spec(checkpoints=CheckpointSpec(path=("/c",), protect=(5,)))
+    return Case(history(T0, job=job(), checkpoints=checkpoints(checkpoint(10, T0))), run)
+
+
+def not_finite() -> Case:
+    return Case(history(T0 + 2, folded(losses([2.0, float("nan")])), job=job()))
+
+
+def spiked() -> Case:
+    rows = losses([2.0] * 50 + [3.1] * 10)
+    return Case(history(T0 + 60, folded(rows), job=job(), tracker=tracker(last_step_at=T0 + 59)))
+
+
+def resumed_at_zero() -> Case:
+    rows = [*losses([2.0] * 60), Row(0, T0 + 110, 2.0)]
+    value = tracker(last_step_at=T0 + 110)
+    past = history(T0 + 120, folded(rows), job=job(), tracker=value)
+    launched = Launched(at=T0 + 100, job_id="host:1", launch_id="toy-i002", resumes_from=50)
+    return Case(past.model_copy(update={"launched": launched}))
+
+
+def failed_again() -> Case:
+    lines = ("Traceback (most recent call last):", '  File "/x/a.py", line 3, in f', "KeyError: 1")
+    value = job(Phase.FAILED, exit_code=1, ended_at=T0 + 77, launch_id="toy-i002")
+    past = history(T0 + 90, job=value, log=log(*lines))
+    now = failure_of(run_spec(), past)
+    assert now is not None
+    before = FormerFailure(at=T0, job_id="toy-i001", name=now.name, signature=now.signature)
+    return Case(past.model_copy(update={"former_failures": (before,)}), beside=("C-01",))
+
+
+def hollow_success() -> Case:
+    value = job(Phase.SUCCEEDED, exit_code=0, ended_at=T0 + 1000)
+    done = tracker(state="finished", exit_code=0, step=999)
+    saved = checkpoints(checkpoint(900, T0))
+    return Case(history(T0 + 1001, job=value, tracker=done, checkpoints=saved))
+
+
+def log_still() -> Case:
+    value = log("hello", mtime=T0 + 99 - 3 * CADENCE)
+    moving = tracker(last_step_at=T0 + 99)
+    trend = folded(losses([2.0] * 100))
+    return Case(history(T0 + 100, trend, job=job(), log=value, tracker=moving))
+
+
+def unrecorded() -> Case:
+    run = run_spec(tier="hero", records=RecordsSpec(logbook="/x/toy.md"), monitor=None)
+    value = RecordsValue(logbook="/x/toy.md", last_entry_at=T0, pushed=True)
+    return Case(history(T0 + 5000, job=job(), records=value), run)
+
+
+def twice() -> Case:
+    other = LiveJob(id="pid:9", name="python train.py", why="its arguments", started_at=T0)
+    return Case(history(T0 + 100, job=job(id="pid:7", rivals=(other,))))
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "C-01": ended,
+    "C-02": unknown,
+    "C-03": monitor_dead,
+    "C-04": wedged,
+    "C-05": collapsed,
+    "C-06": stalled,
+    "C-07": saves_late,
+    "C-08": cover_thin,
+    "C-09": not_finite,
+    "C-11": spiked,
+    "C-12": resumed_at_zero,
+    "C-14": failed_again,
+    "C-19": hollow_success,
+    "C-23": log_still,
+    "C-24": unrecorded,
+    "C-25": twice,
+}
+
+
+def opened(case: Case) -> set[str]:
+    return {alert.id for alert in judge(case.run, case.past)}
+
+
+@pytest.mark.parametrize("condition", CASES)
+def test_a_condition_opens_by_its_own_situation_alone(condition: str) -> None:
+    case = CASES[condition]()
+    assert opened(case) == {condition, *case.beside}
+
+
+def test_every_condition_of_the_specification_has_its_place() -> None:
+    placed = [*CASES, *NOT_BUILT, *IN_PLANS, *SHOWN]
+    assert sorted(placed) == [f"C-{number:02}" for number in range(1, 27)]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_a_rule_that_is_not_asked_is_missed(
+    rule: judging.Rule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "RULES", tuple(each for each in RULES if each is not rule))
+    cases = {condition: make() for condition, make in CASES.items()}
+    missed = [name for name, case in cases.items() if opened(case) != {name, *case.beside}]
+    assert missed, "a rule without a situation in CASES"

@@ -1,0 +1,157 @@
+"""No setting is silently ignored: what nothing reads says so, and the table of those is true."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cockpit.app.application import CockpitApp
+from cockpit.cli import main
+from cockpit.config.check import TABLES, keys_of
+from cockpit.config.file import load
+from cockpit.config.unread import UNREAD, unread_notice, unread_settings
+from cockpit.model.clock import SystemClock
+from cockpit.watch.engine import Engine
+from tests.house.reads import reads_of
+from tests.screens.stand_in import text_of
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("cockpit", "screens", "widgets")
+VALUES = {
+    "auth": '{ header = "X-Token" }', "token_command": '"pass token"', "token_env": '"TOKEN"',
+    "match": '"train.py"', "production": '"main"', "resubmit_runs": '"command"',
+    "instability_z": "7.0", "instability_window": "100", "instability_rows": "5",
+    "resume_catchup": "0.1", "resume_after": "0.1", "resume_window": "100",
+    "disk_frac": "0.8", "mem_frac": "0.8", "remedy": '"log in"',
+}  # fmt: skip
+
+
+def setting(table: str, key: str) -> str:
+    """A run file that sets one key."""
+    heads = {"run.job": '[run.job]\nkind = "box"', "hosts.*": "[hosts.there]"}
+    text = f"{heads.get(table, f'[{table}]')}\n{key} = {VALUES[key]}\n"
+    return f'[[run]]\nname = "toy"\n{text}'
+
+
+ROWS = [(table, key) for table, keys in UNREAD.items() for key in keys]
+
+
+def shown_as(table: str, key: str) -> str:
+    return f"{table.replace('*', 'there')}.{key}"
+
+
+def notes(path: Path, capsys: pytest.CaptureFixture[str], name: str) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    main(["doctor", "--json", "--config", str(path)])
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    return [each for each in findings if each["name"] == name]
+
+
+def test_what_nothing_reads_stands_in_the_table_and_what_is_read_does_not() -> None:
+    read = reads_of(path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py")))
+    below = tuple(f"{table}.{key}" for table, key in ROWS)
+    unread = {
+        f"{table}.{key}"
+        for table, model in TABLES.items()
+        if table not in below
+        for key in keys_of(table)
+        if (model.__name__, key) not in read
+    }
+    assert unread == set(below)
+
+
+@pytest.mark.parametrize(("table", "key"), ROWS, ids=[f"{a}.{b}" for a, b in ROWS])
+def test_doctor_names_each_setting_without_effect(
+    table: str, key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cockpit.toml"
+    path.write_text(setting(table, key))
+    (note,) = notes(path, capsys, "setting")
+    assert note["text"] == f"{shown_as(table, key)} is set and not read by this version"
+    assert note["run"] == ("toy" if table.startswith("run.") else None)
+    assert note["level"] == "note" and note["remedy"]
+
+
+def test_a_default_is_not_a_setting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "cockpit.toml"
+    path.write_text(
+        '[[run]]\nname = "toy"\njob = { kind = "box", host = "there" }\n'
+        "thresholds = { spike_rows = 12 }\n[hosts.there]\n"
+    )
+    assert unread_settings(load(path)) == ()
+    assert notes(path, capsys, "setting") == []
+
+
+def test_a_watch_says_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "cockpit.toml"
+    path.write_text('[cockpit]\ncadence = "1s"\n' + setting("run.thresholds", "instability_z"))
+    main(["watch", "--once", "--config", str(path)])
+    said = capsys.readouterr().err
+    assert said.count("set and not read by this version: toy: run.thresholds.instability_z") == 1
+
+
+async def test_an_open_cockpit_says_it_when_it_starts(tmp_path: Path) -> None:
+    path = tmp_path / "cockpit.toml"
+    path.write_text(setting("run.job", "production"))
+    file = load(path)
+    app = CockpitApp(file, Engine(file, store=None, clock=SystemClock()))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        assert "set and not read by this version: toy: run.job.production" in text_of(app)
+
+
+def test_one_line_names_the_first_three(tmp_path: Path) -> None:
+    file = load(_written(tmp_path, setting("run.job", "match")))
+    assert unread_notice(file) == (
+        "set and not read by this version: toy: run.job.match; see `cockpit doctor`"
+    )
+    many = setting("run.thresholds", "instability_z") + "".join(
+        f"{key} = {VALUES[key]}\n" for key in UNREAD["run.thresholds"][1:]
+    )
+    assert "and 5 more" in (unread_notice(load(_written(tmp_path, many))) or "")
+
+
+ELSEWHERE = """
+[[run]]
+name = "toy"
+output_root = "/scratch/toy"
+config_file = "config.json"
+job = { kind = "slurm", id = "1", host = "isambard" }
+checkpoints = { path = ["ssh://isambard/scratch/toy/ck", "/scratch/temp"], initialize_from = "b" }
+code = { repo = "." }
+"""
+
+
+def test_a_path_that_silently_means_this_machine_is_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _written(tmp_path, ELSEWHERE)
+    (note,) = notes(path, capsys, "paths")
+    assert (note["run"], note["level"]) == ("toy", "note")
+    named = "output_root, checkpoints.path, checkpoints.initialize_from, code.repo, config_file"
+    assert note["text"].startswith(f"{named}: no scheme, so this machine is meant")
+    assert "isambard" in note["text"] and "ssh://isambard/" in note["remedy"]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        ELSEWHERE.replace(', host = "isambard"', ""),
+        '[[run]]\nname = "toy"\noutput_root = "ssh://isambard/scratch/toy"\n'
+        'job = { kind = "slurm", host = "isambard" }\ncode = { repo = "file:///home/ada/toy" }\n',
+    ],
+    ids=["no host", "schemes"],
+)
+def test_a_path_that_says_where_it_lies_is_none(
+    written: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert notes(_written(tmp_path, written), capsys, "paths") == []
+
+
+def _written(folder: Path, text: str) -> Path:
+    path = folder / "cockpit.toml"
+    path.write_text(text)
+    return path

@@ -1,0 +1,158 @@
+"""Every verb is wired: through the real parser, into the overview, the README and its example."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from cockpit.actions.core.table import TABLE
+from cockpit.cli import FAULT, VERBS, main
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+NOT_BUILT = (
+    *("init", "backtest", "triage", "progress", "plot", "mcp", "serve", "completions"),
+    "sync",
+)
+"""Verbs of the public interface that do not exist yet: building one moves it into ``CALLS``."""
+
+CALLS: dict[str, tuple[str, set[int]]] = {
+    "open": ("open", {2}),  # no terminal here
+    "demo": ("demo --clean --dir demo", {0}),
+    "check": ("check --json", {0, 1, 3}),
+    "watch": ("watch --once --json", {0, 1, 3}),
+    "checkpoints": ("checkpoints . --json", {0}),
+    "doctor": ("doctor --json", {0, 1}),
+    "history": ("history toy --json", {0}),
+    "scrub": ("scrub", {0}),
+    "launch": ("launch toy --json", {4}),
+    "relaunch": ("relaunch toy --json", {4}),
+    "lineage": (
+        "lineage toy --run-id b --wandb-id b --output-root /x/b --from 40 --reason why --json",
+        {4},
+    ),
+    "rollback": ("rollback toy --to 40 --json", {4}),
+    "stop": ("stop toy --json", {4}),
+    "retain": ("retain toy --json", {4}),
+    "seal": ("seal toy --json", {4}),
+    "handoff": ("handoff toy --to bob --json", {0, 4}),
+    "escalate": ("escalate toy --json", {0, 4}),
+    "log": ("log toy --json", {4}),
+    "teardown": ("teardown toy --json", {4}),
+    "publish": ("publish toy --json", {4}),
+    "ack": ("ack toy end --json", {0, 4}),
+}
+"""A call of each verb that can be made on a run of which nothing is known, and its exit codes."""
+SILENT = {"open", "demo", "scrub"}
+"""Verbs whose call prints no document."""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "cockpit.toml").write_text('[cockpit]\ncadence = "1s"\n[[run]]\nname = "toy"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"step 1\n")))
+    return tmp_path
+
+
+def helped(verb: str, capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as left:
+        main([verb, "--help"])
+    assert left.value.code == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", CALLS)
+def test_a_verb_does_its_work_from_the_command_line(
+    verb: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words, codes = CALLS[verb]
+    assert main(shlex.split(words)) in codes
+    out = capsys.readouterr().out
+    if verb in SILENT:
+        return
+    document = json.loads(out)
+    assert document["schema"] == 1
+    if verb in {row.verb for row in TABLE}:
+        assert (document["action"], document["run"]) == (verb, "toy")
+
+
+def test_no_verb_is_without_a_call() -> None:
+    assert sorted(verb.name for verb in VERBS) == sorted(CALLS)
+
+
+@pytest.mark.parametrize("verb", CALLS)
+def test_the_example_of_a_verb_is_a_call_of_it(
+    verb: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = " ".join(helped(verb, capsys).split())
+    example = re.search(r"example: (?:cat \S+ \| )?(?:.* \| )?cockpit (.*)$", said)
+    assert example is not None, said
+    words = shlex.split(example[1].partition(" | ")[0].partition(" > ")[0])
+    assert words[0] == verb
+    with pytest.raises(SystemExit) as left:
+        main([*words, "--help"])
+    assert left.value.code == 0
+    options = {word for word in words if word.startswith("--")}
+    assert options <= set(re.findall(r"--[\w-]+", said.partition("example:")[0]))
+
+
+@pytest.mark.parametrize("verb", NOT_BUILT)
+def test_a_verb_that_is_not_built_is_refused(
+    verb: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([verb, "toy"])
+    assert left.value.code == 2
+    assert "invalid choice" in capsys.readouterr().err
+    assert f"cockpit {verb}" not in README
+
+
+def rows_of_the_readme() -> dict[str, str]:
+    """The README's table of the command line: each verb with its row's first cell."""
+    start = README.index("## The command line")
+    table = README[start : README.index("Exit codes:", start)]
+    rows: dict[str, str] = {}
+    for cell in re.findall(r"^\| (`cockpit.*?) \| ", table, re.M):
+        for call in re.findall(r"`([^`]+)`", cell):
+            words = call.removeprefix("cockpit").split()
+            rows |= {words[0]: call} if words else {}
+    return rows
+
+
+def test_the_readme_has_a_row_for_every_verb() -> None:
+    assert sorted(rows_of_the_readme()) == sorted(CALLS)
+
+
+@pytest.mark.parametrize("verb", CALLS)
+def test_the_options_of_a_readme_row_exist(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = set(re.findall(r"--[\w-]+", rows_of_the_readme()[verb]))
+    assert options <= set(re.findall(r"--[\w-]+", helped(verb, capsys)))
+
+
+def test_the_exit_codes_of_the_readme_happen(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = README[README.index("Exit codes: ") :].partition("\n\n")[0]
+    told = {int(code) for code in re.findall(r"(?:codes: |· )\s*(\d+) ", " ".join(text.split()))}
+    seen = {main(["scrub"]), main(["check"]), main(["check", "nobody"]), main(["stop", "toy"])}
+
+    def break_off(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    def fail(*_: object) -> int:
+        raise RuntimeError
+
+    monkeypatch.setattr("cockpit.verbs.scrub.run", break_off)
+    seen.add(main(["scrub"]))
+    monkeypatch.setattr("cockpit.verbs.scrub.run", fail)
+    seen.add(main(["scrub"]))
+    assert FAULT in seen
+    by_others = {1, 5, 6}
+    assert seen | by_others == told, "1 in tests/verbs/test_check, 5 and 6 in test_exit_codes"

@@ -1,0 +1,326 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cockpit.model.alert import Acknowledgement, Alert, Severity
+from cockpit.model.report import RunReport
+from cockpit.model.run import CockpitFile, NotifySpec, Route
+from cockpit.notify.message import NobodyReachedError
+from cockpit.notify.notifier import Notifications
+from cockpit.store.alerts import Alerts, Kept
+from cockpit.store.store import Store, run_key
+from tests.notify.receivers import Webhook, webhook
+from tests.widgets.reports import alert, spec
+from tests.widgets.reports import report as made
+
+CRITICAL = Severity.CRITICAL
+HOOK = Route(url_env="HOOK", min="alert")
+
+
+class Hand:
+    """A clock that a test moves by hand."""
+
+    def __init__(self, at: float = 1_800_000_000.0) -> None:
+        self.at = at
+
+    def now(self) -> float:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(0)
+
+
+class Desk:
+    """One store, one receiver, and as many cockpits as a test opens on them."""
+
+    def __init__(self, folder: Path, hook: Webhook) -> None:
+        self.clock = Hand()
+        self.hook = hook
+        self.path = folder / "store.sqlite"
+        self.store: Store | None = Store(self.path)
+        self.notify = NotifySpec(routes=(HOOK,), unacked_after=900, second="bob")
+        self.environ = {"HOOK": hook.url, "TERM": "xterm"}
+
+    @property
+    def file(self) -> CockpitFile:
+        runs = tuple(spec(name, cadence=60) for name in ("r", "s", "t"))
+        return CockpitFile(path="/x/cockpit.toml", operator="ada", notify=self.notify, runs=runs)
+
+    def cockpit(self, **more: Any) -> Notifications:
+        return Notifications(self.file, self.store, self.clock, **{"environ": self.environ, **more})
+
+    def report(self, *alerts: Alert, name: str = "r", **more: Any) -> RunReport:
+        """Return a report with these alerts open, which the store knows of as the engine's."""
+        if self.store is not None:
+            table, key = Alerts(self.store), run_key("/x/cockpit.toml", name)
+            known = {kept.alert.key: kept for kept in table.open(key)}
+            fresh = {each.key: each for each in alerts}
+            now = self.clock.now()
+            changed = [
+                known.get(each.key, Kept(alert=each, opened_at=now)).model_copy(
+                    update={"alert": each}
+                )
+                for each in alerts
+            ]
+            gone = [
+                kept.model_copy(update={"closed_at": now})
+                for key_, kept in known.items()
+                if key_ not in fresh
+            ]
+            table.save(key, [*changed, *gone])
+        return made(name).model_copy(
+            update={
+                "spec": spec(name, cadence=60),
+                "alerts": alerts,
+                "checked_at": self.clock.now(),
+                "watched_by": None,
+                **more,
+            }
+        )
+
+
+async def look(cockpit: Notifications, *reports: RunReport) -> None:
+    for each in reports:
+        cockpit.hear(each)
+    await cockpit.look()
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Desk]:
+    with webhook() as hook:
+        yield Desk(tmp_path, hook)
+
+
+def nan(severity: Severity = CRITICAL, **more: Any) -> Alert:
+    return alert("C-09", severity, "loss is NaN").model_copy(update=more)
+
+
+async def test_an_alert_is_told_once_with_its_evidence(service: Desk) -> None:
+    cockpit = service.cockpit()
+    for _ in range(3):
+        await look(cockpit, service.report(nan()))
+        service.clock.at += 30
+    (posted,) = service.hook.posted
+    assert posted["title"] == "[critical] r: C-09 loss is NaN"
+    assert "1.21M to 0.83M tok/s [logged rows]" in posted["message"]
+    assert "next: look at the input pipeline" in posted["message"]
+    assert "cockpit ack r C-09 --by NAME" in posted["message"]
+
+
+async def test_what_the_route_does_not_carry_is_not_told(service: Desk) -> None:
+    await look(service.cockpit(), service.report(nan(Severity.WARNING)))
+    assert service.hook.posted == []
+
+
+async def test_a_risen_severity_is_told_and_a_fallen_one_is_not(service: Desk) -> None:
+    cockpit = service.cockpit()
+    for severity in (Severity.ALERT, CRITICAL, Severity.ALERT, CRITICAL):
+        await look(cockpit, service.report(nan(severity)))
+        service.clock.at += 10
+    assert [each["severity"] for each in service.hook.posted] == ["alert", "critical"]
+
+
+async def test_a_restart_tells_nothing_again_but_what_it_missed(service: Desk) -> None:
+    await look(service.cockpit(), service.report(nan()))
+    service.clock.at += 60
+    remembered = service.report(nan())
+    service.clock.at += 60
+    second = service.cockpit()
+    await look(second, remembered)
+    await look(second, service.report(nan(), alert("C-07", Severity.ALERT, "torn")))
+    assert [title.split()[2] for title in service.hook.titles] == ["C-09", "C-07"]
+
+
+async def test_what_was_remembered_and_is_over_is_not_told(service: Desk) -> None:
+    remembered = service.report(nan())
+    service.clock.at += 60
+    cockpit = service.cockpit()
+    await look(cockpit, remembered)
+    await look(cockpit, service.report())
+    assert service.hook.posted == []
+
+
+async def test_an_alert_that_comes_back_later_is_a_new_one(service: Desk) -> None:
+    cockpit = service.cockpit()
+    for alerts in ((nan(Severity.ALERT),), (), (nan(Severity.ALERT),)):
+        await look(cockpit, service.report(*alerts))
+        service.clock.at += 600
+    assert len(service.hook.posted) == 2
+
+
+async def test_two_cockpits_on_one_store_tell_once(service: Desk) -> None:
+    other = Store(service.path)
+    first = service.cockpit()
+    second = Notifications(service.file, other, service.clock, environ=service.environ)
+    for n in range(10):
+        report = service.report(*(alert(f"C-0{each}", Severity.ALERT) for each in range(n)))
+        await asyncio.gather(look(first, report), look(second, report))
+    assert sorted(service.hook.events) == sorted(set(service.hook.events))
+    assert len(service.hook.posted) == 9
+
+
+async def test_a_critical_that_nobody_takes_goes_out_again_and_to_the_second(service: Desk) -> None:
+    service.notify = service.notify.model_copy(
+        update={"routes": (HOOK, Route(url_env="BOB", to="bob", min="critical"))}
+    )
+    with webhook() as bob:
+        service.environ["BOB"] = bob.url
+        cockpit = service.cockpit()
+        for _ in range(60):
+            await look(cockpit, service.report(nan()))
+            service.clock.at += 60
+        heads = [title.partition("]")[0] for title in service.hook.titles]
+        assert heads == ["[critical", "[critical, taken by nobody for 15m"]
+        assert [title.partition("]")[0] for title in bob.titles] == [
+            "[critical, for bob: taken by nobody for 30m"
+        ]
+
+
+async def test_a_taken_alert_is_quiet_until_its_snooze_is_over(service: Desk) -> None:
+    cockpit, key = service.cockpit(), run_key("/x/cockpit.toml", "r")
+    await look(cockpit, service.report(nan()))
+    assert service.store is not None
+    until = service.clock.at + 3600
+    taken = Acknowledgement(by="ada", at=service.clock.at, until=until)
+    Alerts(service.store).acknowledge(key, "C-09", taken)
+    for _ in range(60):
+        service.clock.at += 60
+        quiet = service.clock.at < until
+        await look(cockpit, service.report(nan(acknowledged=taken) if quiet else nan()))
+    assert len(service.hook.posted) == 1
+    for _ in range(16):
+        service.clock.at += 60
+        await look(cockpit, service.report(nan()))
+    assert len(service.hook.posted) == 2
+
+
+async def test_the_end_of_a_critical_is_told_in_one_line(service: Desk) -> None:
+    cockpit = service.cockpit()
+    closed: dict[str, Any] = {"closed": (object(),)}
+    await look(cockpit, service.report(nan(), alert("C-07", Severity.ALERT)))
+    await look(cockpit, service.report(**closed))
+    assert len(service.hook.posted) == 2
+    service.clock.at += 61
+    for _ in range(3):
+        await look(cockpit, service.report(**closed))
+    assert service.hook.titles[2:] == ["[closed] r: C-09 loss is NaN"]
+
+
+async def test_too_many_become_one_summary(service: Desk) -> None:
+    service.notify = service.notify.model_copy(update={"most": 3})
+    cockpit = service.cockpit()
+    alerts = [alert(f"C-{n:02}", Severity.ALERT) for n in range(5)]
+    reports = [service.report(*alerts, name=name) for name in ("r", "s", "t")]
+    await look(cockpit, *reports)
+    assert len(service.hook.posted) == 3
+    service.clock.at += 61
+    await look(cockpit, *reports)
+    await look(cockpit, *reports)
+    assert service.hook.titles[3:] == ["12 more alerts in 3 runs"]
+
+
+async def test_a_refusal_is_tried_again_and_said(service: Desk) -> None:
+    cockpit = service.cockpit()
+    service.hook.status = 500
+    await look(cockpit, service.report(nan()))
+    await look(cockpit, service.report(nan()))
+    assert len(service.hook.posted) == 1
+    assert "answered 500" in cockpit.notices[0] and "127.0.0.1" not in cockpit.notices[0]
+    service.hook.status = 200
+    service.clock.at += 31
+    await look(cockpit, service.report(nan()))
+    assert len(service.hook.posted) == 2
+    assert cockpit.notices == ()
+
+
+@pytest.mark.parametrize(("severity", "attempts"), [(Severity.ALERT, 1), (CRITICAL, 2)])
+async def test_a_lost_answer(service: Desk, severity: Severity, attempts: int) -> None:
+    cockpit = service.cockpit()
+    service.hook.drop = True
+    for _ in range(10):
+        await look(cockpit, service.report(nan(severity)))
+        service.clock.at += 31
+    assert len(service.hook.posted) == attempts
+
+
+async def test_whoever_does_not_own_a_run_only_rings(service: Desk) -> None:
+    service.notify = service.notify.model_copy(update={"routes": (HOOK, Route(kind="terminal"))})
+    rung: list[str] = []
+    watched = service.report(nan(), watched_by="ada (watch on box, pid 1)")
+    await look(service.cockpit(ring=rung.append), watched)
+    assert service.hook.posted == [] and len(rung) == 1
+    await look(service.cockpit(mine=lambda report: report.name == "r"), watched)
+    assert len(service.hook.posted) == 1
+
+
+async def test_without_a_store_each_alert_is_told_once(service: Desk) -> None:
+    service.store = None
+    cockpit = service.cockpit()
+    for alerts in ((nan(),), (nan(),), (), (nan(),)):
+        await look(cockpit, service.report(*alerts))
+    assert len(service.hook.posted) == 2
+
+
+async def test_a_store_that_fails_does_not_silence_alerts(service: Desk) -> None:
+    cockpit = service.cockpit()
+    report = service.report(nan())
+    assert service.store is not None
+    service.store.close()
+    for _ in range(4):
+        await look(cockpit, report)
+        service.clock.at += 31
+    assert len(service.hook.posted) == 1
+
+
+async def test_an_action_reaches_people_and_says_whom(service: Desk) -> None:
+    cockpit, run = service.cockpit(), spec("r")
+    said = await cockpit.send(run, "relaunch 7", "r: relaunched", "body", "alert")
+    assert said == "told by url HOOK"
+    assert await cockpit.send(run, "relaunch 7", "r: relaunched", "body", "alert") == said
+    assert service.hook.titles == ["r: relaunched"]
+
+
+async def test_an_action_that_reaches_nobody_says_why(service: Desk) -> None:
+    service.hook.status = 404
+    with pytest.raises(NobodyReachedError, match=r"url HOOK: answered 404"):
+        await service.cockpit().send(spec("r"), "relaunch 7", "t", "b", "alert")
+    service.hook.status = 200
+    await service.cockpit().send(spec("r"), "relaunch 7", "t", "b", "alert")
+    service.notify = NotifySpec()
+    with pytest.raises(NobodyReachedError, match="no route for messages of severity alert"):
+        await service.cockpit().send(spec("r"), "relaunch 8", "t", "b", "alert")
+
+
+async def test_a_lost_answer_of_an_action_is_tried_once_more_and_told(service: Desk) -> None:
+    service.hook.drop = True
+    with pytest.raises(NobodyReachedError, match=r"no answer|before an answer"):
+        await service.cockpit().send(spec("r"), "escalate 7", "t", "b", "alert")
+    assert len(service.hook.posted) == 2
+    with pytest.raises(NobodyReachedError):
+        await service.cockpit().send(spec("r"), "escalate 7", "t", "b", "alert")
+    assert len(service.hook.posted) == 2
+
+
+async def test_a_bell_at_the_operators_desk_reaches_no_other_dri(service: Desk) -> None:
+    service.notify = NotifySpec(routes=(Route(kind="terminal"),))
+    rung: list[str] = []
+    cockpit = service.cockpit(ring=rung.append)
+    assert await cockpit.send(spec("r"), "e 1", "t", "b", "alert") == "told by terminal"
+    with pytest.raises(NobodyReachedError):
+        await cockpit.send(spec("r", dri="bob"), "e 2", "t", "b", "alert")
+
+
+async def test_an_edit_of_the_run_file_changes_the_routes(service: Desk) -> None:
+    cockpit = service.cockpit()
+    service.notify = NotifySpec()
+    cockpit.adopt(service.file)
+    await look(cockpit, service.report(nan()))
+    assert service.hook.posted == []

@@ -1,0 +1,168 @@
+"""Alerts over time; and what the journal and the stores of launches become of a history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cockpit.model.alert import Acknowledgement, Alert, Evidence, Severity
+from cockpit.model.history import CheckpointMark, FormerFailure, History, Launched, PhaseMark
+from cockpit.model.observed import Phase
+from cockpit.store.alerts import Kept
+from cockpit.store.outcomes import Stopped
+from cockpit.watch.reports import Reconciled, case_of, judged, reconcile
+from cockpit.watch.runstate import Rows, RunState
+from cockpit.watch.store_writer import Shared
+from tests.rules.making import T0, folded, job, log, losses, run_spec, seen
+
+ADA = Acknowledgement(by="ada", at=5.0)
+
+
+def alert(key: str, severity: Severity = Severity.ALERT, since: float = 1.0) -> Alert:
+    return Alert(
+        id=key[:4], key=key, severity=severity, title="t", since=since,
+        evidence=(Evidence(text="e", source="s"),), confidence="sure", next_action="n",
+    )  # fmt: skip
+
+
+def merged(known: list[Kept], lately: list[Kept], judged: list[Alert], now: float) -> Reconciled:
+    by_key = {kept.alert.key: kept for kept in known}
+    return reconcile(by_key, lately, judged, now, grace=60.0, may_close=True)
+
+
+def test_a_new_alert_opens() -> None:
+    found = merged([], [], [alert("C-01:r")], 10.0)
+    assert found.changed == found.open
+    assert found.open[0].opened_at == 10.0
+
+
+def test_an_open_alert_keeps_its_time_and_acknowledgement_and_takes_new_evidence() -> None:
+    old = Kept(
+        number=3, alert=alert("C-05:r").model_copy(update={"acknowledged": ADA}), opened_at=1
+    )
+    now = alert("C-05:r", since=9.0).model_copy(update={"title": "worse figures"})
+    found = merged([old], [], [now], 10.0)
+    assert found.open[0].alert.since == 1.0
+    assert found.open[0].alert.acknowledged == ADA
+    assert found.open[0].alert.title == "worse figures"
+    assert found.changed == found.open
+
+
+def test_an_alert_that_turns_out_to_be_older_says_so() -> None:
+    old = Kept(number=3, alert=alert("C-09:r", since=9.0), opened_at=10)
+    assert merged([old], [], [alert("C-09:r", since=2.0)], 11.0).open[0].alert.since == 2.0
+
+
+def test_nothing_is_stored_when_nothing_changed() -> None:
+    old = Kept(number=3, alert=alert("C-05:r"), opened_at=1)
+    assert merged([old], [], [alert("C-05:r")], 10.0).changed == ()
+
+
+def test_what_the_rules_no_longer_say_closes() -> None:
+    old = Kept(number=3, alert=alert("C-05:r"), opened_at=1)
+    found = merged([old], [], [], 10.0)
+    assert found.open == ()
+    assert [kept.closed_at for kept in found.closed] == [10.0]
+
+
+def test_nothing_closes_before_everything_was_looked_at() -> None:
+    old = Kept(number=3, alert=alert("C-05:r"), opened_at=1)
+    found = reconcile({"C-05:r": old}, [], [], 10.0, grace=60.0, may_close=False)
+    assert found.open == (old,)
+    assert found.changed == ()
+
+
+def test_one_that_returns_within_the_grace_is_the_same_alert() -> None:
+    gone = Kept(
+        number=3, alert=alert("C-05:r").model_copy(update={"acknowledged": ADA}), opened_at=1,
+        closed_at=20.0,
+    )  # fmt: skip
+    again = merged([], [gone], [alert("C-05:r", since=50.0)], 70.0).open[0]
+    assert (again.number, again.closed_at, again.alert.since) == (3, None, 1.0)
+    assert again.alert.acknowledged == ADA
+    later = merged([], [gone], [alert("C-05:r", since=90.0)], 81.0).open[0]
+    assert (later.number, later.alert.since, later.alert.acknowledged) == (0, 90.0, None)
+
+
+def test_an_acknowledgement_ends_with_its_time_and_when_it_gets_worse() -> None:
+    until = Acknowledgement(by="ada", at=5.0, until=30.0)
+    old = Kept(alert=alert("C-05:r").model_copy(update={"acknowledged": until}), opened_at=1)
+    assert merged([old], [], [alert("C-05:r")], 29.0).open[0].alert.acknowledged == until
+    assert merged([old], [], [alert("C-05:r")], 30.0).open[0].alert.acknowledged is None
+    worse = alert("C-05:r", Severity.CRITICAL)
+    assert merged([old], [], [worse], 10.0).open[0].alert.acknowledged is None
+
+
+KEYS = st.lists(st.sampled_from(["C-01:r", "C-05:r", "C-07:r", "C-09:r"]), unique=True)
+
+
+@given(st.lists(KEYS, max_size=8))
+def test_open_is_always_what_the_rules_say_and_each_key_is_open_once(
+    rounds: list[list[str]],
+) -> None:
+    known: dict[str, Kept] = {}
+    closed: list[Kept] = []
+    opened = ended = 0
+    for now, keys in enumerate(rounds, start=1):
+        at = now * 1000.0
+        found = reconcile(
+            known, closed, [alert(key) for key in keys], at, grace=60.0, may_close=True
+        )
+        opened += sum(kept.opened_at == at for kept in found.open)
+        ended += len(found.closed)
+        known = {kept.alert.key: kept for kept in found.open}
+        closed = [*found.closed, *closed]
+        assert [each.alert.key for each in found.open] == keys
+    assert opened - ended == len(known)
+
+
+def state(**shared: Any) -> RunState:
+    over = job(Phase.FAILED, exit_code=143, started_at=T0, ended_at=T0 + 50)
+    facets = seen(T0 + 60, job=over, log=log("step 1 loss 1"))
+    return RunState(run_spec(), "/x#toy", facets=facets, shared=Shared(**shared))
+
+
+def titles(found: RunState) -> list[str]:
+    return [alert.title for alert in judged(case_of(found, T0 + 60)).alerts if alert.id == "C-01"]
+
+
+def test_a_stop_of_our_own_is_told_with_its_name() -> None:
+    ours = Stopped(job_ids=("host:1",), by="bob", at=T0 + 40)
+    assert titles(state(stops=(ours,))) == ["stopped by bob"]
+
+
+def test_a_stop_of_another_job_or_of_a_former_one_is_not() -> None:
+    other = Stopped(job_ids=("host:2",), by="bob", at=T0 + 40)
+    former = Stopped(job_ids=("host:1",), by="bob", at=T0 - 400)
+    assert titles(state(stops=(other, former))) == ["stopped by an unknown hand"]
+
+
+def test_failures_and_the_last_launch_reach_the_rules() -> None:
+    failure = FormerFailure(at=T0, job_id="i1", name="killed")
+    launched = Launched(at=T0, job_id="host:1", launch_id="toy-i002")
+    past = case_of(state(failures=(failure,), launched=launched), T0 + 60).history
+    assert (past.former_failures, past.launched) == ((failure,), launched)
+
+
+def test_a_rule_is_given_all_that_is_remembered() -> None:
+    launched = Launched(at=T0, job_id="host:1", launch_id="toy-i002")
+    shared = Shared(
+        failures=(FormerFailure(at=T0, job_id="host:0", name="killed"),),
+        launched=launched,
+        stops=(Stopped(at=T0 + 9, job_ids=("host:1",), by="ada"),),
+        sealed="ada",
+    )
+    state = RunState(
+        run_spec(job=None),
+        "key",
+        facets=seen(T0, job=job()),
+        rows=Rows(trend=folded(losses([2.0])), skipped=0.5, any=True),
+        phases=[PhaseMark(at=T0, phase=Phase.RUNNING)],
+        marks=[CheckpointMark(at=T0, complete=1, newest=10)],
+        shared=shared,
+    )
+    given, empty = case_of(state, T0 + 10).history, History(now=0.0)
+    same = [name for name in History.model_fields if getattr(given, name) == getattr(empty, name)]
+    assert same == [], "a part of the history that case_of() does not fill"

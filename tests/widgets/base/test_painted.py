@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from typing import Self
+
+from textual.app import App, ComposeResult
+from textual.content import Content
+from textual.geometry import Region
+
+from widgets.base.painted import Painted
+
+
+class Lines(Painted):
+    def __init__(self) -> None:
+        super().__init__()
+        self.content = [Content("one"), Content("two"), Content("three")]
+        self.refreshed: list[int] = []
+
+    def paint(self, width: int, height: int) -> list[Content]:
+        return list(self.content)
+
+    def refresh(self, *regions: Region, **options: bool) -> Self:
+        self.refreshed += [region.y for region in regions]
+        return super().refresh(*regions, **options)
+
+
+class Holder(App[None]):
+    def compose(self) -> ComposeResult:
+        yield Lines()
+
+
+async def test_only_changed_lines_are_refreshed() -> None:
+    app = Holder()
+    async with app.run_test(size=(20, 5)) as pilot:
+        await pilot.pause()
+        lines = app.query_one(Lines)
+        lines.refreshed.clear()
+        lines.repaint()
+        assert lines.refreshed == []
+        lines.content[1] = Content("2")
+        lines.repaint()
+        assert lines.refreshed == [1]
+        lines.content[1] = Content("2").stylize("bold")
+        lines.repaint()
+        assert lines.refreshed == [1, 1]
+        lines.content.pop()
+        lines.repaint()
+        assert lines.refreshed == [1, 1, 2]
+
+
+async def test_no_control_character_reaches_the_terminal() -> None:
+    app = Holder()
+    async with app.run_test(size=(60, 5)) as pilot:
+        lines = app.query_one(Lines)
+        lines.content = [Content("a\x1b]52;c;x\x07b\x9b31m\u202ec"), Content("[/] [bold")]
+        lines.repaint()
+        await pilot.pause()
+        shown = [strip.text.rstrip() for strip in app.screen._compositor.render_strips()]
+        assert shown[0] == "a\ufffd]52;c;xb\ufffd31m\ufffdc"
+        assert shown[1] == "[/] [bold"

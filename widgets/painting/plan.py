@@ -1,0 +1,309 @@
+"""A plan as a checklist, blocked first: what is checked, what would run, stop, be lost. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from textual.content import Content
+
+from cockpit.model.observed import Pick
+from cockpit.model.plan import Basis, Check, Difference, Level, Plan, Target
+from cockpit.model.wording import size, steps
+from widgets.painting.line import (
+    ACCENT,
+    DIM,
+    EMPTY,
+    STRONG,
+    Part,
+    cut,
+    fit,
+    row,
+    text,
+    within,
+    wrapped,
+)
+from widgets.painting.steps import Short
+
+LABEL: Final = 15
+BASIS: Final = 11
+MOST: Final = 400
+"""Lines that one text may take; more is cut with an ellipsis."""
+_LEVELS: Final = {
+    Level.BLOCK: ("■ BLOCK", "bold $critical"),
+    Level.WARN: ("! WARN", "$attention"),
+    Level.PASS: ("✓ pass", "$well"),
+}
+_ORDER: Final = (Level.BLOCK, Level.WARN, Level.PASS)
+_FIELDS: Final = ("command", "stops", "spares", "loses", "checkpoint", "trainer_would_load",
+                  "differences", "targets", "keeps", "page", "words")  # fmt: skip
+ABOUT_BEFORE: Final = frozenset(
+    {"command", "commit", "dirty files that matter", "checkpoint", "W&B id", "hardware",
+     "output root"}
+)  # fmt: skip
+"""What a launch leaves a record of: without one, it is not that it was not there."""
+BESIDE: Final = 72
+"""Columns from which both stand on one line, if they fit."""
+MOST_OF_A_SIDE: Final = 12
+
+
+def changes(old: Plan, new: Plan) -> frozenset[str]:
+    """Return what differs between two plans: check ids as ``check:<id>``, else field names."""
+    was = {check.id: check for check in old.checks}
+    checks = {
+        f"check:{check.id}"
+        for check in new.checks
+        if check.id not in was or _said(was[check.id]) != _said(check)
+    }
+    fields = {name for name in _FIELDS if getattr(old, name) != getattr(new, name)}
+    return frozenset(checks | fields)
+
+
+def _said(check: Check) -> tuple[object, ...]:
+    return check.level, check.text, check.value
+
+
+def paint_plan(
+    plan: Plan,
+    width: int,
+    changed: AbstractSet[str] = frozenset(),
+    notice: str = "",
+    root: str | None = None,
+) -> list[Content]:
+    """Return the whole plan: what is in the way, what would be done, then what is well.
+
+    ``changed`` marks what differs from the plan that was shown before. ``notice`` stands above
+    everything: why this plan is shown instead of another. Paths below ``root`` are shortened;
+    the root stands once in full, and the command is never touched.
+    """
+    short = Short(root if Short(root).shortens(plan) else None)
+    legend = _labelled("…/ is", short.folder and f"{short.folder}/", width, False)
+    lines = [*wrapped(text((notice, "bold $attention")), width, 4), EMPTY] if notice else []
+    calm = [check for check in plan.checks if check.level is Level.PASS]
+    blocks = (
+        _checks([each for each in _sorted(plan.checks) if each not in calm], width, changed, short),
+        [
+            *_labelled("will run", plan.command, width, "command" in changed),
+            *_jobs(plan, width, changed),
+            *_labelled("loses", plan.loses, width, "loses" in changed),
+            *_checkpoints(plan, width, changed, short),
+            *legend,
+        ],
+        _targets(_fate(plan), plan.targets, width, "targets" in changed, short),
+        paint_differences(_shortened(plan.differences, short), width, "differences" in changed),
+        _checks(calm, width, changed, short),
+        _targets("keeps", plan.keeps, width, "keeps" in changed, short),
+        _page(plan.page, width),
+    )
+    for block in blocks:
+        lines += [EMPTY, *block] if block and lines and lines[-1] is not EMPTY else block
+    return within(lines, width)
+
+
+def _shortened(found: Sequence[Difference], short: Short) -> list[Difference]:
+    """Return the differences, of a pick (``step 28: path``) with its path shortened."""
+    return [
+        each.model_copy(update={"ran": each.ran and short(each.ran),
+                                "would_run": each.would_run and short(each.would_run)})
+        if each.what == "checkpoint" else each
+        for each in found
+    ]  # fmt: skip
+
+
+def _checks(
+    checks: Sequence[Check], width: int, changed: AbstractSet[str], short: Short
+) -> list[Content]:
+    found = [_check(check, width, f"check:{check.id}" in changed, short) for check in checks]
+    return [line for lines in found for line in lines]
+
+
+def _sorted(checks: tuple[Check, ...]) -> list[Check]:
+    """Return the checks: what stands in the way, what was approved, what warns, what passes."""
+    return sorted(
+        checks, key=lambda check: (not check.stands_in_the_way, _ORDER.index(check.level))
+    )
+
+
+def _check(check: Check, width: int, changed: bool, short: Short) -> list[Content]:
+    word, style = _LEVELS[check.level]
+    if check.level is Level.BLOCK and not check.stands_in_the_way:
+        word, style = "✓ OVER", "$attention"
+    inferred = check.basis is Basis.INFERRED
+    basis = text((f"[{check.basis.value}]", "$attention" if inferred else DIM))
+    mark = [("changed ", f"bold {ACCENT}")] if changed else []
+    room = width - 9 - BASIS - 1
+    if room < 16:
+        basis, room = EMPTY, width - 9
+    named = [(f"{check.id} ", DIM)] if check.id[:2] == "C-" else []
+    body = wrapped(text(*mark, *named, short(check.text)), room, MOST) or [EMPTY]
+    first = row(text(fit(text((word, style)), 9), body[0]), basis, width)
+    return [first, *(text(" " * 9, piece) for piece in [*body[1:], *_under(check, room)])]
+
+
+def _under(check: Check, room: int) -> list[Content]:
+    """Return who let a block pass and why, or that somebody may."""
+    if check.approved is not None and check.level is Level.BLOCK:
+        said = f"approved by {check.approved.by}: {check.approved.reason}"
+        return wrapped(text((said, "$attention")), room, 3)
+    if check.stands_in_the_way and check.overridable:
+        return [cut(text(("F2", f"bold {ACCENT}"), (" approve, by name and reason", DIM)), room)]
+    return []
+
+
+def _labelled(
+    label: str, words: str | Content | None, width: int, changed: bool, style: str = ""
+) -> list[Content]:
+    """Return a label and, beside it, words over as many lines as they need."""
+    if not words:
+        return []
+    column = min(LABEL, width // 3)
+    mark: list[Part] = [("changed ", f"bold {ACCENT}")] if changed else []
+    line = text(*mark, (words, style) if isinstance(words, str) and style else words)
+    pieces = wrapped(line, width - column, MOST)
+    head = fit(text((label, DIM)), column)
+    return [text(head if place == 0 else " " * column, piece) for place, piece in enumerate(pieces)]
+
+
+def _jobs(plan: Plan, width: int, changed: AbstractSet[str]) -> list[Content]:
+    lines: list[Content] = []
+    for place, name in enumerate(plan.stops):
+        marked = place == 0 and "stops" in changed
+        lines += _labelled("will stop" if place == 0 else "", name, width, marked, "bold $critical")
+    for place, name in enumerate(plan.spares):
+        marked = place == 0 and "spares" in changed
+        lines += _labelled("will NOT touch" if place == 0 else "", name, width, marked, "$well")
+    return lines
+
+
+def _checkpoints(plan: Plan, width: int, changed: AbstractSet[str], short: Short) -> list[Content]:
+    ours, its = plan.checkpoint, plan.trainer_would_load
+    lines: list[Content] = []
+    if ours is not None:
+        lines += _labelled("loads", _pick(ours, short), width, "checkpoint" in changed)
+    if its is not None and (ours is None or its.path != ours.path):
+        warning = text(("▲ ", "$attention"), _pick(its, short))
+        lines += _labelled("trainer itself", warning, width, "trainer_would_load" in changed)
+    elif its is not None:
+        lines += _labelled("trainer itself", text(("the same one", DIM)), width, False)
+    return lines
+
+
+def _pick(pick: Pick, short: Short) -> Content:
+    return text((steps(pick.step), STRONG), "  ", short(pick.path), (f"  {pick.why}", DIM))
+
+
+def _fate(plan: Plan) -> str:
+    """Return what becomes of a plan's targets: only what is deleted cannot be had back."""
+    if plan.action == "retain":
+        return "will delete"
+    if plan.action == "rollback":
+        return "will move aside" if plan.facts.get("move") == "yes" else "will reject, not move,"
+    return "will delete or move"
+
+
+def _targets(
+    label: str, targets: tuple[Target, ...], width: int, changed: bool, short: Short
+) -> list[Content]:
+    if not targets:
+        return []
+    known = [each.size for each in targets if each.size is not None]
+    total = f", {size(sum(known))}" if known else ""
+    total += " and what is not known" if known and len(known) < len(targets) else ""
+    mark: list[Part] = [("changed ", f"bold {ACCENT}")] if changed else []
+    lines = [text(*mark, (f"{label} {len(targets):,}{total}", STRONG))]
+    widest = max(len(steps(each.step)) for each in targets)
+    return [*lines, *(_target(each, widest, width, short) for each in targets)]
+
+
+def _target(each: Target, widest: int, width: int, short: Short) -> Content:
+    shown = steps(each.step) if each.step is not None else ""
+    figures = f"  {shown:>{widest}}  {size(each.size):>9}  "
+    path = short(each.path)
+    room = max(width // 3, width - len(figures) - Content(path).cell_length - 2)
+    return row(text(figures, path), cut(text((each.why, DIM)), room), width, gap=2)
+
+
+def _page(page: str | None, width: int) -> list[Content]:
+    if not page:
+        return []
+    lines = [text(("preview", STRONG))]
+    for line in page.splitlines()[:MOST]:
+        lines += [text("  ", piece) for piece in paint_markdown(line, width - 2)]
+    return lines
+
+
+def paint_markdown(line: str, width: int) -> list[Content]:
+    """Return one line of Markdown, headings marked; nothing in it is ever parsed as markup."""
+    shown = Content(line)
+    if line.startswith("#"):
+        shown = shown.stylize(f"bold {ACCENT}")
+    return wrapped(shown, width, 40) or [EMPTY]
+
+
+def paint_differences(
+    found: Sequence[Difference], width: int, changed: bool = False
+) -> list[Content]:
+    """Return the differing rows side by side, or below each other where they are too long."""
+    if not found:
+        return []
+    unknown = [each.what for each in found if each.ran is None and each.what in ABOUT_BEFORE]
+    found = [each for each in found if each.what not in unknown]
+    lines = _differing(found, width, changed) if found else []
+    return [*lines, *_not_recorded(unknown, width)]
+
+
+def _not_recorded(names: Sequence[str], width: int) -> list[Content]:
+    """Say in one line of what it is not known how it was."""
+    if not names:
+        return []
+    listed = ", ".join("dirty files" if name.startswith("dirty") else name for name in names)
+    return wrapped(text((f"what ran before is not recorded: {listed}", DIM)), width, 2)
+
+
+def _differing(found: Sequence[Difference], width: int, changed: bool) -> list[Content]:
+    differing = [each for each in found if not each.same]
+    equal = len(found) - len(differing)
+    count = f"{equal:,} {'key' if equal == 1 else 'keys'} equal"
+    mark: list[Part] = [("changed ", f"bold {ACCENT}")] if changed else []
+    if not differing:
+        return [text(*mark, ("nothing differs ", STRONG), (f"({count})", DIM))]
+    name = min(max(Content(each.what).cell_length for each in differing) + 2, width // 3)
+    half = max(1, (width - name - 3) // 2)
+    beside = width >= BESIDE and all(_fits(each, half) for each in differing)
+    head = [text(*mark, ("differs", STRONG), (f" · {count}", DIM))]
+    if beside:
+        head.append(_three(EMPTY, text(("ran", DIM)), text(("would run", DIM)), name, half))
+    for each in differing:
+        head += [_beside(each, name, half)] if beside else _stacked(each, width)
+    return head
+
+
+def _fits(each: Difference, half: int) -> bool:
+    return all(Content(side or "").cell_length <= half for side in (each.ran, each.would_run))
+
+
+def _beside(each: Difference, name: int, half: int) -> Content:
+    return _three(
+        Content(each.what), _side(each.ran, ""), _side(each.would_run, STRONG), name, half
+    )
+
+
+def _three(what: Content, ran: Content, would: Content, name: int, half: int) -> Content:
+    if what.cell_length > name:
+        name = min(what.cell_length + 1, name + half)
+        half = max(1, half - 1)
+    return text(fit(what, name), fit(ran, half), (" │ ", DIM), fit(would, half))
+
+
+def _stacked(each: Difference, width: int) -> list[Content]:
+    lines = wrapped(Content(each.what), width, 2)
+    for label, side, style in (("ran", each.ran, ""), ("would run", each.would_run, STRONG)):
+        pieces = wrapped(_side(side, style), width - 13, MOST_OF_A_SIDE) or [EMPTY]
+        heads = [f"  {label:<11}", *[" " * 13] * (len(pieces) - 1)]
+        lines += [text((head, DIM), piece) for head, piece in zip(heads, pieces, strict=True)]
+    return lines
+
+
+def _side(value: str | None, style: str) -> Content:
+    return text(("not there", DIM)) if value is None else text((value, style))

@@ -1,0 +1,121 @@
+"""The steps of an action as they tick off, how it ended, and paths in short. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from textual.content import Content
+
+from cockpit.model.plan import Outcome, Plan, Result, StepResult, StepState
+from cockpit.model.wording import clock_time
+from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, fit, text, within, wrapped
+
+LEAST: Final = 12
+"""Characters from which a folder is worth a shorter name."""
+_STATES: Final = {
+    StepState.BEGUN: ("● running", ACCENT),
+    StepState.DONE: ("✓ done", "$well"),
+    StepState.SKIPPED: ("· skipped", DIM),
+    StepState.FAILED: ("✗ FAILED", "bold $critical"),
+    StepState.UNKNOWN: ("? UNKNOWN", "bold $unknown"),
+}
+OUTCOMES: Final = {
+    Outcome.DONE: ("✓ DONE", "bold $well"),
+    Outcome.REFUSED: ("■ REFUSED", "bold $attention"),
+    Outcome.UNKNOWN: ("? UNKNOWN", "bold $unknown"),
+    Outcome.FAILED: ("✗ FAILED", "bold $critical"),
+}
+MEANS: Final = {
+    Outcome.DONE: "",
+    Outcome.REFUSED: "nothing was done",
+    Outcome.UNKNOWN: "it may have happened or still happen: look it up before anything else",
+    Outcome.FAILED: "it did not happen, or only in part",
+}
+"""What an outcome means for a person."""
+STATE: Final = 11
+
+
+class Short:
+    """Writes ``…`` for one folder: ``…/checkpoints/step-28``; a short one is left as it is."""
+
+    def __init__(self, folder: str | None = None) -> None:
+        whole = (folder or "").rstrip("/")
+        self.folder = whole if len(whole) >= LEAST else ""
+
+    def __call__(self, words: str) -> str:
+        """Return the words with every path below the folder shortened."""
+        return words.replace(f"{self.folder}/", "…/") if self.folder else words
+
+    def shortens(self, plan: Plan) -> bool:
+        """Return whether the plan's page has more than one path to shorten."""
+        text = "\n".join(_texts(plan)) if self.folder else ""
+        return text.count(f"{self.folder}/") > 1 if self.folder else False
+
+
+def _texts(plan: Plan) -> Iterable[str]:
+    picks = [each for each in (plan.checkpoint, plan.trainer_would_load) if each is not None]
+    yield from (each.path for each in picks)
+    yield from (each.path for each in (*plan.targets, *plan.keeps))
+    yield from (check.text for check in plan.checks)
+    yield from (each.would_run or "" for each in plan.differences)
+
+
+class ActionProgress(NamedTuple):
+    """An action under way or over: ``follows`` is what comes next by itself.
+
+    Paths below ``root`` are shortened: the plan had it in full.
+    """
+
+    steps: Sequence[StepResult]
+    result: Result | None
+    follows: str = ""
+    root: str | None = None
+
+
+def paint_steps(progress: ActionProgress, width: int) -> list[Content]:
+    """Return the outcome if there is one, then every step with its note."""
+    result = progress.result
+    steps = result.steps if result is not None and result.steps else progress.steps
+    lines = [] if result is None else [*_outcome(result, progress.follows, width), EMPTY]
+    if not steps and result is None:
+        lines.append(text(("● ", ACCENT), "checking again that nothing has changed"))
+    widest = min(max((len(step.name) for step in steps), default=4), 20)
+    short = Short(progress.root)
+    for step in steps:
+        lines += _step(step, widest, width, short)
+    return within(lines, width)
+
+
+def _step(step: StepResult, widest: int, width: int, short: Short) -> list[Content]:
+    word, style = _STATES[step.state]
+    left = text(
+        fit(text((word, style)), STATE), fit(Content(step.name), widest), "  ",
+        (clock_time(step.at, seconds=True), DIM), "  ",
+    )  # fmt: skip
+    room = max(12, width - left.cell_length)
+    strong = STRONG if step.state in (StepState.FAILED, StepState.UNKNOWN) else ""
+    notes = wrapped(text((short(step.note or ""), strong)), room, 20) or [EMPTY]
+    return [text(left, notes[0]), *(text(" " * left.cell_length, each) for each in notes[1:])]
+
+
+def _outcome(result: Result, follows: str, width: int) -> list[Content]:
+    word, style = OUTCOMES[result.outcome]
+    lines = [text((word, style), outcome_words(result))]
+    lines += [text((MEANS[result.outcome], STRONG))] if MEANS[result.outcome] else []
+    lines += wrapped(Content(result.message), width, 20)
+    if result.outcome is Outcome.DONE and not result.recorded:
+        lines += wrapped(
+            text(("▲ done, but not all of it is recorded", "bold $attention")), width, 2
+        )
+    lines += wrapped(text(("→ ", ACCENT), follows), width, 3) if follows else []
+    return lines
+
+
+def outcome_words(result: Result) -> str:
+    """Return the ids that came of it and whether it is recorded: `` · job 17 · recorded``."""
+    parts = [f"job {result.job_id}"] if result.job_id else []
+    parts += [result.launch_id] if result.launch_id else []
+    if result.outcome is Outcome.DONE:
+        parts.append("recorded" if result.recorded else "NOT recorded")
+    return "".join(f" · {part}" for part in parts)
