@@ -13,6 +13,7 @@ from typing import Final
 from textual.content import Content
 
 from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.platforms.table import PRIVATE
 
 DOT: Final = "•"
 _PATHS: Final = (
@@ -78,5 +79,5 @@ def _secrets(run: RunSpec) -> set[str]:
     job, wandb = run.job, run.wandb
     found = {run.dri, wandb.entity if wandb is not None else None}
     if job is not None:
-        found |= {job.host, job.address, job.cluster, job.session}
+        found |= {getattr(job, name) for name in PRIVATE}
     return {word for word in found if word}

@@ -11,6 +11,7 @@ from typing import Final
 
 from cockpit.model.observed import LogPage
 from cockpit.model.report import RunReport
+from cockpit.platforms.table import kind_of
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.file import Hit, LogFile
 from screens.base import Work
@@ -224,10 +225,9 @@ class LogReader:
 
 def local_log(report: RunReport) -> str | None:
     """Return the path of the run's log if it lies on this machine and is known."""
-    log, job = report.facets.log.value, report.spec.job
-    if log is None or "://" in log.path or (job is not None and job.host):
-        return None
-    return log.path
+    log, kind = report.facets.log.value, kind_of(report.spec)
+    place = None if log is None or kind is None else kind.log_place(report.spec, log)
+    return None if place is None else place.path
 
 
 def held_lines(report: RunReport) -> LogPage:
