@@ -13,7 +13,6 @@ from typing import Final
 from textual.content import Content
 
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.platforms.table import PRIVATE
 
 DOT: Final = "•"
 _PATHS: Final = (
@@ -76,6 +75,8 @@ def _or_cut(word: str) -> str:
 
 
 def _secrets(run: RunSpec) -> set[str]:
+    from cockpit.platforms.table import PRIVATE  # here: only a shared screen needs it
+
     job, wandb = run.job, run.wandb
     found = {run.dri, wandb.entity if wandb is not None else None}
     if job is not None:

@@ -11,7 +11,6 @@ from typing import Final
 
 from cockpit.model.observed import LogPage
 from cockpit.model.report import RunReport
-from cockpit.platforms.table import kind_of
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.file import Hit, LogFile
 from screens.base import Work
@@ -224,7 +223,12 @@ class LogReader:
 
 
 def local_log(report: RunReport) -> str | None:
-    """Return the path of the run's log if it lies on this machine and is known."""
+    """Return the path of the run's log if it lies on this machine and is known.
+
+    Imports here: the first frame is shown before any platform is loaded.
+    """
+    from cockpit.platforms.table import kind_of
+
     log, kind = report.facets.log.value, kind_of(report.spec)
     place = None if log is None or kind is None else kind.log_place(report.spec, log)
     return None if place is None else place.path
