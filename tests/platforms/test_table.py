@@ -11,10 +11,10 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
-from cockpit.model.observed import Phase
+from cockpit.model.observed import JobValue, LogValue, Phase
 from cockpit.model.query import Query, queries_of
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.table import PLATFORMS, Platforms
+from cockpit.platforms.table import PLATFORMS, PRIVATE, Platforms, kind_of
 
 OTHERS = ("iris", "ray", "slurm", "box")
 Ask = Callable[[Platforms, Sequence[Query]], Awaitable[Mapping[str, Facet[Any]]]]
@@ -68,3 +68,42 @@ async def test_every_run_has_an_answer_of_its_own_kind(ask: Ask) -> None:
     runs = [run_of(kind, kind) for kind in (*OTHERS, "local")]
     found = await ask(Platforms(SystemClock()), queries_of([*runs, RunSpec(name="none")]))
     assert set(found) == {*OTHERS, "local", "none"}
+
+
+@pytest.mark.parametrize("kind", [*OTHERS, "local"])
+def test_a_log_can_be_paged_where_it_is_a_file_of_this_machine(kind: str) -> None:
+    here = run_of(kind, log="/x/run-*.log")
+    asked = kind_of(here)
+    assert asked is not None
+    named = asked.log_place(here, None)
+    assert named is not None and named.path == "/x/run-*.log"
+    read = asked.log_place(here, LogValue(path="/x/run-2.log", size=1, mtime=1.0))
+    assert read is not None and read.path == "/x/run-2.log"
+    for away in (run_of(kind, log="ssh://there/x"), run_of(kind, host="there", log="/x")):
+        assert asked.log_place(away, None) is None
+    assert asked.log_place(here, LogValue(path="gs://b/x", size=1, mtime=1.0)) is None
+    assert kind_of(RunSpec(name="a")) is None
+
+
+def test_only_a_local_job_has_a_process_to_watch() -> None:
+    value = JobValue(id="pid:7", state="running", phase=Phase.RUNNING)
+    files = {"pid_file": "/x/pid", "exit_file": "/x/exit"}
+    for kind, watched in (("local", ("/x/pid", "/x/exit", "/proc/7")), ("slurm", ())):
+        run = run_of(kind, **files)
+        asked = kind_of(run)
+        assert asked is not None and asked.watched_files(run, value) == watched
+
+
+def test_whatever_names_a_host_or_a_person_is_masked() -> None:
+    assert {"host", "address", "cluster", "session", "controller_url"} <= PRIVATE
+    assert set(JobSpec.model_fields) >= PRIVATE
+    for platform in PLATFORMS:
+        assert set(JobSpec.model_fields) >= platform.fields, platform.kind
+
+
+async def test_doctor_hears_of_each_system_once() -> None:
+    runs = [run_of("slurm", name, host="isambard") for name in "abc"]
+    runs += [run_of("iris", "d", controller_url="https://iris:1"), run_of("local", "e")]
+    found = await Platforms(SystemClock()).findings([*runs, RunSpec(name="none")])
+    assert [each.endpoint for each in found] == ["iris https://iris:1", "slurm isambard"]
+    assert found[1].text.endswith(": a, b, c") and all(each.remedy for each in found)

@@ -120,7 +120,7 @@ def _words(job: JobValue) -> str:
     return ", ".join(parts)
 
 
-def backend_there(context: ActionContext) -> list[Check]:
+def platform_acts(context: ActionContext) -> list[Check]:
     """Check that this version can act on the run's kind of job."""
     if context.acting_platform is not None:
         return []

@@ -110,7 +110,7 @@ def _checks(context: ActionContext, found: LaunchLook) -> list[Check]:
     return [
         *people.has_dri(context),
         *people.dri_knows(context),
-        *jobs.backend_there(context),
+        *jobs.platform_acts(context),
         *jobs.launch_state(context),
         *jobs.lineage_jobs(context),
         *jobs.next_by_itself(context),

@@ -59,7 +59,7 @@ class NewLineage(Action):
         checks = [
             *people.has_dri(context),
             *people.dri_knows(context),
-            *jobs.backend_there(context),
+            *jobs.platform_acts(context),
             *await _nothing_yet(context, run),
             *free,
             source,

@@ -120,7 +120,7 @@ def _checks(context: ActionContext, found: RelaunchLook, *, save: bool) -> list[
     named = "checkpoint" in places_in(found.would.template)
     return [
         *has_dri(context),
-        *jobs.backend_there(context),
+        *jobs.platform_acts(context),
         *jobs.relaunch_state(context),
         *jobs.lineage_jobs(context),
         *jobs.next_by_itself(context),

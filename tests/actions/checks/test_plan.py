@@ -92,7 +92,7 @@ def test_a_launch_wants_a_run_without_a_job() -> None:
 
 def test_a_version_that_cannot_act_on_the_kind_says_so() -> None:
     run = run_spec(job=JobSpec(kind="slurm"))
-    (check,) = jobs.backend_there(context(run, platform=None))
+    (check,) = jobs.platform_acts(context(run, platform=None))
     assert hard(check) and "slurm" in check.text
 
 
