@@ -46,9 +46,9 @@ def paint_checkpoints(report: RunReport, now: float, width: int) -> list[Content
         return wrapped(rows.unknown(facet), width, 4)
     lines = [_stale(report, now), *_warnings(found, width)]
     lines = [line for line in lines if line.plain]
-    if not found.items:
+    if not found.items and not found.unlisted:
         return within([*lines, text(("no checkpoint yet", DIM))], width)
-    widest = max(len(steps(facts.step_of(item))) for item in found.items)
+    widest = max((len(steps(facts.step_of(item))) for item in found.items), default=0)
     items = [_item(each, found, widest, now, width) for each in reversed(found.items)]
     return within([*lines, *items], width)
 

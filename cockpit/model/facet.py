@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
+from pydantic import Field
+
 from cockpit.model.base import Frozen, Instant
 
 T = TypeVar("T", bound=Frozen)
@@ -46,7 +48,8 @@ class Facet(Frozen, Generic[T]):
 
     ``value`` with ``error`` set is the last good value, observed at ``observed_at``, and the
     newest attempt has failed: show it as stale, never as fresh. ``value`` ``None`` is unknown.
-    ``since`` is when it became unknown (the first failed attempt in a row).
+    ``since`` is when it became unknown (the first failed attempt in a row). ``retry_after``
+    (seconds) is how long the system wants to be left alone; it is no part of the document.
     """
 
     value: T | None = None
@@ -54,6 +57,7 @@ class Facet(Frozen, Generic[T]):
     observed_at: Instant | None = None
     error: Problem | None = None
     since: Instant | None = None
+    retry_after: float | None = Field(default=None, exclude=True)
 
     @property
     def known(self) -> bool:
@@ -94,10 +98,12 @@ def not_configured(what: str) -> Facet[Any]:
 
 
 def merge(old: Facet[T] | None, new: Facet[T]) -> Facet[T]:
-    """Return ``new``, keeping ``old``'s value (with its age) when ``new`` failed."""
+    """Return ``new``, keeping ``old``'s value (with its age) when ``new`` brought none."""
     if old is None or new.error is None:
         return new
     since = old.since if old.error is not None and old.since is not None else new.since
+    if new.value is not None:
+        return new.model_copy(update={"since": since})
     return new.model_copy(
         update={"value": old.value, "observed_at": old.observed_at, "since": since}
     )

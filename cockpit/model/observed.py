@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from cockpit.model.base import Frozen, Instant, Number, Seconds
 from cockpit.model.jobs import LiveJob
@@ -221,12 +221,22 @@ class Pick(Frozen):
 
 
 class CheckpointsValue(Frozen):
-    """All checkpoints of a run over its roots, ascending by step."""
+    """All checkpoints of a run over its roots, ascending by step.
+
+    ``unlisted`` names the roots that could not be listed: what is missing here may lie there,
+    so nothing is picked. It is part of the document only where there is such a root.
+    """
 
     latest_complete: int | None
     relaunch_from: Pick | None = None
     trainer_would_load: Pick | None = None
     items: tuple[Checkpoint, ...] = ()
+    unlisted: tuple[str, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _document(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        document: dict[str, Any] = plain(self)
+        return document if self.unlisted else {k: v for k, v in document.items() if k != "unlisted"}
 
 
 class OtherMonitor(Frozen):

@@ -53,6 +53,10 @@ class Platform(ABC):
     """True if code travels with the job in a bundle or container of its own (SPEC A-1)."""
     look_every: ClassVar[float] = 2.0
     """Seconds between two look-ups while a launch is awaited: gentle on a shared controller."""
+    log_every: ClassVar[float | None] = None
+    """Seconds between two looks at a log that is not on this machine; ``None``: the usual."""
+    log_needs_job: ClassVar[bool] = False
+    """True if a log is found by the job's id, node or output file: the job is asked for first."""
 
     @abstractmethod
     def endpoint(self, run: RunSpec) -> str:

@@ -28,9 +28,9 @@ Ask = Callable[[Platform, list[Query]], Awaitable[Mapping[str, Facet[Any]]]]
 class Platforms:
     """One platform of each kind; asks them together, each for its own runs."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, made: Sequence[Platform] | None = None) -> None:
         logs = Logs(clock)
-        made: list[Platform] = [kind(clock, logs) for kind in PLATFORMS]
+        made = [kind(clock, logs) for kind in PLATFORMS] if made is None else made
         self._by_kind = {platform.kind: platform for platform in made}
 
     def of(self, run: RunSpec) -> Platform | None:

@@ -41,7 +41,7 @@ class Unsupported(Platform):
 
     async def logs(self, queries: Sequence[Query]) -> Mapping[str, Facet[LogValue]]:
         """Read a log file of this machine."""
-        return await self._logs.observe([query.run for query in queries])
+        return await self._logs.observe(queries)
 
     async def hosts(self, queries: Sequence[Query]) -> Mapping[str, Facet[HostValue]]:
         """Say that its hosts are not read."""

@@ -60,7 +60,7 @@ def checkpoint_text(run: RunReport) -> str:
     facet = run.facets.checkpoints
     if not facet.configured:
         return NONE
-    if facet.value is None:
+    if facet.value is None or facet.value.unlisted:
         return UNKNOWN
     newest = facet.value.latest_complete
     return "none" if newest is None else wording.steps(newest)

@@ -1,7 +1,7 @@
 """The engine: every facet of every run at its own cadence, judged, remembered, and told on.
 
 One engine serves the terminal UI, ``watch`` and ``check``. Its tasks are few, whatever the
-number of runs: one poller per facet and system, one sweep over local files, one judge, one
+number of runs: one poller per facet and place, one sweep over local files, one judge, one
 reader of rows, one writer of history.
 
 The way from a logged row to an alert: a poller's answers come to ``Engine._observed``, which

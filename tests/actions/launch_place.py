@@ -22,6 +22,7 @@ from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Accepted, Found, LookUp, Submission
 from cockpit.model.observed import JobValue, Phase, TrackerValue
 from cockpit.model.plan import Approval, Plan, Request, Result, StepResult
+from cockpit.model.query import Query
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.model.run import (
@@ -204,8 +205,11 @@ class Place:
 
     async def _look(self, name: str) -> RunReport:
         run, now = self.spec, self.clock.now()
+        dead = JobValue(id="1", state="exited", phase=Phase.FAILED)
         facets: dict[str, Facet[Any]] = {
-            "checkpoints": (await Checkpoints(self.clock).observe([run], {"toy": False}))["toy"],
+            "checkpoints": (await Checkpoints(self.clock).observe([Query(run=run, job=dead)]))[
+                "toy"
+            ],
             "code": (await Code(self.clock).observe([run]))["toy"],
             "monitor": (await Monitors(self.clock).observe([run]))["toy"],
         }

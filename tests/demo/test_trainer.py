@@ -19,6 +19,7 @@ from cockpit.demo.checkpointing import complete_checkpoints
 from cockpit.demo.settings import CheckpointerConfig, TrainerConfig, TrainingConfig, write_config
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import CheckpointState, Row, TrackerValue
+from cockpit.model.query import queries_of
 from cockpit.sources.checkpoints.source import list_checkpoints
 from cockpit.sources.wandb.offline import OfflineWandb
 
@@ -73,7 +74,7 @@ async def tracked(folder: Path) -> tuple[TrackerValue, tuple[Row, ...]]:
     )
     (run,) = load(folder / "cockpit.toml").runs
     source = OfflineWandb(SystemClock())
-    value = (await source.observe([run]))["tiny"].value
+    value = (await source.observe(queries_of([run])))["tiny"].value
     assert value is not None
     rows: list[Row] = []
     caught_up = False

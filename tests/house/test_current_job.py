@@ -26,12 +26,10 @@ class Jobs(Fake):
 
     ids: list[str | None]
 
-    async def observe(
-        self, runs: Sequence[Any], given: Any = None, rejected: Any = None
-    ) -> dict[str, Facet[Any]]:
+    async def observe(self, runs: Sequence[Any], at: str | None = None) -> dict[str, Facet[Any]]:
         assert all(isinstance(query, Query) for query in runs)
         self.ids += [query.run.job.id for query in runs]
-        return await super().observe(runs, given, rejected)
+        return await super().observe(runs, at)
 
 
 class Asked:

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 
 from cockpit.app.application import CockpitApp
 from cockpit.model.place import place_of
+from cockpit.model.query import queries_of
 from cockpit.model.report import RunReport, Verdict
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.source import Logs
@@ -119,7 +120,7 @@ async def test_what_the_source_has_read_of_the_log_is_not_read_again(tmp_path: P
     spec = report.spec.model_copy(update={"job": job})
 
     async def looked() -> RunReport:
-        facet = (await source.observe([spec]))["run-a"]
+        facet = (await source.observe(queries_of([spec])))["run-a"]
         page = LogFile(path).tail(50)
         assert facet.value is not None
         assert (facet.value.offsets, facet.value.size) == (page.offsets, page.end)

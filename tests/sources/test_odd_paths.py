@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cockpit.model.clock import SystemClock
+from cockpit.model.query import queries_of
 from cockpit.model.run import (
     CheckpointSpec,
     CodeSpec,
@@ -93,7 +94,9 @@ async def test_a_name_that_is_too_long_is_a_reason_too(tmp_path: Path) -> None:
 async def _both(bad: RunSpec, good: RunSpec) -> None:
     sources = real_sources(SystemClock())
     for name in FACETS:
-        asked: Any = getattr(sources, name).observe([bad, good])
+        runs = [bad, good]
+        queries: Any = queries_of(runs) if name in ("job", "log", "checkpoints", "host") else runs
+        asked: Any = getattr(sources, name).observe(queries)
         found = await asyncio.wait_for(asked, DEADLINE)
         if name != "host":
             assert found["odd"].value is None, name
@@ -106,6 +109,6 @@ async def test_a_pipe_in_a_checkpoint_keeps_nobody_waiting(tmp_path: Path) -> No
     run = sound(tmp_path)
     (tmp_path / "step-2").mkdir()
     os.mkfifo(tmp_path / "step-2" / "metadata.json")
-    observed = real_sources(SystemClock()).checkpoints.observe([run])
+    observed = real_sources(SystemClock()).checkpoints.observe(queries_of([run]))
     found = (await asyncio.wait_for(observed, DEADLINE))["sound"]
     assert found.value is not None and found.value.latest_complete == 1

@@ -18,9 +18,9 @@ from cockpit.model.observed import (
     Row,
     TrackerValue,
 )
-from cockpit.model.query import Query
 from cockpit.model.report import FACETS
 from cockpit.model.run import CockpitFile, JobSpec, RunSpec, WandbSpec
+from cockpit.platforms.table import Platforms
 from cockpit.watch.polling.sources_bundle import Sources
 
 START = 1_800_000_000.0
@@ -76,24 +76,20 @@ class Fake:
         self.answers: dict[str, Facet[Any]] = {}
         self.hanging: set[str] = set()
         self.asked: list[tuple[str, ...]] = []
-        self.given: list[Mapping[str, Any] | None] = []
-        self.queries: list[Query] = []
+        self.given: list[Sequence[Any]] = []
         self.raising: Exception | None = None
 
-    async def observe(
-        self,
-        runs: Sequence[RunSpec | Query],
-        given: Mapping[str, Any] | None = None,
-        rejected: Mapping[str, Any] | None = None,
-    ) -> dict[str, Facet[Any]]:
+    async def observe(self, runs: Sequence[Any], at: str | None = None) -> dict[str, Facet[Any]]:
         self.asked.append(tuple(run.name for run in runs))
-        self.given.append(given)
-        self.queries += [run for run in runs if isinstance(run, Query)]
+        self.given.append(runs)
         if self.raising is not None:
             raise self.raising
         if any(run.name in self.hanging for run in runs):
             await asyncio.get_running_loop().create_future()
         return {run.name: self._answer(run.name) for run in runs}
+
+    def join(self, at: str, answers: Mapping[str, Facet[Any]]) -> Mapping[str, Facet[Any]]:
+        return answers
 
     def _answer(self, name: str) -> Facet[Any]:
         if name in self.answers:
@@ -141,12 +137,13 @@ class World:
             path="/x/cockpit.toml",
             runs=tuple(run_spec(name, cadence) for name in names or ("r",)),
         )
-        self.sources = Sources(**self.fakes)
+        self.sources = Sources(**self.fakes, platform_of=Platforms(self.clock).of)
 
 
 def run_spec(name: str, cadence: float = 30.0) -> RunSpec:
     job = JobSpec(kind="local", pid_file=f"/nonexistent/{name}.pid")
-    return RunSpec(name=name, cadence=cadence, job=job, wandb=WandbSpec(id=name), final_step=1000)
+    wandb = WandbSpec(id=name, dir=f"/nonexistent/{name}")
+    return RunSpec(name=name, cadence=cadence, job=job, wandb=wandb, final_step=1000)
 
 
 def running(now: float, **more: Any) -> JobValue:

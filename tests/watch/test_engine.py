@@ -242,15 +242,20 @@ async def test_every_row_is_folded_and_the_tracker_is_looked_at_again() -> None:
         await until(lambda: world.tracker.read == len(world.tracker.rows))
 
 
+def jobs_told(world: World, facet: str) -> list[str]:
+    given = [each[0] for each in world.fakes[facet].given]
+    return [query.job.id for query in given if query.job is not None]
+
+
 async def test_facets_tell_each_other_what_they_need() -> None:
     world = World(cadence=4.0)
     world.tracker.value = tracker_value(world.clock.now(), exit_code=3)
     world.fakes["checkpoints"].value = checkpoints(1)
-    job, log = world.fakes["job"], world.fakes["log"]
     async with watching(world):
-        await until(lambda: 3 in [query.exit_record for query in job.queries])
-        await until(lambda: {"r": True} in world.fakes["checkpoints"].given)
-        await until(lambda: "pid:1" in [query.job and query.job.id for query in log.queries])
+        await until(lambda: 3 in [each[0].exit_record for each in world.fakes["job"].given])
+        for facet in ("checkpoints", "log", "tracker"):
+            await until(lambda: "pid:1" in jobs_told(world, facet))  # noqa: B023 - awaited at once
+            assert world.fakes[facet].given[-1][0].alive
 
 
 async def test_a_failed_job_s_log_is_triaged() -> None:

@@ -132,9 +132,10 @@ def from_scratch(context: ActionContext) -> list[Check]:
     """Check that a launch finds an empty lineage; where one failed early, the DRI decides."""
     facet, run = context.report.facets.checkpoints, context.spec
     value, job = facet.value, context.report.facets.job.value
-    if value is None and facet.error is not None and facet.error.kind.value not in (
+    unlisted = value is not None and value.unlisted
+    if facet.error is not None and (unlisted or (value is None and facet.error.kind.value not in (
         "not_found", "not_configured",
-    ):  # fmt: skip
+    ))):  # fmt: skip
         return [blocked(ID, f"the checkpoints are unknown: {facet.error.message}")]
     if value is not None and value.latest_complete is not None:
         text = f"there is a complete checkpoint of step {wording.step(value.latest_complete)}"

@@ -196,6 +196,8 @@ async def look_again(execution: Execution) -> str:
     value = report.facets.checkpoints.value
     if value is not None and value.latest_complete is not None:
         raise StepError("not started: there is a complete checkpoint now; this is a relaunch")
+    if value is not None and value.unlisted:
+        raise StepError(f"not started: {shown(', '.join(value.unlisted))} could not be listed")
     await prepare(execution, run, run.launch or run.resubmit, report, _origin(run), {})
     return "nothing of this lineage lives, and there is no complete checkpoint"
 

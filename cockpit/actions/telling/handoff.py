@@ -186,7 +186,9 @@ def _checkpoints(report: RunReport, now: float) -> Iterator[str]:
     ):
         if pick is not None:
             yield f"{what} step {steps(pick.step)}: `{_code(pick.path)}` ({pick.why})"
-    if value.relaunch_from is None:
+    if value.unlisted:
+        yield f"Not all known ({_why(facet)})"
+    elif value.relaunch_from is None:
         yield "No complete checkpoint"
     newest = next((item for item in value.items if item.step == value.latest_complete), None)
     if newest is not None and newest.saved_at is not None:

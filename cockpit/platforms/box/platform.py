@@ -18,6 +18,7 @@ class BoxPlatform(Unsupported):
     private: ClassVar[tuple[str, ...]] = ("host", "session")
     found_by_files: ClassVar[bool] = True
     bundled: ClassVar[bool] = False
+    log_every: ClassVar[float | None] = 5.0
 
     def endpoint(self, run: RunSpec) -> str:
         """Return the host: its log, its disks and its job are asked in one trip."""

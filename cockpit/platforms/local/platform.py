@@ -100,7 +100,7 @@ class LocalPlatform(Platform):
 
     async def logs(self, queries: Sequence[Query]) -> Mapping[str, Facet[LogValue]]:
         """Return what each run's log file tells."""
-        return await self._logs.observe([query.run for query in queries])
+        return await self._logs.observe(queries)
 
     async def hosts(self, queries: Sequence[Query]) -> Mapping[str, Facet[HostValue]]:
         """Return the health of this machine."""

@@ -88,7 +88,7 @@ def _observed(report: RunReport, now: float) -> Iterator[str]:
         age = tracker.age(now) if at is None else max(0.0, now - at)
         if figures:
             yield f"{', '.join(figures)} ({_from(tracker.source, age)})"
-    if checkpoints.value is not None:
+    if checkpoints.value is not None and not checkpoints.value.unlisted:
         done = [item for item in checkpoints.value.items if item.state is CheckpointState.COMPLETE]
         if done:
             saved = done[-1].saved_at

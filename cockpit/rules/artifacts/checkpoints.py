@@ -27,7 +27,8 @@ _UNFINISHED = (CheckpointState.INCOMPLETE, CheckpointState.WRITING)
 
 def checkpoint_not_advancing(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-07. Without ``save_every`` nothing is late; a torn one of a dead job is torn anyway."""
-    if history.facets.checkpoints.value is None:
+    value = history.facets.checkpoints.value
+    if value is None or value.unlisted:
         return
     yield from _late(run, history)
     yield from _torn(run, history)
@@ -159,7 +160,9 @@ def _next(run: RunSpec, history: History, newest: Checkpoint | None, litter: boo
 def rollback_cover_thin(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-08. What cannot be listed is not gone."""
     value = history.facets.checkpoints.value
-    if value is None or run.checkpoints is None or phase_of(history) is Phase.SUCCEEDED:
+    if value is None or value.unlisted:
+        return
+    if run.checkpoints is None or phase_of(history) is Phase.SUCCEEDED:
         return
     done = [item for item in value.items if item.state is CheckpointState.COMPLETE]
     depth = ORDINARY_DEPTH if run.tier == "ordinary" else depth_of(run)

@@ -70,7 +70,8 @@ def _final_saved(run: RunSpec, history: History) -> bool:
 def _checkpoint(run: RunSpec, history: History) -> Iterator[Evidence]:
     if run.final_step is None or not seen_after_end(history.facets.checkpoints, history):
         return
-    if _final_saved(run, history):
+    value = history.facets.checkpoints.value
+    if _final_saved(run, history) or (value is not None and value.unlisted):
         return
     text = f"there is no complete checkpoint of the final step {wording.step(run.final_step)}"
     yield Evidence(text=text, source=history.facets.checkpoints.source)

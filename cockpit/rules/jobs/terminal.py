@@ -127,7 +127,7 @@ def _relaunch(run: RunSpec, history: History) -> str:
     checkpoints = history.facets.checkpoints
     if not checkpoints.configured:
         return f"relaunch {run.name}, once it is known what it would resume from"
-    if checkpoints.value is None:
+    if checkpoints.value is None or checkpoints.value.unlisted:
         why = checkpoints.error.message if checkpoints.error is not None else "not listed yet"
         return f"look at the checkpoints before a relaunch: {why}"
     newest = newest_complete(checkpoints.value.items)

@@ -11,9 +11,18 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.model.clock import Clock
-from cockpit.model.facet import ErrorKind, Facet, kind_of, known, not_configured, unknown
+from cockpit.model.facet import (
+    ErrorKind,
+    Facet,
+    Problem,
+    kind_of,
+    known,
+    not_configured,
+    unknown,
+)
 from cockpit.model.observed import CheckpointsValue
-from cockpit.model.place import Place, place_of
+from cockpit.model.place import HERE, Place, place_of
+from cockpit.model.query import Query
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
 from cockpit.runtime.offload import offload
@@ -34,52 +43,76 @@ _LIMIT: Final = 4096
 
 
 class Checkpoints:
-    """The checkpoints of many runs; remembers each run's former listing to see growth."""
+    """The checkpoints of many runs; remembers each run's former listing to see growth.
+
+    The roots of a run may lie at several endpoints, each with a fate of its own: ``observe`` asks
+    one of them, ``join`` makes one facet of what all of them have said last.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._looks: dict[tuple[str, CheckpointSpec], _Look] = {}
+        self._parts: dict[str, _Parts] = {}
 
     async def observe(
-        self,
-        runs: Sequence[RunSpec],
-        alive: Mapping[str, bool] | None = None,
-        rejected: Mapping[str, tuple[Rejected, ...]] | None = None,
+        self, queries: Sequence[Query], at: str | None = None
     ) -> dict[str, Facet[CheckpointsValue]]:
-        """Return the checkpoints of each run; ``alive`` tells which jobs are known to live.
+        """Return the checkpoints of each run, or only what its roots ``at`` one endpoint say.
 
-        ``rejected`` is what else is known of rejected ones, beside the logbook and the roots.
+        A query tells whether the job lives, and which checkpoints are known to be rejected beside
+        those of the logbook and the roots.
         """
-        lives, known_bad = alive or {}, rejected or {}
-        found = await asyncio.gather(
-            *(self._one(run, lives.get(run.name), known_bad.get(run.name, ())) for run in runs)
-        )
-        return {run.name: facet for run, facet in zip(runs, found, strict=True)}
+        if at is not None:
+            found = await asyncio.gather(*(self._one(query, at) for query in queries))
+            return {query.name: facet for query, facet in zip(queries, found, strict=True)}
+        facets: dict[str, Facet[CheckpointsValue]] = {}
+        for endpoint in dict.fromkeys(one for query in queries for one in endpoints(query.run)):
+            there = [query for query in queries if endpoint in endpoints(query.run)]
+            facets |= self.join(endpoint, await self.observe(there, endpoint))
+        return facets
 
-    async def _one(
-        self, run: RunSpec, alive: bool | None, rejected: tuple[Rejected, ...]
-    ) -> Facet[CheckpointsValue]:
-        spec = run.checkpoints
+    def join(
+        self, at: str, answers: Mapping[str, Facet[CheckpointsValue]]
+    ) -> dict[str, Facet[CheckpointsValue]]:
+        """Return the whole facet of each run that an endpoint has answered for, or failed to."""
+        joined = {}
+        for name, answer in answers.items():
+            parts = self._parts.get(name)
+            joined[name] = answer if parts is None else parts.with_answer(at, answer)
+        return joined
+
+    async def _one(self, query: Query, at: str) -> Facet[CheckpointsValue]:
+        spec = query.run.checkpoints
         if spec is None or not spec.path:
+            self._parts.pop(query.name, None)
             return not_configured("[run.checkpoints]")
+        former = self._parts.get(query.name)
+        if former is None or former.roots != spec.path:
+            self._parts[query.name] = _Parts(spec.path)
         source = clean(" + ".join(map(str, spec.path)), _LIMIT)
-        remote = next((root for root in spec.path if not root.here), None)
-        if remote is not None:
+        if at != HERE:
+            remote = next(root for root in spec.path if root.endpoint == at)
             return unknown(ErrorKind.UNSUPPORTED, _not_yet(remote), source, self._clock.now())
+        return await self._here(query, spec, source)
+
+    async def _here(
+        self, query: Query, spec: CheckpointSpec, source: str
+    ) -> Facet[CheckpointsValue]:
         try:
-            look = self._look(run, spec)
-            value = await offload(
-                look.observe, alive, run.final_step, run.records.logbook, rejected,
-                deadline=DEADLINE,
-            )  # fmt: skip
+            look = self._look(query.run, spec)
+            value, error = await offload(look.observe, query, deadline=DEADLINE)
         except TimeoutError:
             message = f"{source}: no listing within {DEADLINE:g} s"
             return unknown(ErrorKind.TIMEOUT, message, source, self._clock.now())
-        except OSError as error:
-            return unknown(kind_of(error), _line(error), source, self._clock.now())
-        except ValueError as error:
-            return unknown(ErrorKind.BAD_ANSWER, clean(error), source, self._clock.now())
-        return known(value, source, self._clock.now())
+        except OSError as failure:
+            return unknown(kind_of(failure), _line(failure), source, self._clock.now())
+        except ValueError as failure:
+            return unknown(ErrorKind.BAD_ANSWER, clean(failure), source, self._clock.now())
+        facet = known(value, source, now := self._clock.now())
+        if error is None:
+            return facet
+        problem = Problem(kind=kind_of(error), message=_line(error))
+        return facet.model_copy(update={"error": problem, "since": now})
 
     def _look(self, run: RunSpec, spec: CheckpointSpec) -> _Look:
         key = (run.name, spec)
@@ -88,8 +121,75 @@ class Checkpoints:
         return self._looks[key]
 
 
+def endpoints(run: RunSpec) -> tuple[str, ...]:
+    """Return the systems that a run's roots lie on; this machine for a run that has none."""
+    roots = run.checkpoints.path if run.checkpoints is not None else ()
+    return tuple(dict.fromkeys(root.endpoint for root in roots)) or (HERE,)
+
+
+_NOT_ASKED: Final = Problem(kind=ErrorKind.TIMEOUT, message="no answer yet")
+
+
+class _Parts:
+    """What each endpoint of one run's roots has said last.
+
+    A part's value covers all roots that were listed by then, so that the newest one holds.
+    """
+
+    def __init__(self, roots: tuple[Place, ...]) -> None:
+        self.roots = roots
+        self._said: dict[str, Facet[CheckpointsValue]] = {}
+
+    def with_answer(self, at: str, answer: Facet[CheckpointsValue]) -> Facet[CheckpointsValue]:
+        """Take an endpoint's answer in and return the facet of the run.
+
+        A root that could not be listed leaves the others to be seen, but nothing is picked.
+        """
+        self._said[at] = answer
+        if len({root.endpoint for root in self.roots}) == 1:
+            return answer
+        seen = [part for part in self._said.values() if part.value is not None]
+        newest = max(seen, key=lambda part: part.observed_at or 0.0, default=answer)
+        failed = self._failed()
+        if not failed:
+            return newest
+        kinds = [problem.kind for problem in failed.values()]
+        message = "; ".join(f"{self._at(end)}: {failed[end].message}" for end in failed)
+        sinces = [part.since for part in self._said.values() if part.since is not None]
+        since = min(sinces, default=newest.observed_at)
+        return newest.model_copy(
+            update={
+                "value": None if newest.value is None else self._without_picks(newest.value),
+                "error": Problem(kind=kinds[0], message=clean(message, _LIMIT)),
+                "since": since,
+                "retry_after": None,
+            }
+        )
+
+    def _failed(self) -> dict[str, Problem]:
+        """Return what is wrong with the endpoints that have not answered in full."""
+        parts = {root.endpoint: self._said.get(root.endpoint) for root in self.roots}
+        errors = {end: part.error if part else _NOT_ASKED for end, part in parts.items()}
+        return {end: error for end, error in errors.items() if error is not None}
+
+    def _at(self, endpoint: str) -> str:
+        return " + ".join(str(root) for root in self.roots if root.endpoint == endpoint)
+
+    def _without_picks(self, value: CheckpointsValue) -> CheckpointsValue:
+        answered = {end for end, part in self._said.items() if part.value is not None}
+        silent = [str(root) for root in self.roots if root.endpoint not in answered]
+        return _unpicked(value, [*value.unlisted, *silent])
+
+
+def _unpicked(value: CheckpointsValue, unlisted: Sequence[str]) -> CheckpointsValue:
+    """Return a listing that lacks some roots: the one to resume from may lie in one of them."""
+    named = tuple(dict.fromkeys(clean(root, _LIMIT) for root in unlisted))
+    nothing = {"latest_complete": None, "relaunch_from": None, "trainer_would_load": None}
+    return value.model_copy(update={**nothing, "unlisted": named})
+
+
 class _Look:
-    """One run's roots, its scanner's memory and its former listing."""
+    """One run's roots on this machine, its scanner's memory and its former listing."""
 
     def __init__(self, spec: CheckpointSpec, clock: Clock, prefer: frozenset[str]) -> None:
         self._spec = spec
@@ -99,28 +199,27 @@ class _Look:
         self._books = Books()
         self._lock = threading.Lock()
 
-    def observe(
-        self,
-        alive: bool | None,
-        final_step: int | None,
-        logbook: str | None,
-        rejected: tuple[Rejected, ...],
-    ) -> CheckpointsValue:
-        """List and judge; blocking.
+    def observe(self, query: Query) -> tuple[CheckpointsValue, OSError | None]:
+        """List and judge, and return why one of several roots could not be listed; blocking.
 
-        Raises ``OSError`` when the roots cannot be listed, ``ValueError`` when they hold more
-        than one run's checkpoints.
+        Raises ``OSError`` when no root can be listed, ``ValueError`` when they hold more than
+        one run's checkpoints.
         """
+        run = query.run
         with self._lock:  # a look that was given up may still be at work
-            bad = (*self._books.rejected(logbook), *rejected)
-            roots = _roots(self._scanner, _paths(self._spec))
+            bad = (*self._books.rejected(run.records.logbook), *query.rejected)
+            roots, errors = _listed(self._scanner, self._spec.path)
             bad += _marked(roots)
-            around = Circumstances(self._clock.now(), alive, self._before, final_step, bad)
+            now = self._clock.now()
+            around = Circumstances(now, query.alive, self._before, run.final_step, bad)
             value = judge_listing(roots, around, self._spec)
             _one_run_only(value, [_plain(path) for path in _paths(self._spec)])
-            self._before = remember(value, roots, self._before)
+            seen = remember(value, roots, self._before)
+            self._before = {**self._before, **seen} if errors else seen
             self._scanner.settle(value)
-            return value
+            if not errors:
+                return value, None
+            return _unpicked(value, list(errors)), next(iter(errors.values()))
 
 
 def list_checkpoints(
@@ -154,7 +253,13 @@ def without(
     """
     spec = run.checkpoints or CheckpointSpec()
     scanner = _scanner(spec, _folder_names(run))
-    roots = [_left(root, gone) for root in _roots(scanner, _paths(spec))]
+    remote = next((place for place in spec.path if not place.here), None)
+    if remote is not None:
+        raise ValueError(_not_yet(remote))
+    found, errors = _listed(scanner, spec.path)
+    if errors:
+        raise next(iter(errors.values()))
+    roots = [_left(root, gone) for root in found]
     bad = (*Books().rejected(run.records.logbook), *rejected, *_marked(roots))
     return judge_listing(roots, Circumstances(now, False, {}, run.final_step, bad), spec)
 
@@ -184,19 +289,28 @@ def _scanner(spec: CheckpointSpec, prefer: frozenset[str]) -> Scanner:
     return Scanner(layout.pattern, (layout.marker,), prefer)
 
 
-def _roots(scanner: Scanner, paths: Sequence[str]) -> list[Root]:
-    """Return all roots; one of several that does not exist (yet) holds nothing."""
+def _listed(scanner: Scanner, places: Sequence[Place]) -> tuple[list[Root], dict[str, OSError]]:
+    """Return the roots of this machine, and why some could not be listed, by path.
+
+    One of several that does not exist (yet) holds nothing. Raises ``OSError`` when none can be
+    listed.
+    """
     found: list[Root] = []
     missing: list[OSError] = []
-    for index, path in enumerate(paths):
-        temporary = index > 0 if len(paths) > 1 else None
+    errors: dict[str, OSError] = {}
+    for index, place in enumerate(places):
+        temporary = index > 0 if len(places) > 1 else None
+        if not place.here:
+            continue
         try:
-            found += scanner.roots(_plain(path), temporary)
+            found += scanner.roots(_plain(place.path), temporary)
         except FileNotFoundError as error:
             missing.append(error)
-    if len(missing) == len(paths):
-        raise missing[0]
-    return found
+        except OSError as error:
+            errors[place.path] = error
+    if not found:
+        raise next(iter((*errors.values(), *missing)))
+    return found, errors
 
 
 _PAIR: Final = re.compile(r"[-_.]?(?:temporary|permanent|temp|tmp|perm)[-_.]?")
@@ -217,7 +331,7 @@ def _plain(path: str) -> str:
 
 
 def _paths(spec: CheckpointSpec) -> list[str]:
-    return [root.path for root in spec.path]
+    return [root.path for root in spec.path if root.here]
 
 
 def _not_yet(place: Place) -> str:

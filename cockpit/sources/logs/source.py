@@ -12,6 +12,7 @@ from typing import Final
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
 from cockpit.model.observed import LogValue, Row
+from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.runtime.offload import each, offload
 from cockpit.sources.logs.file import show
@@ -33,8 +34,9 @@ class Logs:
         self._clock = clock
         self._followed: dict[str, _Followed] = {}
 
-    async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[LogValue]]:
+    async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[LogValue]]:
         """Return the log facet of each run, by run name."""
+        runs = [query.run for query in queries]
         facets = await each(runs, self._one)
         # Nothing waits from here on: rows that are taken are also delivered.
         answers = zip(runs, facets, strict=True)

@@ -13,6 +13,7 @@ from typing import TypeVar
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
 from cockpit.model.observed import Row, TrackerValue
+from cockpit.model.query import Query
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.offload import offload
 from cockpit.sources.wandb.file import NotWandbError, WandbFile
@@ -48,10 +49,10 @@ class OfflineWandb:
         self._clock = clock
         self._runs: dict[str, tuple[WandbSpec, RunFiles]] = {}
 
-    async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[TrackerValue]]:
+    async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[TrackerValue]]:
         """Return the tracker facet of each run, by run name."""
-        facets = await asyncio.gather(*(self._observe(run) for run in runs))
-        return {run.name: facet for run, facet in zip(runs, facets, strict=True)}
+        facets = await asyncio.gather(*(self._observe(query.run) for query in queries))
+        return {query.name: facet for query, facet in zip(queries, facets, strict=True)}
 
     async def more_rows(self, run: RunSpec) -> RowChunk:
         """Return the next chunk of every logged row, from the first one on, then what is new.

@@ -6,14 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cockpit.model.facet import Facet
-from cockpit.model.observed import Phase
 from cockpit.model.query import Query
+from cockpit.model.report import FACETS
 from cockpit.model.run import RunSpec
+from cockpit.platforms.base import Platform
 from cockpit.watch.polling.current_job import with_current_job
+from cockpit.watch.polling.places import places_of
 from cockpit.watch.polling.sources_bundle import Sources
 from cockpit.watch.runstate import RunState
 
 Answers = Mapping[str, Facet[Any]]
+Key = tuple[str, str]
+"""(facet, place)."""
+WITH_JOB = frozenset({"log", "host", "tracker"})
+"""Facets whose sources are told of the current job: it may say where to look."""
 
 
 class Asker:
@@ -23,19 +29,36 @@ class Asker:
         self._sources = sources
         self._states = states
 
-    async def ask(self, facet: str, runs: Sequence[RunSpec]) -> Answers:
-        """Return the answers of one facet for ``runs``."""
+    def platform_of(self, run: RunSpec) -> Platform | None:
+        """Return the platform of a run's job; ``None`` for a run that names no job."""
+        return self._sources.platform_of(run)
+
+    def by_place(
+        self, runs: Sequence[RunSpec], facets: Sequence[str] = FACETS
+    ) -> dict[Key, list[RunSpec]]:
+        """Return the runs that are asked for together, by facet and place."""
+        groups: dict[Key, list[RunSpec]] = {}
+        for facet in facets:
+            for run in runs:
+                for place in places_of(facet, run, self.platform_of(run)):
+                    groups.setdefault((facet, place), []).append(run)
+        return groups
+
+    async def ask(self, facet: str, place: str, runs: Sequence[RunSpec]) -> Answers:
+        """Return what a place answers about one facet of ``runs``; see ``join``."""
         if facet == "job":
             return await self._job(runs)
-        if facet in ("log", "host"):
-            observe = getattr(self._sources, facet).observe
-            found: Answers = await observe([self._query(run) for run in runs])
-            return found
         if facet == "checkpoints":
-            rejected = {run.name: self._states[run.name].shared.rejected for run in runs}
-            return await self._sources.checkpoints.observe(runs, self._alive(runs), rejected)
-        answers: Answers = await getattr(self._sources, facet).observe(runs)
+            return await self._sources.checkpoints.observe(self._queries(runs), place)
+        asked = self._queries(runs) if facet in WITH_JOB else runs
+        answers: Answers = await getattr(self._sources, facet).observe(asked)
         return answers
+
+    def join(self, facet: str, place: str, answers: Answers) -> Answers:
+        """Return the facets that a place's answers make, with what other places said of them."""
+        if facet != "checkpoints":
+            return answers
+        return self._sources.checkpoints.join(place, answers)
 
     async def _job(self, runs: Sequence[RunSpec]) -> Answers:
         current = [with_current_job(run, self._states[run.name]) for run in runs]
@@ -49,6 +72,9 @@ class Asker:
                 answers[run.name] = facet.model_copy(update={"source": source})
         return answers
 
+    def _queries(self, runs: Sequence[RunSpec]) -> list[Query]:
+        return [self._query(run) for run in runs]
+
     def _query(self, run: RunSpec) -> Query:
         """Return a run with its current job, as far as that is known."""
         state = self._states[run.name]
@@ -59,12 +85,3 @@ class Asker:
             exit_record=state.exit_record,
             rejected=state.shared.rejected,
         )
-
-    def _alive(self, runs: Sequence[RunSpec]) -> dict[str, bool]:
-        """Say of which runs the job is known to be alive or over; the rest stay unknown."""
-        jobs = ((run.name, self._states[run.name].facets.job) for run in runs)
-        return {
-            name: not job.value.phase.terminal
-            for name, job in jobs
-            if job.known and job.value is not None and job.value.phase is not Phase.UNKNOWN
-        }

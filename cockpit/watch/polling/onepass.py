@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, Problem
+from cockpit.model.place import HERE
 from cockpit.model.run import RunSpec
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.ingest import feed_chunk
-from cockpit.watch.polling.asking import Answers, Asker
+from cockpit.watch.polling.asking import Answers, Asker, Key
 from cockpit.watch.polling.cadences import DEADLINES
 from cockpit.watch.polling.sources_bundle import Sources
 from cockpit.watch.polling.supervise import Supervisor
-from cockpit.watch.polling.systems import system_of
 from cockpit.watch.runstate import RunState
 
 ROWS_BUDGET = 8.0
@@ -24,7 +25,7 @@ FOR_LOOKING = 0.9
 """The rest of the deadline is for judging and printing."""
 READERS = 4
 TOGETHER = 0.6
-"""Share of a facet's time in which a bulk may answer; in the rest its runs are asked apart."""
+"""Share of a facet's time in which a bulk may answer here; then its runs are asked apart."""
 
 
 class OnePass:
@@ -44,48 +45,63 @@ class OnePass:
 
     async def run(self, runs: Sequence[RunSpec], *, feed: bool) -> None:
         """Fill the runs' states; ends within the deadline given, with or without answers."""
-        chain = self._chain(runs, feed=feed)
-        alone = (self._facet(facet, runs) for facet in ("log", "host", "code", "records"))
-        await asyncio.gather(chain, *alone)
+        after = [run for run in runs if self._log_needs_job(run)]
+        before = [run for run in runs if not self._log_needs_job(run)]
+        alone = (self._facet(facet, runs) for facet in ("host", "code", "records"))
+        chain = self._chain(runs, after, feed=feed)
+        await asyncio.gather(chain, self._facet("log", before), *alone)
 
-    async def _chain(self, runs: Sequence[RunSpec], *, feed: bool) -> None:
+    def _log_needs_job(self, run: RunSpec) -> bool:
+        platform = self._asker.platform_of(run)
+        return platform is not None and platform.log_needs_job
+
+    async def _chain(
+        self, runs: Sequence[RunSpec], logs_after: Sequence[RunSpec], *, feed: bool
+    ) -> None:
         await asyncio.gather(self._facet("tracker", runs), self._facet("monitor", runs))
         rows = (self._rows(runs),) if feed else ()
-        await asyncio.gather(self._job_then_checkpoints(runs), *rows)
+        await asyncio.gather(self._job_and_what_needs_it(runs, logs_after), *rows)
 
-    async def _job_then_checkpoints(self, runs: Sequence[RunSpec]) -> None:
+    async def _job_and_what_needs_it(
+        self, runs: Sequence[RunSpec], logs_after: Sequence[RunSpec]
+    ) -> None:
         await self._facet("job", runs)
-        await self._facet("checkpoints", runs)
+        await asyncio.gather(self._facet("checkpoints", runs), self._facet("log", logs_after))
 
     async def _facet(self, facet: str, runs: Sequence[RunSpec]) -> None:
-        groups: dict[str, list[RunSpec]] = {}
-        for run in runs:
-            groups.setdefault(system_of(facet, run), []).append(run)
-        await asyncio.gather(*(self._group(facet, group) for group in groups.values()))
+        groups = self._asker.by_place(runs, (facet,))
+        await asyncio.gather(*(self._group(key, group) for key, group in groups.items()))
 
-    async def _group(self, facet: str, runs: list[RunSpec]) -> None:
+    async def _group(self, key: Key, runs: list[RunSpec]) -> None:
+        facet, place = key
         left = self._end - self._clock.monotonic()
-        seconds = max(0.0, min(DEADLINES[facet], self._share, left))
-        if len(runs) == 1:
-            await self._apart(facet, runs[0], seconds)
+        seconds = max(0.0, min(DEADLINES[facet].at(place), self._share, left))
+        if len(runs) == 1 or place != HERE:
+            await self._ask(key, runs, seconds)
             return
         together = seconds * TOGETHER
-        answer = await self._supervisor.run(facet, together, self._asker.ask(facet, runs))
+        answer = await self._supervisor.run(facet, together, self._asker.ask(facet, place, runs))
         if not isinstance(answer, Problem):
-            self._take(facet, answer)
+            self._take(key, answer)
         else:
+            # In a bulk, the one file that hangs would cost the other runs their answer.
             left = seconds - together
-            await asyncio.gather(*(self._apart(facet, run, left) for run in runs))
+            await asyncio.gather(*(self._ask(key, [run], left) for run in runs))
 
-    async def _apart(self, facet: str, run: RunSpec, seconds: float) -> None:
-        """Ask about one run: in a bulk, the one that hangs would cost the others their answer."""
-        answer = await self._supervisor.run(facet, seconds, self._asker.ask(facet, [run]))
+    async def _ask(self, key: Key, runs: list[RunSpec], seconds: float) -> None:
+        """Ask once; what went wrong has gone wrong for all these runs."""
+        facet, place = key
+        what = facet if place == HERE else f"{facet} at {place}"
+        answer = await self._supervisor.run(what, seconds, self._asker.ask(facet, place, runs))
         if isinstance(answer, Problem):
-            answer = {run.name: Facet(source=facet, error=answer, since=self._clock.now())}
-        self._take(facet, answer)
+            source = facet if place == HERE else place
+            failed = Facet[Any](source=source, error=answer, since=self._clock.now())
+            answer = {run.name: failed for run in runs}
+        self._take(key, answer)
 
-    def _take(self, facet: str, answer: Answers) -> None:
-        for name, found in answer.items():
+    def _take(self, key: Key, answer: Answers) -> None:
+        facet, place = key
+        for name, found in self._asker.join(facet, place, answer).items():
             state = self._fleet.states.get(name)
             if state is not None:
                 state.take(facet, found)

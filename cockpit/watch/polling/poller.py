@@ -1,4 +1,4 @@
-"""One poller per facet and system: each run at its own cadence, one bulk request in flight."""
+"""One poller per facet for this machine: each run at its own cadence, one bulk in flight."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Slot:
 
 
 class Poller:
-    """Asks for one facet of the runs of one system.
+    """Asks for one facet of the runs that live here.
 
     A bulk request that misses its deadline is split: its runs are then asked one by one, so
     that the one that hangs delays no other, and rejoin the bulk when they have answered. So is
@@ -152,7 +152,8 @@ class Poller:
             slot.asked = asked
             slot.due = float("inf")
         runs = [slot.run for slot in slots]
-        answer = await self._supervisor.run(self.facet, DEADLINES[self.facet], self._ask(runs))
+        seconds = DEADLINES[self.facet].here
+        answer = await self._supervisor.run(self.facet, seconds, self._ask(runs))
         for slot in slots:
             slot.busy = False
         if isinstance(answer, Problem):
@@ -185,6 +186,8 @@ class Poller:
         slot.failures = slot.failures + 1 if refused else 0
         if refused:
             cadence = back_off(cadence, slot.failures, self._random.random(), slot.run)
+        if facet is not None and facet.retry_after is not None:
+            cadence = max(cadence, facet.retry_after)
         planned = asked + cadence
         # A wake that came while the answer was under way asks again, after the spacing.
         slot.due = planned if slot.due == float("inf") else min(planned, slot.due)

@@ -22,6 +22,7 @@ from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 
 if TYPE_CHECKING:
+    from cockpit.platforms.base import Platform
     from cockpit.sources.checkpoints.source import Checkpoints
     from cockpit.sources.wandb.history import RowChunk
 
@@ -35,8 +36,11 @@ class Source(Protocol[V]):
         """Return the facet of each run by name."""
 
 
-class Tracker(Source[TrackerValue], Protocol):
+class Tracker(Protocol):
     """W&B, offline or online."""
+
+    async def observe(self, queries: Sequence[Query]) -> Mapping[str, Facet[TrackerValue]]:
+        """Return the tracker facet of each run by name; it never raises."""
 
     async def more_rows(self, run: RunSpec) -> RowChunk:
         """Return the next rows in order, from the very first, then only what is new."""
@@ -54,7 +58,7 @@ class Bulk(Generic[V]):
 
 @dataclass(frozen=True)
 class Sources:
-    """One source for each facet."""
+    """One source for each facet, and the platform that says where a run's job lives."""
 
     job: Bulk[JobValue]
     log: Bulk[LogValue]
@@ -64,6 +68,7 @@ class Sources:
     host: Bulk[HostValue]
     code: Source[CodeValue]
     records: Source[RecordsValue]
+    platform_of: Callable[[RunSpec], Platform | None]
 
 
 def real_sources(clock: Clock) -> Sources:
@@ -88,4 +93,5 @@ def real_sources(clock: Clock) -> Sources:
         host=Bulk(platforms.hosts),
         code=code.Code(clock),
         records=logbook.Records(clock, logbook.Issues(issues, clock)),
+        platform_of=platforms.of,
     )

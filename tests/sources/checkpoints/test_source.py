@@ -10,7 +10,8 @@ import pytest
 
 from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind, Facet
-from cockpit.model.observed import CheckpointsValue
+from cockpit.model.observed import CheckpointsValue, JobValue, Phase
+from cockpit.model.query import Query, queries_of
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec, RunSpec, WandbSpec
 from cockpit.sources.checkpoints.source import Checkpoints, list_checkpoints
@@ -27,8 +28,9 @@ def run_of(*paths: Path | str, name: str = "a", **more: Any) -> RunSpec:
 async def observed(
     source: Checkpoints, run: RunSpec, alive: bool | None = None
 ) -> Facet[CheckpointsValue]:
-    lives = {} if alive is None else {run.name: alive}
-    return (await source.observe([run], lives))[run.name]
+    phase = {None: Phase.UNKNOWN, True: Phase.RUNNING, False: Phase.FAILED}[alive]
+    job = JobValue(id="1", state="?", phase=phase)
+    return (await source.observe([Query(run=run, job=job)]))[run.name]
 
 
 def value_of(facet: Facet[CheckpointsValue]) -> CheckpointsValue:
@@ -175,7 +177,9 @@ async def test_one_checkpoint_reached_by_two_names_is_one(tmp_path: Path) -> Non
 
 
 async def test_nothing_configured(tmp_path: Path) -> None:
-    facets = await Checkpoints(FixedClock(NOW)).observe([RunSpec(name="a"), run_of(name="b")])
+    facets = await Checkpoints(FixedClock(NOW)).observe(
+        queries_of([RunSpec(name="a"), run_of(name="b")])
+    )
     assert all(not facet.configured for facet in facets.values())
 
 
@@ -259,14 +263,18 @@ async def test_a_rejected_one_is_listed_and_never_picked(tmp_path: Path) -> None
     levanter(tmp_path, 900)
     levanter(tmp_path, 1000)
     bad = Rejected(step=1000, path=f"{tmp_path}/step-1000", at=NOW, by="ada", reason="spike")
-    found = await Checkpoints(FixedClock(NOW)).observe([run_of(tmp_path)], {}, {"a": (bad,)})
+    found = await Checkpoints(FixedClock(NOW)).observe(
+        [Query(run=run_of(tmp_path), rejected=(bad,))]
+    )
     value = value_of(found["a"])
     assert steps_of(value) == [(900, "complete"), (1000, "rejected")]
     assert value.relaunch_from is not None and value.relaunch_from.step == 900
     assert "step 1000 is rejected" in value.relaunch_from.why
     assert value.trainer_would_load is not None and value.trainer_would_load.step == 1000
     levanter(tmp_path, 1000, at=NOW + 5)
-    found = await Checkpoints(FixedClock(NOW)).observe([run_of(tmp_path)], {}, {"a": (bad,)})
+    found = await Checkpoints(FixedClock(NOW)).observe(
+        [Query(run=run_of(tmp_path), rejected=(bad,))]
+    )
     assert value_of(found["a"]).latest_complete == 1000
 
 

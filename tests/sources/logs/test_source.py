@@ -12,6 +12,7 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import LogValue, Row
+from cockpit.model.query import queries_of
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.sources.logs.source import FRESH, Logs, newest_match, per_second, read_rows
 
@@ -22,7 +23,7 @@ def run_of(log: Path | str | None, name: str = "r", host: str | None = None) -> 
 
 
 async def look(logs: Logs, log: Path | str) -> LogValue:
-    facet = (await logs.observe([run_of(log)]))["r"]
+    facet = (await logs.observe(queries_of([run_of(log)])))["r"]
     assert facet.value is not None and facet.error is None, facet.error
     return facet.value
 
@@ -97,7 +98,7 @@ async def test_secrets_and_escapes_do_not_pass(tmp_path: Path, logs: Logs) -> No
 
 
 async def test_a_missing_log_is_not_found_and_found_later(tmp_path: Path, logs: Logs) -> None:
-    facet = (await logs.observe([run_of(tmp_path / "log")]))["r"]
+    facet = (await logs.observe(queries_of([run_of(tmp_path / "log")])))["r"]
     assert facet.error is not None and facet.error.kind is ErrorKind.NOT_FOUND
     (tmp_path / "log").write_text("a\n")
     assert (await look(logs, tmp_path / "log")).lines[0].plain == "a"
@@ -107,7 +108,7 @@ async def test_a_missing_log_is_not_found_and_found_later(tmp_path: Path, logs: 
 async def test_what_is_no_file_is_a_bad_answer(tmp_path: Path, logs: Logs, name: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
-    facet = (await logs.observe([run_of(tmp_path / name)]))["r"]
+    facet = (await logs.observe(queries_of([run_of(tmp_path / name)])))["r"]
     assert facet.error is not None and facet.error.kind is ErrorKind.BAD_ANSWER
 
 
@@ -120,7 +121,7 @@ async def test_each_run_has_its_own_answer(tmp_path: Path, logs: Logs) -> None:
         RunSpec(name="d"),
         run_of("/var/log/x", "e", host="box"),
     ]
-    facets = await logs.observe(runs)
+    facets = await logs.observe(queries_of(runs))
 
     def kind(name: str) -> ErrorKind | None:
         facet: Facet[LogValue] = facets[name]
@@ -170,7 +171,7 @@ async def test_a_real_writer_that_rotates_under_us(tmp_path: Path, logs: Logs) -
     writer = start_writer(log)
     steps: list[int | None] = []
     while writer.poll() is None:
-        facet = (await logs.observe([run_of(log)]))["r"]
+        facet = (await logs.observe(queries_of([run_of(log)])))["r"]
         steps += [] if facet.value is None else [row.step for row in facet.value.rows]
     steps += [row.step for row in (await look(logs, log)).rows]
     assert writer.returncode == 0

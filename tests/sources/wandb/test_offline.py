@@ -11,6 +11,7 @@ import pytest
 
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import Row, TrackerValue
+from cockpit.model.query import queries_of
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec
 from cockpit.sources.wandb.offline import OfflineWandb
 from tests.sources.wandb import writer
@@ -42,7 +43,7 @@ def spec(place: Path | None, **more: str) -> RunSpec:
 
 
 async def facet(run: RunSpec, clock: Then | None = None) -> Facet[TrackerValue]:
-    return (await OfflineWandb(clock or Then()).observe([run]))["hero"]
+    return (await OfflineWandb(clock or Then()).observe(queries_of([run])))["hero"]
 
 
 async def value(run: RunSpec, clock: Then | None = None) -> TrackerValue:
@@ -131,7 +132,7 @@ async def test_a_missing_exit_record_is_silence_and_no_crash(tmp_path: Path) -> 
     source = OfflineWandb(clock)
     states = []
     for clock.at in (T0 + 609, T0 + 611, T0 + 20):
-        found = (await source.observe([run]))["hero"].value
+        found = (await source.observe(queries_of([run])))["hero"].value
         assert found is not None
         states.append((found.state, found.exit_code))
     assert states == [("running", None), ("silent", None), ("running", None)]
@@ -231,7 +232,7 @@ async def test_another_kind_of_file_stays_an_error(tmp_path: Path) -> None:
     on_disk(tmp_path, b"PK\x03\x04 something else")
     source, run = OfflineWandb(Then()), spec(tmp_path, id="abc")
     for _ in range(2):
-        found = (await source.observe([run]))["hero"]
+        found = (await source.observe(queries_of([run])))["hero"]
         assert found.error is not None
         assert found.error.kind is ErrorKind.BAD_ANSWER
         assert 'it does not begin with ":W&B"' in found.error.message
@@ -241,13 +242,13 @@ async def test_another_kind_of_file_stays_an_error(tmp_path: Path) -> None:
 async def test_a_file_that_vanishes_and_comes_back(tmp_path: Path) -> None:
     path = on_disk(tmp_path, small())
     source, run = OfflineWandb(Then()), spec(tmp_path, id="abc")
-    assert (await source.observe([run]))["hero"].known
+    assert (await source.observe(queries_of([run])))["hero"].known
     shutil.move(path.parent, tmp_path.parent / "away")
-    gone = (await source.observe([run]))["hero"]
+    gone = (await source.observe(queries_of([run])))["hero"]
     assert gone.error is not None
     assert gone.error.kind is ErrorKind.NOT_FOUND
     shutil.move(tmp_path.parent / "away", path.parent)
-    assert (await source.observe([run]))["hero"].known
+    assert (await source.observe(queries_of([run])))["hero"].known
 
 
 async def test_the_id_may_come_from_the_url(tmp_path: Path) -> None:
@@ -282,15 +283,15 @@ async def test_many_runs_at_once(tmp_path: Path) -> None:
     runs = [
         RunSpec(name=version, wandb=WandbSpec(dir=str(GOLDEN / version))) for version in VERSIONS
     ]
-    found = await OfflineWandb(Then()).observe([*runs, RunSpec(name="none")])
+    found = await OfflineWandb(Then()).observe(queries_of([*runs, RunSpec(name="none")]))
     assert [facet.known for facet in found.values()] == [True] * 4 + [False]
 
 
 async def test_an_unchanged_file_gives_an_equal_value(tmp_path: Path) -> None:
     on_disk(tmp_path, small())
     source, run = OfflineWandb(Then()), spec(tmp_path, id="abc")
-    first = (await source.observe([run]))["hero"]
-    assert (await source.observe([run]))["hero"] == first
+    first = (await source.observe(queries_of([run])))["hero"]
+    assert (await source.observe(queries_of([run])))["hero"] == first
 
 
 def test_the_value_prints_itself_as_json() -> None:

@@ -19,6 +19,7 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Row, TrackerValue
+from cockpit.model.query import queries_of
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.sources.wandb.decode import HISTORY, history, kind_of
 from cockpit.sources.wandb.file import BLOCK, WandbFile
@@ -91,7 +92,7 @@ def flat(row: dict[str, Any]) -> dict[str, Any]:
 
 async def observed(path: Path) -> TrackerValue:
     run = RunSpec(name="hero", wandb=WandbSpec(dir=str(path)))
-    found = (await OfflineWandb(SystemClock()).observe([run]))["hero"].value
+    found = (await OfflineWandb(SystemClock()).observe(queries_of([run])))["hero"].value
     assert found is not None
     return found
 
@@ -159,7 +160,7 @@ async def test_a_real_run_is_followed_while_it_writes(
         await asyncio.sleep(0.05)
     trainer.kill()
     trainer.wait()
-    value = (await source.observe([run]))["live"].value
+    value = (await source.observe(queries_of([run])))["live"].value
     assert [row.step for row in rows] == [*range(500, 500 + len(rows))]
     assert len(rows) >= 200
     assert rows[1].loss == 1.5

@@ -13,6 +13,7 @@ from cockpit.store.store import Store
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
 from tests.watch.fakes import Chunk, SteppedClock, World, checkpoints, failed, tracker_value
+from tests.watch.remote import CLUSTER, Cluster, on_cluster, world_of
 
 
 def engine_of(world: World, store: Store | None = None) -> Engine:
@@ -38,7 +39,7 @@ async def test_a_fault_over_one_run_costs_no_other_its_facet() -> None:
     world = World("a", "b")
     plain = world.fakes["log"].observe
 
-    async def faulty(runs: Sequence[RunSpec], given: object = None) -> dict[str, Facet[Any]]:
+    async def faulty(runs: Sequence[RunSpec]) -> dict[str, Facet[Any]]:
         if any(run.name == "a" for run in runs):
             raise RuntimeError("boom")
         found: dict[str, Facet[Any]] = await plain(runs)
@@ -112,3 +113,25 @@ async def test_check_writes_nothing_into_the_store(tmp_path: Path) -> None:
     with store.reading() as connection:
         for table in ("alerts", "phases", "reports", "observations"):
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] == 0
+
+
+async def test_a_place_away_is_asked_once_and_its_hang_is_the_fate_of_all_its_runs() -> None:
+    names = tuple(f"run-{number:03}" for number in range(200))
+    cluster = Cluster(SteppedClock())
+    world = world_of(cluster, [on_cluster(name) for name in names])
+    cluster.hangs = True
+    began = world.clock.monotonic()
+    report = await engine_of(world).check(deadline=20.0)
+    assert world.clock.monotonic() - began < 20.0
+    assert [cluster.requests(facet) for facet in ("job", "log", "host")] == [[names]] * 3
+    errors = [run.facets.job.error for run in report.runs]
+    assert all(error is not None and error.kind is ErrorKind.TIMEOUT for error in errors)
+    assert all(error is not None and CLUSTER in error.message for error in errors)
+
+
+async def test_a_log_that_is_found_by_its_job_is_asked_for_after_it() -> None:
+    cluster = Cluster(SteppedClock())
+    world = world_of(cluster, [on_cluster("a"), on_cluster("b")])
+    report = await engine_of(world).check()
+    assert all(run.facets.log.known for run in report.runs)
+    assert [query.job is not None and query.job.id for query in cluster.given[0]] == ["pid:1"] * 2

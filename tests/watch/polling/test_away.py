@@ -1,0 +1,180 @@
+"""One fate per place: a cluster with 200 runs is one request, one back-off, one Retry-After."""
+
+import asyncio
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from cockpit.model.facet import ErrorKind, Facet, unknown
+from cockpit.model.observed import JobValue
+from cockpit.model.run import CheckpointSpec, JobSpec
+from cockpit.sources.checkpoints.source import Checkpoints
+from cockpit.watch.engine import Engine
+from cockpit.watch.polling.away import AwayPoller, Rest
+from cockpit.watch.polling.supervise import Supervisor
+from tests.sources.checkpoints.trees import levanter
+from tests.watch.fakes import Fake, SteppedClock, World, checkpoints, run_spec, until
+from tests.watch.remote import CLUSTER, Cluster, on_cluster, world_of
+
+NAMES = tuple(f"run-{number:03}" for number in range(200))
+JOB_DEADLINE = 20.0
+LATE = 0.99
+"""Sums of floats are not exact."""
+FEW = ("a", "b", "c")
+
+
+def fleet(names: tuple[str, ...], speed: float) -> tuple[Cluster, World]:
+    cluster = Cluster(SteppedClock(speed))
+    return cluster, world_of(cluster, [on_cluster(name) for name in names])
+
+
+@asynccontextmanager
+async def watching(world: World) -> AsyncIterator[Engine]:
+    engine = Engine(world.file, store=None, clock=world.clock, sources=world.sources)
+    loop = asyncio.create_task(engine.run())
+    try:
+        yield engine
+    finally:
+        loop.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await loop
+
+
+def jobs(engine: Engine) -> list[Facet[JobValue]]:
+    return [run.facets.job for run in engine.report().runs]
+
+
+def gaps(times: list[float]) -> list[float]:
+    return [later - earlier for earlier, later in itertools.pairwise(times)]
+
+
+async def test_two_hundred_runs_are_one_request_per_cadence() -> None:
+    cluster, world = fleet(NAMES, speed=200.0)
+    async with watching(world) as engine:
+        await until(lambda: len(cluster.requests("job")) >= 4)
+        await until(lambda: len(cluster.requests("log")) >= 4)
+        assert all(job.known for job in jobs(engine))
+    for facet, cadence in (("job", 30.0), ("log", 15.0), ("host", 60.0)):
+        assert all(names == NAMES for names in cluster.requests(facet))
+        assert all(gap >= LATE * cadence for gap in gaps(cluster.times(facet)))
+
+
+async def test_a_hung_place_is_one_request_per_back_off_and_heals_in_one_bulk() -> None:
+    cluster, world = fleet(NAMES, speed=200.0)
+    cluster.hangs = True
+    async with watching(world) as engine:
+        await until(lambda: len(cluster.requests("job")) >= 4)
+        waits = gaps(cluster.times("job")[:4])
+        errors = [job.error for job in jobs(engine)]
+        assert all(error is not None and error.kind is ErrorKind.TIMEOUT for error in errors)
+        said = {error.message for error in errors if error is not None}
+        assert said == {f"job at {CLUSTER}: no answer within {JOB_DEADLINE:g} s"}
+        cluster.hangs = False
+        asked = len(cluster.requests("job"))
+        await until(lambda: all(job.known for job in jobs(engine)))
+        assert len(cluster.requests("job")) <= asked + 1
+    assert all(names == NAMES for names in cluster.requests("job"))
+    least = [JOB_DEADLINE + 0.8 * wait for wait in (60.0, 120.0, 240.0)]
+    assert all(gap >= LATE * wait for gap, wait in zip(waits, least, strict=True))
+
+
+async def test_a_refused_bulk_stays_a_bulk_and_only_a_person_hurries_it() -> None:
+    cluster, world = fleet(FEW, speed=200.0)
+    cluster.answer = lambda: unknown(ErrorKind.REFUSED, "no", "cluster", cluster.clock.now())
+    async with watching(world) as engine:
+        await until(lambda: cluster.requests("job"))
+        await engine.poke("b", "job")
+        await until(lambda: len(cluster.requests("job")) >= 3)
+    assert all(names == FEW for names in cluster.requests("job"))
+    poked, backed_off = gaps(cluster.times("job"))[:2]
+    assert poked < backed_off
+    assert backed_off >= LATE * 0.8 * 120.0
+
+
+async def test_what_a_place_asks_for_holds_for_all_its_facets() -> None:
+    cluster, world = fleet(FEW, speed=200.0)
+    limited = unknown(ErrorKind.RATE_LIMITED, "too many requests", "cluster", 0.0)
+    limited = limited.model_copy(update={"retry_after": 500.0})
+    cluster.answer = lambda: limited
+    async with watching(world) as engine:
+        await until(lambda: {"job", "log", "host"} <= {facet for facet, _, _ in cluster.asked})
+        await engine.poke("a")
+        cluster.answer = None
+        first = {facet: cluster.times(facet)[0] for facet in ("job", "log", "host")}
+        await until(lambda: all(len(cluster.times(facet)) >= 2 for facet in first))
+        await until(lambda: all(job.known for job in jobs(engine)))
+    for facet, at in first.items():
+        assert cluster.times(facet)[1] - at >= LATE * 500.0
+
+
+async def test_a_hung_place_costs_the_runs_of_another_nothing(tmp_path: Path) -> None:
+    cluster, world = fleet(FEW, speed=20.0)
+    (tmp_path / "log").write_text("step 1/1000 loss=2.5\n")
+    job = JobSpec(kind="local", log=str(tmp_path / "log"))
+    here = run_spec("here").model_copy(update={"job": job})
+    world.file = world.file.model_copy(update={"runs": (*world.file.runs, here)})
+    cluster.hangs = True
+    async with watching(world) as engine:
+        await until(lambda: engine.report().runs[-1].facets.log.known)
+        assert not any(run.facets.log.known for run in engine.report().runs[:-1])
+    assert all(names == FEW for _, _, names in cluster.asked)
+
+
+async def test_a_run_that_comes_is_asked_for_with_the_others_and_one_that_goes_is_not(
+    tmp_path: Path,
+) -> None:
+    clock = SteppedClock(200.0)
+    source = Fake(clock, checkpoints(1))
+    delivered: list[Mapping[str, Facet[Any]]] = []
+    poller = AwayPoller(
+        ("job", CLUSTER),
+        source.observe,
+        lambda run: 3600.0,
+        clock,
+        lambda facet, answers: delivered.append(answers),
+        Supervisor(clock, tmp_path),
+        Rest(),
+    )
+    poller.assign([on_cluster(name) for name in FEW])
+    loop = asyncio.create_task(poller.run())
+    try:
+        await until(lambda: len(delivered) == 1)
+        poller.wake("a")
+        poller.assign([on_cluster(name) for name in ("b", "c")])
+        await asyncio.sleep(0.1)
+        assert source.asked == [FEW]
+        poller.assign([on_cluster(name) for name in ("b", "c", "d")])
+        await until(lambda: len(delivered) == 2)
+    finally:
+        loop.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await loop
+    assert source.asked == [FEW, ("b", "c", "d")]
+
+
+async def test_a_root_that_is_not_listed_leaves_the_others_to_be_seen(tmp_path: Path) -> None:
+    levanter(tmp_path, 900)
+    world = World("both", "alone", cadence=4.0)
+    roots = {"both": (str(tmp_path), "gs://bucket/x"), "alone": (str(tmp_path),)}
+    runs = [
+        run.model_copy(update={"checkpoints": CheckpointSpec(path=roots[run.name])})
+        for run in world.file.runs
+    ]
+    world.file = world.file.model_copy(update={"runs": tuple(runs)})
+    source = Checkpoints(world.clock)
+    world.sources = dataclasses.replace(world.sources, checkpoints=source)
+    async with watching(world) as engine:
+        await until(lambda: all(run.facets.checkpoints.value for run in engine.report().runs))
+        await until(lambda: "not read yet" in str(engine.report().runs[0].facets.checkpoints.error))
+        both, alone = (run.facets.checkpoints for run in engine.report().runs)
+    assert both.value is not None and alone.value is not None and both.error is not None
+    assert both.error.kind is ErrorKind.UNSUPPORTED
+    assert both.error.message.startswith("gs://bucket/x: ")
+    assert [item.step for item in both.value.items] == [900]
+    assert (both.value.latest_complete, both.value.relaunch_from) == (None, None)
+    assert both.value.unlisted == ("gs://bucket/x",)
+    assert alone.known and alone.value.latest_complete == 900

@@ -1,0 +1,89 @@
+import pytest
+
+from cockpit.model.clock import SystemClock
+from cockpit.model.place import HERE
+from cockpit.model.report import FACETS
+from cockpit.model.run import CheckpointSpec, CodeSpec, JobSpec, RunSpec, WandbSpec
+from cockpit.platforms.local import host, jobs
+from cockpit.platforms.table import Platforms
+from cockpit.sources.checkpoints import source as checkpoints
+from cockpit.sources.logs import source as logs
+from cockpit.sources.wandb import offline
+from cockpit.watch.polling.asking import Asker
+from cockpit.watch.polling.cadences import DEADLINES, USUAL
+from cockpit.watch.polling.places import WANDB, places_of
+from tests.watch.fakes import World
+
+PLATFORMS = Platforms(SystemClock())
+
+
+def places(facet: str, run: RunSpec) -> tuple[str, ...]:
+    return places_of(facet, run, PLATFORMS.of(run))
+
+
+def with_job(**job: object) -> RunSpec:
+    return RunSpec(name="r", job=JobSpec.model_validate(job))
+
+
+@pytest.mark.parametrize("facet", FACETS)
+def test_every_facet_has_a_place_a_cadence_and_a_deadline(facet: str) -> None:
+    world = World("a", "b")
+    asker = Asker(world.sources, {})
+    groups = asker.by_place(world.file.runs, (facet,))
+    assert groups == {(facet, HERE): list(world.file.runs)}
+    for place in (HERE, "gpu-box"):
+        assert USUAL[facet].at(place) > 0 and DEADLINES[facet].at(place) > 0
+
+
+def test_one_host_is_one_place_for_job_log_host_folder_roots_and_code() -> None:
+    run = RunSpec(
+        name="r",
+        job=JobSpec(kind="box", host="gpu-box", log="ssh://gpu-box/run.log"),
+        wandb=WandbSpec(dir="ssh://gpu-box/wandb"),
+        checkpoints=CheckpointSpec(path=("ssh://gpu-box/a", "ssh://gpu-box/b")),
+        code=CodeSpec(repo="ssh://gpu-box/src"),
+    )
+    facets = ("job", "log", "host", "tracker", "checkpoints", "code")
+    assert {places(facet, run) for facet in facets} == {("gpu-box",)}
+
+
+@pytest.mark.parametrize(
+    ("job", "place"),
+    [
+        ({"kind": "iris", "controller_url": "http://c:1"}, "iris http://c:1"),
+        ({"kind": "ray", "address": "http://r:2"}, "ray http://r:2"),
+        ({"kind": "slurm", "host": "isambard"}, "slurm isambard"),
+        ({"kind": "slurm"}, "slurm here"),
+        ({"kind": "local", "log": "/x/log"}, HERE),
+    ],
+)
+def test_the_platform_names_the_place_of_its_jobs_logs_and_hosts(
+    job: dict[str, str], place: str
+) -> None:
+    assert {places(facet, with_job(**job)) for facet in ("job", "log", "host")} == {(place,)}
+
+
+def test_a_log_of_this_machine_is_read_here_whoever_runs_the_job() -> None:
+    run = with_job(kind="slurm", log="/x/slurm.out")
+    assert places("log", run) == (HERE,)
+    assert places("job", run) == ("slurm here",)
+
+
+def test_online_w_and_b_is_the_place_of_its_server() -> None:
+    assert places("tracker", RunSpec(name="r", wandb=WandbSpec(id="x"))) == (WANDB,)
+    own = WandbSpec(id="x", base_url="https://W.example.org/")
+    assert places("tracker", RunSpec(name="r", wandb=own)) == ("https://w.example.org",)
+
+
+def test_each_root_has_the_place_of_its_own_endpoint() -> None:
+    roots = ("/a", "gs://b/x", "gs://b/y", "ssh://box/z")
+    run = RunSpec(name="r", checkpoints=CheckpointSpec(path=roots))
+    assert places("checkpoints", run) == (HERE, "gs://b", "box")
+
+
+def test_each_source_gives_up_before_its_poller_does() -> None:
+    assert DEADLINES["log"].here > logs.DEADLINE
+    assert DEADLINES["tracker"].here > offline.DEADLINE
+    assert DEADLINES["checkpoints"].here > checkpoints.DEADLINE
+    assert DEADLINES["job"].here > jobs.DEADLINE
+    assert DEADLINES["host"].here > host.DEADLINE + host.GPU_DEADLINE
