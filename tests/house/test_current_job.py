@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from cockpit.model.run import JobSpec
 from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.store import Store, run_key
 from cockpit.watch.engine import Engine
-from cockpit.watch.polling.sources_bundle import Sources
 from tests.watch.fakes import Fake, World, until
 
 
@@ -40,7 +40,6 @@ class Asked:
         value = self.world.fakes["job"].value
         self.jobs = Jobs(self.world.clock, value)
         self.jobs.ids = []
-        self.world.fakes["job"] = self.jobs
         (run,) = self.world.file.runs
         job = JobSpec.model_validate({"kind": kind, "id": "1"})
         self.world.file = self.world.file.model_copy(
@@ -49,7 +48,7 @@ class Asked:
         self.store = Store(folder / "store.sqlite")
         self.engine = Engine(
             self.world.file, store=self.store, clock=self.world.clock,
-            sources=Sources(**self.world.fakes),
+            sources=replace(self.world.sources, job=self.jobs),
         )  # fmt: skip
 
     def launched(self, job_id: str, before: float) -> None:
