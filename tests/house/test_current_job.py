@@ -38,7 +38,7 @@ class Asked:
     def __init__(self, folder: Path, kind: str) -> None:
         self.world = World(cadence=4.0)
         value = self.world.fakes["job"].value
-        self.jobs = Jobs(self.world.clock, value)
+        self.jobs: Any = Jobs(self.world.clock, value)
         self.jobs.ids = []
         (run,) = self.world.file.runs
         job = JobSpec.model_validate({"kind": kind, "id": "1"})
