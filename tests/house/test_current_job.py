@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -38,7 +38,7 @@ class Asked:
     def __init__(self, folder: Path, kind: str) -> None:
         self.world = World(cadence=4.0)
         value = self.world.fakes["job"].value
-        self.jobs: Any = Jobs(self.world.clock, value)
+        self.jobs = Jobs(self.world.clock, value)
         self.jobs.ids = []
         (run,) = self.world.file.runs
         job = JobSpec.model_validate({"kind": kind, "id": "1"})
@@ -48,7 +48,7 @@ class Asked:
         self.store = Store(folder / "store.sqlite")
         self.engine = Engine(
             self.world.file, store=self.store, clock=self.world.clock,
-            sources=replace(self.world.sources, job=self.jobs),
+            sources=replace(self.world.sources, job=cast(Any, self.jobs)),
         )  # fmt: skip
 
     def launched(self, job_id: str, before: float) -> None:
