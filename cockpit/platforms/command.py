@@ -14,7 +14,7 @@ from typing import Final
 
 from cockpit.model.place import place_of
 from cockpit.model.run import Command, RunSpec
-from cockpit.platforms.base import CommandError
+from cockpit.platforms.base import CommandError, Platform
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -77,6 +77,25 @@ def values_of(
         "checkpoint": None if checkpoint is None else place_of(checkpoint).seen_from(run.job),
         "step": None if step is None else str(step),
     }
+
+
+def as_sent(
+    platform: Platform | None,
+    run: RunSpec,
+    words: Sequence[str],
+    values: Mapping[str, str | None],
+) -> tuple[str, ...]:
+    """Return the recorded words as they are sent: filled, and in the form of their platform.
+
+    The launch id stays what a launch is known by, in the journal and in what the platform adds;
+    ``{launch_id}`` in the words is that id as the platform spells it. Raises ``CommandError``,
+    and ``CannotError`` for an id that it cannot spell.
+    """
+    if platform is None:
+        return fill(words, values)
+    launch_id = values.get("launch_id")
+    name = None if launch_id is None else platform.name_for(launch_id)
+    return platform.formed(fill(words, {**values, "launch_id": name}), run, launch_id or "")
 
 
 def shown(words: Sequence[str]) -> str:

@@ -15,30 +15,59 @@ from cockpit.store.store import StoreView, pack, unpack
 
 STOPS_READ = 10
 FAILURES_KEPT = 100
+SAME_START = 2.0
+"""Seconds by which two tellings of one start may differ."""
+
+
+class Ended(Frozen):
+    """An end that somebody has acknowledged at ``at``: of which job, and of which start of it.
+
+    An id may live twice (a requeue, a fixed name): each of its ends is acknowledged by itself.
+    """
+
+    job_id: str
+    started_at: Instant | None
+    at: Instant
+
+    def covers(self, job_id: str | None, started_at: float | None) -> bool:
+        """Tell whether this is the end of that job; one that began after it was seen is another."""
+        if self.job_id != (job_id or ""):
+            return False
+        if started_at is None:
+            return True
+        if self.started_at is None:
+            return started_at <= self.at
+        return abs(started_at - self.started_at) <= SAME_START
 
 
 class Endings(StoreView):
     """Who has taken note that a job of a run is over (SPEC W: terminal *and acknowledged*)."""
 
-    def acknowledge(self, run: str, job_id: str | None, who: str, at: float) -> None:
-        """Record that ``who`` has seen that this job of the run is over."""
+    def acknowledge(
+        self, run: str, job_id: str | None, started_at: float | None, who: str, at: float
+    ) -> None:
+        """Record that ``who`` has seen that this job of the run, begun then, is over."""
+        row = (run, job_id or "", started_at, who, at)
         with self._store.writing() as connection:
-            connection.execute(
-                "INSERT OR IGNORE INTO endings VALUES (?, ?, ?, ?)", (run, job_id or "", who, at)
-            )
+            connection.execute("INSERT OR IGNORE INTO ends VALUES (?, ?, ?, ?, ?)", row)
 
-    def withdraw(self, run: str, job_id: str | None) -> None:
+    def withdraw(self, run: str, job_id: str | None, started_at: float | None) -> None:
         """Take an acknowledgement back: the run is watched on."""
         with self._store.writing() as connection:
-            connection.execute(
-                "DELETE FROM endings WHERE run = ? AND job_id = ?", (run, job_id or "")
-            )
+            for each in self.acknowledged(run):
+                if each.covers(job_id, started_at):
+                    connection.execute(
+                        "DELETE FROM ends WHERE run = ? AND job_id = ? AND started_at IS ?",
+                        (run, each.job_id, each.started_at),
+                    )
 
-    def acknowledged(self, run: str) -> frozenset[str]:
-        """Return the ids of the jobs whose end somebody has acknowledged."""
+    def acknowledged(self, run: str) -> tuple[Ended, ...]:
+        """Return the ends that somebody has acknowledged."""
         with self._store.reading() as connection:
-            rows = connection.execute("SELECT job_id FROM endings WHERE run = ?", (run,)).fetchall()
-        return frozenset(str(row[0]) for row in rows)
+            rows = connection.execute(
+                "SELECT job_id, started_at, at FROM ends WHERE run = ? ORDER BY at", (run,)
+            ).fetchall()
+        return tuple(Ended(job_id=row[0], started_at=row[1], at=row[2]) for row in rows)
 
 
 class Stopped(Frozen):

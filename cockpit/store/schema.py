@@ -63,4 +63,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         " at REAL NOT NULL, tries INTEGER NOT NULL DEFAULT 0, done INTEGER NOT NULL DEFAULT 0,"
         " trouble TEXT, PRIMARY KEY (run, event, route)) WITHOUT ROWID",
     ),
+    (
+        "CREATE TABLE ends (run TEXT NOT NULL, job_id TEXT NOT NULL, started_at REAL,"
+        " who TEXT NOT NULL, at REAL NOT NULL)",
+        "CREATE UNIQUE INDEX each_end ON ends (run, job_id, ifnull(started_at, -1))",
+        "INSERT INTO ends SELECT run, job_id, NULL, who, at FROM endings",
+        "DROP TABLE endings",
+    ),
 )

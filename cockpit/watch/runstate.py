@@ -142,7 +142,7 @@ class RunState:
         job = job_of(History(now=0.0, facets=facets, job_named=self.spec.job is not None))
         if job is None or not said.known or not job.phase.terminal:
             return False
-        if (job.id or "") in self.shared.ended:
+        if any(end.covers(job.id, job.started_at) for end in self.shared.ended):
             return True
         serious = [kept.alert for kept in self.open.values() if kept.alert.severity.rank > 0]
         return bool(serious) and all(alert.acknowledged is not None for alert in serious)

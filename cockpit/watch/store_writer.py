@@ -18,7 +18,7 @@ from cockpit.runtime.offload import offload
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.followups import FollowupStore
 from cockpit.store.memory import LaunchedJob, RunMemory
-from cockpit.store.outcomes import Endings, Failures, Rejections, Seals, Stopped, Stops
+from cockpit.store.outcomes import Ended, Endings, Failures, Rejections, Seals, Stopped, Stops
 from cockpit.store.ownership import Owned, Ownership
 from cockpit.store.store import Store, StoreError
 
@@ -37,7 +37,7 @@ class Shared(Frozen):
     closed: tuple[Kept, ...] = ()
     launch: LaunchedJob | None = None
     owner: Owned | None = None
-    ended: frozenset[str] = frozenset()
+    ended: tuple[Ended, ...] = ()
     failures: tuple[FormerFailure, ...] = ()
     launched: Launched | None = None
     stops: tuple[Stopped, ...] = ()

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -18,6 +18,7 @@ from cockpit.model.run import JobSpec
 from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.store import Store, run_key
 from cockpit.watch.engine import Engine
+from cockpit.watch.polling.sources_bundle import Bulk
 from tests.watch.fakes import Fake, World, until
 
 
@@ -40,6 +41,7 @@ class Asked:
         value = self.world.fakes["job"].value
         self.jobs = Jobs(self.world.clock, value)
         self.jobs.ids = []
+        self.world.fakes["job"] = self.jobs
         (run,) = self.world.file.runs
         job = JobSpec.model_validate({"kind": kind, "id": "1"})
         self.world.file = self.world.file.model_copy(
@@ -48,7 +50,7 @@ class Asked:
         self.store = Store(folder / "store.sqlite")
         self.engine = Engine(
             self.world.file, store=self.store, clock=self.world.clock,
-            sources=replace(self.world.sources, job=cast(Any, self.jobs)),
+            sources=replace(self.world.sources, job=Bulk(self.jobs.observe)),
         )  # fmt: skip
 
     def launched(self, job_id: str, before: float) -> None:

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.actions.checks.commands import ready
-from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.model.clock import SystemClock
+from cockpit.model.plan import Check
+from cockpit.model.run import JobSpec, RunSpec, WandbSpec
 from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import (
     fill,
@@ -18,7 +20,8 @@ from cockpit.platforms.command import (
     values_of,
     words_of,
 )
-from tests.actions.contexts import by_id, hard
+from cockpit.platforms.table import Platforms
+from tests.actions.contexts import by_id, hard, levels
 
 RUN = RunSpec(name="toy", output_root="/o", wandb=WandbSpec(id="w1"), hardware="v5p-512")
 HOSTILE = "; rm -rf / #\n\x1b[31m"
@@ -88,3 +91,36 @@ def test_no_command_is_a_hard_block() -> None:
     assert hard(by_id(checks, "resubmit")) and words == ()
     checks, words = ready(None, RUN, "train {nothing}", {})
     assert hard(by_id(checks, "resubmit")) and words == ()
+
+
+def run_of(kind: str, name: str = "toy") -> RunSpec:
+    return RunSpec(name=name, job=JobSpec.model_validate({"kind": kind}))
+
+
+def ready_on(kind: str, command: str, launch_id: str) -> tuple[list[Check], tuple[str, ...]]:
+    run = run_of(kind)
+    platform = Platforms(SystemClock()).of(run)
+    return ready(platform, run, command, values_of(run, launch_id, None, None))
+
+
+def test_the_launch_id_is_filled_in_as_its_platform_spells_it() -> None:
+    """tmux would turn the dot and the colon into underscores, and be asked for another name."""
+    checks, words = ready_on("box", "tmux new -s {launch_id} train", "llama-3.1:x-i001")
+    assert words == ("tmux", "new", "-s", "llama-3_1_x-i001", "train")
+    assert levels(checks) == {"resubmit": "pass"}
+    for kind in ("iris", "ray"):
+        assert "llama-3.1-i001" in ready_on(kind, "go {launch_id}", "llama-3.1-i001")[1]
+
+
+def test_slurm_is_told_the_launch_id_itself() -> None:
+    words = ready_on("slurm", "sbatch -J {launch_id} job.sh", "a.b-i001")[1]
+    assert words == ("sbatch", "--parsable", "--comment=a.b-i001", "-J", "a.b-i001", "job.sh")
+
+
+@pytest.mark.parametrize(
+    ("kind", "launch_id"), [("ray", "team/toy-i001"), ("local", "../toy-i001"), ("local", "a b")]
+)
+def test_a_launch_id_that_cannot_be_spelled_is_a_hard_block(kind: str, launch_id: str) -> None:
+    checks, words = ready_on(kind, "train {run}", launch_id)
+    assert hard(by_id(checks, "launch-id")) and words == ()
+    assert launch_id in by_id(checks, "launch-id").text

@@ -1,6 +1,8 @@
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from cockpit.runtime.process import process_facts
 from cockpit.store.outcomes import Endings
 from cockpit.store.ownership import Owner, Ownership
+from cockpit.store.schema import APPLICATION_ID, MIGRATIONS
 from cockpit.store.store import Store
 
 ADA = Owner(name="ada", host="here", pid=10, started_at=1.0)
@@ -85,6 +88,7 @@ CLAIMER = """
 import os, sys, time
 from pathlib import Path
 from cockpit.store.ownership import Owner, Ownership
+from cockpit.store.schema import APPLICATION_ID, MIGRATIONS
 from cockpit.store.store import Store
 own = Ownership(Store(Path(sys.argv[1])), "here", lambda pid, started: True)
 sys.stdin.readline()
@@ -121,7 +125,37 @@ def test_this_very_process_is_recognised(store: Store) -> None:
 
 def test_an_end_is_acknowledged_once_per_job(store: Store) -> None:
     endings = Endings(store)
-    endings.acknowledge("r", "job-1", "ada", 5.0)
-    endings.acknowledge("r", "job-1", "bob", 6.0)
-    endings.acknowledge("r", None, "ada", 7.0)
-    assert endings.acknowledged("r") == {"job-1", ""}
+    endings.acknowledge("r", "job-1", None, "ada", 5.0)
+    endings.acknowledge("r", "job-1", None, "bob", 6.0)
+    endings.acknowledge("r", None, None, "ada", 7.0)
+    assert [(each.job_id, each.at) for each in endings.acknowledged("r")] == [
+        ("job-1", 5.0), ("", 7.0),
+    ]  # fmt: skip
+
+
+def test_an_id_that_lives_twice_has_two_ends(store: Store) -> None:
+    """A Slurm requeue and a fixed Iris name keep their id."""
+    endings = Endings(store)
+    endings.acknowledge("r", "job-1", 100.0, "ada", 500.0)
+    (first,) = endings.acknowledged("r")
+    assert first.covers("job-1", 100.0) and first.covers("job-1", 100.7)
+    assert first.covers("job-1", None), "the start is not told any more"
+    assert not first.covers("job-1", 300.0) and not first.covers("job-2", 100.0)
+    endings.acknowledge("r", "job-1", 300.0, "bob", 900.0)
+    endings.withdraw("r", "job-1", 100.0)
+    assert [each.started_at for each in endings.acknowledged("r")] == [300.0]
+
+
+def test_an_end_that_an_older_version_acknowledged_stays_so(tmp_path: Path) -> None:
+    """It knew the id alone: what began before it was acknowledged is meant."""
+    path = tmp_path / "old.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in (each for step in MIGRATIONS[:2] for each in step):
+            connection.execute(statement)
+        connection.execute("INSERT INTO endings VALUES ('r', 'job-1', 'ada', 500.0)")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("PRAGMA user_version = 2")
+        connection.commit()
+    (old,) = Endings(Store(path)).acknowledged("r")
+    assert old.covers("job-1", 100.0) and old.covers("job-1", None)
+    assert not old.covers("job-1", 501.0)

@@ -48,7 +48,7 @@ def kind_of(engine: Engine, facet: str, name: str = "r") -> ErrorKind | None:
 
 def take_the_end(store: Store, world: World, job_id: str | None) -> None:
     key = run_key(world.file.path, "r")
-    Endings(Store(store.path)).acknowledge(key, job_id, "ada", world.clock.now())
+    Endings(Store(store.path)).acknowledge(key, job_id, None, "ada", world.clock.now())
 
 
 def log_value(now: float, *lines: str) -> LogValue:

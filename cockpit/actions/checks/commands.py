@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import Command, RunSpec
-from cockpit.platforms.base import CommandError, Platform
-from cockpit.platforms.command import fill, shown, words_of
+from cockpit.platforms.base import CannotError, CommandError, Platform
+from cockpit.platforms.command import as_sent, shown, words_of
 from cockpit.text.checks import blocked, passed
 
 ID = "resubmit"
+NAME = "launch-id"
 
 
 def ready(
@@ -19,17 +20,18 @@ def ready(
 ) -> tuple[list[Check], tuple[str, ...]]:
     """Return the checks on the recorded command, and its words as they would be run.
 
-    The words are empty when it cannot be run. No command is never overridable.
+    The words are empty when it cannot be run, or when the platform cannot spell the launch id.
+    Neither is ever overridable.
     """
     if command is None:
         return [blocked(ID, "no resubmit command in the run file", Basis.RECORDED)], ()
     try:
         plain = words_of(command)
-        words = fill(plain, values)
-        if platform is not None:
-            words = platform.formed(words, run, values.get("launch_id") or "")
+        words = as_sent(platform, run, plain, values)
     except CommandError as error:
         return [blocked(ID, str(error), Basis.RECORDED)], ()
+    except CannotError as error:
+        return [blocked(NAME, str(error), Basis.RECORDED)], ()
     checks = [passed(ID, f"will run {shown(words)}", Basis.RECORDED)]
     if platform is not None:
         checks += platform.command_checks(run, plain)

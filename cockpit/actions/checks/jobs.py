@@ -13,6 +13,7 @@ from cockpit.rules.present import trained_after_end
 from cockpit.text.checks import blocked, passed, warned
 
 STATE = "job-state"
+QUEUED = "queued"
 
 
 def relaunch_state(context: ActionContext) -> list[Check]:
@@ -73,6 +74,20 @@ def lineage_jobs(context: ActionContext) -> list[Check]:
         text = f"steps were logged until {wording.moment(went_on)}, after the job's end"
         return [blocked("C-25", f"{text}: find what trains {context.spec.name}")]
     return [passed("C-25", "no other job of this lineage lives")]
+
+
+def next_by_itself(context: ActionContext) -> list[Check]:
+    """Check that nothing starts by itself once the job is over: a relaunch would be a second."""
+    return [
+        blocked(QUEUED, f"{job.name} ({job.why}) starts by itself after it: cancel it first")
+        for job in queued_jobs(context)
+    ]
+
+
+def queued_jobs(context: ActionContext) -> tuple[LiveJob, ...]:
+    """Return what starts by itself once the run's job is over (SPEC J)."""
+    job = context.report.facets.job.value
+    return () if job is None else job.queued
 
 
 def own_jobs(context: ActionContext) -> tuple[LiveJob, ...]:

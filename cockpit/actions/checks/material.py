@@ -117,8 +117,13 @@ def _book(path: str | None) -> tuple[Logbook | None, str | None]:
 
 
 def _really(context: ActionContext) -> dict[str, str]:
-    """Return where the local paths that may be compared really lie (links resolved)."""
+    """Return where the local paths that may be compared really lie (links resolved).
+
+    Nothing for a job of another host: what its paths lead to is not ours to tell.
+    """
     run, tracker = context.spec, context.report.facets.tracker.value
+    if run.job is not None and run.job.host is not None:
+        return {}
     roots = run.checkpoints.path if run.checkpoints is not None else ()
     named = [place.path for place in (run.output_root, *roots) if place is not None and place.here]
     texts = [value for value in _strings(tracker.config if tracker is not None else {}, 0)]

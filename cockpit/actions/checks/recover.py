@@ -163,6 +163,9 @@ def _flapping(context: ActionContext) -> tuple[str, ...]:
     within = f"within {wording.span(limits.flap_window)}"
     if len(ours) >= limits.flap_restarts:
         return (f"relaunched {len(ours)} times {within}: it flaps",)
+    own = _restarted(context)
+    if own >= limits.flap_restarts and _launched_since(context, since):
+        return (f"restarted by its platform {own} times {within}: it flaps",)
     monitor = context.report.facets.monitor.value
     restarts = monitor.restart_count if monitor is not None else None
     if monitor is None or restarts is None or restarts < limits.flap_restarts:
@@ -173,10 +176,28 @@ def _flapping(context: ActionContext) -> tuple[str, ...]:
     return ()
 
 
+def _restarted(context: ActionContext) -> int:
+    """Return how often the platform has restarted the job by itself (requeues, preemptions)."""
+    job = context.report.facets.job.value
+    return (job.restarts or 0) if job is not None else 0
+
+
+def _launched_since(context: ActionContext, since: float) -> bool:
+    """Tell whether the present job was launched by us after ``since``: its restarts are too."""
+    job = context.report.facets.job.value
+    launch_id = job.launch_id if job is not None else None
+    ours = (entry for entry in context.entries if entry.launch_id and entry.begun_at >= since)
+    return any(entry.launch_id == launch_id for entry in ours)
+
+
 def _counted(context: ActionContext) -> list[Check]:
+    limit, own = context.spec.thresholds.flap_restarts, _restarted(context)
+    if own >= limit:
+        text = f"its platform counts {own} restarts so far, over an unknown time"
+        return [warned("restarts", text, Basis.OBSERVED)]
     monitor = context.report.facets.monitor.value
     restarts = monitor.restart_count if monitor is not None else None
-    if restarts is None or restarts < context.spec.thresholds.flap_restarts:
+    if restarts is None or restarts < limit:
         return []
     text = f"the monitor counts {restarts} restarts so far, over a longer time"
     return [warned("restarts", text, Basis.RECORDED)]

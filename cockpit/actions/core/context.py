@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from cockpit.model.clock import Clock
 from cockpit.model.jobs import Live
@@ -18,6 +18,8 @@ from cockpit.store.store import Store
 if TYPE_CHECKING:
     from cockpit.notify.notifier import Notifications
     from cockpit.records.recorder import RecordWriter
+
+STARTED: Final = "started"
 
 
 class Guard(Protocol):
@@ -88,6 +90,18 @@ class ActionContext:
         """The id of the present job; empty without one."""
         job = self.report.facets.job.value
         return (job.id if job is not None else None) or ""
+
+    @property
+    def job_start(self) -> str:
+        """When the present job began, for a fact; empty if that is not known."""
+        job = self.report.facets.job.value
+        return "" if job is None or job.started_at is None else f"{job.started_at:.3f}"
+
+
+def job_in(facts: Mapping[str, str]) -> tuple[str, float | None]:
+    """Return the job that a plan's facts name: its id, and when it began."""
+    started = facts.get(STARTED)
+    return facts.get("job", ""), float(started) if started else None
 
 
 def acting(platform: Platform | None) -> Platform | None:

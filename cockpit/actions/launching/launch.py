@@ -113,6 +113,7 @@ def _checks(context: ActionContext, found: LaunchLook) -> list[Check]:
         *jobs.backend_there(context),
         *jobs.launch_state(context),
         *jobs.lineage_jobs(context),
+        *jobs.next_by_itself(context),
         *code.lineage(context, material.changes, material.prior, first=True),
         *output_checks(context, material, found.would),
         *checkpoint.from_scratch(context),

@@ -25,7 +25,7 @@ from cockpit.actions.launching.relaunch_steps import (
 from cockpit.actions.launching.run_log_steps import resumed_step
 from cockpit.actions.launching.submitting import CONFIRM
 from cockpit.actions.retention.at_rest import job_name
-from cockpit.actions.stopping.stop import STOPS, can_save, counted, save_first, saving
+from cockpit.actions.stopping.stop import SAVE, STOPS, can_save, counted, save_first, saving
 from cockpit.model.observed import Pick
 from cockpit.model.plan import Check, Draft, Plan, Request
 from cockpit.model.run import Command
@@ -84,7 +84,7 @@ class Relaunch(Action):
         """Return: evidence, save, stop, look again, submit, verify, then the records."""
         return (
             Step("evidence", archive),
-            Step("save", save_first),
+            Step(SAVE, save_first),
             Step("stop", stop),
             Step("checkpoint", look_again),
             Step("submit", go),
@@ -123,6 +123,7 @@ def _checks(context: ActionContext, found: RelaunchLook, *, save: bool) -> list[
         *jobs.backend_there(context),
         *jobs.relaunch_state(context),
         *jobs.lineage_jobs(context),
+        *jobs.next_by_itself(context),
         *recover.recoverable(context),
         *recover.no_numbers_lost(context),
         *recover.not_again(context, material.read.failures),

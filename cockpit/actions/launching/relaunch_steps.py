@@ -24,9 +24,9 @@ from cockpit.model.observed import CheckpointsValue, CodeValue, Pick
 from cockpit.model.report import RunReport
 from cockpit.model.run import Command, RunSpec
 from cockpit.model.wording import steps
-from cockpit.platforms.base import CommandError
+from cockpit.platforms.base import CannotError, CommandError
 from cockpit.platforms.command import (
-    fill,
+    as_sent,
     places_in,
     values_of,
     words_of,
@@ -164,9 +164,8 @@ def filled(
     template = _words(command)
     try:
         values = values_for(run, execution.launch_id, pick)
-        words = fill(template, values)
-        return platform_of(execution).formed(words, run, execution.launch_id), template
-    except CommandError as error:
+        return as_sent(platform_of(execution), run, template, values), template
+    except (CommandError, CannotError) as error:
         raise StepError(f"not started: {error}") from error
 
 

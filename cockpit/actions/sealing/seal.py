@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.actions.core.action import Action, Execution, SkipStep, Step, StepError
-from cockpit.actions.core.context import ActionContext
+from cockpit.actions.core.context import STARTED, ActionContext, job_in
 from cockpit.actions.core.parameters import safe
 from cockpit.actions.core.recording import approvals_text, comment_step, log_step
 from cockpit.actions.launching.run_log_steps import results_step
@@ -74,6 +74,7 @@ class Seal(Action):
                 "tag_at": (None if code is None else code.facts.tag_at) or "",
                 "on_remote": "yes" if code is not None and code.facts.on_remote else "no",
                 "job": context.job_id,
+                STARTED: context.job_start,
                 "logged": "yes" if logged else "no",
                 **figures,
             },
@@ -198,7 +199,7 @@ async def _end(execution: Execution) -> str:
     who, at = execution.entry.operator, execution.entry.begun_at
     try:
         await offload(
-            lambda: Endings(store).acknowledge(key, execution.facts["job"], who, at),
+            lambda: Endings(store).acknowledge(key, *job_in(execution.facts), who, at),
             deadline=STORE_WITHIN,
         )
     except (StoreError, TimeoutError) as error:

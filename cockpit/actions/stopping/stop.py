@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from cockpit.actions.checks.jobs import QUEUED, queued_jobs
 from cockpit.actions.core.action import (
     Action,
     Execution,
@@ -22,7 +24,7 @@ from cockpit.actions.launching.run_log_steps import status_step
 from cockpit.actions.retention.at_rest import JOB, job_name
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import CheckpointState, CheckpointsValue
-from cockpit.model.plan import Basis, Check, Draft, Level, Plan, Request
+from cockpit.model.plan import Basis, Check, Draft, Level, Plan, Request, StepState
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import RunSpec
@@ -35,7 +37,11 @@ from cockpit.text.checks import blocked, passed, warned
 LOSS: Final = "loses"
 HEALTH: Final = "health"
 STOPS: Final = "stops"
+SAVE: Final = "save"
 SAVED_WITHIN: Final = 120.0
+"""Seconds within which a checkpoint is complete, unless former ones have taken longer."""
+SAVE_PATIENCE: Final = 2.0
+"""How many times as long as the longest former save the next one may take."""
 LOOK_EVERY: Final = 0.5
 DEADLINE: Final = 15.0
 
@@ -67,6 +73,7 @@ class Stop(Action):
             can_save_first=can_save(context),
             facts={
                 STOPS: "\n".join(job.id for job in live.jobs),
+                **_successors(context),
                 "save-first": "yes" if save else "no",
                 "reason": safe(request.params.get("reason") or ""),
             },
@@ -76,7 +83,7 @@ class Stop(Action):
         """Return: evidence, save if asked, stop, log."""
         return (
             Step("evidence", evidence),
-            Step("save", save_first),
+            Step(SAVE, save_first),
             Step("stop", stop),
             log_step(_entry, f"{plan.run}: log stop"),
             status_step(_status, f"{plan.run}: log stop"),
@@ -107,8 +114,17 @@ def _alive(context: ActionContext) -> Iterator[Check]:
     else:
         how = "; ".join(f"{job_name(job)}: {job.why}" for job in live.jobs)
         yield passed(JOB, f"{plural(len(live.jobs), 'job')} of this lineage: {how}")
+    for job in queued_jobs(context):
+        text = f"{job.name} ({job.why}) starts by itself after it, and is not stopped by this"
+        yield warned(QUEUED, text, value=job.id)
     if len(live.jobs) > 1:
         yield warned("C-25", "more than one job of this lineage is alive: all will be stopped")
+
+
+def _successors(context: ActionContext) -> dict[str, str]:
+    """Return, for the records, what starts by itself after the stop; nothing where nothing does."""
+    names = ", ".join(job_name(job) for job in queued_jobs(context))
+    return {QUEUED: safe(names)} if names else {}
 
 
 def _loss(lost: str | None) -> Check:
@@ -126,9 +142,9 @@ def saving(
     """Return what is said of saving first, where that is asked for."""
     if not save:
         return []
-    if not can_save(context):
-        text = "the trainer has no way to save on request (job.save_signal, job.save_command)"
-        return [blocked("save", text)]
+    why_not = why_no_save(context)
+    if why_not is not None:
+        return [blocked("save", why_not)]
     return [say("save", "a checkpoint is asked for first; without it nothing is stopped")]
 
 
@@ -159,8 +175,13 @@ def _entry(execution: Execution) -> EventEntry:
         status=f"stopped by {execution.entry.operator}: {', '.join(execution.plan.stops)}",
         evidence="; ".join(filter(None, (_lost_or_saved(execution), archived))),
         decision=execution.facts.get("reason") or "stopped on purpose",
-        next="relaunch when it may go on",
+        next=_next(execution),
     )
+
+
+def _next(execution: Execution) -> str:
+    queued = execution.facts.get(QUEUED)
+    return f"{queued} starts by itself now" if queued else "relaunch when it may go on"
 
 
 def _status(execution: Execution) -> str:
@@ -183,10 +204,30 @@ def _lost_or_saved(execution: Execution) -> str:
 
 def can_save(context: ActionContext) -> bool:
     """Return whether every live job of the run can be asked for a checkpoint."""
+    return why_no_save(context) is None
+
+
+def why_no_save(context: ActionContext) -> str | None:
+    """Return why a live job of the run cannot be asked for a checkpoint; ``None``: all can."""
     platform = context.acting_platform
-    if platform is None:
-        return False
-    return all(platform.can_save(context.spec, job) is None for job in context.live.jobs)
+    if platform is None or not context.live.jobs:
+        return "nothing lives that could save a checkpoint first"
+    told = (platform.can_save(context.spec, job) for job in context.live.jobs)
+    return next((why for why in told if why is not None), None)
+
+
+def save_within(context: ActionContext) -> float:
+    """Return in how many seconds a checkpoint that is asked for should be complete.
+
+    How long that takes is known from the run's former saves alone, as the journal dates them.
+    """
+    took = [
+        save.at - before.at
+        for entry in context.entries
+        for before, save in pairwise(entry.steps)
+        if save.name == SAVE and save.state is StepState.DONE
+    ]
+    return max(SAVED_WITHIN, SAVE_PATIENCE * max(took, default=0.0))
 
 
 async def evidence(execution: Execution) -> str:
@@ -207,7 +248,8 @@ async def save_first(execution: Execution) -> str:
     for job in await _mine(execution):
         await _platform(execution).save(run, job)
     clock = execution.context.parts.clock
-    until = clock.monotonic() + SAVED_WITHIN
+    within = save_within(execution.context)
+    until = clock.monotonic() + within
     while clock.monotonic() < until:
         now = await _complete(run)
         new = [now[each] for each in now.keys() - before.keys()]
@@ -215,7 +257,7 @@ async def save_first(execution: Execution) -> str:
             await execution.note(saved=steps(max(new)))
             return f"a checkpoint was saved at step {steps(max(new))}"
         await clock.sleep(LOOK_EVERY)
-    wait = duration(SAVED_WITHIN)
+    wait = duration(within)
     raise StepError(f"no new checkpoint was complete within {wait}; nothing was stopped")
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from cockpit.actions.core.action import Action, Execution, RefuseError, Step, StepError
-from cockpit.actions.core.context import ActionContext
+from cockpit.actions.core.context import STARTED, ActionContext, job_in
 from cockpit.actions.core.parameters import safe
 from cockpit.actions.core.recording import log_step
 from cockpit.model.alert import Acknowledgement, Alert
@@ -48,6 +48,7 @@ class Acknowledge(Action):
                 "until": "" if until is None else until,
                 "reason": safe(request.params.get("reason") or ""),
                 "job": context.job_id if key == END else "",
+                STARTED: context.job_start if key == END else "",
             },
         )
 
@@ -144,9 +145,9 @@ def _write(execution: Execution, store: Store) -> None:
     key, by, at = facts["key"], facts["by"], execution.entry.begun_at
     if key == END:
         if facts["until"] == NOW:
-            Endings(store).withdraw(context.key, facts["job"])
+            Endings(store).withdraw(context.key, *job_in(facts))
         else:
-            Endings(store).acknowledge(context.key, facts["job"], by, at)
+            Endings(store).acknowledge(context.key, *job_in(facts), by, at)
         return
     taken = Acknowledgement(by=by, at=at, until=_instant(facts["until"], at))
     alerts, reason = Alerts(store), facts["reason"] or None

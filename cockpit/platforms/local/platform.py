@@ -237,7 +237,7 @@ class LocalPlatform(Platform):
         spec = run.job
         if spec is not None and (spec.save_signal or spec.save_command):
             return None
-        return "the run names neither job.save_signal nor job.save_command"
+        return "the trainer has no way to save on request (job.save_signal, job.save_command)"
 
     async def save(self, run: RunSpec, job: LiveJob) -> None:
         """Ask by ``save_signal``, else by ``save_command``."""

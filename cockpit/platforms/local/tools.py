@@ -49,11 +49,18 @@ def is_cockpit(argv: Sequence[str]) -> bool:
     return bool(words) and program(words) == "cockpit"
 
 
+SUPERVISORS: Final = (
+    "/cockpit/platforms/local/launcher/supervisor.py",
+    "/cockpit/launch/supervisor.py",  # where it was before: one that runs outlives an upgrade
+)
+"""How the program of a supervisor ends."""
+
+
 def is_supervisor(process: Process) -> bool:
     """Tell whether a process is the one that stays with a job, by its environment or its file."""
     if process.variable(SUPERVISES) is not None:
         return True
-    return any(part.endswith("/cockpit/launch/supervisor.py") for part in process.argv[:5])
+    return any(part.endswith(SUPERVISORS) for part in process.argv[:5])
 
 
 def program(argv: Sequence[str]) -> str:

@@ -10,7 +10,8 @@ from cockpit.actions.checks.output import (
     said_by_config,
     said_by_record,
 )
-from cockpit.model.run import CheckpointSpec, RunSpec
+from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec
+from cockpit.platforms.command import fill, values_of
 from tests.actions.contexts import hard, levels
 from tests.rules.making import run_spec
 
@@ -86,3 +87,33 @@ def test_a_record_may_be_relative_to_the_root_s_end() -> None:
     assert paths("`runs/other`") == ["runs/other"]
     assert paths("`/x/runs/toy/`") == ["/x/runs/toy"]
     assert paths("see the issue") == paths("") == paths(None) == paths("toy") == []
+
+
+def far() -> RunSpec:
+    """Return a run whose root is written as an address, and whose job sees a path of its host."""
+    return run_spec(
+        output_root="ssh://isambard/scratch/ada/toy",
+        job=JobSpec(kind="slurm", host="isambard"),
+        checkpoints=CheckpointSpec(path=("ssh://isambard/scratch/ada/toy/ckpt",)),
+    )
+
+
+@pytest.mark.parametrize("path", ["/scratch/ada/toy", "/scratch/ada/toy/ckpt/"])
+def test_a_path_of_the_jobs_host_is_compared_as_the_job_sees_it(path: str) -> None:
+    assert levels(agrees(far(), [StatedOutput("the command (--out)", path)], {})) == {
+        "C-16": "pass"
+    }
+
+
+@pytest.mark.parametrize("path", ["/scratch/eve/toy", "ssh://elsewhere/scratch/ada/toy"])
+def test_another_root_of_the_host_or_of_another_host_is_a_hard_block(path: str) -> None:
+    assert hard(agrees(far(), [StatedOutput("the command (--out)", path)], {})[0])
+
+
+def test_a_command_is_filled_with_what_the_job_itself_can_open() -> None:
+    checkpoint = "ssh://isambard/scratch/ada/toy/ckpt/step-20"
+    values = values_of(far(), "toy-i002", checkpoint, 20)
+    assert fill(("--out={output_root}", "--load={checkpoint}"), values) == (
+        "--out=/scratch/ada/toy",
+        "--load=/scratch/ada/toy/ckpt/step-20",
+    )

@@ -165,6 +165,25 @@ def test_the_same_failure_again_needs_a_name() -> None:
     assert levels(recover.not_again(stands, [itself])) == {"C-14": "pass"}
 
 
+def test_what_starts_by_itself_after_the_job_blocks_a_relaunch() -> None:
+    assert jobs.next_by_itself(context()) == []
+    ended = job(Phase.FAILED, exit_code=1, queued=(living("slurm:8", why="afternotok:7"),))
+    (check,) = jobs.next_by_itself(context(job=ended))
+    assert hard(check) and "(afternotok:7) starts by itself after it: cancel it first" in check.text
+
+
+def test_restarts_of_the_platform_are_flapping_within_the_window() -> None:
+    again = job(Phase.FAILED, exit_code=1, launch_id="toy-i001", restarts=3)
+    ours = entry("relaunch", NOW - 60, launch_id="toy-i001")
+    assert soft(by_id(recover.not_again(context(job=again, entries=[ours]), ()), "C-14"))
+    old = entry("relaunch", NOW - 7 * 3600, launch_id="toy-i001")
+    found = levels(recover.not_again(context(job=again, entries=[old]), ()))
+    assert found == {"C-14": "pass", "restarts": "warn"}
+    twice = job(Phase.FAILED, exit_code=1, launch_id="toy-i001", restarts=2)
+    found = levels(recover.not_again(context(job=twice, entries=[ours]), ()))
+    assert found == {"C-14": "pass"}
+
+
 def test_flapping_needs_a_name_too() -> None:
     three = [entry("relaunch", NOW - 60 * n, number=n) for n in (1, 2, 3)]
     assert soft(by_id(recover.not_again(context(entries=three), ()), "C-14"))

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import pytest
+
+from cockpit.model.facet import known
+from cockpit.model.observed import JobValue, Phase
+from cockpit.store.outcomes import Ended
+from cockpit.watch.runstate import RunState
+from cockpit.watch.store_writer import Shared
+from tests.watch.fakes import run_spec
+
+
+@pytest.mark.parametrize(("started", "over"), [(100.0, True), (900.0, False)])
+def test_the_end_of_a_requeued_job_is_another_end(started: float, over: bool) -> None:
+    """Its id is the same: what was acknowledged is the end of the first start only."""
+    state = RunState(run_spec("r"), "k")
+    value = JobValue(id="12", state="FAILED", phase=Phase.FAILED, started_at=started)
+    state.take("job", known(value, "test", 1000.0))
+    assert not state.over
+    state.shared = Shared(ended=(Ended(job_id="12", started_at=100.0, at=500.0),))
+    assert state.over is over
