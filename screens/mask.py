@@ -75,8 +75,10 @@ def _or_cut(word: str) -> str:
 
 
 def _secrets(run: RunSpec) -> set[str]:
+    from cockpit.platforms.table import PRIVATE  # here: only a shared screen needs it
+
     job, wandb = run.job, run.wandb
     found = {run.dri, wandb.entity if wandb is not None else None}
     if job is not None:
-        found |= {job.host, job.address, job.cluster, job.session}
+        found |= {getattr(job, name) for name in PRIVATE}
     return {word for word in found if word}

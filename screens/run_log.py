@@ -223,11 +223,15 @@ class LogReader:
 
 
 def local_log(report: RunReport) -> str | None:
-    """Return the path of the run's log if it lies on this machine and is known."""
-    log, job = report.facets.log.value, report.spec.job
-    if log is None or "://" in log.path or (job is not None and job.host):
-        return None
-    return log.path
+    """Return the path of the run's log if it lies on this machine and is known.
+
+    Imports here: the first frame is shown before any platform is loaded.
+    """
+    from cockpit.platforms.table import kind_of
+
+    log, kind = report.facets.log.value, kind_of(report.spec)
+    place = None if log is None or kind is None else kind.log_place(report.spec, log)
+    return None if place is None else place.path
 
 
 def held_lines(report: RunReport) -> LogPage:

@@ -16,10 +16,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from cockpit.model.base import Frozen
 from cockpit.model.facet import Facet
 from cockpit.model.jobs import Accepted, Live, LiveJob, LookUp, Submission
 from cockpit.model.observed import HostValue, JobValue, LogValue
-from cockpit.model.place import Place
+from cockpit.model.place import Place, place_of
 from cockpit.model.plan import Check
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
@@ -35,6 +36,14 @@ class LostError(Exception):
 
 class CommandError(Exception):
     """The recorded command cannot be run as it is; the text is one line that says why."""
+
+
+class EndpointFinding(Frozen):
+    """What ``doctor`` says of one system; ``remedy`` is ``None`` where all is well."""
+
+    endpoint: str
+    text: str
+    remedy: str | None = None
 
 
 class Platform(ABC):
@@ -77,12 +86,26 @@ class Platform(ABC):
     async def hosts(self, queries: Sequence[Query]) -> Mapping[str, Facet[HostValue]]:
         """Return the host facet of each run, by name."""
 
-    def log_place(self, run: RunSpec, log: LogValue | None) -> Place | None:
-        """Return where the run's log can be read in pages, ``None`` if it cannot."""
-        return None
+    @classmethod
+    def log_place(cls, run: RunSpec, log: LogValue | None) -> Place | None:
+        """Return where the run's log can be read in pages, ``None`` if it cannot.
 
-    def watched_files(self, run: RunSpec, job: JobValue | None) -> tuple[str, ...]:
+        ``log`` is what was last read of it; without it, the place that the run file names (a
+        pattern perhaps). A file of this machine, unless a platform can do more.
+        """
+        job = run.job
+        if job is None or job.host is not None:
+            return None
+        place = job.log if log is None else place_of(log.path)
+        return place if place is not None and place.here else None
+
+    @classmethod
+    def watched_files(cls, run: RunSpec, job: JobValue | None) -> tuple[str, ...]:
         """Return files of this machine whose change says something about the job."""
+        return ()
+
+    async def findings(self, runs: Sequence[RunSpec]) -> Sequence[EndpointFinding]:
+        """Return what ``doctor`` says of the systems behind these runs, each asked once."""
         return ()
 
     # Acting.

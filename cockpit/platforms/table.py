@@ -11,7 +11,7 @@ from cockpit.model.facet import Facet, not_configured
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import Platform
+from cockpit.platforms.base import EndpointFinding, Platform
 from cockpit.platforms.box.platform import BoxPlatform
 from cockpit.platforms.iris.platform import IrisPlatform
 from cockpit.platforms.local.platform import LocalPlatform
@@ -22,7 +22,17 @@ from cockpit.sources.logs.source import Logs
 PLATFORMS: Final = (IrisPlatform, RayPlatform, SlurmPlatform, BoxPlatform, LocalPlatform)
 """One class for each kind that ``[run.job] kind`` may name."""
 
+PRIVATE: Final = frozenset(name for platform in PLATFORMS for name in platform.private)
+"""The keys of ``[run.job]`` that ``--present`` masks."""
+
 Ask = Callable[[Platform, list[Query]], Awaitable[Mapping[str, Facet[Any]]]]
+
+
+def kind_of(run: RunSpec) -> type[Platform] | None:
+    """Return what is known of a run's kind of job without asking it anything."""
+    if run.job is None:
+        return None
+    return next(platform for platform in PLATFORMS if platform.kind == run.job.kind)
 
 
 class Platforms:
@@ -48,6 +58,14 @@ class Platforms:
     async def hosts(self, queries: Sequence[Query]) -> dict[str, Facet[HostValue]]:
         """Return the host facet of each run, by name."""
         return await self._each(queries, lambda platform, own: platform.hosts(own))
+
+    async def findings(self, runs: Sequence[RunSpec]) -> list[EndpointFinding]:
+        """Return what ``doctor`` says of the systems behind these runs."""
+        groups = [
+            platform.findings([run for run in runs if self.of(run) is platform])
+            for platform in self._by_kind.values()
+        ]
+        return [finding for found in await asyncio.gather(*groups) for finding in found]
 
     async def _each(self, queries: Sequence[Query], ask: Ask) -> dict[str, Facet[Any]]:
         groups: dict[str, list[Query]] = {}

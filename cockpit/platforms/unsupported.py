@@ -7,7 +7,7 @@ launch id, what a command of its must say) stands in its own package already.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
@@ -15,8 +15,10 @@ from cockpit.model.jobs import Accepted, Found, Live, LiveJob, LookUp, Submissio
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import CannotError, Platform
+from cockpit.platforms.base import CannotError, EndpointFinding, Platform
 from cockpit.sources.logs.source import Logs
+
+LOOK_THERE: Final = "look there yourself: this version reads jobs and files of this machine"
 
 
 class Unsupported(Platform):
@@ -55,6 +57,17 @@ class Unsupported(Platform):
             query.name: unknown(ErrorKind.UNSUPPORTED, message, where(query.run), now)
             for query in queries
         }
+
+    async def findings(self, runs: Sequence[RunSpec]) -> Sequence[EndpointFinding]:
+        """Say, once for each system, that this version does not ask it."""
+        named: dict[str, list[str]] = {}
+        for run in runs:
+            named.setdefault(self.endpoint(run), []).append(run.name)
+        text = f"{self.kind} jobs are not read or acted on by this version"
+        return [
+            EndpointFinding(endpoint=where, text=f"{text}: {', '.join(names)}", remedy=LOOK_THERE)
+            for where, names in named.items()
+        ]
 
     # Acting.
 

@@ -9,24 +9,25 @@ import importlib.metadata
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from cockpit import __version__
 from cockpit.config.file import find, store_path
-from cockpit.config.unread import unread_settings
+from cockpit.config.unread import UNREAD, unread_settings
 from cockpit.config.whose_machine import unaddressed_paths
 from cockpit.model.alert import Severity
 from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.report import RunReport
-from cockpit.model.run import CockpitFile
+from cockpit.model.run import CockpitFile, JobSpec
 from cockpit.notify.channels import NOT_SET, Channels, terminal_of_this_process
 from cockpit.notify.heartbeat import Heartbeat
 from cockpit.notify.message import Message
 from cockpit.notify.routes import Named
+from cockpit.platforms.table import Platforms, kind_of
 from cockpit.store.store import Store, StoreError
 from cockpit.verbs.check import checked
 from cockpit.verbs.common import (
@@ -97,7 +98,8 @@ def run(args: argparse.Namespace) -> int:
     findings += about_file
     if usable:
         file = run_file(args.config)
-        findings += [*_unread_settings(file), *_unaddressed_paths(file)]
+        findings += [*_unread_settings(file), *_foreign_settings(file), *_unaddressed_paths(file)]
+        findings += asyncio.run(_endpoints(file, args.runs, SystemClock()))
         findings += asyncio.run(route_findings(file, SystemClock(), send=args.notify))
         report = asyncio.run(checked(file, args.runs, SystemClock()))
         findings += (_facet(each, *named) for each in report.runs for named in each.facets.items())
@@ -174,6 +176,37 @@ def _unread_settings(file: CockpitFile) -> Iterator[DoctorFinding]:
         yield DoctorFinding(
             name="setting", level="note", text=each.text, remedy=remedy, run=each.run
         )
+
+
+def _foreign_settings(file: CockpitFile) -> Iterator[DoctorFinding]:
+    """Name the keys of ``[run.job]`` that belong to another kind of job than the run's."""
+    for run in file.runs:
+        kind = kind_of(run)
+        if run.job is None or kind is None:
+            continue
+        known = {"kind", *kind.fields, *UNREAD["run.job"]}
+        written = (key for key in JobSpec.model_fields if key in run.job.model_fields_set)
+        for key in written:
+            if key not in known and getattr(run.job, key) is not None:
+                text = f"run.job.{key} is set and not read for {kind.kind} jobs"
+                remedy = "take it out, or compare job.kind with where the job runs"
+                yield DoctorFinding(
+                    name="setting", level="note", text=text, remedy=remedy, run=run.name
+                )
+
+
+async def _endpoints(file: CockpitFile, names: Sequence[str], clock: Clock) -> list[DoctorFinding]:
+    """Return what each system behind the runs' jobs says, asked once."""
+    runs = [run for run in file.runs if not names or run.name in names]
+    return [
+        DoctorFinding(
+            name=found.endpoint,
+            level="ok" if found.remedy is None else "note",
+            text=found.text,
+            remedy=found.remedy,
+        )
+        for found in await Platforms(clock).findings(runs)
+    ]
 
 
 def _unaddressed_paths(file: CockpitFile) -> Iterator[DoctorFinding]:

@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable
 from cockpit.config.file import state_dir
 from cockpit.model.clock import Clock
 from cockpit.model.report import FACETS, FleetReport, RunReport
-from cockpit.model.run import CockpitFile
+from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.platforms.base import Platform
 from cockpit.store.alerts import Alerts
 from cockpit.store.memory import RunMemory
 from cockpit.store.store import Store
@@ -148,6 +149,10 @@ class Engine:
         """Return whether a run is terminal and somebody has acknowledged that (SPEC W)."""
         state = self._fleet.states.get(name)
         return state is None or state.over
+
+    def platform_of(self, run: RunSpec) -> Platform | None:
+        """Return the platform that reads a run's job: what acts on it is the same one."""
+        return self._sources.platform_of(run)
 
     async def looked_at(self, name: str) -> None:
         """Record that a person has seen a run's alerts, so that none closes unseen."""

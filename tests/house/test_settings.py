@@ -22,7 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("cockpit", "screens", "widgets")
 VALUES = {
     "auth": '{ header = "X-Token" }', "token_command": '"pass token"', "token_env": '"TOKEN"',
-    "match": '"train.py"', "production": '"main"', "resubmit_runs": '"command"',
+    "match": '"train.py"', "session": '"train"', "production": '"main"',
+    "resubmit_runs": '"command"',
     "instability_z": "7.0", "instability_window": "100", "instability_rows": "5",
     "resume_catchup": "0.1", "resume_after": "0.1", "resume_window": "100",
     "disk_frac": "0.8", "mem_frac": "0.8", "remedy": '"log in"',

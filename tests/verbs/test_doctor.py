@@ -43,6 +43,30 @@ def test_what_this_version_does_not_read_is_called_unsupported(
     assert all("this version reads" in each["remedy"] for each in unread)
 
 
+def test_each_system_that_is_not_read_is_one_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cockpit.toml"
+    job = 'job = { kind = "slurm", id = "1", host = "isambard" }'
+    path.write_text("".join(f'[[run]]\nname = "{name}"\n{job}\n' for name in "ab"))
+    main(["doctor", "--json", "--config", str(path)])
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    (note,) = [each for each in findings if each["name"] == "slurm isambard"]
+    assert note["text"].endswith(": a, b") and note["level"] == "note" and note["remedy"]
+
+
+def test_a_key_of_another_kind_of_job_is_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cockpit.toml"
+    path.write_text('[[run]]\nname = "r"\njob = { kind = "slurm", id = "1", address = "x:1" }\n')
+    main(["doctor", "--json", "--config", str(path)])
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    (note,) = [each for each in findings if each["name"] == "setting"]
+    assert note["text"] == "run.job.address is set and not read for slurm jobs"
+    assert (note["level"], note["run"]) == ("note", "r")
+
+
 def test_a_broken_run_file_is_a_finding_and_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,6 +21,7 @@ from cockpit.model.jobs import Live
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import Platform
+from cockpit.platforms.table import kind_of
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import open_regular
 from cockpit.sources.logs.source import newest_match
@@ -79,7 +80,7 @@ async def archive(
     files = {"report.json": json.dumps(document, indent=1, default=str).encode("utf-8", "replace")}
     if platform is not None:
         files |= await platform.evidence(run, live.jobs)
-    log = await _log(run, missing)
+    log = await _log(run, report, missing)
     if log is not None:
         files["log-tail.txt"] = log
     stamp = datetime.fromtimestamp(report.checked_at, tz=UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -95,12 +96,14 @@ async def archive(
     )
 
 
-async def _log(run: RunSpec, missing: list[str]) -> bytes | None:
-    log = None if run.job is None else run.job.log
-    pattern = None if log is None else log.local
-    if pattern is None or (run.job is not None and run.job.host is not None):
+async def _log(run: RunSpec, report: RunReport, missing: list[str]) -> bytes | None:
+    """Return the end of the log that the run file names, else of the one that was last read."""
+    kind, seen = kind_of(run), report.facets.log.value
+    place = None if kind is None else kind.log_place(run, None) or kind.log_place(run, seen)
+    if place is None:
         missing.append("the log: no file of this machine")
         return None
+    pattern = place.path
     try:
         return await offload(_tail, pattern, deadline=DEADLINE)
     except (OSError, TimeoutError) as error:

@@ -11,7 +11,6 @@ from cockpit.actions.core.table import Actions
 from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
-from cockpit.platforms.table import Platforms
 from cockpit.records.lease.holder import lives, this_holder
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, run_key
@@ -48,7 +47,7 @@ def build_service(
         clock=clock,
         store=store,
         journal=None if store is None else Journal(store),
-        platforms=Platforms(clock).of,
+        platforms=engine.platform_of,
         guards=(
             RootClaim(clock, lambda: operator),
             LeaseRef(clock, this_holder(), lambda: operator, lives),

@@ -106,6 +106,17 @@ class LocalPlatform(Platform):
         """Return the health of this machine."""
         return await self._hosts.observe([query.run for query in queries])
 
+    @classmethod
+    def watched_files(cls, run: RunSpec, job: JobValue | None) -> tuple[str, ...]:
+        """Return the files that its wrapper writes, and its place in the process table."""
+        spec = run.job
+        if spec is None or spec.host is not None:
+            return ()
+        files = (spec.pid_file, spec.exit_file, spec.done_marker)
+        named = [place.path for place in files if place is not None]
+        pid = (job.id or "").removeprefix("pid:") if job is not None else ""
+        return (*named, f"/proc/{pid}") if pid.isdigit() else tuple(named)
+
     async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
         """Return the live jobs of each lineage on this machine, from one look at all processes."""
         return await self._live(runs, LOOK)

@@ -61,7 +61,9 @@ class Asker:
         return self._sources.checkpoints.join(place, answers)
 
     async def _job(self, runs: Sequence[RunSpec]) -> Answers:
-        current = [with_current_job(run, self._states[run.name]) for run in runs]
+        current = [
+            with_current_job(run, self._states[run.name], self.platform_of(run)) for run in runs
+        ]
         queries = [
             Query(run=run, exit_record=self._states[run.name].exit_record) for run, _ in current
         ]

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from cockpit.model.run import RunSpec
+from cockpit.platforms.base import Platform
 from cockpit.watch.runstate import RunState
 
-PROCESSES = ("local", "box")
-"""Kinds whose job is found by its files or session, not by an id."""
 
-
-def with_current_job(run: RunSpec, state: RunState) -> tuple[RunSpec, str | None]:
+def with_current_job(
+    run: RunSpec, state: RunState, platform: Platform | None
+) -> tuple[RunSpec, str | None]:
     """Return the run with its newest job id, and who named it (``None``: the run file).
 
     The newest of the last launch in the store and the monitor's state file wins; both beat
     ``job.id``. When they name another job than ``job.id``, the text says so.
     """
-    if run.job is None or run.job.kind in PROCESSES:
+    if run.job is None or platform is None or platform.found_by_files:
         return run, None
     named = sorted(_named(state), reverse=True)
     if not named or named[0][1] == run.job.id:

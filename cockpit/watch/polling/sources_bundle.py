@@ -58,7 +58,7 @@ class Bulk(Generic[V]):
 
 @dataclass(frozen=True)
 class Sources:
-    """One source for each facet, and the platform that says where a run's job lives."""
+    """One source for each facet, and the platforms, which reading and acting share."""
 
     job: Bulk[JobValue]
     log: Bulk[LogValue]

@@ -10,6 +10,7 @@ from cockpit.model.facet import Facet
 from cockpit.model.observed import JobValue
 from cockpit.model.report import Facets
 from cockpit.model.run import RunSpec
+from cockpit.platforms.base import Platform
 
 Signature = tuple[tuple[int, int, int] | None, ...]
 Paths = Mapping[str, tuple[str, ...]]
@@ -61,21 +62,23 @@ def changed(
 
 
 def _log(run: RunSpec, facets: Facets) -> tuple[str, ...]:
-    if run.job is None or run.job.host is not None:
+    kind, log = _kind(run), facets.log.value
+    if kind is None:
         return ()
-    seen = facets.log.value.path if facets.log.value is not None else None
-    named = None if run.job.log is None else run.job.log.path
-    return tuple(path for path in dict.fromkeys((named, seen)) if path)
+    places = (kind.log_place(run, None), None if log is None else kind.log_place(run, log))
+    return tuple(dict.fromkeys(place.path for place in places if place is not None))
 
 
 def _process(run: RunSpec, job: Facet[JobValue]) -> tuple[str, ...]:
-    spec = run.job
-    if spec is None or spec.host is not None:
-        return ()
-    files = (spec.pid_file, spec.exit_file, spec.done_marker)
-    named = [place.path for place in files if place is not None]
-    pid = (job.value.id or "").removeprefix("pid:") if job.value is not None else ""
-    return (*named, f"/proc/{pid}") if pid.isdigit() else tuple(named)
+    kind = _kind(run)
+    return () if kind is None else kind.watched_files(run, job.value)
+
+
+def _kind(run: RunSpec) -> type[Platform] | None:
+    """Return the run's kind of job; imports here: a run file alone needs no platform."""
+    from cockpit.platforms.table import kind_of
+
+    return kind_of(run)
 
 
 def _tracker(run: RunSpec, facets: Facets) -> tuple[str, ...]:

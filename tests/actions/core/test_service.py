@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cockpit.actions.core.action import RefuseError
+from cockpit.actions.core.wiring import build_service
 from cockpit.model.clock import SystemClock
-from cockpit.model.plan import Basis, Check, Level, Outcome, StepResult, StepState
+from cockpit.model.jobs import Live
+from cockpit.model.plan import Basis, Check, Level, Outcome, Request, StepResult, StepState
+from cockpit.model.run import RunSpec
 from cockpit.records.lease.holder import this_holder
 from cockpit.store.journal import Busy, Holder, Journal
 from cockpit.store.store import run_key
+from cockpit.watch.engine import Engine
 from tests.actions.toys import RUN, WORDS, World, approval, block, lost, request
+from tests.platforms.stand_in import StandIn
+from tests.watch.fakes import World as Fleet
 
 
 async def test_a_plan_changes_nothing_and_acting_on_its_words_does_it_once(tmp_path: Path) -> None:
@@ -408,3 +416,20 @@ async def test_a_clock_that_jumps_at_any_point_starts_no_second_job(
     assert len(rivals) == 1
     assert world.platform.started == ["toy-i001"]
     assert world.platform.living == ["toy-i001"]
+
+
+class Mute(StandIn):
+    """A platform that cannot tell what lives."""
+
+    async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
+        return {run.name: Live(unknown="nobody answers") for run in runs}
+
+
+async def test_what_reads_a_job_is_what_acts_on_it() -> None:
+    fleet, platform = Fleet("r"), Mute()
+    sources = replace(fleet.sources, platform_of=lambda run: platform)
+    engine = Engine(fleet.file, store=None, clock=fleet.clock, sources=sources)
+    service = build_service(lambda: fleet.file, engine, None, fleet.clock, operator="ada")
+    plan = await service.plan(Request(action="stop", run="r", operator="ada"))
+    (check,) = [check for check in plan.checks if check.id == "job-state"]
+    assert "nobody answers" in check.text
