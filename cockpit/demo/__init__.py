@@ -1,1 +1,1 @@
-"""Real small training runs on this machine, to look at and to practise on."""
+"""Real small training runs as jobs of this machine, to look at and to practise on."""

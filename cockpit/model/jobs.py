@@ -1,6 +1,6 @@
 """Jobs as an action sees them: what lives, what was looked up, what is to be submitted.
 
-These are the values of the one interface through which every orchestrator is acted on
+These are the values of the one interface through which every platform is acted on
 (``cockpit.platforms.base``).
 """
 

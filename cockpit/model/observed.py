@@ -13,7 +13,7 @@ from cockpit.model.safetext import SafeText
 
 
 class Phase(StrEnum):
-    """A job's phase: SPEC J, the one mapping that every orchestrator is reduced to."""
+    """A job's phase: SPEC J, the one mapping that the states of every platform are reduced to."""
 
     WAITING = "waiting"
     RUNNING = "running"

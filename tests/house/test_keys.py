@@ -21,7 +21,7 @@ from screens.fleet import FleetScreen
 from screens.keys import ACTIONS, WHERES, Hotkey
 from screens.run import RunScreen
 from screens.welcome import WelcomeScreen
-from tests.screens.acting.stand_in_service import BLOCKED, StandInDesk, draft
+from tests.screens.acting.stand_in_service import BLOCKED, StandInService, draft
 from tests.screens.acting.test_plan import failed, until
 from tests.screens.stand_in import StandIn, cockpit, text_of
 from tests.screens.stand_in_books import StandInBooks
@@ -65,7 +65,7 @@ WAYS: dict[str, Way] = {
 def app_for(where: str) -> CockpitApp:
     if where == "welcome":
         return CockpitApp(None, None)
-    service = StandInDesk(lambda request: draft(request.run, request.action, checks=(BLOCKED,)))
+    service = StandInService(lambda request: draft(request.run, request.action, checks=(BLOCKED,)))
     return cockpit(engine=StandIn(failed()), service=service, books=StandInBooks())
 
 

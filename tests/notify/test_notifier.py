@@ -38,7 +38,7 @@ class Hand:
         await asyncio.sleep(0)
 
 
-class Desk:
+class World:
     """One store, one receiver, and as many cockpits as a test opens on them."""
 
     def __init__(self, folder: Path, hook: Webhook) -> None:
@@ -94,16 +94,16 @@ async def look(cockpit: Notifications, *reports: RunReport) -> None:
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Desk]:
+def service(tmp_path: Path) -> Iterator[World]:
     with webhook() as hook:
-        yield Desk(tmp_path, hook)
+        yield World(tmp_path, hook)
 
 
 def nan(severity: Severity = CRITICAL, **more: Any) -> Alert:
     return alert("C-09", severity, "loss is NaN").model_copy(update=more)
 
 
-async def test_an_alert_is_told_once_with_its_evidence(service: Desk) -> None:
+async def test_an_alert_is_told_once_with_its_evidence(service: World) -> None:
     cockpit = service.cockpit()
     for _ in range(3):
         await look(cockpit, service.report(nan()))
@@ -115,12 +115,12 @@ async def test_an_alert_is_told_once_with_its_evidence(service: Desk) -> None:
     assert "cockpit ack r C-09 --by NAME" in posted["message"]
 
 
-async def test_what_the_route_does_not_carry_is_not_told(service: Desk) -> None:
+async def test_what_the_route_does_not_carry_is_not_told(service: World) -> None:
     await look(service.cockpit(), service.report(nan(Severity.WARNING)))
     assert service.hook.posted == []
 
 
-async def test_a_risen_severity_is_told_and_a_fallen_one_is_not(service: Desk) -> None:
+async def test_a_risen_severity_is_told_and_a_fallen_one_is_not(service: World) -> None:
     cockpit = service.cockpit()
     for severity in (Severity.ALERT, CRITICAL, Severity.ALERT, CRITICAL):
         await look(cockpit, service.report(nan(severity)))
@@ -128,7 +128,7 @@ async def test_a_risen_severity_is_told_and_a_fallen_one_is_not(service: Desk) -
     assert [each["severity"] for each in service.hook.posted] == ["alert", "critical"]
 
 
-async def test_a_restart_tells_nothing_again_but_what_it_missed(service: Desk) -> None:
+async def test_a_restart_tells_nothing_again_but_what_it_missed(service: World) -> None:
     await look(service.cockpit(), service.report(nan()))
     service.clock.at += 60
     remembered = service.report(nan())
@@ -139,7 +139,7 @@ async def test_a_restart_tells_nothing_again_but_what_it_missed(service: Desk) -
     assert [title.split()[2] for title in service.hook.titles] == ["C-09", "C-07"]
 
 
-async def test_what_was_remembered_and_is_over_is_not_told(service: Desk) -> None:
+async def test_what_was_remembered_and_is_over_is_not_told(service: World) -> None:
     remembered = service.report(nan())
     service.clock.at += 60
     cockpit = service.cockpit()
@@ -148,7 +148,7 @@ async def test_what_was_remembered_and_is_over_is_not_told(service: Desk) -> Non
     assert service.hook.posted == []
 
 
-async def test_an_alert_that_comes_back_later_is_a_new_one(service: Desk) -> None:
+async def test_an_alert_that_comes_back_later_is_a_new_one(service: World) -> None:
     cockpit = service.cockpit()
     for alerts in ((nan(Severity.ALERT),), (), (nan(Severity.ALERT),)):
         await look(cockpit, service.report(*alerts))
@@ -156,7 +156,7 @@ async def test_an_alert_that_comes_back_later_is_a_new_one(service: Desk) -> Non
     assert len(service.hook.posted) == 2
 
 
-async def test_two_cockpits_on_one_store_tell_once(service: Desk) -> None:
+async def test_two_cockpits_on_one_store_tell_once(service: World) -> None:
     other = Store(service.path)
     first = service.cockpit()
     second = Notifications(service.file, other, service.clock, environ=service.environ)
@@ -167,7 +167,9 @@ async def test_two_cockpits_on_one_store_tell_once(service: Desk) -> None:
     assert len(service.hook.posted) == 9
 
 
-async def test_a_critical_that_nobody_takes_goes_out_again_and_to_the_second(service: Desk) -> None:
+async def test_a_critical_that_nobody_takes_goes_out_again_and_to_the_second(
+    service: World,
+) -> None:
     service.notify = service.notify.model_copy(
         update={"routes": (HOOK, Route(url_env="BOB", to="bob", min="critical"))}
     )
@@ -184,7 +186,7 @@ async def test_a_critical_that_nobody_takes_goes_out_again_and_to_the_second(ser
         ]
 
 
-async def test_a_taken_alert_is_quiet_until_its_snooze_is_over(service: Desk) -> None:
+async def test_a_taken_alert_is_quiet_until_its_snooze_is_over(service: World) -> None:
     cockpit, key = service.cockpit(), run_key("/x/cockpit.toml", "r")
     await look(cockpit, service.report(nan()))
     assert service.store is not None
@@ -202,7 +204,7 @@ async def test_a_taken_alert_is_quiet_until_its_snooze_is_over(service: Desk) ->
     assert len(service.hook.posted) == 2
 
 
-async def test_the_end_of_a_critical_is_told_in_one_line(service: Desk) -> None:
+async def test_the_end_of_a_critical_is_told_in_one_line(service: World) -> None:
     cockpit = service.cockpit()
     closed: dict[str, Any] = {"closed": (object(),)}
     await look(cockpit, service.report(nan(), alert("C-07", Severity.ALERT)))
@@ -214,7 +216,7 @@ async def test_the_end_of_a_critical_is_told_in_one_line(service: Desk) -> None:
     assert service.hook.titles[2:] == ["[closed] r: C-09 loss is NaN"]
 
 
-async def test_too_many_become_one_summary(service: Desk) -> None:
+async def test_too_many_become_one_summary(service: World) -> None:
     service.notify = service.notify.model_copy(update={"most": 3})
     cockpit = service.cockpit()
     alerts = [alert(f"C-{n:02}", Severity.ALERT) for n in range(5)]
@@ -227,7 +229,7 @@ async def test_too_many_become_one_summary(service: Desk) -> None:
     assert service.hook.titles[3:] == ["12 more alerts in 3 runs"]
 
 
-async def test_a_refusal_is_tried_again_and_said(service: Desk) -> None:
+async def test_a_refusal_is_tried_again_and_said(service: World) -> None:
     cockpit = service.cockpit()
     service.hook.status = 500
     await look(cockpit, service.report(nan()))
@@ -242,7 +244,7 @@ async def test_a_refusal_is_tried_again_and_said(service: Desk) -> None:
 
 
 @pytest.mark.parametrize(("severity", "attempts"), [(Severity.ALERT, 1), (CRITICAL, 2)])
-async def test_a_lost_answer(service: Desk, severity: Severity, attempts: int) -> None:
+async def test_a_lost_answer(service: World, severity: Severity, attempts: int) -> None:
     cockpit = service.cockpit()
     service.hook.drop = True
     for _ in range(10):
@@ -251,7 +253,7 @@ async def test_a_lost_answer(service: Desk, severity: Severity, attempts: int) -
     assert len(service.hook.posted) == attempts
 
 
-async def test_whoever_does_not_own_a_run_only_rings(service: Desk) -> None:
+async def test_whoever_does_not_own_a_run_only_rings(service: World) -> None:
     service.notify = service.notify.model_copy(update={"routes": (HOOK, Route(kind="terminal"))})
     rung: list[str] = []
     watched = service.report(nan(), watched_by="ada (watch on box, pid 1)")
@@ -261,7 +263,7 @@ async def test_whoever_does_not_own_a_run_only_rings(service: Desk) -> None:
     assert len(service.hook.posted) == 1
 
 
-async def test_without_a_store_each_alert_is_told_once(service: Desk) -> None:
+async def test_without_a_store_each_alert_is_told_once(service: World) -> None:
     service.store = None
     cockpit = service.cockpit()
     for alerts in ((nan(),), (nan(),), (), (nan(),)):
@@ -269,7 +271,7 @@ async def test_without_a_store_each_alert_is_told_once(service: Desk) -> None:
     assert len(service.hook.posted) == 2
 
 
-async def test_a_store_that_fails_does_not_silence_alerts(service: Desk) -> None:
+async def test_a_store_that_fails_does_not_silence_alerts(service: World) -> None:
     cockpit = service.cockpit()
     report = service.report(nan())
     assert service.store is not None
@@ -280,7 +282,7 @@ async def test_a_store_that_fails_does_not_silence_alerts(service: Desk) -> None
     assert len(service.hook.posted) == 1
 
 
-async def test_an_action_reaches_people_and_says_whom(service: Desk) -> None:
+async def test_an_action_reaches_people_and_says_whom(service: World) -> None:
     cockpit, run = service.cockpit(), spec("r")
     said = await cockpit.send(run, "relaunch 7", "r: relaunched", "body", "alert")
     assert said == "told by url HOOK"
@@ -288,7 +290,7 @@ async def test_an_action_reaches_people_and_says_whom(service: Desk) -> None:
     assert service.hook.titles == ["r: relaunched"]
 
 
-async def test_an_action_that_reaches_nobody_says_why(service: Desk) -> None:
+async def test_an_action_that_reaches_nobody_says_why(service: World) -> None:
     service.hook.status = 404
     with pytest.raises(NobodyReachedError, match=r"url HOOK: answered 404"):
         await service.cockpit().send(spec("r"), "relaunch 7", "t", "b", "alert")
@@ -299,7 +301,7 @@ async def test_an_action_that_reaches_nobody_says_why(service: Desk) -> None:
         await service.cockpit().send(spec("r"), "relaunch 8", "t", "b", "alert")
 
 
-async def test_a_lost_answer_of_an_action_is_tried_once_more_and_told(service: Desk) -> None:
+async def test_a_lost_answer_of_an_action_is_tried_once_more_and_told(service: World) -> None:
     service.hook.drop = True
     with pytest.raises(NobodyReachedError, match=r"no answer|before an answer"):
         await service.cockpit().send(spec("r"), "escalate 7", "t", "b", "alert")
@@ -309,7 +311,7 @@ async def test_a_lost_answer_of_an_action_is_tried_once_more_and_told(service: D
     assert len(service.hook.posted) == 2
 
 
-async def test_a_bell_at_the_operators_desk_reaches_no_other_dri(service: Desk) -> None:
+async def test_a_bell_at_the_operators_desk_reaches_no_other_dri(service: World) -> None:
     service.notify = NotifySpec(routes=(Route(kind="terminal"),))
     rung: list[str] = []
     cockpit = service.cockpit(ring=rung.append)
@@ -318,7 +320,7 @@ async def test_a_bell_at_the_operators_desk_reaches_no_other_dri(service: Desk) 
         await cockpit.send(spec("r", dri="bob"), "e 2", "t", "b", "alert")
 
 
-async def test_an_edit_of_the_run_file_changes_the_routes(service: Desk) -> None:
+async def test_an_edit_of_the_run_file_changes_the_routes(service: World) -> None:
     cockpit = service.cockpit()
     service.notify = NotifySpec()
     cockpit.adopt(service.file)

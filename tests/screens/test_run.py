@@ -19,7 +19,7 @@ from cockpit.sources.logs.source import Logs
 from screens.logbook_reader import read_book
 from screens.run import RunScreen
 from screens.run_log import evidence_term
-from tests.screens.acting.stand_in_service import StandInDesk
+from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.stand_in import SIZES, StandIn, StillClock, app_of, cockpit, screen_of, text_of
 from tests.widgets import reports as made
 from widgets.log_view import LogView
@@ -282,7 +282,7 @@ async def test_what_was_done_is_asked_again_only_when_the_journal_changed() -> N
     asked: list[str] = []
     version = [1]
 
-    class Desk(StandInDesk):
+    class Desk(StandInService):
         async def history(self, run: str) -> Any:
             asked.append(run)
             return ()

@@ -160,7 +160,7 @@ class Entries(RecordWriter):
         return [entry.title for entry in self.entries]
 
 
-class Desk:
+class World:
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder / "s.sqlite")
         self.clock, self.book = Told(), Entries()
@@ -190,11 +190,11 @@ class Desk:
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def service(tmp_path: Path) -> World:
+    return World(tmp_path)
 
 
-async def test_good_news_waits_for_its_time_and_is_written_once(service: Desk) -> None:
+async def test_good_news_waits_for_its_time_and_is_written_once(service: World) -> None:
     assert await service.heard(seen(51, 95, at=T0 + 30, **far(95))) is not Progressed.PASSED
     assert service.book.titles == []
     for later in (300.0, 400.0, 9000.0):
@@ -203,14 +203,14 @@ async def test_good_news_waits_for_its_time_and_is_written_once(service: Desk) -
     assert service.noted is StepState.DONE
 
 
-async def test_bad_news_is_written_at_once(service: Desk) -> None:
+async def test_bad_news_is_written_at_once(service: World) -> None:
     assert await service.heard(seen(0, at=T0 + 8)) is Progressed.WRONG_STEP
     assert await service.heard(seen(0, 1, at=T0 + 9)) is Progressed.WRONG_STEP
     assert service.book.titles == ["relaunch began at the wrong step: toy-i002"]
     assert service.noted is StepState.FAILED
 
 
-async def test_a_stop_that_our_journal_ordered_is_no_death(service: Desk) -> None:
+async def test_a_stop_that_our_journal_ordered_is_no_death(service: World) -> None:
     plan = Plan(words="w", plan_id="q", action="stop", run="toy", made_at=T0)
     journal, holder = Journal(service.store), Holder(host="h", pid=1)
     stop = journal.begin(KEY, plan, "bob", holder, T0 + 5, exclusive=False).number
@@ -223,7 +223,7 @@ async def test_a_stop_that_our_journal_ordered_is_no_death(service: Desk) -> Non
     assert service.book.titles == [], "a stop has its own entry"
 
 
-async def test_what_was_late_may_still_pass(service: Desk) -> None:
+async def test_what_was_late_may_still_pass(service: World) -> None:
     assert await service.heard(seen(51, at=T0 + 86_400)) is Progressed.NOT_PASSED
     assert await service.heard(seen(51, 95, at=T0 + 90_000, **far(95))) is Progressed.PASSED
     assert service.book.titles == [
@@ -232,7 +232,7 @@ async def test_what_was_late_may_still_pass(service: Desk) -> None:
     ]
 
 
-async def test_two_cockpits_write_one_entry(service: Desk) -> None:
+async def test_two_cockpits_write_one_entry(service: World) -> None:
     import asyncio
 
     service.clock.time = T0 + 300
@@ -241,7 +241,7 @@ async def test_two_cockpits_write_one_entry(service: Desk) -> None:
     assert service.book.titles == ["relaunch confirmed: toy-i002"]
 
 
-async def test_what_could_not_be_written_is_tried_again(service: Desk) -> None:
+async def test_what_could_not_be_written_is_tried_again(service: World) -> None:
     service.book.refuses = True
     await service.heard(seen(51, 95, at=T0 + 300, **far(95)))
     last = FollowupStore(service.store).last(KEY)
@@ -253,10 +253,10 @@ async def test_what_could_not_be_written_is_tried_again(service: Desk) -> None:
     assert service.book.titles == ["relaunch confirmed: toy-i002"]
 
 
-async def test_a_later_launch_ends_the_following_of_the_former(service: Desk) -> None:
+async def test_a_later_launch_ends_the_following_of_the_former(service: World) -> None:
     service.begin(followup(launch_id="toy-i003", at=T0 + 1000, entry=service.number))
     assert await service.heard(seen(51, 95, at=T0 + 1300, **far(95))) is not Progressed.PASSED
 
 
-async def test_without_a_launch_there_is_nothing_to_follow(service: Desk) -> None:
+async def test_without_a_launch_there_is_nothing_to_follow(service: World) -> None:
     assert await service.cockpit().heard("/x#other", seen()) is None

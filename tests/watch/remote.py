@@ -34,7 +34,7 @@ class Cluster(SlurmPlatform):
         self.asked: list[tuple[str, float, tuple[str, ...]]] = []
         self.given: list[Sequence[Query]] = []
         self.hangs = False
-        self.answer: Callable[[], Facet[Any]] | None = None
+        self.answer: Callable[[str], Facet[Any]] | None = None
 
     def requests(self, facet: str) -> list[tuple[str, ...]]:
         return [names for each, _, names in self.asked if each == facet]
@@ -60,7 +60,7 @@ class Cluster(SlurmPlatform):
         self.asked.append((facet, self.clock.monotonic(), names))
         if self.hangs:
             await asyncio.get_running_loop().create_future()
-        found = self.answer() if self.answer else known(value, "cluster", self.clock.now())
+        found = self.answer(facet) if self.answer else known(value, "cluster", self.clock.now())
         return dict.fromkeys(names, found)
 
 

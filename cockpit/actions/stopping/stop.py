@@ -212,8 +212,8 @@ def why_no_save(context: ActionContext) -> str | None:
     platform = context.acting_platform
     if platform is None or not context.live.jobs:
         return "nothing lives that could save a checkpoint first"
-    told = (platform.can_save(context.spec, job) for job in context.live.jobs)
-    return next((why for why in told if why is not None), None)
+    answers = (platform.can_save(context.spec, job) for job in context.live.jobs)
+    return next((why for why in answers if why is not None), None)
 
 
 def save_within(context: ActionContext) -> float:

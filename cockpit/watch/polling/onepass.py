@@ -110,8 +110,11 @@ class OnePass:
         end = min(self._end, self._clock.monotonic() + ROWS_BUDGET)
         states = [self._fleet.states[run.name] for run in runs]
         await asyncio.gather(*(self._read(state, end) for state in states))
-        if self._clock.monotonic() < self._end:
-            await self._facet("tracker", [state.spec for state in states if state.rows.any])
+        read = [state.spec for state in states if state.rows.any]
+        key = ("tracker", HERE)  # files know more once they are read; a server has said it all
+        here = self._asker.by_place(read, ("tracker",)).get(key)
+        if here and self._clock.monotonic() < self._end:
+            await self._group(key, here)
 
     async def _read(self, state: RunState, end: float) -> None:
         if state.facets.tracker.value is None:

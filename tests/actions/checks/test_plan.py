@@ -285,6 +285,9 @@ def test_from_scratch_is_free_only_for_a_run_that_never_was() -> None:
     saved = context(checkpoints=listing(item(5)))
     assert hard(checkpoint.from_scratch(saved)[0])
     assert hard(checkpoint.from_scratch(context(checkpoints=blind()))[0])
+    partly = listing().model_copy(update={"unlisted": ("gs://bucket/x",)})
+    facet = blind().model_copy(update={"value": partly})
+    assert hard(checkpoint.from_scratch(context(checkpoints=facet))[0])
 
 
 @pytest.mark.parametrize(

@@ -197,3 +197,12 @@ def test_what_cannot_be_seen_is_not_gone_and_an_end_in_success_needs_no_cover() 
     marks = ((5, 5), (0, None))
     assert not fired(hero(), past(marks=marks, checkpoints=blind()))
     assert not fired(hero(), past(marks=marks, job=job(Phase.SUCCEEDED)))
+
+
+def test_with_a_root_that_could_not_be_listed_nothing_is_late_and_nothing_gone() -> None:
+    saved = checkpoints(checkpoint(100, T0 + 50))
+    partly = saved.model_copy(update={"unlisted": ("gs://bucket/x",)})
+    assert alerts(stepping(9000, saved)) and not alerts(stepping(9000, partly))
+    marks = ((5, 5), (0, None))
+    assert fired(hero(), past(marks=marks))
+    assert not fired(hero(), past(marks=marks, checkpoints=partly))

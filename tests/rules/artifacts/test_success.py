@@ -85,6 +85,8 @@ def test_the_logbook_entry_has_one_cadence() -> None:
 
 def test_what_cannot_be_seen_is_not_missing() -> None:
     assert missing(checkpoints=blind(), tracker=blind()) == []
+    partly = checkpoints(checkpoint(900, T0)).model_copy(update={"unlisted": ("gs://bucket/x",)})
+    assert missing(checkpoints=partly) == []
 
 
 def test_a_failed_run_is_not_judged_by_its_artifacts() -> None:

@@ -66,6 +66,9 @@ def test_no_complete_checkpoint_no_relaunch() -> None:
 def test_checkpoints_that_cannot_be_seen_are_looked_at_first() -> None:
     alert = alert_of(failed(*STOPS, code=137, checkpoints=blind()))
     assert alert.next_action.startswith("look at the checkpoints")
+    partly = checkpoints(checkpoint(100, T0)).model_copy(update={"unlisted": ("gs://bucket/x",)})
+    alert = alert_of(failed(*STOPS, code=137, checkpoints=partly))
+    assert alert.next_action.startswith("look at the checkpoints")
 
 
 def test_the_second_failure_is_not_relaunched() -> None:

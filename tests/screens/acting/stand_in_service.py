@@ -91,8 +91,8 @@ def entry(
     return JournalEntry(**(fields | changes))
 
 
-class StandInDesk:
-    """Stands in for ``cockpit.actions.core.service.Desk``."""
+class StandInService:
+    """Stands in for ``cockpit.actions.core.service.ActionService``."""
 
     def __init__(self, make: Callable[[Request], Draft] | None = None) -> None:
         self.make = make or (lambda request: draft(request.run, request.action))

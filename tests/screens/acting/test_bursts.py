@@ -13,7 +13,7 @@ from screens.acting.palette import PaletteScreen
 from screens.acting.plan import PlanScreen
 from screens.base import Prompt
 from screens.fleet import FleetScreen
-from tests.screens.acting.stand_in_service import StandInDesk
+from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.acting.test_plan import failed, until
 from tests.screens.stand_in import StandIn, cockpit, text_of
 from tests.widgets import reports as made
@@ -32,7 +32,7 @@ async def burst(pilot: Pilot[Any], *keys: str) -> None:
 
 
 async def test_what_follows_the_slash_is_typed_not_obeyed() -> None:
-    app = cockpit(service=StandInDesk())
+    app = cockpit(service=StandInService())
     async with app.run_test(size=(120, 40)) as pilot:
         await burst(pilot, "/", *"execrHxb-")
         assert isinstance(app.screen, FleetScreen)
@@ -64,7 +64,7 @@ async def test_a_form_takes_a_choice_before_the_enter_behind_it() -> None:
 
 async def test_the_palette_chooses_among_what_was_found() -> None:
     chosen: list[str | None] = []
-    app = cockpit(service=StandInDesk())
+    app = cockpit(service=StandInService())
     async with app.run_test(size=(120, 40)) as pilot:
         screen = PaletteScreen(app._commands())
         app.push_screen(screen, chosen.append)
@@ -77,7 +77,7 @@ async def test_the_palette_chooses_among_what_was_found() -> None:
 
 
 async def test_an_enter_from_before_the_list_takes_no_alert() -> None:
-    service = StandInDesk()
+    service = StandInService()
     app = cockpit(engine=StandIn(failed()), service=service)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause(0.1)
@@ -92,7 +92,7 @@ async def test_an_enter_from_before_the_list_takes_no_alert() -> None:
 
 
 async def test_a_relaunch_in_one_burst_does_nothing() -> None:
-    service = StandInDesk()
+    service = StandInService()
     app = cockpit(engine=StandIn(failed()), service=service)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause(0.1)

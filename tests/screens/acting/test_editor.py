@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from cockpit.model.records import Recorded, SaveStage
 from screens.acting.editor import EditorScreen, EntryArea
-from tests.screens.acting.stand_in_service import StandInDesk
+from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.acting.test_plan import until
 from tests.screens.stand_in import SIZES, StandIn, cockpit, focus_of, text_of
 from tests.screens.stand_in_books import ENTRY, StandInBooks
@@ -23,7 +23,7 @@ async def writing(
     books: StandInBooks, size: tuple[int, int] = (100, 30), **options: Any
 ) -> AsyncIterator[Pilot[Any]]:
     app = cockpit(
-        engine=StandIn(made.report("run-a")), service=StandInDesk(), books=books, **options
+        engine=StandIn(made.report("run-a")), service=StandInService(), books=books, **options
     )
     async with app.run_test(size=size) as pilot:
         await pilot.press("e")
@@ -159,7 +159,7 @@ async def test_a_paste_comes_in_without_escape_sequences() -> None:
 @pytest.mark.parametrize("option", ["read_only", "present"])
 async def test_nobody_writes_where_only_reading_is_allowed(option: str) -> None:
     app = cockpit(
-        engine=StandIn(made.report("run-a")), service=StandInDesk(), books=StandInBooks(),
+        engine=StandIn(made.report("run-a")), service=StandInService(), books=StandInBooks(),
         **{option: True},
     )  # fmt: skip
     async with app.run_test(size=(120, 40)) as pilot:
@@ -174,7 +174,7 @@ async def test_a_run_without_a_logbook_says_so() -> None:
     records = report.spec.records.model_copy(update={"logbook": None})
     spec = report.spec.model_copy(update={"records": records})
     engine = StandIn(report.model_copy(update={"spec": spec}))
-    app = cockpit(engine=engine, service=StandInDesk(), books=StandInBooks())
+    app = cockpit(engine=engine, service=StandInService(), books=StandInBooks())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("e")
         await pilot.pause(0.1)

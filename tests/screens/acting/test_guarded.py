@@ -20,7 +20,7 @@ from screens.acting.journal import JournalScreen
 from screens.acting.plan import PlanScreen
 from screens.fleet import FleetScreen
 from screens.run import RunScreen
-from tests.screens.acting.stand_in_service import BLOCKED, StandInDesk, draft, entry, target
+from tests.screens.acting.stand_in_service import BLOCKED, StandInService, draft, entry, target
 from tests.screens.acting.test_plan import failed, until
 from tests.screens.stand_in import SIZES, StandIn, app_of, cockpit, text_of
 from tests.widgets import reports as made
@@ -30,7 +30,7 @@ PAGE = "# run-failed\n\n- job: 17 on gpu-box, /data/run.log\n- owner: ada\n- [/]
 
 @asynccontextmanager
 async def opened(
-    service: StandInDesk, size: tuple[int, int] = (120, 40), **options: Any
+    service: StandInService, size: tuple[int, int] = (120, 40), **options: Any
 ) -> AsyncIterator[Pilot[Any]]:
     app = cockpit(engine=options.pop("engine", StandIn(failed())), service=service, **options)
     async with app.run_test(size=size) as pilot:
@@ -48,7 +48,7 @@ def settled(outcome: Outcome | None = Outcome.UNKNOWN) -> InterruptedAction:
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_palette_lists_every_action_and_says_why_not(size: tuple[int, int]) -> None:
-    async with opened(StandInDesk(), size) as pilot:
+    async with opened(StandInService(), size) as pilot:
         await pilot.press(":")
         seen = text_of(pilot.app)
         await pilot.press("pagedown")
@@ -59,13 +59,13 @@ async def test_the_palette_lists_every_action_and_says_why_not(size: tuple[int, 
 
 
 async def test_an_action_is_begun_from_the_palette() -> None:
-    async with opened(StandInDesk()) as pilot:
+    async with opened(StandInService()) as pilot:
         await pilot.press(":", *"relaunch", "enter")
         await until(pilot, lambda: "Type  relaunch run-failed" in text_of(pilot.app))
 
 
 async def test_one_that_cannot_be_begun_says_why() -> None:
-    async with opened(StandInDesk()) as pilot:
+    async with opened(StandInService()) as pilot:
         await pilot.press(":", *"tear", "enter")
         await until(pilot, lambda: "tear down: the run file has no" in text_of(pilot.app))
 
@@ -76,7 +76,7 @@ KEYS = "rHxbAEZ"
 @pytest.mark.parametrize("option", ["read_only", "present"])
 @pytest.mark.parametrize("screen", [FleetScreen, RunScreen])
 async def test_reading_only_offers_nothing_by_key_or_palette(option: str, screen: type) -> None:
-    service = StandInDesk()
+    service = StandInService()
     async with opened(service, (120, 40), **{option: True}) as pilot:
         if screen is RunScreen:
             await pilot.press("enter")
@@ -108,7 +108,7 @@ async def test_rolling_back_picks_a_whole_checkpoint(size: tuple[int, int]) -> N
     torn = made.checkpoint(3100, "incomplete")
     report = failed()
     seen = report.facets.model_copy(update={"checkpoints": made.checkpoints(*items, torn)})
-    service = StandInDesk()
+    service = StandInService()
     engine = StandIn(report.model_copy(update={"facets": seen}))
     async with opened(service, size, engine=engine) as pilot:
         await pilot.press("b")
@@ -123,7 +123,7 @@ async def test_rolling_back_picks_a_whole_checkpoint(size: tuple[int, int]) -> N
 
 
 async def test_a_form_asks_for_what_is_required() -> None:
-    service = StandInDesk()
+    service = StandInService()
     async with opened(service, (80, 24)) as pilot:
         await pilot.press("H")
         await pilot.press("enter")
@@ -134,7 +134,7 @@ async def test_a_form_asks_for_what_is_required() -> None:
 
 
 async def test_a_form_is_left_without_a_plan() -> None:
-    service = StandInDesk()
+    service = StandInService()
     async with opened(service) as pilot:
         await pilot.press("x")
         assert isinstance(pilot.app.screen, FormScreen)
@@ -145,7 +145,7 @@ async def test_a_form_is_left_without_a_plan() -> None:
 
 async def test_what_would_be_deleted_is_listed() -> None:
     many = tuple(target(step) for step in range(1000, 9000, 100))
-    service = StandInDesk(
+    service = StandInService(
         lambda request: draft(request.run, words="delete 80 from run-failed", targets=many)
     )
     async with opened(service, (80, 24)) as pilot:
@@ -160,7 +160,7 @@ async def test_what_would_be_deleted_is_listed() -> None:
 
 
 async def test_an_alert_is_taken_with_one_key_and_given_back() -> None:
-    service = StandInDesk()
+    service = StandInService()
     async with opened(service, (80, 24)) as pilot:
         await pilot.press("A")
         shown = text_of(pilot.app)
@@ -180,7 +180,7 @@ async def test_an_alert_is_taken_with_one_key_and_given_back() -> None:
 
 
 async def test_what_is_taken_is_what_stood_there() -> None:
-    service, engine = StandInDesk(), StandIn(failed())
+    service, engine = StandInService(), StandIn(failed())
     async with opened(service, engine=engine) as pilot:
         await pilot.press("A", "down")
         await pilot.pause(0.4)
@@ -192,7 +192,7 @@ async def test_what_is_taken_is_what_stood_there() -> None:
 
 
 async def test_the_runs_end_is_taken_and_a_refusal_is_told() -> None:
-    service = StandInDesk()
+    service = StandInService()
     async with opened(service, (80, 24)) as pilot:
         await pilot.press("A", "down", "down", "down")
         await pilot.pause(0.4)
@@ -206,7 +206,7 @@ async def test_the_runs_end_is_taken_and_a_refusal_is_told() -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_after_a_crash_the_journal_comes_first(size: tuple[int, int]) -> None:
-    service = StandInDesk()
+    service = StandInService()
     service.left = {"run-failed": (settled(),)}
     async with opened(service, size) as pilot:
         await until(pilot, lambda: isinstance(pilot.app.screen, JournalScreen))
@@ -224,7 +224,7 @@ async def test_after_a_crash_the_journal_comes_first(size: tuple[int, int]) -> N
 
 
 async def test_whoever_types_already_is_told_and_not_interrupted() -> None:
-    service = StandInDesk()
+    service = StandInService()
     service.left = {"run-failed": (settled(),)}
     service.left_gate = asyncio.Event()
     async with opened(service) as pilot:
@@ -240,7 +240,7 @@ async def test_whoever_types_already_is_told_and_not_interrupted() -> None:
 
 
 async def test_what_somebody_is_at_is_no_crash() -> None:
-    service = StandInDesk()
+    service = StandInService()
     service.left = {"run-failed": (settled(None),)}
     async with opened(service) as pilot:
         await until(pilot, lambda: bool(app_of(pilot).actions.interrupted))
@@ -252,7 +252,7 @@ async def test_what_somebody_is_at_is_no_crash() -> None:
 
 
 async def test_the_journal_opens_the_run_and_its_plan() -> None:
-    service = StandInDesk()
+    service = StandInService()
     service.entries = {"run-failed": (entry("run-failed", 2, Outcome.DONE, message="fine"),)}
     async with opened(service) as pilot:
         await pilot.press("J")
@@ -264,7 +264,7 @@ async def test_the_journal_opens_the_run_and_its_plan() -> None:
 
 
 async def test_the_timeline_holds_what_people_did() -> None:
-    service = StandInDesk()
+    service = StandInService()
     done = entry(
         "run-failed", 2, Outcome.DONE, ended_at=made.NOW - 700, message="resumed at [/] 8000"
     )
@@ -278,7 +278,7 @@ async def test_the_timeline_holds_what_people_did() -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_handoff_page_is_shown_and_copied(size: tuple[int, int]) -> None:
-    service = StandInDesk(lambda request: draft(request.run, page=PAGE))
+    service = StandInService(lambda request: draft(request.run, page=PAGE))
     async with opened(service, size) as pilot:
         await pilot.press("p")
         await until(pilot, lambda: "- [/] [bold]x" in text_of(pilot.app))
@@ -293,7 +293,7 @@ async def test_the_handoff_page_is_shown_and_copied(size: tuple[int, int]) -> No
 
 
 async def test_the_handoff_page_is_masked_while_a_screen_is_shared() -> None:
-    service = StandInDesk(lambda request: draft(request.run, page=PAGE))
+    service = StandInService(lambda request: draft(request.run, page=PAGE))
     async with opened(service, present=True) as pilot:
         await pilot.press("p")
         await until(pilot, lambda: "- [/] [bold]x" in text_of(pilot.app))
@@ -304,7 +304,7 @@ async def test_the_handoff_page_is_masked_while_a_screen_is_shared() -> None:
 
 async def test_a_path_longer_than_the_page_is_masked_to_its_end() -> None:
     page = "# run-failed\n\n- file /data/private/" + "secretive" * 8 + " ends\n"
-    service = StandInDesk(lambda request: draft(request.run, page=page))
+    service = StandInService(lambda request: draft(request.run, page=page))
     async with opened(service, (40, 12), present=True) as pilot:
         await pilot.press("p")
         await until(pilot, lambda: "ends" in text_of(pilot.app))

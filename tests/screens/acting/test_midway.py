@@ -9,7 +9,7 @@ from screens.acting.palette import PaletteScreen, found
 from screens.acting.plan import PlanScreen
 from screens.dialog import TextLine
 from screens.fleet import FleetScreen
-from tests.screens.acting.stand_in_service import StandInDesk
+from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.acting.test_guarded import opened
 from tests.screens.acting.test_plan import failed, until
 from tests.screens.stand_in import StandIn, app_of, screen_of, text_of
@@ -17,7 +17,7 @@ from widgets.base.paged import Paged
 
 
 async def test_a_form_whose_plan_makes_no_sense_is_there_again_as_it_was_typed() -> None:
-    service = StandInDesk()
+    service = StandInService()
     service.trouble = RefuseError("--to is 'bob'; expected somebody else")
     async with opened(service) as pilot:
         await pilot.press("H", *"bob", "tab", *"good night", "enter")
@@ -32,7 +32,7 @@ async def test_a_form_whose_plan_makes_no_sense_is_there_again_as_it_was_typed()
 
 
 async def test_a_form_that_is_left_is_found_as_it_was_until_it_has_begun() -> None:
-    service = StandInDesk()
+    service = StandInService()
     async with opened(service) as pilot:
         await pilot.press("H", *"bob", "escape", "H")
         assert pilot.app.screen.query("TextLine").first(TextLine).value == "bob"
@@ -49,7 +49,7 @@ async def test_a_form_that_is_left_is_found_as_it_was_until_it_has_begun() -> No
 
 async def test_an_alert_that_is_taken_says_so_as_soon_as_the_watch_knows() -> None:
     engine = StandIn(failed())
-    async with opened(StandInDesk(), engine=engine) as pilot:
+    async with opened(StandInService(), engine=engine) as pilot:
         await pilot.press("A")
         report = engine.runs[0]
         engine.tell(report.model_copy(update={"alerts": report.alerts[:1]}))
@@ -58,7 +58,7 @@ async def test_an_alert_that_is_taken_says_so_as_soon_as_the_watch_knows() -> No
 
 
 async def test_enter_takes_no_other_alert_when_the_selected_one_closes() -> None:
-    service, engine = StandInDesk(), StandIn(failed())
+    service, engine = StandInService(), StandIn(failed())
     async with opened(service, engine=engine) as pilot:
         await pilot.press("A")
         await pilot.pause(0.4)
@@ -71,7 +71,7 @@ async def test_enter_takes_no_other_alert_when_the_selected_one_closes() -> None
 
 
 async def test_a_run_that_leaves_the_run_file_is_told_in_its_dialog() -> None:
-    service, engine = StandInDesk(), StandIn(failed())
+    service, engine = StandInService(), StandIn(failed())
     async with opened(service, engine=engine) as pilot:
         await pilot.press("A")
         await pilot.pause(0.4)
@@ -84,7 +84,7 @@ async def test_a_run_that_leaves_the_run_file_is_told_in_its_dialog() -> None:
 
 
 async def test_a_plan_of_a_run_that_is_gone_does_nothing() -> None:
-    service, engine = StandInDesk(), StandIn(failed())
+    service, engine = StandInService(), StandIn(failed())
     async with opened(service, engine=engine) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "Type  relaunch run-failed" in text_of(pilot.app))
@@ -99,7 +99,7 @@ async def test_a_plan_of_a_run_that_is_gone_does_nothing() -> None:
 
 
 async def test_the_palette_puts_what_is_named_so_before_what_is_described_so() -> None:
-    async with opened(StandInDesk()) as pilot:
+    async with opened(StandInService()) as pilot:
         await pilot.press(":")
         screen = pilot.app.screen
         assert isinstance(screen, PaletteScreen)

@@ -20,7 +20,7 @@ from tests.screens.acting.stand_in_service import (
     APPROVABLE,
     BLOCKED,
     CLEAN,
-    StandInDesk,
+    StandInService,
     check,
     draft,
     entry,
@@ -48,7 +48,7 @@ async def until(pilot: Pilot[Any], true: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def planned(
-    service: StandInDesk, size: tuple[int, int] = (120, 40), **options: Any
+    service: StandInService, size: tuple[int, int] = (120, 40), **options: Any
 ) -> AsyncIterator[Pilot[Any]]:
     """Open the plan of a relaunch, and wait until it can be read."""
     app = cockpit(engine=StandIn(failed()), service=service, **options)
@@ -74,7 +74,7 @@ async def test_the_question_is_in_sight_at_every_size(
     ascii: bool,  # noqa: A002
     theme: str,
 ) -> None:
-    async with planned(StandInDesk(), size, ascii=ascii) as pilot:
+    async with planned(StandInService(), size, ascii=ascii) as pilot:
         pilot.app.theme = theme
         await pilot.pause()
         shown = text_of(pilot.app)
@@ -91,7 +91,7 @@ async def test_the_question_is_in_sight_at_every_size(
 @pytest.mark.parametrize("run", ["run-failed", "a-run-with-a-name-that-fills-a-line-of-its-own"])
 async def test_a_small_terminal_shows_the_run_and_the_words_whole(run: str) -> None:
     asked = f"relaunch {run}"
-    service = StandInDesk(lambda request: draft(request.run, words=asked))
+    service = StandInService(lambda request: draft(request.run, words=asked))
     async with planned(service, (40, 12)) as pilot:
         shown = text_of(pilot.app)
         assert "relaunch run-failed" in shown
@@ -104,7 +104,7 @@ async def test_a_small_terminal_shows_the_run_and_the_words_whole(run: str) -> N
 
 
 async def test_a_dialog_follows_the_size_of_the_terminal() -> None:
-    async with planned(StandInDesk(), (80, 24)) as pilot:
+    async with planned(StandInService(), (80, 24)) as pilot:
         await pilot.press(*KEYS[:4])
         for size in ((200, 50), (40, 12), (80, 24)):
             await pilot.resize_terminal(*size)
@@ -116,7 +116,7 @@ async def test_a_dialog_follows_the_size_of_the_terminal() -> None:
 
 
 async def test_the_words_and_then_enter_act() -> None:
-    service = StandInDesk()
+    service = StandInService()
     async with planned(service) as pilot:
         await confirm(pilot)
         await until(pilot, lambda: "✓ DONE" in text_of(pilot.app))
@@ -132,7 +132,7 @@ async def test_the_words_and_then_enter_act() -> None:
 
 
 async def test_enter_does_nothing_until_the_words_match() -> None:
-    service = StandInDesk()
+    service = StandInService()
     async with planned(service) as pilot:
         await pilot.press("enter")
         await pilot.press(*KEYS[:-1])
@@ -147,7 +147,7 @@ async def test_enter_does_nothing_until_the_words_match() -> None:
 
 
 async def test_a_burst_does_not_confirm_and_a_second_enter_does() -> None:
-    service = StandInDesk()
+    service = StandInService()
     async with planned(service) as pilot:
         await pilot.press(*KEYS, "enter", "enter")
         assert service.acted == []
@@ -158,7 +158,7 @@ async def test_a_burst_does_not_confirm_and_a_second_enter_does() -> None:
 
 
 async def test_type_ahead_from_before_the_plan_is_dropped() -> None:
-    service = StandInDesk()
+    service = StandInService()
     service.plan_gate = asyncio.Event()
     app = cockpit(engine=StandIn(failed()), service=service)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -172,7 +172,7 @@ async def test_type_ahead_from_before_the_plan_is_dropped() -> None:
 
 
 async def test_a_paste_is_refused() -> None:
-    service = StandInDesk()
+    service = StandInService()
     async with planned(service) as pilot:
         focus_of(pilot.app, TextLine).post_message(events.Paste(f"{WORDS}\n"))
         await pilot.pause(0.2)
@@ -183,7 +183,7 @@ async def test_a_paste_is_refused() -> None:
 
 
 async def test_a_block_leaves_reasons_and_no_input() -> None:
-    service = StandInDesk(lambda request: draft(request.run, checks=(*CLEAN, BLOCKED)))
+    service = StandInService(lambda request: draft(request.run, checks=(*CLEAN, BLOCKED)))
     async with planned(service, (80, 24)) as pilot:
         shown = text_of(pilot.app)
         assert "Type  " not in shown
@@ -199,7 +199,7 @@ async def test_a_block_leaves_reasons_and_no_input() -> None:
 
 
 async def test_a_block_is_approved_by_name_and_reason() -> None:
-    service = StandInDesk(lambda request: draft(request.run, checks=(*CLEAN, APPROVABLE)))
+    service = StandInService(lambda request: draft(request.run, checks=(*CLEAN, APPROVABLE)))
     async with planned(service) as pilot:
         await pilot.press("f2")
         await pilot.pause(0.1)
@@ -217,7 +217,7 @@ async def test_a_block_is_approved_by_name_and_reason() -> None:
 
 
 async def test_a_checkpoint_first_is_asked_for_and_taken_back() -> None:
-    service = StandInDesk()
+    service = StandInService()
     async with planned(service) as pilot:
         await pilot.press("f3")
         await until(pilot, lambda: "do not save first" in text_of(pilot.app))
@@ -228,7 +228,7 @@ async def test_a_checkpoint_first_is_asked_for_and_taken_back() -> None:
 
 
 async def test_a_plan_that_has_changed_is_shown_anew_with_an_empty_line() -> None:
-    service = StandInDesk()
+    service = StandInService()
     said = "changed since it was shown: C-17: picks step-8000; plan again"
 
     def refuse(request: Request, plan_id: str) -> Result:
@@ -249,7 +249,7 @@ async def test_a_plan_that_has_changed_is_shown_anew_with_an_empty_line() -> Non
 
 
 async def test_who_did_it_meanwhile_is_told_by_name() -> None:
-    service = StandInDesk()
+    service = StandInService()
     service.entries["run-failed"] = (entry("run-failed", 1, Outcome.DONE),)
 
     def refuse(request: Request, plan_id: str) -> Result:
@@ -265,7 +265,7 @@ async def test_who_did_it_meanwhile_is_told_by_name() -> None:
 
 
 async def test_a_plan_that_now_is_blocked_asks_no_more() -> None:
-    service = StandInDesk()
+    service = StandInService()
 
     def refuse(request: Request, plan_id: str) -> Result:
         service.make = lambda request: draft(request.run, checks=(*CLEAN, BLOCKED))
@@ -279,7 +279,7 @@ async def test_a_plan_that_now_is_blocked_asks_no_more() -> None:
 
 
 async def test_steps_tick_off_live_and_the_dialog_can_be_left() -> None:
-    service = StandInDesk()
+    service = StandInService()
     service.gates["submit"] = asyncio.Event()
     async with planned(service) as pilot:
         await confirm(pilot)
@@ -298,7 +298,7 @@ async def test_steps_tick_off_live_and_the_dialog_can_be_left() -> None:
 
 
 async def test_leaving_the_program_in_the_middle_is_asked_once() -> None:
-    service = StandInDesk()
+    service = StandInService()
     service.gates["submit"] = asyncio.Event()
     async with planned(service) as pilot:
         await confirm(pilot)
@@ -324,7 +324,7 @@ async def test_leaving_the_program_in_the_middle_is_asked_once() -> None:
     ],
 )
 async def test_an_end_that_is_not_well_says_what_it_means(outcome: Outcome, told: str) -> None:
-    service = StandInDesk()
+    service = StandInService()
     service.result = lambda request, plan_id: Result(
         plan_id=plan_id, outcome=outcome, message="submit: no answer in 20 s"
     )
@@ -335,7 +335,7 @@ async def test_an_end_that_is_not_well_says_what_it_means(outcome: Outcome, told
 
 
 async def test_done_but_not_recorded_is_said() -> None:
-    service = StandInDesk()
+    service = StandInService()
     service.result = lambda request, plan_id: Result(
         plan_id=plan_id, outcome=Outcome.DONE, message="log: push rejected", recorded=False
     )
@@ -345,7 +345,7 @@ async def test_done_but_not_recorded_is_said() -> None:
 
 
 async def test_a_request_that_makes_no_sense_is_one_line() -> None:
-    service = StandInDesk()
+    service = StandInService()
     service.trouble = RefuseError("--to is 'x': expected a step")
     app = cockpit(engine=StandIn(failed()), service=service)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -356,7 +356,7 @@ async def test_a_request_that_makes_no_sense_is_one_line() -> None:
 
 
 async def test_a_fault_while_planning_is_told() -> None:
-    service = StandInDesk()
+    service = StandInService()
     service.trouble = RuntimeError("a bug")
     app = cockpit(engine=StandIn(failed()), service=service)
     async with app.run_test(size=(120, 24)) as pilot:
@@ -367,7 +367,7 @@ async def test_a_fault_while_planning_is_told() -> None:
 
 
 async def test_a_fault_in_the_middle_leaves_the_outcome_unknown() -> None:
-    service = StandInDesk()
+    service = StandInService()
 
     def fault(request: Request, plan_id: str) -> Result:
         raise RuntimeError("a bug")
@@ -399,7 +399,7 @@ async def test_nothing_hostile_breaks_the_dialog(bad: str, size: tuple[int, int]
             targets=(Target(path=bad, step=1, size=None, why=bad),),
         )  # fmt: skip
 
-    async with planned(StandInDesk(make), size) as pilot:
+    async with planned(StandInService(make), size) as pilot:
         for _ in range(12):
             await pilot.press("pagedown")
         shown = text_of(pilot.app)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from cockpit.model.clock import FixedClock
-from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.observed import CheckpointsValue, JobValue, Phase
+from cockpit.model.place import HERE
 from cockpit.model.query import Query, queries_of
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec, RunSpec, WandbSpec
@@ -286,3 +287,37 @@ def test_what_was_moved_aside_is_no_checkpoint(tmp_path: Path, name: str) -> Non
     levanter(root / name, 1100)
     assert steps_of(list_checkpoints([str(root)], now=NOW)) == [(900, "complete")]
     assert steps_of(list_checkpoints([str(root.parent)], now=NOW)) == [(900, "complete")]
+
+
+async def test_a_root_that_cannot_be_listed_leaves_the_others_and_picks_nothing(
+    tmp_path: Path,
+) -> None:
+    levanter(tmp_path / "p", 900)
+    put(tmp_path / "file")
+    source, run = Checkpoints(FixedClock(NOW)), run_of(tmp_path / "p", tmp_path / "file")
+    facet = await observed(source, run)
+    value = value_of(facet)
+    assert steps_of(value) == [(900, "complete")] and value.unlisted == (str(tmp_path / "file"),)
+    assert (value.latest_complete, value.relaunch_from, value.trainer_would_load) == (None,) * 3
+    assert facet.error is not None and "is not a folder" in facet.error.message
+    assert value.to_json()["unlisted"] == [str(tmp_path / "file")]
+    (tmp_path / "file").unlink()
+    whole = await observed(source, run)
+    assert whole.known and value_of(whole).latest_complete == 900
+    assert "unlisted" not in value_of(whole).to_json()
+
+
+async def test_roots_of_several_endpoints_are_asked_apart_and_joined(tmp_path: Path) -> None:
+    levanter(tmp_path, 900)
+    source, run = Checkpoints(FixedClock(NOW)), run_of(tmp_path, "gs://b/x", "s3://c/y")
+    (query,) = queries_of([run])
+    first = source.join(HERE, await source.observe([query], HERE))["a"]
+    assert first.error is not None and value_of(first).unlisted == ("gs://b/x", "s3://c/y")
+    assert "gs://b/x: no answer yet; s3://c/y: no answer yet" in first.error.message
+    hung = unknown(ErrorKind.TIMEOUT, "no answer within 30 s", "gs://b", NOW)
+    joined = source.join("gs://b", {"a": hung})["a"]
+    assert joined.error is not None and joined.error.kind is ErrorKind.TIMEOUT
+    assert "gs://b/x: no answer within 30 s" in joined.error.message
+    assert steps_of(value_of(joined)) == [(900, "complete")]
+    alone = source.join("gs://b", {"other": hung})["other"]
+    assert alone is hung

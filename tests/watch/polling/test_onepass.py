@@ -8,7 +8,7 @@ import pytest
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import Row
 from cockpit.model.report import Verdict
-from cockpit.model.run import RunSpec
+from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.store.store import Store
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
@@ -127,6 +127,18 @@ async def test_a_place_away_is_asked_once_and_its_hang_is_the_fate_of_all_its_ru
     errors = [run.facets.job.error for run in report.runs]
     assert all(error is not None and error.kind is ErrorKind.TIMEOUT for error in errors)
     assert all(error is not None and CLUSTER in error.message for error in errors)
+
+
+async def test_a_tracker_away_is_asked_once_though_it_had_rows() -> None:
+    world = World("a", "b")
+    online = [run.model_copy(update={"wandb": WandbSpec(id=run.name)}) for run in world.file.runs]
+    world.tracker.rows = [Row(1, world.clock.now(), 2.0)]
+    await engine_of(world).check()
+    assert world.tracker.asked == [("a", "b"), ("a",)]
+    world.tracker.asked, world.tracker.read = [], 0
+    world.file = world.file.model_copy(update={"runs": tuple(online)})
+    await engine_of(world).check()
+    assert world.tracker.asked == [("a", "b")]
 
 
 async def test_a_log_that_is_found_by_its_job_is_asked_for_after_it() -> None:
