@@ -4,6 +4,7 @@ This file is run by its path, with the standard library alone: it starts fast an
 there is a Python. The order in which it does things is what keeps SPEC A's promises, wherever
 it is killed and whenever the disk is full:
 
+0. It leaves at once if its launch id is used up already: a look-up has closed it.
 1. It takes the lineage's locks. They pass on to the command, so that they are held for as long
    as it or anything that it started lives.
 2. It uses the launch id up. Nobody can start anything under it again.
@@ -75,6 +76,9 @@ def supervise(launch: Launch) -> int:
 
     Raises ``Refused`` if nothing was started.
     """
+    # Before the locks: one that comes too late would hold them against its successor.
+    if launch.launches is not None and launch.launch_id is not None:
+        _refuse_used(launch.launches, launch.launch_id)
     try:
         held = locks.take(launch.locks)
     except locks.HeldError as error:
@@ -145,13 +149,23 @@ def _use_up(launch: Launch) -> Path | None:
     try:
         return launches.claim(launch.launches, launch.launch_id, fields)
     except FileExistsError:
-        known = _text_of(launch.launches / launch.launch_id) or "nothing is known of it"
-        said = ", ".join(known.split())
-        text = f"launch id {launch.launch_id} was used before: {said}"
-        raise Refused(detached.USED, text) from None
+        raise _used(launch.launches, launch.launch_id) from None
     except OSError as error:
         text = f"cannot note the launch in {launch.launches}: {error.strerror}"
         raise Refused(detached.CANNOT_NOTE, f"{text}; nothing was started") from error
+
+
+def _refuse_used(folder: Path, launch_id: str) -> None:
+    with suppress(OSError):
+        if (folder / launch_id).exists():
+            raise _used(folder, launch_id)
+
+
+def _used(folder: Path, launch_id: str) -> Refused:
+    known = _text_of(folder / launch_id) or "nothing is known of it"
+    return Refused(
+        detached.USED, f"launch id {launch_id} was used before: {', '.join(known.split())}"
+    )
 
 
 def _ready(launch: Launch) -> Status:

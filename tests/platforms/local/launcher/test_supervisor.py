@@ -177,6 +177,17 @@ def test_a_launch_id_is_used_once_even_after_its_job_has_ended(tmp_path: Path) -
     assert (tmp_path / "run.exit").read_text() == "0\n"
 
 
+def test_one_whose_launch_id_was_closed_leaves_before_it_takes_a_lock(
+    tmp_path: Path, fleet: list[Started]
+) -> None:
+    """Else it would stand in the way of the launch that a look-up has made room for."""
+    fleet.append(start(launch(tmp_path, *PYTHON, SLEEP)))
+    closed = {"state": launches.CLOSED, "launch_id": "a-i002"}
+    launches.claim(tmp_path / "launches", "a-i002", closed)
+    with pytest.raises(UsedError, match="a-i002 was used before: state=closed"):
+        start(launch(tmp_path, *PYTHON, SLEEP, number=2))
+
+
 def test_variables_are_filled_in_by_the_supervisor_and_written_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
