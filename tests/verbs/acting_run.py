@@ -56,7 +56,7 @@ output_root = "out/{name}"
 config_file = "config.json"
 resubmit = ["{python}", "trainer.py", "../out/{name}"]
 job = {{ kind = "local", log = "out/{name}.log", pid_file = "out/{name}.pid", exit_file = "out/{name}.exit", workdir = "code", grace = "{grace}" }}
-wandb = {{ project = "p", id = "{name}", resume = "allow" }}
+wandb = {{ project = "{project}", id = "{name}", resume = "allow" }}
 checkpoints = {{ path = "out/{name}/checkpoints", layout = "levanter", save_every = "5s", permanent_every = 20, keep = 2, rollback_depth = 1 }}
 code = {{ repo = "code" }}
 records = {{ {records} }}
@@ -84,6 +84,7 @@ class World:
 
     def add(self, name: str, tier: str = "ordinary", records: str = "", grace: str = "5s") -> str:
         block = RUN.format(
+            project=f"p-{os.getpid()}-{self.folder.name}",  # no lineage of another test at work
             name=name, tier=tier, python=sys.executable, grace=grace,
             records=(records or self._records).format(name=name),
         )  # fmt: skip
