@@ -147,7 +147,10 @@ class Platform(ABC):
 
     @abstractmethod
     async def go(self, run: RunSpec, accepted: Accepted) -> str:
-        """Let an accepted job run, and return its id; raises as ``accept`` does."""
+        """Let an accepted job run, and return its id; raises as ``accept`` does.
+
+        With ``CannotError`` what was accepted is cancelled or closed: it never runs.
+        """
 
     @abstractmethod
     async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
