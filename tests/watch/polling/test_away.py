@@ -54,7 +54,7 @@ async def test_two_hundred_runs_are_one_request_per_cadence() -> None:
     async with watching(world) as engine:
         await until(lambda: len(cluster.requests("job")) >= 4)
         await until(lambda: len(cluster.requests("log")) >= 4)
-        assert all(job.known for job in jobs(engine))
+        await until(lambda: all(job.known for job in jobs(engine)))  # judged after it is asked
     for facet, cadence in (("job", 30.0), ("log", 15.0), ("host", 60.0)):
         assert all(names == NAMES for names in cluster.requests(facet))
         times = cluster.times(facet)
@@ -68,6 +68,7 @@ async def test_a_hung_place_is_one_request_per_back_off_and_heals_in_one_bulk() 
     async with watching(world) as engine:
         await until(lambda: len(cluster.requests("job")) >= 4)
         times = cluster.times("job")
+        await until(lambda: all(job.error is not None for job in jobs(engine)))
         errors = [job.error for job in jobs(engine)]
         assert all(error is not None and error.kind is ErrorKind.TIMEOUT for error in errors)
         said = {error.message for error in errors if error is not None}
