@@ -125,6 +125,7 @@ def test_keys_typed_ahead_confirm_nothing(tmux: Tmux, fleet: TinyFleet) -> None:
 @pytest.mark.parametrize("tmux", [(80, 24)], indirect=True)
 def test_the_palette_says_what_a_run_is_not_offered(tmux: Tmux) -> None:
     tmux.see(*NAMES, *STATES)
+    tmux.see_that(lambda seen: "next soon" not in seen, "the first look")  # it sorts the list
     tmux.press("g", ":")
     tmux.see("actions on torn", "✗ the run file has no [run.teardown]")
     tmux.press("Escape")
