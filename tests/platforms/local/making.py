@@ -111,7 +111,10 @@ def until(true: Callable[[], object], patience: float = 20.0) -> None:
 def stranger(*args: str) -> subprocess.Popen[bytes]:
     """Start a trainer that no cockpit knows, in a session of its own."""
     argv = (*PYTHON, TRAINER, *args)
-    return subprocess.Popen(argv, stdout=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, start_new_session=True)
+    # The kernel closes the starter's pipe an instant before it shows the new command line.
+    until(lambda: (found := census().get(process.pid)) is not None and found.argv == argv)
+    return process
 
 
 def modes(folder: Path) -> set[int]:
