@@ -33,8 +33,3 @@ class Query(Frozen):
         if self.job is None or self.job.phase is Phase.UNKNOWN:
             return None
         return not self.job.phase.terminal
-
-
-def queries_of(runs: tuple[RunSpec, ...] | list[RunSpec]) -> list[Query]:
-    """Return queries that know nothing of the runs' jobs."""
-    return [Query(run=run) for run in runs]

@@ -19,9 +19,9 @@ from cockpit.demo.checkpointing import complete_checkpoints
 from cockpit.demo.settings import CheckpointerConfig, TrainerConfig, TrainingConfig, write_config
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import CheckpointState, Row, TrackerValue
-from cockpit.model.query import queries_of
 from cockpit.sources.checkpoints.source import list_checkpoints
 from cockpit.sources.wandb.offline import OfflineWandb
+from tests.queries import queries_of
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow

@@ -12,9 +12,10 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import JobValue, LogValue, Phase
-from cockpit.model.query import Query, queries_of
+from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.table import PLATFORMS, PRIVATE, Platforms, kind_of
+from tests.queries import queries_of
 
 OTHERS = ("iris", "ray", "slurm", "box")
 Ask = Callable[[Platforms, Sequence[Query]], Awaitable[Mapping[str, Facet[Any]]]]

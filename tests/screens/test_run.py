@@ -12,13 +12,13 @@ from textual.pilot import Pilot
 
 from cockpit.app.application import CockpitApp
 from cockpit.model.place import place_of
-from cockpit.model.query import queries_of
 from cockpit.model.report import RunReport, Verdict
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.source import Logs
 from screens.logbook_reader import read_book
 from screens.run import RunScreen
 from screens.run_log import evidence_term
+from tests.queries import queries_of
 from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.stand_in import SIZES, StandIn, StillClock, app_of, cockpit, screen_of, text_of
 from tests.widgets import reports as made

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from cockpit.model.clock import SystemClock
-from cockpit.model.query import queries_of
 from cockpit.model.run import (
     CheckpointSpec,
     CodeSpec,
@@ -20,6 +19,7 @@ from cockpit.model.run import (
     RunSpec,
 )
 from cockpit.watch.polling.sources_bundle import real_sources
+from tests.queries import queries_of
 
 FACETS = ("job", "log", "checkpoints", "monitor", "records", "code", "host")
 DEADLINE = 3.0

@@ -8,11 +8,11 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.model.observed import Gpu
-from cockpit.model.query import queries_of
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec
 from cockpit.platforms.local.host import Hosts, read_disk, read_gpus
 from cockpit.platforms.local.host_memory import read_memory
 from cockpit.platforms.table import Platforms
+from tests.queries import queries_of
 
 GIB = 2**30
 

@@ -14,11 +14,12 @@ from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.jobs import Live
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import place_of
-from cockpit.model.query import Query, queries_of
+from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local.jobs import LocalJobs, explain_exit
 from cockpit.platforms.local.lineage import live_jobs
 from cockpit.runtime.process import process_facts
+from tests.queries import queries_of
 
 DAY = 86400.0
 

@@ -12,10 +12,11 @@ from cockpit.model.clock import FixedClock
 from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.observed import CheckpointsValue, JobValue, Phase
 from cockpit.model.place import HERE
-from cockpit.model.query import Query, queries_of
+from cockpit.model.query import Query
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec, RunSpec, WandbSpec
 from cockpit.sources.checkpoints.source import Checkpoints, list_checkpoints
+from tests.queries import queries_of
 from tests.sources.checkpoints.trees import NOW, levanter, put, settle
 
 ROOT_USER = os.geteuid() == 0

@@ -12,9 +12,9 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import LogValue, Row
-from cockpit.model.query import queries_of
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.sources.logs.source import FRESH, Logs, newest_match, per_second, read_rows
+from tests.queries import queries_of
 
 
 def run_of(log: Path | str | None, name: str = "r", host: str | None = None) -> RunSpec:

@@ -11,9 +11,9 @@ import pytest
 
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import Row, TrackerValue
-from cockpit.model.query import queries_of
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec
 from cockpit.sources.wandb.offline import OfflineWandb
+from tests.queries import queries_of
 from tests.sources.wandb import writer
 
 GOLDEN = Path(__file__).parents[2] / "data" / "wandb"

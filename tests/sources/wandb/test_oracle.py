@@ -19,11 +19,11 @@ import pytest
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Row, TrackerValue
-from cockpit.model.query import queries_of
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.sources.wandb.decode import HISTORY, history, kind_of
 from cockpit.sources.wandb.file import BLOCK, WandbFile
 from cockpit.sources.wandb.offline import OfflineWandb
+from tests.queries import queries_of
 
 GOLDEN = sorted((Path(__file__).parents[2] / "data" / "wandb").glob("*/*/run-*.wandb"))
 LONGEST = next(path for path in GOLDEN if path.stat().st_size > 3 * BLOCK)
