@@ -87,6 +87,7 @@ class EditorScreen(CockpitScreen):
         self._report = report
         self._opened: Opened | None = None
         self._kept = self._words = ""
+        self._warned_about: str | None = None
         self._prefilled = ""
         self._timer: Timer | None = None
         self._unkept_since = 0.0
@@ -183,7 +184,15 @@ class EditorScreen(CockpitScreen):
         self._kept = self._kept if trouble else words
         if not self._gone:
             said = f"the draft is not kept: {trouble}" if trouble else "draft kept"
-            self.query_one(SaveState).show_text(said, bad=bool(trouble))
+            warning = self._warning()
+            state = self.query_one(SaveState)
+            state.show_text(" · ".join(filter(None, (warning, said))), bad=bool(trouble or warning))
+
+    def _warning(self) -> str:
+        """Return what must stand below the text whatever else is said there, or nothing."""
+        if self._opened is not None and self._opened.trouble:
+            return self._opened.trouble
+        return MASKED if self.text == self._warned_about else ""
 
     def action_entry_save(self) -> None:
         """Save, commit, push; the state stands below the text."""
@@ -197,6 +206,7 @@ class EditorScreen(CockpitScreen):
         elif self._opened.trouble:
             state.show_text(self._opened.trouble, bad=True)
         elif (masked := self._books.masked(self.text)) != self.text:
+            self._warned_about = masked
             self.query_one(EntryArea).load_text(masked)
             state.show_text(MASKED, bad=True)
         else:

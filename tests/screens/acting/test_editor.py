@@ -140,7 +140,7 @@ async def test_a_secret_is_masked_where_the_writer_sees_it() -> None:
     books = StandInBooks()
     async with writing(books) as pilot:
         await pilot.press(*"hunter2", "ctrl+s")
-        await pilot.pause(0.1)
+        await until(pilot, lambda: "draft kept" in text_of(pilot.app))
         assert "a secret was masked" in text_of(pilot.app)
         assert books.saved == []
         await pilot.press("ctrl+s")
