@@ -15,6 +15,7 @@ from cockpit.watch.listeners import Listeners
 from cockpit.watch.polling.supervise import Supervisor
 from cockpit.watch.reports import Case, Judged, case_of, judged, reconcile, report_of
 from cockpit.watch.runstate import RunState
+from cockpit.watch.sharing import find_sharers
 from cockpit.watch.store_writer import StoreWriter
 from cockpit.watch.waiting import WaitingRuns
 
@@ -73,6 +74,9 @@ class Judge:
         async with self._one_at_a_time:
             now = self._clock.now()
             states = [self._fleet.states[name] for name in names if name in self._fleet.states]
+            sharers = find_sharers(self._fleet.states.values())
+            for state in states:
+                state.sharers = sharers.get(state.spec.name, ())
             cases = [case_of(state, now) for state in states]
             for state in states:
                 state.judged_at = self._clock.monotonic()

@@ -25,7 +25,9 @@ class BadNote(NamedTuple):
 class PidNote(NamedTuple):
     """A pid file: ``start`` as recorded, ``written_at`` the file's mtime (epoch seconds).
 
-    ``ticks`` is the start in the kernel's ticks since boot, where the launcher noted it.
+    ``ticks`` is the start in the kernel's ticks since boot, where the launcher noted it, and so
+    are ``boot``, ``machine``, ``host`` and ``space`` (which process ids these are) and
+    ``log_size``, the bytes that the log held before. ``uid`` is whose file it is.
     """
 
     pid: int
@@ -33,6 +35,12 @@ class PidNote(NamedTuple):
     launch_id: str | None
     written_at: float
     ticks: int | None = None
+    boot: str | None = None
+    machine: str | None = None
+    host: str | None = None
+    space: str | None = None
+    log_size: int | None = None
+    uid: int | None = None
 
 
 class ExitNote(NamedTuple):
@@ -47,15 +55,24 @@ def read_pid(path: str) -> PidNote | BadNote | None:
     found = _read(path)
     if found is None:
         return None
-    text, written_at = found
+    text, status = found
     first, *rest = text.splitlines() or [""]
     pid = _integer(first)
     if pid is None or not 0 < pid <= LARGEST_PID:
         return BadNote(f"{path}: expected a process id, found {_shown(first)}")
     fields = dict(line.split("=", 1) for line in rest if "=" in line)
     start = _seconds(fields.get("start"))
-    launch_id = clean(fields.get("launch_id", ""), 200) or None
-    return PidNote(pid, start, launch_id, written_at, _integer(fields.get("ticks", "")))
+    words = ("launch_id", "boot", "machine", "host", "space")
+    told = {name: clean(fields.get(name, ""), 200).strip() or None for name in words}
+    return PidNote(
+        pid,
+        start,
+        written_at=status.st_mtime,
+        ticks=_integer(fields.get("ticks", "")),
+        log_size=_integer(fields.get("log_size", "")),
+        uid=status.st_uid,
+        **told,
+    )
 
 
 def read_exit(path: str) -> ExitNote | BadNote | None:
@@ -63,17 +80,17 @@ def read_exit(path: str) -> ExitNote | BadNote | None:
     found = _read(path)
     if found is None:
         return None
-    text, written_at = found
+    text, file = found
     status = _integer(text)
     if status is None or not -128 <= status <= 255:
         return BadNote(f"{path}: expected one exit status, found {_shown(text)}")
-    return ExitNote(status, written_at)
+    return ExitNote(status, file.st_mtime)
 
 
-def _read(path: str) -> tuple[str, float] | None:
+def _read(path: str) -> tuple[str, os.stat_result] | None:
     try:
         with open_regular(path) as (fd, status):
-            return os.read(fd, MOST).decode("utf-8", "replace"), status.st_mtime
+            return os.read(fd, MOST).decode("utf-8", "replace"), status
     except (FileNotFoundError, NotADirectoryError):
         return None
 

@@ -73,6 +73,8 @@ def _title(history: History, job: JobValue, found: Triage | None, went_on: float
     code = f"exit {job.exit_code}" if job.exit_code is not None else job.state
     if went_on is not None:
         return f"the recorded job ended ({code}), but something trains on"
+    if job.rivals:
+        return f"the recorded job ended ({code}), but {job.rivals[0].id} of its lineage lives"
     if found is None:
         return f"ended, not success: {code}"
     place = found.code_location
@@ -89,6 +91,9 @@ def _evidence(
     if went_on is not None:
         text = f"steps were logged until {wording.moment(went_on)}, after its end"
         yield Evidence(text=text, source="logged rows")
+    for rival in job.rivals:
+        text = f"{rival.id} lives: {rival.name} ({rival.why})"
+        yield Evidence(text=text, source=job.rivals_source)
     # The numbers count from the start of what was read, the log's tail: not the file's own.
     for line in found.evidence if found is not None else ():
         yield Evidence(text=line.text, source=history.facets.log.source)
@@ -101,7 +106,7 @@ def _next(
     run: RunSpec, history: History, job: JobValue, found: Triage | None, went_on: float | None
 ) -> str:
     who = wording.person(run)
-    if went_on is not None:
+    if went_on is not None or job.rivals:
         return f"find the job that still trains {run.name}; a relaunch would be a second copy"
     if _stopped(history, job, found):
         known = history.stop_ordered_by is not None

@@ -7,7 +7,7 @@ from cockpit.model.observed import Phase
 from cockpit.model.report import Facets, Progress
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
-from cockpit.rules.present import phase_of
+from cockpit.rules.present import phase_of, stopped
 
 
 def progress(run: RunSpec, history: History) -> Progress:
@@ -43,6 +43,8 @@ def reached(step: int, final: int) -> bool:
 def _eta(history: History, step: int | None, final: int | None) -> float | None:
     """Return seconds to the final step while the job runs, by the usual step time."""
     if step is None or final is None or phase_of(history) is not Phase.RUNNING:
+        return None
+    if stopped(history) is not None:
         return None
     if reached(step, final):
         return 0.0

@@ -42,6 +42,7 @@ from cockpit.platforms.local.launcher.kernel import (
     Status,
     boot_id,
     machine_id,
+    pid_space,
     start_ticks,
     started_at,
     write_atomically,
@@ -256,7 +257,23 @@ def _note(launch: Launch, pid: int) -> str:
     ticks = start_ticks(pid)
     exact = "" if ticks is None else f"ticks={ticks}\n"
     name = "" if launch.launch_id is None else f"launch_id={launch.launch_id}\n"
-    return f"{pid}\nstart={begun:.2f}\n{exact}{name}"
+    told = {
+        "boot": boot_id(),
+        "machine": machine_id(),
+        "host": os.uname().nodename,
+        "space": pid_space(),
+        "log_size": _size(launch.log),
+    }
+    more = "".join(f"{key}={value}\n" for key, value in told.items() if value is not None)
+    return f"{pid}\nstart={begun:.2f}\n{exact}{name}{more}"
+
+
+def _size(path: Path) -> int | None:
+    """Return how many bytes a file holds: what the log had before the command wrote to it."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
 
 
 def _text_of(path: Path) -> str | None:
