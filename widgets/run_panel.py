@@ -153,6 +153,8 @@ def _labelled(label: str, line: Content, width: int) -> Content:
 def _progress(report: RunReport, now: float, width: int) -> Content:
     percent = rows.percent(report)
     left = text(rows.progress(report), f"  {percent}" if percent else "")
+    told = rows.told_by(report)
+    left = text(left, "  ", told) if told.plain else left
     if report.progress.step is None:
         left = text(left, ("  no step seen", DIM))
     return row(_labelled("step", left, width), rows.time_left(report), width)

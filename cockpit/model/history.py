@@ -64,6 +64,8 @@ class History(Frozen):
     now: Instant
     facets: Facets = Facets()
     trend: Trend = Trend()
+    log_trend: Trend = Trend()
+    """The fold of the log's own rows, as far as they were read; ``trend`` where it has no other."""
     phases: tuple[PhaseMark, ...] = ()
     checkpoints: tuple[CheckpointMark, ...] = ()
     stop_ordered_by: str | None = None

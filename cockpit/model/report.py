@@ -52,9 +52,13 @@ class Facets(Frozen):
 
 
 class Progress(Frozen):
-    """How far: ``text`` has no separators (``~4600/5155``, ``~4600/unknown``; C-20)."""
+    """How far: ``text`` has no separators (``~4600/5155``, ``~4600/unknown``; C-20).
+
+    ``step_source`` says who tells the step: ``tracker``, ``log`` or ``checkpoints``.
+    """
 
     step: int | None
+    step_source: str | None = None
     final_step: int | None
     final_step_source: str | None
     text: str

@@ -64,6 +64,7 @@ def case_of(state: RunState, now: float) -> Case:
         now=now,
         facets=state.facets,
         trend=rows.trend,
+        log_trend=state.log_trend,
         phases=tuple(state.phases),
         checkpoints=tuple(state.marks),
         rows_from=0.0 if rows.complete or not rows.any else rows.skipped,
@@ -83,7 +84,7 @@ def judged(case: Case) -> Judged:
     log_trend = advance(case.log_trend, case.log_rows, spec)
     trend = history.trend if history.trend.rows else log_trend
     facets = with_baseline(_with_triage(history.facets), trend)
-    history = history.model_copy(update={"facets": facets, "trend": trend})
+    history = history.model_copy(update={"facets": facets, "trend": trend, "log_trend": log_trend})
     return Judged(spec, history, judge(spec, history), progress(spec, history), log_trend)
 
 

@@ -48,6 +48,12 @@ def percent(report: RunReport) -> str:
     return share(found.step / found.final_step)
 
 
+def told_by(report: RunReport) -> Content:
+    """Return who tells the step, unless that is the tracker, as usual."""
+    source = report.progress.step_source
+    return text((f"by {source}", DIM)) if source not in (None, "tracker") else EMPTY
+
+
 def time_left(report: RunReport, short: bool = False) -> Content:
     """Return ``ETA 3d 04h`` (``ETA 3d``); nothing once the job is over or where nobody knows."""
     job = report.facets.job.value

@@ -31,7 +31,7 @@ Cell = tuple[str, str]
 
 
 class StepAxis(NamedTuple):
-    """The one mapping of steps to columns: ``first`` is column 0, ``last`` column ``columns`` - 1."""
+    """The one mapping of steps to columns: ``first`` is column 0, ``last`` the last."""
 
     first: int
     last: int

@@ -18,7 +18,7 @@ from cockpit.runtime.offload import each, offload
 from cockpit.sources.logs.file import show
 from cockpit.sources.logs.follow import Follower, News
 from cockpit.sources.logs.stamp import line_time, writes_utc
-from cockpit.text.progress import read_lines
+from cockpit.text.progress import read_bar, read_lines
 from cockpit.text.safe import safe_line
 
 DEADLINE: Final = 4.0
@@ -86,6 +86,7 @@ class _Followed:
         self._follower: Follower | None = None
         self._value: LogValue | None = None
         self._rows: list[Row] = []
+        self._bar = b""
         self._lock = threading.Lock()
 
     def look(self) -> LogValue:
@@ -115,7 +116,7 @@ class _Followed:
         newest_first = [line.plain for line in reversed(lines)]
         utc = writes_utc(newest_first, news.mtime)
         since = None if news.first or self._value is None else self._value.mtime
-        self._rows += read_rows(news.states, news.mtime, since, utc)
+        self._rows += read_rows(self._states(news), news.mtime, since, utc)
         self._value = LogValue(
             path=path,
             size=news.size,
@@ -125,6 +126,22 @@ class _Followed:
             offsets=news.starts,
             inode=news.inode,
         )
+
+    def _states(self, news: News) -> tuple[bytes, ...]:
+        """Return the new states, among them a bar that is drawn but not overwritten yet.
+
+        A bar writes no line break behind its newest state, only before the next one; it is
+        whole once its bracket is closed.
+        """
+        states = news.states
+        if self._bar and states[:1] == (self._bar,):
+            states = states[1:]  # it was taken when it was the newest
+        if news.rest == self._bar and not news.states:
+            return states
+        bar = read_bar(safe_line(news.rest).plain)
+        drawn = bar is not None and safe_line(news.rest).plain.rstrip().endswith("]")
+        self._bar = news.rest if drawn else b""
+        return (*states, self._bar) if drawn else states
 
 
 def _last_line_at(newest_first: Sequence[str], mtime: float, utc: bool) -> float | None:
