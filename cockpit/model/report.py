@@ -85,6 +85,13 @@ class RunReport(Frozen):
         return self.spec.name
 
     @property
+    def rows_unread(self) -> bool:
+        """True when the tracker has rows that were not read: what they hold is unknown."""
+        tracker = self.facets.tracker
+        value = tracker.value
+        return value is not None and tracker.known and value.step is not None and value.scanned < 1
+
+    @property
     def worst(self) -> Alert | None:
         """The alert to read first (monitor staleness last: it never changes the verdict)."""
         return self.alerts[0] if self.alerts else None

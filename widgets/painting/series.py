@@ -102,7 +102,8 @@ def loss_columns(report: RunReport) -> list[Column]:
         return [*(_point(step, value) for step, value in tracker.history), *tracker.columns]
     log = report.facets.log.value
     rows = log.rows if log is not None else ()
-    return [_point(r.step, r.loss) for r in rows if r.step is not None and r.loss is not None]
+    losses = [(row.step, row.true_loss) for row in rows]
+    return [_point(step, loss) for step, loss in losses if step is not None and loss is not None]
 
 
 def why_no_curve(report: RunReport) -> str:

@@ -138,7 +138,7 @@ def advance(trend: Trend, rows: Sequence[Row], run: RunSpec) -> Trend:
         pace.add(row)
         throughput.add(row, pace.resumed, pace.rate)
         spike.add(row)
-        loss.add(row, row.loss)
+        loss.add(row, row.true_loss)
         grad.add(row, row.grad_norm)
     return Trend(
         rows=trend.rows + len(rows),

@@ -57,6 +57,8 @@ class Follower:
         self._offset = 0
         self._guard = b""
         self._rest = b""
+        self.begin = 0
+        """The offset in the first file from which all states were read."""
         self._status: tuple[int, int, int] | None = None
         self._behind = False
 
@@ -80,6 +82,7 @@ class Follower:
         states: tuple[bytes, ...] = ()
         if self._inode is None:
             self._offset = line_start(fd, status.st_size - FIRST, status.st_size)
+            self.begin = self._offset
         elif self._inode != inode:
             states = self._rest_of_former(self._inode)
             self._offset, self._guard = 0, b""
