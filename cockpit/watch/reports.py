@@ -17,6 +17,7 @@ from cockpit.model.observed import Phase, Row
 from cockpit.model.report import Facets, Progress, RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
+from cockpit.rules.artifacts.suspects import marked
 from cockpit.rules.judge import judge
 from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.metrics.progress import progress, with_baseline
@@ -84,6 +85,7 @@ def judged(case: Case) -> Judged:
     trend = history.trend if history.trend.rows else log_trend
     facets = with_baseline(_with_triage(history.facets), trend)
     history = history.model_copy(update={"facets": facets, "trend": trend})
+    history = history.model_copy(update={"facets": marked(history, log_trend)})
     return Judged(spec, history, judge(spec, history), progress(spec, history), log_trend)
 
 
