@@ -217,6 +217,8 @@ class Checkpoint(Frozen):
     """The newest change of any of its files: the age of one that is not complete."""
     layout: str = Field(default="", exclude=True)
     """The layout that it was judged by."""
+    emptied: bool = Field(default=False, exclude=True)
+    """True for one whose marker is there and whose data is gone."""
 
     @property
     def complete(self) -> bool:
@@ -235,6 +237,11 @@ class Pick(Frozen):
     path: str
     step: int | None
     why: str
+
+    @property
+    def place(self) -> str:
+        """Where it lies and its step, as records have it: ``/c/step-700 (step 700)``."""
+        return f"{self.path} (step {'unknown' if self.step is None else self.step})"
 
 
 class CheckpointsValue(Frozen):

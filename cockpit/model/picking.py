@@ -9,6 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cockpit.model.observed import Checkpoint, CheckpointsValue, Pick
+from cockpit.model.wording import steps
+
+
+def named(one: Pick | Checkpoint) -> str:
+    """Return what a checkpoint is called in a sentence: ``step 700``, or its file's name."""
+    step = one.step
+    if step is None and isinstance(one, Checkpoint):
+        step = one.name_step
+    name = one.path.rstrip("/").rpartition("/")[2]
+    return f"{name} (step unknown)" if step is None else f"step {steps(step)}"
 
 
 def newest_of(items: Iterable[Checkpoint]) -> Checkpoint | None:
@@ -46,6 +56,32 @@ def relaunch_pick(items: Sequence[Checkpoint]) -> Pick | None:
     return Pick(path=newest.path, step=newest.step, why="; ".join(why))
 
 
+def would_resume(value: CheckpointsValue, *, by_name: bool) -> Pick | None:
+    """Return what a relaunch would really load; ``by_name``: the command names the checkpoint.
+
+    One that is suspect only where the trainer takes it by itself, or where there is no other:
+    then a person has to let it pass.
+    """
+    theirs, ours = value.trainer_would_load, value.relaunch_from
+    if not by_name and theirs is not None and suspected(value, theirs) is not None:
+        return theirs
+    if ours is not None or value.unlisted:
+        return ours
+    newest = newest_of(item for item in value.items if item.complete)
+    if newest is None:
+        return None
+    return Pick(path=newest.path, step=newest.step, why=f"newest complete, but {SUSPECT}")
+
+
+SUSPECT = "suspect"
+
+
+def suspected(value: CheckpointsValue, pick: Pick) -> str | None:
+    """Return why what would be loaded is suspect, if it is."""
+    item = value.at(pick.path)
+    return None if item is None else item.suspect
+
+
 def _passed_over(items: Sequence[Checkpoint], newest: Checkpoint) -> list[str]:
     """Return what is newer than the pick and is not taken: each that is no whole one by itself."""
     if newest.step is None:
@@ -68,4 +104,15 @@ def with_suspects(value: CheckpointsValue, why: dict[str, str]) -> CheckpointsVa
         return value
     items = tuple(item.model_copy(update={"suspect": why.get(item.path)}) for item in value.items)
     pick = None if value.unlisted else relaunch_pick(items)
+    items = tuple(_kept_for(item, pick) for item in items)
     return value.model_copy(update={"items": items, "relaunch_from": pick})
+
+
+def _kept_for(item: Checkpoint, pick: Pick | None) -> Checkpoint:
+    """Return the pick with its own protection: later suspect ones never outlive it."""
+    if pick is None or item.path != pick.path or NOT_SUSPECT in item.protected:
+        return item
+    return item.model_copy(update={"protected": (*item.protected, NOT_SUSPECT)})
+
+
+NOT_SUSPECT = "newest complete that is not suspect"

@@ -8,6 +8,7 @@ from typing import Final
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
+from cockpit.model.picking import named
 from cockpit.model.run import CustomLayout
 from cockpit.model.wording import age, size, steps
 from cockpit.sources.checkpoints.judge import NAMES
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--layout", default="auto", metavar="L", help=f"one of {', '.join(NAMES)} (default: auto)"
     )
-    parser.add_argument("--pattern", help="custom layout: a pattern with one group, the step")
+    parser.add_argument("--pattern", help="custom layout: names; one group is the step")
     parser.add_argument("--marker", help="custom layout: the file that makes one complete")
     add_json(parser)
 
@@ -64,7 +65,9 @@ def _custom(args: argparse.Namespace) -> CustomLayout | None:
     if args.pattern is None and args.marker is None:
         return None
     if args.pattern is None or args.marker is None:
-        raise UsageError("a custom layout needs both --pattern and --marker")
+        raise UsageError(
+            'a custom layout needs both --pattern and --marker (--marker "": each is one file)'
+        )
     return CustomLayout(pattern=args.pattern, marker=args.marker)
 
 
@@ -82,12 +85,12 @@ def _row(item: Checkpoint, chosen: bool, now: float) -> tuple[str, ...]:
     return (
         "▸" if chosen else "",
         "?" if item.step is None else steps(item.step),
-        item.state.value,
+        "suspect" if item.complete and item.suspect else item.state.value,
         {True: "perm", False: "temp", None: ""}[item.permanent],
         "?" if item.size is None else size(item.size),
         "?" if since is None else age(max(0.0, now - since)),
         item.path,
-        "; ".join([*item.protected, *([item.note] if item.note else [])]),
+        "; ".join([*filter(None, (item.suspect,)), *item.protected, *filter(None, (item.note,))]),
     )
 
 
@@ -105,9 +108,11 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 def _picks(value: CheckpointsValue) -> list[str]:
     pick, load = value.relaunch_from, value.trainer_would_load
-    lines = ["no complete checkpoint: nothing that a relaunch could resume from"]
+    whole = any(item.complete for item in value.items)
+    none = "every complete one is suspect" if whole else "no checkpoint is known to be complete"
+    lines = [f"{none}: nothing that a relaunch could resume from by itself"]
     if pick is not None:
-        lines = [f"a relaunch would take step {steps(pick.step)} ({pick.why})"]
+        lines = [f"a relaunch would take {named(pick)} ({pick.why})"]
     if load is not None and (pick is None or load.path != pick.path):
         lines.append(f"the trainer itself would load {load.path} ({load.why})")
     return lines

@@ -42,9 +42,9 @@ class TaintFold:
         self._finite("loss", row, row.loss)
         self._finite("grad_norm", row, row.grad_norm)
         self._spiking(row)
-        if row.step is not None and row.loss is not None and math.isfinite(row.loss):
-            if not self._open:
-                self._sound = row.step
+        sound = row.loss is not None and math.isfinite(row.loss) and not self._open
+        if sound and row.step is not None:
+            self._sound = row.step
 
     def _go_back(self, row: Row) -> None:
         """End what the row's trajectory has not come to; what it went back into stays open."""
@@ -99,9 +99,7 @@ class TaintFold:
             taint = self._open[SPIKE]
             self._open[SPIKE] = taint.model_copy(update={"last": row.step})
 
-    def _begin(
-        self, metric: str, value: str, step: int | None, at: float | None, row: Row
-    ) -> None:
+    def _begin(self, metric: str, value: str, step: int | None, at: float | None, row: Row) -> None:
         self._open[metric] = Taint(
             metric=metric,
             value=value,

@@ -12,9 +12,9 @@ from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
+from cockpit.model.picking import newest_of, relaunch_pick
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec, CustomLayout
-from cockpit.model.picking import newest_of, relaunch_pick
 from cockpit.sources.checkpoints.layouts import (
     LAYOUTS,
     FolderFinding,
@@ -230,6 +230,7 @@ def _item(
         note=_note(name_step, finding, remark),
         touched_at=folder.touched_at,
         layout=layout.name,
+        emptied=finding.grade is Grade.EMPTIED,
     )
 
 
@@ -276,7 +277,9 @@ def _left_behind(folder: Folder, before: SeenFolder | None, around: Circumstance
     """Tell of one that a former job left: last touched before the present one began."""
     touched, began = folder.touched_at, around.job_started
     grew = before is not None and (folder.size, len(folder.files)) > (before.size, before.files)
-    return not grew and touched is not None and began is not None and touched < began - STARTED_SLACK
+    return (
+        not grew and touched is not None and began is not None and touched < began - STARTED_SLACK
+    )
 
 
 def _recent(folder: Folder, before: SeenFolder | None, now: float) -> bool:

@@ -134,9 +134,7 @@ class Scanner:
                 files += self._one_file(entry, seen)
         return Root(path, tuple(folders.values()), tuple(files))
 
-    def _one_file(
-        self, entry: os.DirEntry[str], seen: set[tuple[int, int]]
-    ) -> Iterator[Listed]:
+    def _one_file(self, entry: os.DirEntry[str], seen: set[tuple[int, int]]) -> Iterator[Listed]:
         """Yield a checkpoint that is one file, once by whatever names; read anew if changed."""
         try:
             with open_regular(entry.path) as (fd, found):
@@ -148,9 +146,7 @@ class Scanner:
                 if former is None or former[0] != version:
                     ends = os.read(fd, 4) + os.pread(fd, 22, max(0, found.st_size - 22))
                     inside = read_archive(fd, found.st_size) if _is_zip(ends) else None
-                    listed = Listed(
-                        entry.name, found.st_size, found.st_mtime, ends, inside=inside
-                    )
+                    listed = Listed(entry.name, found.st_size, found.st_mtime, ends, inside=inside)
                     former = self._files[entry.path] = (version, listed)
                 yield former[1]
         except FileNotFoundError:
@@ -180,10 +176,10 @@ class Scanner:
         kept = self._kept.get(path)
         inner = kept.inner if kept is not None else ()
         signature = self._signature(path, inner)
-        if kept is not None and kept.settled and kept.signature == signature:
-            if kept.looks < WALK_EVERY:
-                self._kept[path] = kept._replace(looks=kept.looks + 1)
-                return kept.folder
+        same = kept is not None and kept.settled and kept.signature == signature
+        if kept is not None and same and kept.looks < WALK_EVERY:
+            self._kept[path] = kept._replace(looks=kept.looks + 1)
+            return kept.folder
         name = Path(path).name
         try:
             mtime = Path(path).stat().st_mtime
@@ -210,9 +206,11 @@ class Scanner:
 
 
 def _inner(folder: Folder) -> tuple[str, ...]:
-    """Return the folders inside a checkpoint, the outer ones first: a file that goes shows there."""
+    """Return the folders inside a checkpoint, outer ones first: a file that goes shows there."""
     found = {file.path.rpartition("/")[0] for file in folder.files} - {""}
-    every = {"/".join(parts[:n]) for p in found for parts in [p.split("/")] for n in (1, len(parts))}
+    every = {
+        "/".join(parts[:n]) for p in found for parts in [p.split("/")] for n in (1, len(parts))
+    }
     return tuple(sorted(every, key=lambda name: (name.count("/"), name))[:WATCHED])
 
 
