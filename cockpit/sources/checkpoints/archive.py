@@ -70,7 +70,7 @@ def _told(data: bytes) -> ArchiveSays:
     except NotReadableError as error:
         return ArchiveSays(True, problem=f"its pickle is not followed ({error})")
     step, epoch = step_in(top), _whole(top.get("epoch"))
-    return ArchiveSays(True, step, epoch, None if step is not None else "it names none")
+    return ArchiveSays(True, step, epoch, None if step is not None else "the file names none")
 
 
 def step_in(top: Mapping[str, object]) -> int | None:

@@ -55,6 +55,22 @@ class Follower:
         self._guard = b""
         self._status: tuple[int, int, int] | None = None
         self._behind = False
+        self._begun = 0
+
+    def earlier(self, size: int) -> tuple[bytes, ...]:
+        """Return the states of up to ``size`` bytes before all that was read; none at the start.
+
+        Blocking; raises ``OSError``. A file that is another one by now gives nothing.
+        """
+        if self._begun <= 0:
+            return ()
+        with open_regular(self.path) as (fd, status):
+            if (status.st_dev, status.st_ino) != self._inode or status.st_size < self._begun:
+                return ()
+            start = line_start(fd, self._begun - size, self._begun) if size < self._begun else 0
+            data = read_at(fd, start, self._begun)
+        self._begun = start
+        return tuple(state for state in _BREAKS.split(data) if state)
 
     def look(self, tail: int) -> News | None:
         """Return what is new and the last ``tail`` lines; ``None`` if nothing has changed."""
@@ -76,6 +92,7 @@ class Follower:
         states: tuple[bytes, ...] = ()
         if self._inode is None:
             self._offset = line_start(fd, status.st_size - FIRST, status.st_size)
+            self._begun = self._offset
         elif self._inode != inode:
             states = self._rest_of_former(self._inode)
             self._offset, self._guard = 0, b""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import glob
+import math
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +18,7 @@ from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.runtime.offload import each, offload
 from cockpit.sources.logs.file import show
-from cockpit.sources.logs.follow import Follower, News
+from cockpit.sources.logs.follow import FIRST, Follower, News
 from cockpit.sources.logs.stamp import line_time, writes_utc
 from cockpit.text.progress import read_lines
 from cockpit.text.safe import safe_line
@@ -25,6 +27,10 @@ DEADLINE: Final = 4.0
 """Less than a whole bulk is given: one log that hangs does not cost the others their answer."""
 TAIL: Final = 50
 """Lines of a log that are kept in its facet."""
+BACK: Final = 4_194_304
+"""Bytes that the first look reads back at most to where the numbers were lost."""
+BACK_WITHIN: Final = 2.0
+"""Seconds that it takes for that at most."""
 
 
 class Logs:
@@ -115,7 +121,8 @@ class _Followed:
         newest_first = [line.plain for line in reversed(lines)]
         utc = writes_utc(newest_first, news.mtime)
         since = None if news.first or self._value is None else self._value.mtime
-        self._rows += read_rows(news.states, news.mtime, since, utc)
+        rows = read_rows(news.states, news.mtime, since, utc)
+        self._rows += self._back_to_sound(rows, news.mtime, utc) if news.first else rows
         self._value = LogValue(
             path=path,
             size=news.size,
@@ -125,6 +132,29 @@ class _Followed:
             offsets=news.starts,
             inode=news.inode,
         )
+
+    def _back_to_sound(self, rows: list[Row], mtime: float, utc: bool) -> list[Row]:
+        """Return ``rows`` with those before them, as far back as the loss was no number.
+
+        The first look reads a log's end; where that begins within lost numbers, the step at which
+        they were lost lies further back (C-09, and which saves are suspect).
+        """
+        follower, size, left = self._follower, FIRST, BACK
+        until = time.monotonic() + BACK_WITHIN
+        while follower is not None and left > 0 and time.monotonic() < until and _lost(rows):
+            size = min(2 * size, left)
+            left -= size
+            states = follower.earlier(size)
+            if not states:
+                break
+            rows = [*read_rows(states, mtime, None, utc, newest=False), *rows]
+        return rows
+
+
+def _lost(rows: Sequence[Row]) -> bool:
+    """Tell whether the first row that carries a loss has none that is a number."""
+    first = next((row.loss for row in rows if row.loss is not None), None)
+    return first is not None and not math.isfinite(first)
 
 
 def _last_line_at(newest_first: Sequence[str], mtime: float, utc: bool) -> float | None:
@@ -152,11 +182,14 @@ FRESH: Final = 30.0
 """Seconds between two writes within which an unstamped line is as old as the last write."""
 
 
-def read_rows(states: Sequence[bytes], mtime: float, since: float | None, utc: bool) -> list[Row]:
+def read_rows(
+    states: Sequence[bytes], mtime: float, since: float | None, utc: bool, *, newest: bool = True
+) -> list[Row]:
     """Return a row for each state that tells a step of the run (INTERFACE: scope ``run``).
 
     A row's time is the line's own; else ``mtime`` for the last row, and for all if the former
-    write (``since``) was less than ``FRESH`` seconds before: an older guess would be a lie.
+    write (``since``) was less than ``FRESH`` seconds before: an older guess would be a lie. Not
+    ``newest``: the states are not the log's last ones.
     """
     lines = [safe_line(state).plain for state in states]
     rows = [
@@ -170,7 +203,7 @@ def read_rows(states: Sequence[bytes], mtime: float, since: float | None, utc: b
         if progress.step is not None and progress.scope == "run"
     ]
     fresh = since is not None and mtime - since <= FRESH
-    last = len(rows) - 1
+    last = len(rows) - 1 if newest else None
     return [
         row._replace(at=mtime) if row.at is None and (fresh or at == last) else row
         for at, row in enumerate(rows)
