@@ -31,7 +31,8 @@ def marked(history: History, log_trend: Trend) -> Facets:
     value = facet.value
     if value is None or not value.items:
         return history.facets
-    found = _with(value, history, tuple(_taints(history, log_trend)))
+    known = sorted(_taints(history, log_trend), key=lambda each: each.taint.metric == SPIKE)
+    found = _with(value, history, tuple(known))
     if found is value:
         return history.facets
     checkpoints = facet.model_copy(update={"value": found})
