@@ -78,10 +78,14 @@ class WandbSpec(Frozen):
 
 
 class CustomLayout(Frozen):
-    """A checkpoint layout of one's own: a name pattern with one group, and a marker file."""
+    """A checkpoint layout of one's own: a pattern of names, and the marker file in each folder.
+
+    The pattern's one group is the step; without a group the name tells none. Without a marker
+    each checkpoint is one file.
+    """
 
     pattern: str
-    marker: str
+    marker: str = ""
 
 
 class CheckpointSpec(Frozen):

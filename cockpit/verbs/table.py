@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cockpit.model import wording
 from cockpit.model.alert import Alert
 from cockpit.model.base import rfc3339
+from cockpit.model.picking import named, newest_of
 from cockpit.model.report import FleetReport, RunReport, Verdict
 
 HEAD = ("VERDICT", "RUN", "JOB", "STEP", "ETA", "LOSS", "RATE", "CHECKPOINT", "MONITOR")
@@ -63,8 +64,11 @@ def checkpoint_text(run: RunReport) -> str:
         return NONE
     if facet.value is None or facet.value.unlisted:
         return UNKNOWN
-    newest = facet.value.latest_complete
-    return "none" if newest is None else wording.steps(newest)
+    newest = newest_of(item for item in facet.value.items if item.complete)
+    if newest is None:
+        return f"{len(facet.value.items)} not whole" if facet.value.items else "none"
+    told = wording.steps(newest.step) if newest.step is not None else named(newest)
+    return f"{told} suspect" if newest.suspect is not None else told
 
 
 def monitor_text(run: RunReport) -> str:

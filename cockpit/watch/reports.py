@@ -17,6 +17,7 @@ from cockpit.model.observed import Phase, Row
 from cockpit.model.report import Facets, Progress, RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
+from cockpit.rules.artifacts.suspects import marked
 from cockpit.rules.judge import judge
 from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.metrics.progress import progress, with_baseline
@@ -102,6 +103,7 @@ def judged(case: Case) -> Judged:
     history = history.model_copy(update={"facets": facets, "trend": trend, "log_trend": log_trend})
     if not tracked and log_trend.rows:
         history = history.model_copy(update={"rows_from": max(history.rows_from, history.log_from)})
+    history = history.model_copy(update={"facets": marked(history, log_trend)})
     return Judged(spec, history, judge(spec, history), progress(spec, history), log_trend)
 
 
