@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-import traceback
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -55,7 +54,6 @@ def _lived(trainer: Trainer, life: str, into: Path, python: Path) -> list[Fact]:
         with living(World(into / f"{trainer.name}-{life}", trainer, python)) as world:
             return LIVES[life](world)
     except Exception as error:  # noqa: BLE001 - told in the table, with the others
-        traceback.print_exc()
         said = f"{type(error).__name__}: {error}"
         return [Fact(trainer.name, life, "lived", False, "to its end", said)]
 

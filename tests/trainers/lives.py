@@ -110,15 +110,27 @@ def relaunched(world: World, look: Look) -> list[Fact]:
 
 
 def _loaded(facts: Facts, world: World, look: Look) -> None:
-    """Compare what the plan said that the trainer would load with what it did load."""
+    """Compare what the plan said that the trainer would load with what it did load.
+
+    A layout whose trainer has no rule of its own may be unknown, where the plan says so.
+    """
     truth = world.truth()
-    loaded, begun = truth.last("load"), truth.last("begin")
-    path = (loaded or {}).get("path")
-    would = look.plan["trainer_would_load"] or {}
-    facts.same("would load, path", path, would.get("path"))
+    loaded, begun = truth.last("load") or {}, truth.last("begin") or {}
+    path, would = loaded.get("path"), look.plan["trainer_would_load"]
     step = look.before.saved().get(path or "")
-    facts.same("would load, step", step, would.get("step"))
-    facts.same("the trainer's own step", step, (begun or {}).get("step"))
+    facts.same("the trainer's own step", step, begun.get("step"))
+    if would is None and _says_unknown(look):
+        facts.add("would load", True, "unknown, and said to be", None)
+    else:
+        facts.same("would load, path", path, (would or {}).get("path"))
+        facts.same("would load, step", step, (would or {}).get("step"))
+    pick = look.plan["checkpoint"] or {}
+    facts.same("planned step", step, pick.get("step"))
+
+
+def _says_unknown(look: Look) -> bool:
+    told = [each["text"] for each in look.plan["checks"] if each["id"] == "C-17"]
+    return any("not known" in text for text in told)
 
 
 def finished(world: World) -> list[Fact]:
