@@ -148,13 +148,16 @@ def finished(world: World) -> list[Fact]:
 
 
 def terminated(world: World) -> list[Fact]:
-    """SIGTERM by an unknown hand, whatever the trainer makes of it: not finished, not failed."""
-    world.start()
+    """SIGTERM by an unknown hand to a job of the cockpit's: not finished, and no failure.
+
+    The helpers of W&B's client, which outlive the trainer a little, are no second job.
+    """
+    facts = Facts(world.trainer, "SIGTERM")
+    facts.same("launch", "done", world.launch().get("outcome"))
     world.until_saved(40)
     world.until_step(47)
     world.signal(signal.SIGTERM)
-    status = world.ended()
-    facts, look = Facts(world.trainer, "SIGTERM"), world.look()
+    status, look = world.ended(), world.look()
     facts.same("exit status", world.trainer.term_status, status)
     facts.same("exit code", status, value(look, "job").get("exit_code"))
     facts.among("verdict", ("attention", "critical"), look.run["verdict"])
@@ -196,9 +199,9 @@ def _numbers(text: str) -> list[int]:
 def broken(world: World) -> list[Fact]:
     """An exception of its own; then started again by hand, to see what it loads."""
     world.asked["RAISE_AT"] = str(RAISE_AT)
-    world.start()
-    status = world.ended()
-    facts, look = Facts(world.trainer, "exception"), world.look()
+    facts = Facts(world.trainer, "exception")
+    facts.same("launch", "done", world.launch().get("outcome"))
+    status, look = world.ended(), world.look()
     facts.same("exit code", status, value(look, "job").get("exit_code"))
     facts.same("verdict", "critical", look.run["verdict"])
     facts.same("alerts", ["C-01"], sorted(alerts(look)))

@@ -141,6 +141,13 @@ class World:
         )  # fmt: skip
         self.until(lambda: self.truth().starts > known, "it never began")
 
+    def launch(self) -> dict[str, Any]:
+        """Start through the cockpit; return what it answered."""
+        known = self.truth().starts
+        _, done = self.told("launch", RUN, "--confirm", f"launch {RUN}")
+        self.until(lambda: self.truth().starts > known, "it never began")
+        return done
+
     def pid(self) -> int:
         """Return the job's pid, of whoever started it."""
         return int((self.folder / "my-run.pid").read_text().split()[0])
