@@ -15,6 +15,7 @@ from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.table import TABLE, ActionEntry
 from cockpit.actions.core.wiring import build_service
 from cockpit.model.clock import SystemClock
+from cockpit.model.picking import named
 from cockpit.model.plan import (
     Approval,
     Check,
@@ -174,7 +175,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield from (f"will stop   {name}" for name in plan.stops)
     yield from (f"will NOT touch   {name}" for name in plan.spares)
     if plan.checkpoint is not None:
-        yield f"resumes     step {steps(plan.checkpoint.step)}: {plan.checkpoint.path}"
+        yield f"resumes     {named(plan.checkpoint)}: {plan.checkpoint.path}"
     if plan.trainer_would_load is not None:
         yield f"the trainer would load   {plan.trainer_would_load.path}"
     if plan.loses is not None:

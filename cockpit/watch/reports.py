@@ -17,6 +17,7 @@ from cockpit.model.observed import Phase, Row
 from cockpit.model.report import Facets, Progress, RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
+from cockpit.rules.artifacts.suspects import marked
 from cockpit.rules.judge import judge
 from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.metrics.progress import progress, with_baseline
@@ -64,9 +65,11 @@ def case_of(state: RunState, now: float) -> Case:
         now=now,
         facets=state.facets,
         trend=rows.trend,
+        log_trend=state.log_trend,
         phases=tuple(state.phases),
         checkpoints=tuple(state.marks),
-        rows_from=0.0 if rows.complete or not rows.any else rows.skipped,
+        rows_from=_unread(state),
+        log_from=_log_unread(state.facets),
         job_named=state.spec.job is not None,
         stop_ordered_by=state.stop_ordered_by,
         former_failures=state.shared.failures,
@@ -78,13 +81,30 @@ def case_of(state: RunState, now: float) -> Case:
     return Case(state.spec, history, state.log_trend, new)
 
 
+def _unread(state: RunState) -> float:
+    """Return the share of the tracker's rows before the first one folded."""
+    rows = state.rows
+    if rows.complete or rows.any:
+        return 0.0 if rows.complete else rows.skipped
+    return 0.0 if state.rows_read else 1.0
+
+
+def _log_unread(facets: Facets) -> float:
+    log = facets.log.value
+    return 0.0 if log is None or not log.size else min(1.0, log.rows_begin / log.size)
+
+
 def judged(case: Case) -> Judged:
     """Judge one run; the log's rows stand in where the tracker has given none."""
     spec, history = case.spec, case.history
     log_trend = advance(case.log_trend, case.log_rows, spec)
-    trend = history.trend if history.trend.rows else log_trend
+    tracked = history.trend.rows > 0
+    trend = history.trend if tracked else log_trend
     facets = with_baseline(_with_triage(history.facets), trend)
-    history = history.model_copy(update={"facets": facets, "trend": trend})
+    history = history.model_copy(update={"facets": facets, "trend": trend, "log_trend": log_trend})
+    if not tracked and log_trend.rows:
+        history = history.model_copy(update={"rows_from": max(history.rows_from, history.log_from)})
+    history = history.model_copy(update={"facets": marked(history, log_trend)})
     return Judged(spec, history, judge(spec, history), progress(spec, history), log_trend)
 
 
