@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from enum import Enum
 from typing import Final, NamedTuple
 
 from cockpit.runtime.regular import open_regular
@@ -13,6 +14,8 @@ from cockpit.text.safe import clean
 MOST: Final = 4096
 """Bytes of such a file that are read: a real one has less than 200."""
 LARGEST_PID: Final = 2**31 - 1
+FILE_SLACK: Final = 2.0
+"""Seconds within which the times of two files do not tell which was written first for sure."""
 _NUMBER = re.compile(r"[+-]?\d{1,18}")
 
 
@@ -48,6 +51,31 @@ class ExitNote(NamedTuple):
 
     status: int
     written_at: float
+
+
+class Order(Enum):
+    """Whether a file was written after the present job was launched."""
+
+    AFTER = "after"
+    BEFORE = "before"
+    UNCLEAR = "unclear"
+
+
+def order_of(note: PidNote | BadNote | None, log_at: float | None, written_at: float) -> Order:
+    """Return whether a file that tells of an end was written after the launch.
+
+    Times of files of one folder are in the order of writing, unless one was touched, restored
+    or copied since: then a log that was written after the end is what speaks of a later job.
+    """
+    if not isinstance(note, PidNote) or written_at >= note.written_at:
+        return Order.AFTER
+    if note.start is not None and abs(note.start - written_at) > FILE_SLACK:
+        return Order.AFTER if written_at > note.start else Order.BEFORE
+    if log_at is not None and log_at > written_at + FILE_SLACK:
+        return Order.BEFORE
+    if note.written_at - written_at <= FILE_SLACK:
+        return Order.BEFORE if note.start is not None else Order.UNCLEAR
+    return Order.AFTER
 
 
 def read_pid(path: str) -> PidNote | BadNote | None:

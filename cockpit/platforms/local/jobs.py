@@ -29,7 +29,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -42,7 +41,16 @@ from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.elsewhere import NOTES, launched_elsewhere
-from cockpit.platforms.local.files import BadNote, ExitNote, PidNote, read_exit, read_pid
+from cockpit.platforms.local.files import (
+    FILE_SLACK,
+    BadNote,
+    ExitNote,
+    Order,
+    PidNote,
+    order_of,
+    read_exit,
+    read_pid,
+)
 from cockpit.platforms.local.recorded import Identity, Look, Who, identify
 from cockpit.platforms.local.stopped import STOP_STATES, Stop, StoppedSince, workers
 from cockpit.runtime.offload import each, offload
@@ -57,8 +65,6 @@ GONE: Final = "gone"
 STARTING: Final = "starting"
 STOPPED: Final = "stopped"
 PROCESS_TABLE: Final = "process table"
-FILE_SLACK: Final = 2.0
-"""Seconds within which the times of two files do not tell which was written first for sure."""
 MOST_WATCHED: Final = 32
 """Processes of one job whose state is looked at every second."""
 AskLive = Callable[[Sequence[RunSpec]], Awaitable[Mapping[str, Live]]]
@@ -269,14 +275,21 @@ def _judge(job: JobSpec, seen: _Seen, record: int | None, now: float) -> Facet[J
     """Apply SPEC J's order of belief; the recorded process that lives outweighs any file."""
     if seen.who.who is Who.SAME:
         return known(_living(job, seen), PROCESS_TABLE, now)
-    order = _order(seen, seen.exit.written_at) if isinstance(seen.exit, ExitNote) else None
+    order = (
+        order_of(seen.pid, seen.log_at, seen.exit.written_at)
+        if isinstance(seen.exit, ExitNote)
+        else None
+    )
     if isinstance(seen.exit, ExitNote) and order is Order.AFTER:
         ended = _ended(seen, seen.exit.status, seen.exit.written_at)
         return known(ended, f"exit file {job.exit_file}", now)
     unsure = seen.who.who is Who.UNSURE
     if record is not None and not unsure:
         return known(_ended(seen, record, None), "W&B exit record", now)
-    if seen.marker_at is not None and _order(seen, seen.marker_at) is Order.AFTER:
+    if (
+        seen.marker_at is not None
+        and order_of(seen.pid, seen.log_at, seen.marker_at) is Order.AFTER
+    ):
         return known(_ended(seen, 0, seen.marker_at), f"marker {job.done_marker}", now)
     if unsure:
         return _unclear(seen, seen.who.text, _source(job), now)
@@ -284,32 +297,6 @@ def _judge(job: JobSpec, seen: _Seen, record: int | None, now: float) -> Facet[J
         text = "no process of it lives, and whether the exit file is this job's cannot be told"
         return _unclear(seen, text, _source(job), now)
     return _without_status(job, seen, now)
-
-
-class Order(Enum):
-    """Whether a file was written after the present job was launched."""
-
-    AFTER = "after"
-    BEFORE = "before"
-    UNCLEAR = "unclear"
-
-
-def _order(seen: _Seen, written_at: float) -> Order:
-    """Return whether a file that tells of an end was written after the launch.
-
-    Times of files of one folder are in the order of writing, unless one was touched, restored
-    or copied since: then a log that was written after the end is what speaks of a later job.
-    """
-    if not isinstance(seen.pid, PidNote) or written_at >= seen.pid.written_at:
-        return Order.AFTER
-    start = seen.pid.start
-    if start is not None and abs(start - written_at) > FILE_SLACK:
-        return Order.AFTER if written_at > start else Order.BEFORE
-    if seen.log_at is not None and seen.log_at > written_at + FILE_SLACK:
-        return Order.BEFORE
-    if seen.pid.written_at - written_at <= FILE_SLACK:
-        return Order.BEFORE if start is not None else Order.UNCLEAR
-    return Order.AFTER
 
 
 def _unclear(seen: _Seen, text: str, source: str, now: float) -> Facet[JobValue]:

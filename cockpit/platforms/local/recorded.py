@@ -138,11 +138,18 @@ def _now_another(process: Process) -> str:
 
 
 def _untied(note: PidNote, process: Process, look: Look, *, later: bool) -> Identity:
-    """Return what is left to say of a living process that nothing ties to the run."""
+    """Return what is left to say of a living process that nothing ties to the run.
+
+    A file that was written in the moment in which the process began is a weak sign, and enough
+    for one that may be a training.
+    """
+    started = look.started_at(process)
+    near = started is not None and abs(started - note.written_at) <= START_SLACK
+    fits = near and not is_tool(process.argv)
     owner = note.uid is None or process.uid == note.uid
     if later and (is_tool(process.argv) or not owner):
         return Identity(Who.OTHER, _now_another(process))
-    if not later and owner and not look.files.readable(process):
+    if not later and owner and (fits or not look.files.readable(process)):
         return Identity(Who.SAME)
     name = clean(scrub(" ".join(process.argv)), 60)
     when = ", and by the clock it started later than was noted" if later else ""

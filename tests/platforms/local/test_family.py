@@ -180,6 +180,7 @@ def test_a_stranger_with_the_recorded_pid_is_not_among_what_a_stop_would_end(
 ) -> None:
     run = run_spec(tmp_path)
     record(run, zoo.add(cwd=Path("/")))
+    os.utime(root_of(run) / "run.pid", (1e9, 1e9))
     found = live(run)
     assert found.jobs == () and "nothing ties it to this run" in (found.unknown or "")
     record(run, zoo.add(cwd=root_of(run)))
