@@ -46,6 +46,10 @@ class Zoo:
             process.stdout.readline()
         return process.pid
 
+    @property
+    def pids(self) -> list[int]:
+        return [process.pid for process in self._all]
+
     def end(self) -> None:
         below = descendants(census(), [process.pid for process in self._all])
         for pid in below:
