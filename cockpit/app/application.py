@@ -228,10 +228,17 @@ class CockpitApp(TerminalApp):
 
     def open_run(self, name: str) -> None:
         """Show a run's own screen."""
+        self.choose(name)
         if isinstance(self.screen, RunScreen):
             self.switch_screen(RunScreen(self, name))
         else:
             self.push_screen(RunScreen(self, name))
+
+    def choose(self, name: str) -> None:
+        """Select a run in the fleet: a person has turned to it elsewhere."""
+        for screen in self.screen_stack:
+            if isinstance(screen, FleetScreen):
+                screen.choose(name)
 
     def report_fault(self, error: BaseException) -> str:
         """Show a fault of the cockpit's own, besides keeping its details."""
@@ -318,7 +325,7 @@ class CockpitApp(TerminalApp):
         """Find a command or a run."""
         report = self.report_of(None)
         about = report.name if report is not None else ""
-        self.push_screen(PaletteScreen(self._commands(), about), self._run_command)
+        self.push_screen(PaletteScreen(self._commands(), about), partial(self._run_command, about))
 
     def _commands(self) -> list[Command]:
         scopes = self._scopes()
@@ -334,14 +341,15 @@ class CockpitApp(TerminalApp):
         ]
         return [*acts, *own, *runs]
 
-    async def _run_command(self, call: str | None) -> None:
+    async def _run_command(self, about: str, call: str | None) -> None:
+        """Do what was chosen; an action is done to the run that stood above the list."""
         if call is None:
             return
         kind, _, name = call.partition(":")
         if kind == "open_run":
             self.open_run(name)
         elif kind == "act":
-            self.actions.act(name)
+            self.actions.act(name, about or None)
         elif any(each.run == call and each.where == "everywhere" for each in ACTIONS):
             await self.run_action(call, self)
         else:

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import accumulate
 from io import TextIOWrapper
+from itertools import accumulate
 from typing import IO, Any, Final, cast
 
 from rich.console import RenderableType
