@@ -15,6 +15,7 @@ from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.table import TABLE, ActionEntry
 from cockpit.actions.core.wiring import build_service
 from cockpit.model.clock import SystemClock
+from cockpit.model.outcome import ending_means
 from cockpit.model.picking import named
 from cockpit.model.plan import (
     Approval,
@@ -56,12 +57,6 @@ KEEPS_SHOWN = 12
 NOT_KNOWN = "? (not recorded)"
 DOES = {"rollback": "will reject ", "retain": "will delete "}
 ORDER = (Level.BLOCK, Level.WARN, Level.PASS)
-WORDS = {
-    Outcome.DONE: "done",
-    Outcome.REFUSED: "refused, nothing was done",
-    Outcome.UNKNOWN: "UNKNOWN: it may have happened or still happen; look it up before anything",
-    Outcome.FAILED: "failed",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
@@ -135,7 +130,7 @@ async def _plan(
 def exit_code(result: Result) -> int:
     """Return INTERFACE's exit code for how an action ended."""
     if result.outcome is Outcome.DONE:
-        return OK if result.recorded else UNRECORDED
+        return OK if result.written.whole else UNRECORDED
     return {Outcome.REFUSED: BLOCKED, Outcome.UNKNOWN: UNKNOWN}.get(result.outcome, FAILED)
 
 
@@ -238,8 +233,7 @@ def _last(plan: Plan) -> str:
 
 def result_lines(request: Request, result: Result) -> list[str]:
     """Return the lines that an outcome is printed as."""
-    head = f"{request.action} {request.run}: {WORDS[result.outcome]}"
-    lines = [head + ("" if result.recorded else ", but it could not all be recorded")]
+    lines = [f"{request.action} {request.run}: {ending_means(result.outcome, result.written)}"]
     bad = (StepState.FAILED, StepState.UNKNOWN)
     notes = "; ".join(f"{step.name}: {step.note}" for step in result.steps if step.state in bad)
     lines += [result.message] if result.message not in ("", notes) else []

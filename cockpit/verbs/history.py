@@ -114,7 +114,8 @@ def _action(entry: JournalEntry) -> dict[str, Any]:
         "ended_at": None if entry.ended_at is None else rfc3339(entry.ended_at),
         "outcome": None if entry.outcome is None else entry.outcome.value,
         "message": entry.message,
-        "recorded": entry.recorded,
+        "recorded": entry.written.whole,
+        "records": entry.written.value,
         "launch_id": entry.launch_id,
         "job_id": entry.job_id,
         "facts": entry.facts,
@@ -154,10 +155,8 @@ def _lines(past: Past) -> Iterator[str]:
 
 
 def _action_lines(entry: JournalEntry) -> Iterator[str]:
-    how = "not ended" if entry.outcome is None else entry.outcome.value
-    known = "" if entry.recorded or entry.outcome is not Outcome.DONE else ", not all recorded"
     launch = "" if entry.launch_id is None else f"  {entry.launch_id}"
-    yield f"{moment(entry.begun_at)}  {entry.action} by {entry.operator}: {how}{known}{launch}"
+    yield f"{moment(entry.begun_at)}  {entry.action} by {entry.operator}: {entry.text}{launch}"
     if entry.message:
         yield f"    {entry.message}"
     yield from _evidence(entry)

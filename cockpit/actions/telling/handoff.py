@@ -233,8 +233,7 @@ def _ownership(report: RunReport, now: float, to: str) -> Iterator[str]:
 
 def _lately(entries: Sequence[JournalEntry]) -> Iterator[str]:
     for entry in entries[-LAST_ACTIONS:]:
-        how = "not ended" if entry.outcome is None else entry.outcome.value
-        yield f"{utc_minute(entry.begun_at)} {entry.action} by {entry.operator}: {how}"
+        yield f"{utc_minute(entry.begun_at)} {entry.action} by {entry.operator}: {entry.text}"
     if not entries:
         yield "nothing in this machine's journal"
 
