@@ -23,8 +23,8 @@ from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.model.wording import to_ascii
+from cockpit.runtime.login import login_name
 from cockpit.runtime.offload import offload
-from cockpit.watch.owner import login_name
 from screens.acting.guarded import ASK_WITHIN, GuardedActions, MakeService
 from screens.acting.palette import Command, PaletteScreen
 from screens.base import CockpitScreen, spawn
