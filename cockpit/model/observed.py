@@ -10,7 +10,9 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from cockpit.model.base import Frozen, Instant, Number, Seconds
 from cockpit.model.jobs import LiveJob
+from cockpit.model.records import Rejected
 from cockpit.model.safetext import SafeText
+from cockpit.model.told import Told
 
 
 class Phase(StrEnum):
@@ -364,6 +366,12 @@ class RecordsValue(Frozen):
     pushed: bool | None = None
     issue: str | None = None
     issue_updated_at: Instant | None = None
+    told: tuple[Told, ...] = ()
+    """What others have told in the logbook, its remote and the output root, the newest first."""
+    unheard: str | None = None
+    """Why it is not known, or not newly, what the logbook's remote tells; one line."""
+    rejected: tuple[Rejected, ...] = Field(default=(), exclude=True)
+    """What the logbook rejects on its remote."""
     issue_seen_at: Instant | None = Field(default=None, exclude=True)
     """When ``issue_updated_at`` was read."""
     notes: tuple[str, ...] = Field(default=(), exclude=True)
