@@ -76,10 +76,11 @@ def test_an_empty_bar_is_no_step(restarted: Path) -> None:
 
 
 TRAINER = """
-import sys, time
+import os, sys, time
 sys.stderr.write("  0%|          | 0/300 [00:00<?, ?it/s]\\r")
 sys.stderr.flush()
-time.sleep(0.5)
+while not os.path.exists("go"):
+    time.sleep(0.05)
 for step in range(41, 300):
     sys.stderr.write(f" 14%|█         | {step}/300 [00:02<00:51,  5.00it/s]\\r")
     sys.stderr.flush()
@@ -100,7 +101,9 @@ def test_our_own_relaunch_that_draws_an_empty_bar_first_is_right(tmp_path: Path)
         done = world.said("relaunch", "toy", "--confirm", "relaunch toy", *approved)
         assert done.returncode == 0, done.stdout + done.stderr
         log = tmp_path / "out" / "toy.log"
-        seen = set()
+        world.until(log.exists)
+        seen = {alert["id"] for alert in check(tmp_path)["alerts"]}
+        (tmp_path / "code" / "go").touch()
         while "50/300" not in log.read_text():
             seen |= {alert["id"] for alert in check(tmp_path)["alerts"]}
             time.sleep(0.1)
