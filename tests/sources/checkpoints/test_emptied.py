@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -83,7 +82,7 @@ def test_a_marker_without_data_is_incomplete_at_once(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for path, content in EMPTIED[name].items():
-        put(tmp_path / path, content, at=os.stat(tmp_path).st_mtime)
+        put(tmp_path / path, content, at=tmp_path.stat().st_mtime)
     document = listed(tmp_path, capsys, "--layout", name.partition(",")[0])
     (item,) = document["items"]
     assert (item["step"], item["state"]) == (500, "incomplete")
