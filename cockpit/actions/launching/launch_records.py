@@ -177,7 +177,7 @@ def _followup(execution: Execution, run: RunSpec) -> Followup:
 def _instance(execution: Execution) -> InstanceEntry:
     used = snapshot_in(execution)
     approved = next(
-        (f"approved by {check.approved.by}" for check in execution.plan.checks
+        (f"approved by {check.approved.whose}" for check in execution.plan.checks
          if check.id == "C-15" and check.approved is not None), "",
     )  # fmt: skip
     platform = execution.context.platform
