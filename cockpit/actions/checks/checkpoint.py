@@ -199,7 +199,9 @@ def last_step(context: ActionContext) -> int | None:
     log, tracker = context.report.facets.log.value, context.report.facets.tracker.value
     steps = [row.step for row in log.rows[-1:]] if log is not None else []
     steps.append(tracker.step if tracker is not None else None)
-    steps.append(context.report.progress.step)
+    progress = context.report.progress
+    saved = progress.step_source is not None and progress.step_source.startswith("checkpoints")
+    steps.append(None if saved else progress.step)  # else a pick would vouch for itself
     return max((step for step in steps if step is not None), default=None)
 
 

@@ -25,7 +25,9 @@ def saves(steps: Sequence[int] = SAVES, start: float = T0) -> list[tuple[int, fl
 
 
 def judged(past: History, log_trend: Trend | None = None) -> CheckpointsValue:
-    value = marked(past, log_trend or Trend()).checkpoints.value
+    log = log_trend or Trend()
+    trend = past.trend if past.trend.rows else log
+    value = marked(past.model_copy(update={"trend": trend, "log_trend": log})).checkpoints.value
     assert value is not None
     return value
 
@@ -118,7 +120,7 @@ def test_the_log_alone_is_enough_and_a_tracker_behind_it_too() -> None:
 def test_rows_that_are_not_read_may_hide_an_earlier_beginning() -> None:
     tail = losses([NAN] * 101, first_step=200)
     assert looked(tail, saves(), rows_from=0.5)[0] == list(SAVES)
-    assert looked([], saves(), folded(tail))[0] == list(SAVES)
+    assert looked([], saves(), folded(tail), rows_from=0.5)[0] == list(SAVES)
     assert looked(tail, saves())[0] == [200, 250, 300]
 
 
