@@ -105,7 +105,7 @@ def judged(case: Case) -> Judged:
     history = history.model_copy(update={"facets": facets, "trend": trend, "log_trend": log_trend})
     if not tracked and log_trend.rows:
         history = history.model_copy(update={"rows_from": max(history.rows_from, history.log_from)})
-    history = history.model_copy(update={"facets": marked(history, log_trend)})
+    history = history.model_copy(update={"facets": marked(history)})
     return Judged(spec, history, judge(spec, history), progress(spec, history), log_trend)
 
 
