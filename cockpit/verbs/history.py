@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
+from cockpit.actions.core.pushes import refreshed
 from cockpit.model.base import Frozen, Instant, rfc3339
-from cockpit.model.plan import Basis, Level, Outcome
+from cockpit.model.plan import Basis, Level
 from cockpit.model.wording import moment
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.journal import Journal, JournalEntry
@@ -71,6 +73,8 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(str(error)) from error
         finally:
             store.close()
+    logbook = next(run.records.logbook for run in file.runs if run.name == args.run_name)
+    past = past.model_copy(update={"actions": asyncio.run(refreshed(past.actions, logbook))})
     if args.json:
         print_document(document(past))
     else:
