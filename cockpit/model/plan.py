@@ -17,6 +17,7 @@ from cockpit.model.base import Frozen, Instant
 from cockpit.model.observed import Pick
 from cockpit.model.outcome import Outcome as Outcome
 from cockpit.model.outcome import Records, ending, records_of
+from cockpit.model.people import is_agent, same_person, worded
 
 ID_LENGTH = 12
 
@@ -38,11 +39,22 @@ class Basis(StrEnum):
 
 
 class Approval(Frozen):
-    """Who lets a block pass, and why: it goes into the logbook and the issue by name."""
+    """Who lets a block pass, and why: it goes into the logbook and the issue by name.
+
+    ``typed_by`` is who was at the keyboard (``cockpit.model.people.typist``), set by whoever acts
+    on it; ``own`` is False where that was another than ``by``.
+    """
 
     check: str
     by: str
     reason: str
+    typed_by: str | None = None
+    own: bool = True
+
+    @property
+    def whose(self) -> str:
+        """``ada``, or ``ada, typed by bob``: whose word it is said to be, and who typed it."""
+        return worded(self.by, self.typed_by)
 
 
 class Check(Frozen):
@@ -51,7 +63,7 @@ class Check(Frozen):
     ``moves`` marks a figure that a living run changes by itself (its step, an age): such a check
     takes part in the plan's identity by its level alone. ``about_acting`` marks one that speaks
     of who else acts: it may block, but is no part of what would be done. ``approver`` is the one
-    person whose approval counts, where it is not anybody's.
+    person whose approval counts, typed by that person, where it is not anybody's.
     """
 
     id: str
@@ -171,9 +183,9 @@ def plan_of(request: Request, draft: Draft, now: float) -> Plan:
 
 
 def _may_approve(check: Check, approval: Approval | None) -> bool:
-    if approval is None or not check.overridable:
+    if approval is None or not check.overridable or is_agent(approval.typed_by or approval.by):
         return False
-    return check.approver is None or approval.by.casefold() == check.approver.casefold()
+    return check.approver is None or (approval.own and same_person(approval.by, check.approver))
 
 
 def _identity(request: Request, draft: Draft) -> str:

@@ -13,7 +13,8 @@ class EventEntry(Frozen):
     """One entry of the event log. Empty fields are left out; lines may be several.
 
     ``at`` is fixed when the event happens, so that writing it again after a crash writes the
-    very same entry, which is then found to be there already.
+    very same entry, which is then found to be there already. ``said`` are lines that other
+    cockpits read back (``cockpit.text.told_lines``): no other text of an entry is taken for one.
     """
 
     title: str
@@ -22,6 +23,7 @@ class EventEntry(Frozen):
     evidence: str = ""
     decision: str = ""
     next: str = ""
+    said: str = ""
 
 
 class InstanceEntry(Frozen):

@@ -16,6 +16,8 @@ from cockpit.actions.core.table import TABLE, ActionEntry
 from cockpit.actions.core.wiring import build_service
 from cockpit.model.clock import SystemClock
 from cockpit.model.outcome import ending_means
+from cockpit.model.people import same_person
+from cockpit.model.picking import named
 from cockpit.model.plan import (
     Approval,
     Check,
@@ -144,8 +146,17 @@ def _not_approvable(plan: Plan, approvals: tuple[Approval, ...]) -> list[str]:
         elif not check.overridable:
             lines.append(f"--approve {approval.check}: nobody can approve this")
         elif check.level is Level.BLOCK and check.approved is None:
-            lines.append(f"--approve {approval.check}: only {check.approver} can approve this")
+            lines.append(f"--approve {approval.check}: {_refusal(check, approval)}")
     return lines
+
+
+def _refusal(check: Check, approval: Approval) -> str:
+    """Return why an approval of a check that allows one does not count."""
+    if check.approver is None:
+        return "an agent approves nothing"
+    if not same_person(check.approver, approval.by):
+        return f"only {check.approver} can approve this"
+    return f"only {check.approver} can approve this, typing it; it was typed by another hand"
 
 
 def _row(verb: str) -> ActionEntry:
@@ -169,7 +180,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield from (f"will stop   {name}" for name in plan.stops)
     yield from (f"will NOT touch   {name}" for name in plan.spares)
     if plan.checkpoint is not None:
-        yield f"resumes     step {steps(plan.checkpoint.step)}: {plan.checkpoint.path}"
+        yield f"resumes     {named(plan.checkpoint)}: {plan.checkpoint.path}"
     if plan.trainer_would_load is not None:
         yield f"the trainer would load   {plan.trainer_would_load.path}"
     if plan.loses is not None:
@@ -186,7 +197,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
 
 def _check(check: Check) -> str:
     approved = check.approved
-    taken = "" if approved is None else f" (approved by {approved.by}: {approved.reason})"
+    taken = "" if approved is None else f" (approved by {approved.whose}: {approved.reason})"
     may = " (can be approved)" if check.stands_in_the_way and check.overridable else ""
     blocked_before = check.level is Level.BLOCK and not check.stands_in_the_way
     mark = ALLOWED if blocked_before else MARKS[check.level]

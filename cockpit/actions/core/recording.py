@@ -6,7 +6,7 @@ is there already is found. A run without a logbook or an issue skips them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,8 +15,10 @@ from cockpit.actions.core.action import Execution, SkipStep, Step, StepError
 from cockpit.model.plan import Basis, Check, Plan
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
+from cockpit.model.told import LAUNCHED, STOPPED, Told
 from cockpit.runtime.offload import offload
 from cockpit.text.checks import passed, warned
+from cockpit.text.told_lines import told_lines
 
 DEADLINE: Final = 10.0
 ISSUE: Final = "issue"
@@ -30,16 +32,30 @@ NO_ISSUE: Final = "the run has no issue (records.issue)"
 
 
 def log_step(
-    make: Callable[[Execution], EventEntry], commit: str, *, after_failure: bool = False
+    make: Callable[[Execution], EventEntry],
+    commit: str,
+    *,
+    after_failure: bool = False,
+    tells: Callable[[Execution], Sequence[Told]] = lambda execution: (),
 ) -> Step:
     """Return the step that appends an entry to the event log, commits it as ``commit``, pushes.
 
     ``make`` must give the same entry for the same action: its ``at`` is when that was begun.
+    ``tells`` is what every other cockpit is to read back from it; a job that was launched is
+    told by itself.
     """
 
     async def run(execution: Execution) -> str | None:
-        spec = _with_logbook(execution)
-        done = await execution.context.parts.recorder.event(spec, make(execution), commit)
+        told = (*tells(execution), *stopped(execution), *launched(execution))
+        told_there = await _tell_under(execution.context.spec, told)
+        try:
+            spec = _with_logbook(execution)
+        except SkipStep as skipped:
+            if told_there:
+                return f"{skipped}; told under the output root"
+            raise
+        entry = make(execution).model_copy(update={"said": told_lines(told)})
+        done = await execution.context.parts.recorder.event(spec, entry, commit)
         return lasting(done, execution, spec.records.logbook)
 
     return Step("log", run, records=True, after_failure=after_failure)
@@ -67,6 +83,44 @@ def intent_step(make: Callable[[Execution], EventEntry], commit: str) -> Step:
         return said
 
     return Step("intent", run, again=True)
+
+
+def launched(execution: Execution) -> tuple[Told, ...]:
+    """Return what others must know of the job that an action has started."""
+    if not execution.launch_id or not execution.job_id:
+        return ()
+    told = Told(
+        what=LAUNCHED,
+        value=execution.launch_id,
+        at=execution.entry.begun_at,
+        typed_by=execution.entry.operator,
+        parts={"job": execution.job_id},
+    )
+    return (told,)
+
+
+def stopped(execution: Execution) -> tuple[Told, ...]:
+    """Return which jobs an action has ordered to stop: by an unknown hand is another thing.
+
+    One that did not come to its end tells of none: whether they ended is not known here.
+    """
+    if execution.trouble is not None:
+        return ()
+    ids = filter(None, execution.facts.get("stops", "").split("\n"))
+    at, who = execution.entry.begun_at, execution.entry.operator
+    return tuple(Told(what=STOPPED, value=each, at=at, typed_by=who) for each in ids)
+
+
+async def _tell_under(run: RunSpec, told: Sequence[Told]) -> bool:
+    """Tell it under the output root too; that it cannot be written there stops nothing."""
+    from cockpit.records.telling import tell_under
+
+    if not told:
+        return False
+    try:
+        return await offload(tell_under, run, tuple(told), deadline=DEADLINE)
+    except (OSError, TimeoutError):
+        return False
 
 
 def instance_step(make: Callable[[Execution], InstanceEntry], commit: str) -> Step:
@@ -106,7 +160,7 @@ def event_name(execution: Execution) -> str:
 def approvals_text(plan: Plan) -> str:
     """Return who let which block pass and why, one line each; empty without any."""
     given = [check.approved for check in plan.checks if check.approved is not None]
-    return "\n".join(f"{each.check} approved by {each.by}: {each.reason}" for each in given)
+    return "\n".join(f"{each.check} approved by {each.whose}: {each.reason}" for each in given)
 
 
 def logbook_check(run: RunSpec) -> Check:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cockpit.actions.core.action import Action, Execution, Failpoint, RefuseError, asked
-from cockpit.actions.core.context import ActionContext, Dependencies, acting
+from cockpit.actions.core.context import ActionContext, Dependencies, acting, people_of
 from cockpit.actions.core.execution import StepListener, run_steps
 from cockpit.actions.core.guards import Claims, claim_checks
 from cockpit.actions.core.parameters import masked_plan
@@ -22,6 +22,7 @@ from cockpit.actions.core.pushes import after_push, refreshed
 from cockpit.actions.core.recovery import InterruptedAction, Recovery, check_of, declared_over
 from cockpit.model.jobs import Live
 from cockpit.model.outcome import Outcome, Records
+from cockpit.model.people import own_word, typist
 from cockpit.model.plan import (
     Approval,
     Basis,
@@ -86,6 +87,7 @@ class ActionService:
         """Return the plan as it is acted on: its paths are those of the files."""
         request, approvals = _masked(request, approvals)
         context, settled = await self._context(request)
+        approvals = self._typed(request, approvals, context)
         plan = await self._draft(request, context, settled)
         if self._journal is None or not self._journal.writes:
             plan = _without_journal(plan, "nothing can be written into the store")
@@ -120,6 +122,7 @@ class ActionService:
             plan = await self._meant(request, words, shown)
             if isinstance(plan, Result):
                 return plan
+            approvals = self._typed(request, approvals)
             approved = plan.approved(approvals)
             if not approved.blocked:
                 await self._settling.settle(self._spec(request.run), declared_over(approved))
@@ -195,7 +198,7 @@ class ActionService:
                 self._journal.begin,
                 self._key(request.run),
                 shown.approved(approvals),
-                request.operator,
+                typist(request.operator, self._parts.login),
                 this_holder(),
                 self._parts.clock.now(),
                 exclusive=action.exclusive,
@@ -232,6 +235,7 @@ class ActionService:
             return _refused(shown.plan_id, taken)
         self._at("claimed")
         context, settled = await self._context(request, entry)
+        approvals = self._typed(request, approvals, context)
         fresh = (await self._draft(request, context, settled)).approved(approvals)
         changed = action.revalidate(shown, fresh)
         if changed is not None:
@@ -317,7 +321,7 @@ class ActionService:
         report, live = await asyncio.gather(self._parts.look(spec.name), self._live(spec))
         return ActionContext(
             file=self._file(),
-            spec=spec,
+            spec=spec.model_copy(update={"dri": report.spec.dri}),
             report=report,
             key=self._key(spec.name),
             now=self._parts.clock.now(),
@@ -358,6 +362,20 @@ class ActionService:
             {**dict(draft), "checks": (*checks, *draft.checks), "facts": facts}
         )
         return plan_of(request, full, context.now)
+
+    def _typed(
+        self,
+        request: Request,
+        approvals: Sequence[Approval],
+        context: ActionContext | None = None,
+    ) -> tuple[Approval, ...]:
+        """Return the approvals with who typed them, whatever name they were given under."""
+        who = typist(request.operator, self._parts.login)
+        people = people_of(self._file(), None if context is None else context.report)
+        return tuple(
+            each.model_copy(update={"typed_by": who, "own": own_word(each.by, who, people)})
+            for each in approvals
+        )
 
     def _action(self, verb: str) -> Action:
         if verb not in self.actions:

@@ -63,7 +63,8 @@ def resumed_step(run: str) -> Step:
         path = _path(execution.context.spec, submitted_at(execution))
         used, fields = snapshot_in(execution), _submitted(execution, "submitted")
         if used.checkpoint is not None:
-            fields["resumed from"] = f"`{used.checkpoint.path}` (step {used.checkpoint.step})"
+            step = "unknown" if used.checkpoint.step is None else used.checkpoint.step
+            fields["resumed from"] = f"`{used.checkpoint.path}` (step {step})"
         begun = _begun(execution, path)
         return await _saved(
             execution,

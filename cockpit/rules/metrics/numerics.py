@@ -15,6 +15,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.trend import Pace, Trend
 from cockpit.rules.metrics.nonfinite import KEY_METRIC_ROWS, LOSS_ROWS, FiniteFold
 from cockpit.rules.metrics.spike import SpikeFold
+from cockpit.rules.metrics.taints import TaintFold
 from cockpit.rules.metrics.throughput import ThroughputFold
 
 RECENT = 64
@@ -77,6 +78,8 @@ class PaceFold:
                 self.rate = (step - last_step) / (at - last_at)
                 self._pause(last_at, at)
         self.at = at
+        if [when for _, when in list(self.recent)[-2:]] == [at, at]:
+            self.recent.pop()  # of rows that came at one time the first and the last say all
         self.recent.append((step, at))
 
     def _pause(self, last_at: float, at: float) -> None:
@@ -108,10 +111,11 @@ class PaceFold:
         )
 
     def _usual(self) -> tuple[float | None, float | None]:
+        last = {at: step for step, at in self.recent}
         gaps = [
-            (later[0] - earlier[0], later[1] - earlier[1])
-            for earlier, later in pairwise(self.recent)
-            if later[1] >= earlier[1]
+            (later[1] - earlier[1], later[0] - earlier[0])
+            for earlier, later in pairwise(last.items())
+            if later[0] > earlier[0] and later[1] > earlier[1]
         ]
         if not gaps:
             return None, None
@@ -131,12 +135,14 @@ def advance(trend: Trend, rows: Sequence[Row], run: RunSpec) -> Trend:
     spike = SpikeFold(trend.loss, run)
     loss = FiniteFold(trend.loss_finite, "loss", LOSS_ROWS)
     grad = FiniteFold(trend.grad_finite, "grad_norm", KEY_METRIC_ROWS)
+    taints = TaintFold(trend.taints, spike)
     for row in rows:
         pace.add(row)
         throughput.add(row, pace.resumed, pace.rate)
         spike.add(row)
-        loss.add(row, row.loss)
+        loss.add(row, row.true_loss)
         grad.add(row, row.grad_norm)
+        taints.add(row, pace.resumed)
     return Trend(
         rows=trend.rows + len(rows),
         last=rows[-1],
@@ -145,4 +151,5 @@ def advance(trend: Trend, rows: Sequence[Row], run: RunSpec) -> Trend:
         loss=spike.freeze(),
         loss_finite=loss.freeze(),
         grad_finite=grad.freeze(),
+        taints=taints.freeze(),
     )
