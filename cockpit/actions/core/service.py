@@ -17,6 +17,7 @@ from cockpit.actions.core.action import Action, Execution, Failpoint, RefuseErro
 from cockpit.actions.core.context import ActionContext, Dependencies, acting, people_of
 from cockpit.actions.core.execution import StepListener, run_steps
 from cockpit.actions.core.guards import Claims, claim_checks
+from cockpit.actions.core.launch_ids import noted_ids
 from cockpit.actions.core.parameters import masked_plan
 from cockpit.actions.core.pushes import after_push, refreshed
 from cockpit.actions.core.recovery import InterruptedAction, Recovery, check_of, declared_over
@@ -315,6 +316,7 @@ class ActionService:
             return context, settled
         known = await self._known_ids(context)
         known |= {claim.launch_id for claim in context.claims if claim.launch_id}
+        known |= await noted_ids(spec)
         return replace(context, launch_id=next_launch_id(spec.name, known)), settled
 
     async def _context_of(self, spec: RunSpec, operator: str) -> ActionContext:
