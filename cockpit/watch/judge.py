@@ -25,6 +25,7 @@ from cockpit.watch.reports import (
     with_diagnosis,
 )
 from cockpit.watch.runstate import RunState
+from cockpit.watch.sharing import find_sharers
 from cockpit.watch.store_writer import StoreWriter
 from cockpit.watch.waiting import WaitingRuns
 
@@ -92,6 +93,9 @@ class Judge:
             states = [self._fleet.states[name] for name in names if name in self._fleet.states]
             await self._diagnoser.refresh(states, self._clock.now(), patience)
             now = self._clock.now()
+            sharers = find_sharers(self._fleet.states.values())
+            for state in states:
+                state.sharers = sharers.get(state.spec.name, ())
             cases = [case_of(state, now) for state in states]
             for state in states:
                 state.judged_at = self._clock.monotonic()
