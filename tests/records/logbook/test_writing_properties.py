@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +21,7 @@ from cockpit.records.logbook.writing import (
     with_instance,
     with_text,
 )
-from cockpit.text.logbook_scan import launched_sha, read_entries
+from cockpit.text.logbook_scan import launched_sha, read_entries, read_page
 from cockpit.text.told_lines import untold
 
 BOOKS = sorted((Path(__file__).parents[2] / "data" / "logbooks").glob("*.md"))
@@ -38,6 +39,15 @@ PIECE = st.one_of(
             "  ```",
             "<!--",
             "-->",
+            "====",
+            "-----",
+            "Event Log",
+            "<details>",
+            "</details>",
+            "<pre>",
+            "> quoted",
+            "Send this:",
+            "## Heartbeat contract",
             "# T",
             "## Run Contract",
             "## Launched Instances",
@@ -189,6 +199,32 @@ def test_a_persons_text_is_inserted_as_it_is(data: bytes, text: str, section: st
         assert all(line in text_of(after) for line in lines[1:])
         assert lines[0].strip("# \t") in text_of(after), "its heading may get another level"
     assert with_text(after, section, text, LAST) == after
+
+
+def outline(data: bytes) -> tuple[Counter[object], Counter[object]]:
+    """The headings, and the entries with when and where."""
+    text = text_of(data)
+    headings = Counter[object]((each.level, each.title) for each in read_page(text).headings)
+    return headings, Counter[object](
+        (each.at, each.title, each.section) for each in read_entries(text)
+    )
+
+
+@given(DATA, EVENT)
+@QUICK
+def test_an_event_is_one_entry_more_and_nothing_else(data: bytes, entry: EventEntry) -> None:
+    after = with_event(data, entry)
+    old, new = outline(data), outline(after)
+    assert not old[0] - new[0] and not old[1] - new[1], "all that was there is there"
+    assert after == data or (new[1] - old[1]).total() == 1
+    assert (new[0] - old[0]).total() <= 2, "its own heading, and that of a section it needs"
+
+
+@given(DATA, MARKDOWN)
+@QUICK
+def test_a_persons_text_takes_nothing_in(data: bytes, text: str) -> None:
+    old, new = outline(data), outline(with_text(data, "Event Log", text, LAST))
+    assert not old[0] - new[0] and not old[1] - new[1]
 
 
 @given(st.binary(max_size=200))
