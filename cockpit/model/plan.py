@@ -15,6 +15,8 @@ from pydantic import Field
 
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.observed import Pick
+from cockpit.model.outcome import Outcome as Outcome
+from cockpit.model.outcome import Records, ending, records_of
 from cockpit.model.people import is_agent, same_person, worded
 
 ID_LENGTH = 12
@@ -225,17 +227,12 @@ class StepResult(Frozen):
     note: str | None = None
 
 
-class Outcome(StrEnum):
-    """How an action ended; ``unknown`` means that it may still happen: look it up."""
-
-    DONE = "done"
-    REFUSED = "refused"
-    UNKNOWN = "unknown"
-    FAILED = "failed"
-
-
 class Result(Frozen):
-    """How an action ended. ``recorded`` is False when it was done but not written down."""
+    """How an action ended. ``recorded`` is False when it was done but not written down.
+
+    ``records`` says how far it is. ``waiting`` are the files whose push goes on behind, ``entry``
+    is its number in the journal.
+    """
 
     plan_id: str
     outcome: Outcome
@@ -244,6 +241,19 @@ class Result(Frozen):
     steps: tuple[StepResult, ...] = ()
     message: str = ""
     recorded: bool = True
+    records: Records | None = None
+    waiting: tuple[str, ...] = Field(default=(), exclude=True)
+    entry: int | None = Field(default=None, exclude=True)
+
+    @property
+    def written(self) -> Records:
+        """How far it is written down."""
+        return self.records or records_of(None, recorded=self.recorded)
+
+    @property
+    def text(self) -> str:
+        """How it ended, in the words that stand everywhere."""
+        return ending(self.outcome, self.written)
 
     def document(self) -> dict[str, Any]:
         """Return INTERFACE's result."""

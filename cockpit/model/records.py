@@ -74,7 +74,8 @@ class Recorded(Frozen):
 
     ``busy`` is what is being done at this moment (``pushing``); then nothing is decided.
     ``queued`` is set for a comment that waits for the network, ``as_far`` for a file that has
-    come as far as it can: there is no remote to push to, or no repository at all.
+    come as far as it can: there is no remote to push to, or no repository at all. ``pending`` is
+    set for a file that is committed and whose push goes on behind.
     """
 
     stage: SaveStage
@@ -83,6 +84,7 @@ class Recorded(Frozen):
     busy: str | None = None
     queued: bool = False
     as_far: bool = False
+    pending: bool = False
     url: str | None = None
 
     @property

@@ -76,12 +76,24 @@ class WandbSpec(Frozen):
     base_url: str | None = None
     metrics: MetricNames = MetricNames()
 
+    @property
+    def run_id(self) -> str | None:
+        """The recorded id, or the one at the end of the recorded URL."""
+        if self.id is not None or self.url is None:
+            return self.id
+        _, _, rest = self.url.partition("/runs/")
+        return rest.split("/")[0].split("?")[0] or None
+
 
 class CustomLayout(Frozen):
-    """A checkpoint layout of one's own: a name pattern with one group, and a marker file."""
+    """A checkpoint layout of one's own: a pattern of names, and the marker file in each folder.
+
+    The pattern's one group is the step; without a group the name tells none. Without a marker
+    each checkpoint is one file.
+    """
 
     pattern: str
-    marker: str
+    marker: str = ""
 
 
 class CheckpointSpec(Frozen):
@@ -193,6 +205,8 @@ class RunSpec(Frozen):
     workdir: Place | None = None
     job: JobSpec | None = None
     wandb: WandbSpec | None = None
+    same_tracker: tuple[str, ...] = ()
+    """Other runs of the file that read this one's W&B folder, where it has no id of its own."""
     checkpoints: CheckpointSpec | None = None
     monitor: MonitorSpec | None = None
     records: RecordsSpec = RecordsSpec()

@@ -16,7 +16,8 @@ from typing import Any, Final
 from pydantic import Field
 
 from cockpit.model.base import Frozen, Instant
-from cockpit.model.plan import Outcome, Plan, StepResult, StepState
+from cockpit.model.outcome import RECORDS, Outcome, Records, ending, records_of
+from cockpit.model.plan import Plan, StepResult, StepState
 from cockpit.model.told import OWNER, Told
 from cockpit.store.store import StoreError, StoreView, pack, unpack
 
@@ -76,6 +77,16 @@ class JournalEntry(Frozen):
     message: str = ""
     recorded: bool = True
     steps: tuple[StepResult, ...] = ()
+
+    @property
+    def written(self) -> Records:
+        """How far it is written down, as it was when that was noted last."""
+        return records_of(self.facts.get(RECORDS), recorded=self.recorded)
+
+    @property
+    def text(self) -> str:
+        """How it ended, in the words that stand everywhere."""
+        return ending(self.outcome, self.written)
 
     def step(self, name: str) -> StepResult | None:
         """Return a step by its name, if it was begun."""
@@ -174,6 +185,16 @@ class Journal(StoreView):
             connection.execute(
                 "UPDATE actions SET facts = ?, job_id = coalesce(?, job_id) WHERE number = ?",
                 (json.dumps(facts), job_id, number),
+            )
+
+    def recorded(self, number: int, records: Records, message: str | None = None) -> None:
+        """Write how far an action is written down for others, and what is said of it."""
+        with self._store.writing() as connection:
+            _see_it_there(connection, number)
+            connection.execute(
+                "UPDATE actions SET facts = json_set(facts, '$.records', ?),"
+                " message = coalesce(?, message) WHERE number = ?",
+                (records.value, message, number),
             )
 
     def end(

@@ -15,7 +15,9 @@ from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.table import TABLE, ActionEntry
 from cockpit.actions.core.wiring import build_service
 from cockpit.model.clock import SystemClock
+from cockpit.model.outcome import ending_means
 from cockpit.model.people import same_person
+from cockpit.model.picking import named
 from cockpit.model.plan import (
     Approval,
     Check,
@@ -56,12 +58,6 @@ KEEPS_SHOWN = 12
 NOT_KNOWN = "? (not recorded)"
 DOES = {"rollback": "will reject ", "retain": "will delete "}
 ORDER = (Level.BLOCK, Level.WARN, Level.PASS)
-WORDS = {
-    Outcome.DONE: "done",
-    Outcome.REFUSED: "refused, nothing was done",
-    Outcome.UNKNOWN: "UNKNOWN: it may have happened or still happen; look it up before anything",
-    Outcome.FAILED: "failed",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
@@ -135,7 +131,7 @@ async def _plan(
 def exit_code(result: Result) -> int:
     """Return INTERFACE's exit code for how an action ended."""
     if result.outcome is Outcome.DONE:
-        return OK if result.recorded else UNRECORDED
+        return OK if result.written.whole else UNRECORDED
     return {Outcome.REFUSED: BLOCKED, Outcome.UNKNOWN: UNKNOWN}.get(result.outcome, FAILED)
 
 
@@ -184,7 +180,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield from (f"will stop   {name}" for name in plan.stops)
     yield from (f"will NOT touch   {name}" for name in plan.spares)
     if plan.checkpoint is not None:
-        yield f"resumes     step {steps(plan.checkpoint.step)}: {plan.checkpoint.path}"
+        yield f"resumes     {named(plan.checkpoint)}: {plan.checkpoint.path}"
     if plan.trainer_would_load is not None:
         yield f"the trainer would load   {plan.trainer_would_load.path}"
     if plan.loses is not None:
@@ -247,8 +243,7 @@ def _last(plan: Plan) -> str:
 
 def result_lines(request: Request, result: Result) -> list[str]:
     """Return the lines that an outcome is printed as."""
-    head = f"{request.action} {request.run}: {WORDS[result.outcome]}"
-    lines = [head + ("" if result.recorded else ", but it could not all be recorded")]
+    lines = [f"{request.action} {request.run}: {ending_means(result.outcome, result.written)}"]
     bad = (StepState.FAILED, StepState.UNKNOWN)
     notes = "; ".join(f"{step.name}: {step.note}" for step in result.steps if step.state in bad)
     lines += [result.message] if result.message not in ("", notes) else []

@@ -10,7 +10,7 @@ from typing import Any
 from cockpit.model.base import Frozen, Instant, rfc3339
 from cockpit.model.clock import SystemClock
 from cockpit.model.people import name_in
-from cockpit.model.plan import Basis, Level, Outcome
+from cockpit.model.plan import Basis, Level
 from cockpit.model.run import RunSpec
 from cockpit.model.told import Told
 from cockpit.model.wording import moment
@@ -142,7 +142,8 @@ def _action(entry: JournalEntry) -> dict[str, Any]:
         "ended_at": None if entry.ended_at is None else rfc3339(entry.ended_at),
         "outcome": None if entry.outcome is None else entry.outcome.value,
         "message": entry.message,
-        "recorded": entry.recorded,
+        "recorded": entry.written.whole,
+        "records": entry.written.value,
         "launch_id": entry.launch_id,
         "job_id": entry.job_id,
         "facts": entry.facts,
@@ -183,10 +184,8 @@ def _lines(past: Past) -> Iterator[str]:
 
 
 def _action_lines(entry: JournalEntry) -> Iterator[str]:
-    how = "not ended" if entry.outcome is None else entry.outcome.value
-    known = "" if entry.recorded or entry.outcome is not Outcome.DONE else ", not all recorded"
     launch = "" if entry.launch_id is None else f"  {entry.launch_id}"
-    yield f"{moment(entry.begun_at)}  {entry.action} by {entry.operator}: {how}{known}{launch}"
+    yield f"{moment(entry.begun_at)}  {entry.action} by {entry.operator}: {entry.text}{launch}"
     if entry.message:
         yield f"    {entry.message}"
     yield from _evidence(entry)

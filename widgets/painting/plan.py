@@ -190,7 +190,8 @@ def _checkpoints(plan: Plan, width: int, changed: AbstractSet[str], short: Short
 
 
 def _pick(pick: Pick, short: Short) -> Content:
-    return text((steps(pick.step), STRONG), "  ", short(pick.path), (f"  {pick.why}", DIM))
+    step = steps(pick.step) if pick.step is not None else "step unknown"
+    return text((step, STRONG), "  ", short(pick.path), (f"  {pick.why}", DIM))
 
 
 def _fate(plan: Plan) -> str:

@@ -51,7 +51,8 @@ def log_step(
                 return f"{skipped}; told under the output root"
             raise
         entry = make(execution).model_copy(update={"said": told_lines(told)})
-        return lasting(await execution.context.parts.recorder.event(spec, entry, commit))
+        done = await execution.context.parts.recorder.event(spec, entry, commit)
+        return lasting(done, execution, spec.records.logbook)
 
     return Step("log", run, records=True, after_failure=after_failure)
 
@@ -94,9 +95,8 @@ def instance_step(make: Callable[[Execution], InstanceEntry], commit: str) -> St
 
     async def run(execution: Execution) -> str | None:
         spec = _with_logbook(execution)
-        return lasting(
-            await execution.context.parts.recorder.instance(spec, make(execution), commit)
-        )
+        done = await execution.context.parts.recorder.instance(spec, make(execution), commit)
+        return lasting(done, execution, spec.records.logbook)
 
     return Step("instance", run, records=True)
 
@@ -174,11 +174,17 @@ def _linked(logbook: str | None) -> str | None:
         return None
 
 
-def lasting(recorded: Recorded) -> str:
-    """Return how far it came; raises ``StepError`` for a record that will not last by itself."""
+def lasting(
+    recorded: Recorded, execution: Execution | None = None, path: str | Path | None = None
+) -> str:
+    """Return how far it came; raises ``StepError`` for a record that will not last by itself.
+
+    A push that goes on behind is noted in ``execution``: its end is told with the outcome.
+    """
     if not recorded.lasting:
-        stage, why = recorded.stage.value, recorded.trouble or "it did not last"
-        raise StepError(why if why.startswith(f"{stage}, but ") else f"{stage}, but {why}")
+        stage, why = recorded.stage, recorded.trouble or "it did not last"
+        told = stage is SaveStage.NOTHING or why.startswith(f"{stage.value}, ")
+        raise StepError(why if told else f"{stage.value}, but {why}")
     if recorded.queued:
         return recorded.trouble or "queued"
     if recorded.stage is SaveStage.NOTHING:
@@ -186,4 +192,6 @@ def lasting(recorded: Recorded) -> str:
     if recorded.as_far:
         return recorded.trouble or recorded.stage.value
     commit = "" if recorded.commit is None else f" {recorded.commit[:7]}"
-    return f"{recorded.stage.value}{commit}"
+    if recorded.pending and execution is not None and path is not None:
+        execution.pushing.add(Path(path))
+    return f"{recorded.stage.value}{commit}" + ("; the push goes on" if recorded.pending else "")

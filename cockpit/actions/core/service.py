@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from cockpit.actions.core.action import Action, Execution, Failpoint, RefuseError, asked
 from cockpit.actions.core.context import ActionContext, Dependencies, acting, people_of
@@ -18,6 +20,7 @@ from cockpit.actions.core.guards import Claims, claim_checks
 from cockpit.actions.core.parameters import masked_plan
 from cockpit.actions.core.recovery import InterruptedAction, Recovery, check_of, declared_over
 from cockpit.model.jobs import Live
+from cockpit.model.outcome import Outcome, Records
 from cockpit.model.people import own_word, typist
 from cockpit.model.plan import (
     Approval,
@@ -25,7 +28,6 @@ from cockpit.model.plan import (
     Check,
     Draft,
     Level,
-    Outcome,
     Plan,
     Request,
     Result,
@@ -33,12 +35,15 @@ from cockpit.model.plan import (
 )
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.platforms.local.launcher.launches import next_launch_id
+from cockpit.records.git.behind import Push, PushStage
 from cockpit.records.lease.holder import this_holder, under_way
 from cockpit.store.journal import Busy, JournalEntry, UsedIdError
 from cockpit.store.store import StoreError, run_key
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
+PUSH_WITHIN = 3.0
+"""Seconds after its end for which an action waits to hear that its records were pushed."""
 WORDS_FOR = 3600.0
 """Seconds for which the words of a plan that was shown are known again."""
 LAUNCH_ID = "launch_id"
@@ -202,7 +207,8 @@ class ActionService:
             except RefuseError as error:
                 result = _refused(shown.plan_id, str(error))
             # Anything else that is raised leaves the entry open: it will be looked up.
-            return await self._end(entry, result, claims, self._spec(request.run))
+            result = await self._end(entry, result, claims, self._spec(request.run))
+        return await self.pushed(result, PUSH_WITHIN)
 
     async def _under_lease(
         self,
@@ -243,22 +249,44 @@ class ActionService:
         """Write the end down and give everything back; an unknown outcome keeps its claim."""
         assert self._journal is not None
         try:
+            if result.records is not None:
+                await asked(self._journal.recorded, entry.number, result.records)
             await asked(
                 self._journal.end,
                 entry.number,
                 result.outcome,
                 self._parts.clock.now(),
                 result.message,
-                recorded=result.recorded,
+                recorded=result.written.written,
             )
         except StoreError as error:
             said = "; ".join(filter(None, (result.message, f"its end is not written: {error}")))
-            return result.model_copy(update={"recorded": False, "message": said})
+            lost = {"recorded": False, "records": Records.PARTLY, "message": said}
+            return result.model_copy(update=lost)
         self._at("ended")
         if result.outcome is not Outcome.UNKNOWN:
             await claims.release(spec, used=result.outcome is not Outcome.REFUSED)
         self._at("released")
         return result
+
+    async def pushed(self, result: Result, within: float = 0.0) -> Result:
+        """Return an outcome with how the pushes of its records stand, at the latest in a while.
+
+        It is noted in the journal too; raises nothing.
+        """
+        if self._journal is None or not result.waiting or result.entry is None:
+            return result
+        paths = map(Path, result.waiting)
+        pushes = await self._parts.recorder.pushes(paths, within)
+        records = after_push(result.written, pushes)
+        if records is result.written:
+            return result
+        why = "; ".join(each.text for each in pushes if each.stage is PushStage.FAILED)
+        said = result.message if why in result.message else f"{result.message}; {why}".strip("; ")
+        told = {"records": records, "recorded": records.whole, "message": said}
+        with suppress(StoreError):
+            await asked(self._journal.recorded, result.entry, records, said)
+        return result.model_copy(update=told)
 
     async def _context(
         self, request: Request, own: JournalEntry | None = None
@@ -355,6 +383,16 @@ class ActionService:
 
     def _key(self, run: str) -> str:
         return run_key(self._file().path, run)
+
+
+def after_push(records: Records, pushes: Sequence[Push]) -> Records:
+    """Return how far something is written down whose pushes stand like this."""
+    if records not in (Records.PENDING, Records.HERE):
+        return records
+    stages = {each.stage for each in pushes}
+    if PushStage.FAILED in stages:
+        return Records.HERE
+    return Records.PENDING if stages & {PushStage.QUEUED, PushStage.PUSHING} else Records.KEPT
 
 
 def _masked(

@@ -197,7 +197,7 @@ def launch_event(word: str) -> Callable[[Execution], EventEntry]:
     def entry(execution: Execution) -> EventEntry:
         trouble = execution.facts.get(DIED) or execution.facts.get(UNSEEN)
         pick, reason = snapshot_in(execution).checkpoint, execution.plan.params.get("reason")
-        origin = "from scratch" if pick is None else f"from {pick.path} (step {pick.step})"
+        origin = "from scratch" if pick is None else f"from {pick.place}"
         order = f"{word} by {execution.entry.operator}" + (f": {reason}" if reason else "")
         failed, goal = (
             execution.facts.get(FAILED_STEP, ""),

@@ -18,7 +18,9 @@ from cockpit.actions.core.recording import (
 )
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
+from cockpit.model.observed import CheckpointsValue
 from cockpit.model.people import is_agent, same_person, worded
+from cockpit.model.picking import named, newest_of, suspected
 from cockpit.model.plan import Basis, Check, Draft, Outcome, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
@@ -206,14 +208,27 @@ def _checkpoints(report: RunReport, now: float) -> Iterator[str]:
         (value.trainer_would_load, "The trainer would load"),
     ):
         if pick is not None:
-            yield f"{what} step {steps(pick.step)}: `{_code(pick.path)}` ({pick.why})"
+            doubt = suspected(value, pick)
+            told = f"; suspect: {doubt}" if doubt is not None else ""
+            yield f"{what} {named(pick)}: `{_code(pick.path)}` ({pick.why}{told})"
     if value.unlisted:
         yield f"Not all known ({_why(facet)})"
     elif value.relaunch_from is None:
-        yield "No complete checkpoint"
-    newest = next((item for item in value.items if item.step == value.latest_complete), None)
+        yield _none_good(value)
+    newest = newest_of(item for item in value.items if item.complete)
     if newest is not None and newest.saved_at is not None:
         yield f"Newest complete: {size(newest.size)}, saved {ago(now - newest.saved_at)}"
+    suspect = [item for item in value.items if item.complete and item.suspect]
+    if suspect:
+        yield f"Suspect: {len(suspect)}, {named(suspect[0])} to {named(suspect[-1])}"
+
+
+def _none_good(value: CheckpointsValue) -> str:
+    """Say why nothing is picked: nothing is there, nothing is whole, or all that is is suspect."""
+    if any(item.complete for item in value.items):
+        return "No complete checkpoint that is not suspect"
+    there = ", ".join(f"{named(item)} {item.state.value}" for item in value.items[-3:])
+    return f"No checkpoint known to be complete ({there})" if there else "No complete checkpoint"
 
 
 def _resubmit(run: RunSpec) -> Iterator[str]:
@@ -239,8 +254,7 @@ def _ownership(report: RunReport, now: float, to: str) -> Iterator[str]:
 
 def _lately(entries: Sequence[JournalEntry]) -> Iterator[str]:
     for entry in entries[-LAST_ACTIONS:]:
-        how = "not ended" if entry.outcome is None else entry.outcome.value
-        yield f"{utc_minute(entry.begun_at)} {entry.action} by {entry.operator}: {how}"
+        yield f"{utc_minute(entry.begun_at)} {entry.action} by {entry.operator}: {entry.text}"
     if not entries:
         yield "nothing in this machine's journal"
 
