@@ -10,7 +10,10 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from cockpit.model.base import Frozen, Instant, Number, Seconds
 from cockpit.model.jobs import LiveJob
+from cockpit.model.logtext import LogMark, Read
+from cockpit.model.records import Rejected
 from cockpit.model.safetext import SafeText
+from cockpit.model.told import Told
 
 
 class Phase(StrEnum):
@@ -82,16 +85,22 @@ class JobValue(Frozen):
     """The file of its host that its output goes to, where the platform tells one."""
     node: str | None = Field(default=None, exclude=True)
     """The machine it runs on, where that is not the run's own host."""
+    log_mark: LogMark | None = Field(default=None, exclude=True)
+    """Where its first line stands in its log, where its launcher has noted that."""
 
 
 class Triage(Frozen):
     """SPEC T: one class, one action, and the lines it rests on."""
 
     class Line(Frozen):
-        """A line of the log (1-based number in what was read)."""
+        """A line of the log by its number in the file; ``None`` where that is not known."""
 
-        line: int
+        line: int | None
         text: str
+        offset: int | None = Field(default=None, exclude=True)
+        """Where it starts in the file."""
+        file: str | None = Field(default=None, exclude=True)
+        """The file that it stands in, where that was rotated away from the log's place."""
 
     class Place(Frozen):
         """Where in the code."""
@@ -105,6 +114,7 @@ class Triage(Frozen):
     evidence: tuple[Line, ...] = ()
     code_location: Place | None = None
     step: int | None = None
+    read: Read | None = None
 
 
 class Row(NamedTuple):
@@ -149,6 +159,8 @@ class LogValue(Frozen):
     """Training progress read from lines that are new since the former observation."""
     rows_begin: int = Field(default=0, exclude=True)
     """The offset from which every line was read for rows; what stands before it was not."""
+    clock_offset_s: Seconds | None = None
+    """The writer's clock minus ours where it is off: the times of lines are on ours."""
 
 
 class LogPage(NamedTuple):
@@ -225,6 +237,8 @@ class TrackerValue(Frozen):
     scanned: float = 0.0
     """How much of the file was read row by row, 0 to 1: what the rest holds is unknown."""
     usual_step_s: Seconds | None = None
+    clock_offset_s: Seconds | None = None
+    """The trainer's clock minus ours where it is off: all times in here are on ours."""
     config: dict[str, object] = Field(default_factory=dict, exclude=True)
 
     @property
@@ -392,6 +406,12 @@ class RecordsValue(Frozen):
     pushed: bool | None = None
     issue: str | None = None
     issue_updated_at: Instant | None = None
+    told: tuple[Told, ...] = ()
+    """What others have told in the logbook, its remote and the output root, the newest first."""
+    unheard: str | None = None
+    """Why it is not known, or not newly, what the logbook's remote tells; one line."""
+    rejected: tuple[Rejected, ...] = Field(default=(), exclude=True)
+    """What the logbook rejects on its remote."""
     issue_seen_at: Instant | None = Field(default=None, exclude=True)
     """When ``issue_updated_at`` was read."""
     notes: tuple[str, ...] = Field(default=(), exclude=True)

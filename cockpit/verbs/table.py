@@ -119,6 +119,17 @@ def _row(run: RunReport) -> tuple[str, ...]:
     )
 
 
+def owner_lines(run: RunReport) -> Iterator[str]:
+    """Yield who owns the run, where that is not simply who stands in the run file."""
+    owner, records = run.owner, run.facets.records.value
+    if owner is not None and (owner.why or owner.differs):
+        how = ", ".join(filter(None, (owner.name, owner.why)))
+        differs = "" if owner.differs is None else f"; {owner.differs}"
+        yield f"  owner: {how} [{owner.source}]{differs}"
+    if records is not None and records.unheard is not None:
+        yield f"  {UNKNOWN} what others told lately: {records.unheard}"
+
+
 def _below(run: RunReport) -> Iterator[str]:
     for alert in run.alerts:
         yield f"  {alert_line(alert)}"
@@ -129,11 +140,21 @@ def _below(run: RunReport) -> Iterator[str]:
         if facet.error is not None and facet.configured:
             yield f"  {UNKNOWN} {name}: {facet.error.kind.value}: {facet.error.message}"
     yield from _unread(run)
+    yield from _clocks(run)
+    yield from owner_lines(run)
     for gone in run.closed:
         if not gone.seen:
             yield f"  closed, unseen: {alert_line(gone.alert)}"
     if not run.alerts:
         yield f"  next: {run.next_action}"
+
+
+def _clocks(run: RunReport) -> Iterator[str]:
+    """Yield whose clock is off, and how far."""
+    tracker, log = run.facets.tracker, run.facets.log
+    for name, facet in (("tracker", tracker), ("log", log)):
+        if facet.value is not None and (off := wording.clock_off(facet.value.clock_offset_s)):
+            yield f"  clock of the {name}'s writer: {off}"
 
 
 def _unread(run: RunReport) -> Iterator[str]:

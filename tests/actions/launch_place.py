@@ -35,6 +35,8 @@ from cockpit.model.run import (
     RunSpec,
     WandbSpec,
 )
+from cockpit.records.git.committing import Edit
+from cockpit.records.git.saver import Saver
 from cockpit.records.recorder import RecordWriter
 from cockpit.sources.checkpoints.source import Checkpoints
 from cockpit.sources.git.code import Code
@@ -93,6 +95,9 @@ class Jobs(FilePlatform):
 class Book(RecordWriter):
     """Keeps what is recorded, by kind."""
 
+    async def push_left(self, run: RunSpec) -> None:
+        return
+
     def __init__(self) -> None:
         self.events: list[EventEntry] = []
         self.instances: list[InstanceEntry] = []
@@ -110,6 +115,9 @@ class Book(RecordWriter):
 
     async def contract(self, run: RunSpec, values: dict[str, str], commit: str) -> Recorded:
         return Recorded(stage=SaveStage.PUSHED)
+
+    async def document(self, path: Path, edit: Edit, commit: str) -> Recorded:
+        return await Saver(SystemClock()).save(path, edit, commit)
 
     async def comment(self, run: RunSpec, event: str, body: str) -> Recorded:
         self.comments.setdefault(event, body)

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.actions.core.action import Execution, SkipStep, Step, StepError
+from cockpit.actions.core.recording import lasting
 from cockpit.actions.launching.launch_records import job_of
 from cockpit.actions.launching.submitting import snapshot_in, submitted_at
 from cockpit.model.run import RunSpec
 from cockpit.records.git.committing import Edit
-from cockpit.records.git.saver import Saver
 from cockpit.records.runlog.experiments import experiments_of
 from cockpit.records.runlog.run_logs import (
     new_run_log,
@@ -46,7 +46,7 @@ def launched_step(run: str) -> Step:
             _submitted(execution, "submitted/start"),
         )
         first = lambda data: with_first_job(begun(data), fields)  # noqa: E731
-        await _saved(execution, path, first, f"{run}: log launch")
+        await _saved(execution, path, first, f"{run}: begin the run log")
         await _saved(execution, *timeline_of(path, at), f"{run}: list the run log")
         if (spec.records.run_type or "").startswith(EXPERIMENT):
             listed = experiments_of(path, spec.name, spec.goal or "")
@@ -70,7 +70,7 @@ def resumed_step(run: str) -> Step:
             execution,
             path,
             lambda data: with_resumed_job(begun(data), fields),
-            f"{run}: log relaunch",
+            f"{run}: log relaunch in the run log",
         )
 
     return Step(NAME, write, records=True)
@@ -153,8 +153,5 @@ def _masked(values: Mapping[str, str]) -> dict[str, str]:
 
 async def _saved(execution: Execution, path: Path, edit: Edit, message: str) -> str:
     """Save, commit that file alone, push; raises ``StepError`` for what will not last."""
-    done = await Saver(execution.context.parts.clock).save(path, edit, message)
-    if not done.lasting:
-        raise StepError(f"{path}: {done.stage.value}, but {done.trouble}")
-    commit = "" if done.commit is None else f" {done.commit[:7]}"
-    return f"{done.stage.value}{commit}"
+    done = await execution.context.parts.recorder.document(path, edit, message)
+    return lasting(done, execution, path)

@@ -8,6 +8,7 @@ import re
 from enum import Enum
 from typing import Final, NamedTuple
 
+from cockpit.model.logtext import LogMark
 from cockpit.runtime.regular import open_regular
 from cockpit.text.safe import clean
 
@@ -29,8 +30,8 @@ class PidNote(NamedTuple):
     """A pid file: ``start`` as recorded, ``written_at`` the file's mtime (epoch seconds).
 
     ``ticks`` is the start in the kernel's ticks since boot, where the launcher noted it, and so
-    are ``boot``, ``machine``, ``host`` and ``space`` (which process ids these are) and
-    ``log_size``, the bytes that the log held before. ``uid`` is whose file it is.
+    are ``boot``, ``machine``, ``host`` and ``space`` (which process ids these are) and ``log``,
+    where the job's first line stands in its log. ``uid`` is whose file it is.
     """
 
     pid: int
@@ -42,7 +43,7 @@ class PidNote(NamedTuple):
     machine: str | None = None
     host: str | None = None
     space: str | None = None
-    log_size: int | None = None
+    log: LogMark | None = None
     uid: int | None = None
 
 
@@ -97,7 +98,7 @@ def read_pid(path: str) -> PidNote | BadNote | None:
         start,
         written_at=status.st_mtime,
         ticks=_integer(fields.get("ticks", "")),
-        log_size=_integer(fields.get("log_size", "")),
+        log=_mark(fields.get("log", "")),
         uid=status.st_uid,
         **told,
     )
@@ -121,6 +122,12 @@ def _read(path: str) -> tuple[str, os.stat_result] | None:
             return os.read(fd, MOST).decode("utf-8", "replace"), status
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def _mark(text: str) -> LogMark | None:
+    numbers = [_integer(part) for part in text.split(":")]
+    known = [number for number in numbers if number is not None and number >= 0]
+    return LogMark(*known) if len(numbers) == len(known) == 3 else None
 
 
 def _integer(text: str) -> int | None:

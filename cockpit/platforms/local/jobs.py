@@ -14,7 +14,8 @@ The files are written by the wrapper that started the training command:
   ``boot=`` and ``machine=`` it decides whether the process is still the same one, since setting
   the machine's clock does not move it. ``start=`` is the same in seconds since the epoch, as
   ``process_facts(pid).started_at`` gives it. Without ``ticks=`` the evidence decides, and the
-  file's own time proves nothing (``recorded``). ``launch_id=`` is optional. Unknown
+  file's own time proves nothing (``recorded``). ``launch_id=`` is optional.
+  ``log=inode:byte:checksum`` tells where the job's first line stands in its log. Unknown
   ``key=value`` lines are ignored, so that other tools may add theirs.
 * ``exit_file``, written atomically after the end: one integer, the exit status (``-9`` and
   ``137`` both mean "killed by signal 9").
@@ -362,6 +363,7 @@ def _value(
         started_at=_launched_at(seen),
         ended_at=ended_at,
         launch_id=None if pid is None else pid.launch_id,
+        log_mark=None if pid is None else pid.log,
         rivals=seen.elsewhere,
         processes=tuple(one.pid for one in seen.members[:MOST_WATCHED]),
     )
@@ -394,8 +396,8 @@ def _silent(seen: _Seen, started: float | None) -> bool:
     """Tell whether the log holds nothing of this launch (it may hold the former job's lines)."""
     if seen.log_size == 0 or seen.log_at is None:
         return True
-    if isinstance(seen.pid, PidNote) and seen.pid.ticks and seen.pid.log_size is not None:
-        return seen.log_size == seen.pid.log_size
+    if isinstance(seen.pid, PidNote) and seen.pid.ticks and seen.pid.log is not None:
+        return seen.log_size == seen.pid.log.offset
     return started is not None and seen.log_at < started - FILE_SLACK
 
 

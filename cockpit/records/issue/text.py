@@ -234,7 +234,7 @@ def approved(approvals: Sequence[Approval]) -> str | None:
     if not approvals:
         return None
     lines = (
-        f"- {code(each.check)} approved by {person(each.by)}: {prose(each.reason)}"
+        f"- {code(each.check)} approved by {person(each.whose)}: {prose(each.reason)}"
         for each in approvals
     )
     return "\n".join(lines)

@@ -29,7 +29,9 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher import launches
 from cockpit.platforms.local.launcher.kernel import machine_id, settle_folder, write_whole
 from cockpit.platforms.local.launcher.launches import number_of
+from cockpit.platforms.local.launcher.modes import follow, make_folder
 from cockpit.records.lease.holder import lives, this_holder
+from cockpit.records.lease.state import not_above
 from cockpit.runtime.offload import offload
 from cockpit.store.journal import Holder
 from cockpit.text.safe import clean
@@ -154,7 +156,7 @@ class RootClaim:
         self, run: RunSpec, root: Path, launch_id: str | None, what: str, *, over: bool
     ) -> Claim:
         if not root.is_dir():  # never its parents: an unmounted disk would be written beside
-            root.mkdir(exist_ok=True)
+            make_folder(root, parents=False)
         written = Written(
             holder=self._holder(),
             operator=self._operator() or "unknown",
@@ -164,6 +166,10 @@ class RootClaim:
             nonce=secrets.token_hex(16),
         )
         with _changing(root):
+            used = _highest(run, root)
+            if not_above(launch_id, used):
+                text = f"launch id {launch_id} was given out under {root} already ({used})"
+                return Claim(level=Level.BLOCK.value, text=f"{text}; plan again", launch_id=used)
             former = _read(root)
             if former is not None:
                 alive = lives(former.holder)
@@ -225,6 +231,7 @@ def _put(root: Path, written: Written) -> bool:
 def _put_plainly(place: Path, text: str) -> bool:
     try:
         with place.open("x", encoding="utf-8") as file:
+            follow(file.fileno(), place.parent)
             file.write(text + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -266,10 +273,11 @@ def _changing(root: Path) -> Iterator[None]:
     Where the file system has no locks, the link and the rename have to do. Raises ``_BusyError``.
     """
     folder = root / ".cockpit"
-    folder.mkdir(exist_ok=True)
+    make_folder(folder, parents=False)
     place = folder / "claim.lock"
     try:
         handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        follow(handle, folder)
     except PermissionError:  # another user's: it can be locked all the same
         handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
