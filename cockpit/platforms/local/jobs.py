@@ -28,7 +28,6 @@ The recorded process, as long as it lives, outweighs any file. A relaunch writes
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -49,6 +48,7 @@ from cockpit.platforms.local.files import (
     ExitNote,
     Order,
     PidNote,
+    explain_exit,
     order_of,
     read_exit,
     read_pid,
@@ -432,20 +432,3 @@ def _gone(seen: _Seen) -> str:
     if isinstance(seen.exit, ExitNote):
         reason += " (the exit file is older than this launch)"
     return reason
-
-
-def explain_exit(status: int) -> str | None:
-    """Return what an exit status says: ``None`` for 0, the signal's name for -n and 128+n."""
-    number = -status if status < 0 else status - 128
-    if status == 0:
-        return None
-    if number > 0:
-        try:
-            return f"killed by signal {number} ({signal.Signals(number).name})"
-        except ValueError:
-            pass
-    said = _SHELL_WORDS.get(status)
-    return f"exit status {status}" + (f" ({said})" if said else "")
-
-
-_SHELL_WORDS: Final = {126: "cannot be executed", 127: "command not found"}

@@ -18,7 +18,8 @@ from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import place_of
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.local.jobs import LocalJobs, explain_exit
+from cockpit.platforms.local.files import explain_exit
+from cockpit.platforms.local.jobs import LocalJobs
 from cockpit.platforms.local.launcher.kernel import machine_id
 from cockpit.platforms.local.lineage import live_jobs
 from cockpit.runtime.process import process_facts
