@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
@@ -108,6 +109,19 @@ class Row(NamedTuple):
     throughput: float | None = None
     grad_norm: float | None = None
 
+    @property
+    def true_loss(self) -> float | None:
+        """The loss; NaN where it was logged as exactly 0 beside a gradient that is no number.
+
+        Trainers that leave non-finite losses out of their mean write such a zero.
+        """
+        return self.loss if self.loss != 0.0 else _true_loss(self.loss, self.grad_norm)
+
+
+def _true_loss(loss: float | None, grad_norm: float | None) -> float | None:
+    masked = loss == 0.0 and grad_norm is not None and not math.isfinite(grad_norm)
+    return math.nan if masked else loss
+
 
 class LogValue(Frozen):
     """The tail of the job's own log, its size (bytes) and clocks."""
@@ -123,6 +137,8 @@ class LogValue(Frozen):
     inode: int | None = Field(default=None, exclude=True)
     rows: tuple[Row, ...] = Field(default=(), exclude=True)
     """Training progress read from lines that are new since the former observation."""
+    rows_begin: int = Field(default=0, exclude=True)
+    """The offset from which every line was read for rows; what stands before it was not."""
 
 
 class LogPage(NamedTuple):
@@ -186,10 +202,15 @@ class TrackerValue(Frozen):
     history: tuple[tuple[int, Number], ...] = ()
     columns: tuple[Column, ...] = Field(default=(), exclude=True)
     """The loss over the whole run, extremes kept; exact once ``scanned`` is 1.0."""
-    scanned: float = Field(default=0.0, exclude=True)
-    """How much of the file the background pass has read, 0 to 1."""
+    scanned: float = 0.0
+    """How much of the file was read row by row, 0 to 1: what the rest holds is unknown."""
     usual_step_s: Seconds | None = None
     config: dict[str, object] = Field(default_factory=dict, exclude=True)
+
+    @property
+    def true_loss(self) -> float | None:
+        """The newest loss; NaN where a zero stands for it (see ``Row.true_loss``)."""
+        return _true_loss(self.loss, self.grad_norm)
 
 
 class CheckpointState(StrEnum):

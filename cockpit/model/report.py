@@ -52,9 +52,13 @@ class Facets(Frozen):
 
 
 class Progress(Frozen):
-    """How far: ``text`` has no separators (``~4600/5155``, ``~4600/unknown``; C-20)."""
+    """How far: ``text`` has no separators (``~4600/5155``, ``~4600/unknown``; C-20).
+
+    ``step_source`` says who tells the step: ``tracker``, ``log`` or ``checkpoints``.
+    """
 
     step: int | None
+    step_source: str | None = None
     final_step: int | None
     final_step_source: str | None
     text: str
@@ -79,6 +83,13 @@ class RunReport(Frozen):
     def name(self) -> str:
         """The run's slug."""
         return self.spec.name
+
+    @property
+    def rows_unread(self) -> bool:
+        """True when the tracker has rows that were not read: what they hold is unknown."""
+        tracker = self.facets.tracker
+        value = tracker.value
+        return value is not None and tracker.known and value.step is not None and value.scanned < 1
 
     @property
     def worst(self) -> Alert | None:

@@ -87,6 +87,8 @@ class TrendFinding(Frozen):
 
     ``value`` is its text (``nan``, ``inf``), ``count`` how many such rows, ``finite`` how many
     finite rows in a row have followed, ``earlier`` that one of those was at an earlier step.
+    ``first`` tells that it is the first one whatever stands before the rows that were read:
+    enough finite rows of the same training were read before it.
     """
 
     metric: str
@@ -97,11 +99,16 @@ class TrendFinding(Frozen):
     last_step: int | None = None
     finite: int = 0
     earlier: bool = False
+    first: bool = False
 
 
 class WatchedMetric(Frozen):
-    """One metric watched for non-finite values: the open finding, and the run up to one."""
+    """One metric watched for non-finite values: the open finding, and the run up to one.
 
+    ``clean`` counts the finite rows in a row before them, up to as many as matter.
+    """
+
+    clean: int = 0
     finding: TrendFinding | None = None
     pending: TrendFinding | None = None
 

@@ -199,6 +199,8 @@ GLYPHS: Final[dict[str, tuple[str, str]]] = {
     "pick": ("▸", ">"),
     "next": ("→", ">"),
     "nonfinite": ("×", "x"),
+    "above": ("↑", "^"),
+    "below": ("↓", "v"),
 }
 """Name of a state or mark: its glyph, its ASCII twin."""
 

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from pydantic import Field
+
 from cockpit.model.base import Frozen, Number
 from cockpit.text.fields import LabelledNumber, fields
 from cockpit.text.labels import (
@@ -18,6 +20,7 @@ from cockpit.text.labels import (
     Scope,
     bar_unit,
     evaluates,
+    find_grad_norm,
     find_loss,
     find_step,
     hints,
@@ -47,6 +50,8 @@ class LineProgress(Frozen):
     throughput: float | None = None
     unit: str | None = None
     format: str
+    grad_norm: float | None = Field(default=None, exclude=True)
+    """Beside the loss; no part of INTERFACE's document."""
 
 
 _BLOCK_HEAD = re.compile(r"\[(?:\w+=\d+\]\[)?(?:batch|step)=\d+/\d+[^\]]*\]:?\s*$")
@@ -155,6 +160,7 @@ def _from_fields(text: str) -> LineProgress | None:
         throughput=None if rate is None else rate[0],
         unit=None if rate is None else rate[1],
         format="block" if "\n" in text else "fields",
+        grad_norm=find_grad_norm(found),
     )
 
 
@@ -180,6 +186,7 @@ def _from_dict(text: str, found: list[LabelledNumber]) -> LineProgress | None:
         throughput=None if rate is None else rate[0],
         unit=None if rate is None else rate[1],
         format="dict",
+        grad_norm=find_grad_norm(found),
     )
 
 

@@ -39,9 +39,10 @@ def loss_text(run: RunReport) -> str:
     """Return the newest loss, the tracker's or else the log's; ``?`` if it is unknown."""
     tracker, log = run.facets.tracker.value, run.facets.log.value
     if tracker is not None and tracker.loss is not None:
-        return wording.number(tracker.loss)
+        return wording.number(tracker.true_loss)
     rows = log.rows if log is not None else ()
-    return wording.number(next((row.loss for row in reversed(rows) if row.loss is not None), None))
+    losses = (row.true_loss for row in reversed(rows))
+    return wording.number(next((loss for loss in losses if loss is not None), None))
 
 
 def job_text(run: RunReport) -> str:
@@ -89,7 +90,8 @@ def alert_line(alert: Alert) -> str:
     """Return an alert's first line: id, severity, title, since, confidence, who has taken it."""
     taken = f" (taken by {alert.acknowledged.by})" if alert.acknowledged is not None else ""
     what = f"{alert.id} {alert.severity.value}: {alert.title}"
-    return f"{what}, since {rfc3339(alert.since)}, {alert.confidence}{taken}"
+    before = " or before" if alert.since_or_before else ""
+    return f"{what}, since {rfc3339(alert.since)}{before}, {alert.confidence}{taken}"
 
 
 def _row(run: RunReport) -> tuple[str, ...]:
@@ -116,11 +118,21 @@ def _below(run: RunReport) -> Iterator[str]:
     for name, facet in run.facets.items():
         if facet.error is not None and facet.configured:
             yield f"  {UNKNOWN} {name}: {facet.error.kind.value}: {facet.error.message}"
+    yield from _unread(run)
     for gone in run.closed:
         if not gone.seen:
             yield f"  closed, unseen: {alert_line(gone.alert)}"
     if not run.alerts:
         yield f"  next: {run.next_action}"
+
+
+def _unread(run: RunReport) -> Iterator[str]:
+    """Yield that the tracker's rows could not all be read in time: what they hold is unknown."""
+    if run.rows_unread:
+        value = run.facets.tracker.value
+        share = 0.0 if value is None else min(value.scanned, 0.99)
+        read = f"only {share:.0%} of the tracker's rows were read in time, and the newest ones"
+        yield f"  {UNKNOWN} rows: {read}; what the others hold is unknown"
 
 
 def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:

@@ -59,9 +59,11 @@ def case_of(state: RunState, now: float) -> Case:
         now=now,
         facets=state.facets,
         trend=rows.trend,
+        log_trend=state.log_trend,
         phases=tuple(state.phases),
         checkpoints=tuple(state.marks),
-        rows_from=0.0 if rows.complete or not rows.any else rows.skipped,
+        rows_from=_unread(state),
+        log_from=_log_unread(state.facets),
         job_named=state.spec.job is not None,
         stop_ordered_by=state.stop_ordered_by,
         former_failures=state.shared.failures,
@@ -77,14 +79,38 @@ def with_diagnosis(case: Case, state: RunState) -> Case:
     return case._replace(triage=None if state.diagnosis is None else state.diagnosis.triage)
 
 
+def _unread(state: RunState) -> float:
+    """Return the share of the tracker's rows before the first one folded."""
+    rows = state.rows
+    if rows.complete or rows.any:
+        return 0.0 if rows.complete else rows.skipped
+    return 0.0 if state.rows_read else 1.0
+
+
+def _log_unread(facets: Facets) -> float:
+    log = facets.log.value
+    return 0.0 if log is None or not log.size else min(1.0, log.rows_begin / log.size)
+
+
 def judged(case: Case) -> Judged:
-    """Judge one run; the log's rows stand in where the tracker has given none."""
-    spec, history = case.spec, case.history
-    log_trend = advance(case.log_trend, case.log_rows, spec)
-    trend = history.trend if history.trend.rows else log_trend
-    facets = with_baseline(_with_triage(history.facets, case.triage), trend)
-    history = history.model_copy(update={"facets": facets, "trend": trend})
-    return Judged(spec, history, judge(spec, history), progress(spec, history), log_trend)
+    """Judge one run by what is seen of it, and by why its job ended or stands still."""
+    spec, seen = case.spec, seen_of(case)
+    facets = _with_triage(seen.facets, case.triage)
+    history = seen.model_copy(update={"facets": facets})
+    return Judged(spec, history, judge(spec, history), progress(spec, history), history.log_trend)
+
+
+def seen_of(case: Case) -> History:
+    """Return what is seen, folds and all; the log's rows stand in for a tracker without any."""
+    history = case.history
+    log_trend = advance(case.log_trend, case.log_rows, case.spec)
+    tracked = history.trend.rows > 0
+    trend = history.trend if tracked else log_trend
+    facets = with_baseline(history.facets, trend)
+    history = history.model_copy(update={"facets": facets, "trend": trend, "log_trend": log_trend})
+    if tracked or not log_trend.rows:
+        return history
+    return history.model_copy(update={"rows_from": max(history.rows_from, history.log_from)})
 
 
 def reconcile(

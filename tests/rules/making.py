@@ -136,4 +136,7 @@ EXTRAS = ("phases", "stop_ordered_by", "rows_from", "job_named")
 
 def history(now: float, trend: Trend | None = None, **values: Any) -> History:
     extras = {name: values.pop(name) for name in EXTRAS if name in values}
-    return History(now=now, facets=seen(now, **values), trend=trend or Trend(), **extras)
+    facets = seen(now, **values)
+    log = facets.log.value
+    logged = folded(log.rows) if log is not None else Trend()
+    return History(now=now, facets=facets, trend=trend or Trend(), log_trend=logged, **extras)

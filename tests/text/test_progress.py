@@ -182,7 +182,7 @@ def test_a_loss_that_is_no_number_is_read() -> None:
 
 def test_a_dict_without_a_step_still_tells_the_loss() -> None:
     found = read_progress("{'loss': 0.69, 'grad_norm': 2.5, 'learning_rate': 5e-05, 'epoch': 0.26}")
-    assert found == LineProgress(loss=0.69, format="dict")
+    assert found == LineProgress(loss=0.69, grad_norm=2.5, format="dict")
 
 
 def test_lines_and_blocks_of_a_log_are_numbered() -> None:

@@ -159,8 +159,9 @@ def test_a_rule_is_given_all_that_is_remembered() -> None:
     state = RunState(
         run_spec(job=None),
         "key",
-        facets=seen(T0, job=job()),
+        facets=seen(T0, job=job(), log=log(rows_begin=50)),
         rows=Rows(trend=folded(losses([2.0])), skipped=0.5, any=True),
+        log_trend=folded(losses([2.0])),
         phases=[PhaseMark(at=T0, phase=Phase.RUNNING)],
         marks=[CheckpointMark(at=T0, complete=1, newest=10)],
         shared=shared,

@@ -83,6 +83,8 @@ class PaceFold:
         self.at = at
         if self.resumes and len(self.began) < BEGINNING:
             self.began = (*self.began, (step, at))
+        if [when for _, when in list(self.recent)[-2:]] == [at, at]:
+            self.recent.pop()  # of rows that came at one time the first and the last say all
         self.recent.append((step, at))
 
     def _pause(self, last_at: float, at: float) -> None:
@@ -115,10 +117,11 @@ class PaceFold:
         )
 
     def _usual(self) -> tuple[float | None, float | None]:
+        last = {at: step for step, at in self.recent}
         gaps = [
-            (later[0] - earlier[0], later[1] - earlier[1])
-            for earlier, later in pairwise(self.recent)
-            if later[1] >= earlier[1]
+            (later[1] - earlier[1], later[0] - earlier[0])
+            for earlier, later in pairwise(last.items())
+            if later[0] > earlier[0] and later[1] > earlier[1]
         ]
         if not gaps:
             return None, None
@@ -142,7 +145,7 @@ def advance(trend: Trend, rows: Sequence[Row], run: RunSpec) -> Trend:
         pace.add(row)
         throughput.add(row, pace.resumed, pace.rate)
         spike.add(row)
-        loss.add(row, row.loss)
+        loss.add(row, row.true_loss)
         grad.add(row, row.grad_norm)
     return Trend(
         rows=trend.rows + len(rows),
