@@ -21,6 +21,7 @@ from cockpit.watch.reports import (
     judged,
     reconcile,
     report_of,
+    taken_elsewhere,
     with_diagnosis,
 )
 from cockpit.watch.runstate import RunState
@@ -153,7 +154,8 @@ class Judge:
                 grace=state.spec.cadence,
                 may_close=state.looked_at_all and state.rows_read,
             )
-            state.open = {kept.alert.key: kept for kept in changes.open}
+            open_now = {kept.alert.key: kept for kept in changes.open}
+            state.open = taken_elsewhere(open_now, state.told, found.history.now)
             older = [kept for kept in state.closed if kept.alert.key not in state.open]
             state.closed = [*changes.closed, *older][:CLOSED_KEPT]
             if keep and changes.changed:
