@@ -73,7 +73,10 @@ def _haystack(report: RunReport) -> str:
 
 
 class FleetScreen(ActingScreen):
-    """Panels where all fit, else a list; the selection follows the run, not the place."""
+    """Panels where all fit, else a list; what is selected is a run that stands there, always.
+
+    It follows the run, not the place; where the run leaves the view its neighbour takes over.
+    """
 
     SCOPES = ("fleet", "act", "everywhere")
     BINDINGS: ClassVar[list[BindingType]] = bindings("fleet", "act")
@@ -81,7 +84,10 @@ class FleetScreen(ActingScreen):
     def __init__(self, cockpit: Cockpit) -> None:
         super().__init__(cockpit)
         self._chosen: str | None = None
+        self._before_filter: str | None = None
+        self._order: list[str] = []
         self._place = 0
+        self._in_sight = False
         self._touched = False
         self._filter = ""
         self._sort = SORTS[0]
@@ -103,8 +109,8 @@ class FleetScreen(ActingScreen):
 
     @property
     def selected(self) -> str | None:
-        """The selected run."""
-        return self._chosen
+        """The selected run; none while no run is in sight."""
+        return self._chosen if self._in_sight else None
 
     def show(self) -> None:
         """Show all runs as they are known now."""
@@ -112,6 +118,7 @@ class FleetScreen(ActingScreen):
             return
         shown = self.shown
         self._select(shown)
+        self._in_sight = bool(shown)
         size = self.app.size
         self._shape = shape(len(shown), size.width - 2, size.height - AROUND)
         grid, listed = self.query_one(PanelGrid), self.query_one(RunList)
@@ -119,35 +126,59 @@ class FleetScreen(ActingScreen):
         if self._shape is not None:
             grid.show(shown, self.cockpit.now(), self._place, self._shape)
         else:
-            listed.show(shown, self.cockpit.now(), self._place)
+            listed.show(shown, self.cockpit.now(), self._place, self._nothing())
         sort = "" if self._sort == SORTS[0] else self._sort
         watch = self.cockpit.watch_state._replace(filter=self._filter, sort=sort)
         self.query_one(FleetHeader).show(self.cockpit.reports, watch, len(shown))
         self.show_keys()
+
+    def _nothing(self) -> tuple[str, str]:
+        """Return why there is no run to be seen, and what to do about it."""
+        count = len(self.cockpit.reports)
+        if not count:
+            return "the run file names no run", "add a [[run]] to it: it is read again by itself"
+        clear = self.cockpit.keys.shown("clear")
+        runs = "the run" if count == 1 else f"all {count} runs"
+        return f'no run has "{self._filter}" in its name, state or alerts', f"{clear} shows {runs}"
 
     def footer(self) -> list[tuple[str, str]]:
         """Return the keys that matter here."""
         return self.cockpit.keys.footer("fleet", "act", "everywhere")
 
     def _select(self, shown: list[RunReport]) -> None:
-        """Find the selected run's new place; if it is gone, stay at the place.
+        """Find the selected run's new place; if it is gone, its nearest neighbour's.
 
-        Until a person has moved it is the first one: the run that needs them most.
+        Until a person has pressed a key it is the first one: the run that needs them most.
         """
         names = [each.name for each in shown]
-        if self._touched and self._chosen in names:
-            self._place = names.index(self._chosen)
-        else:
-            self._place = max(0, min(self._place if self._touched else 0, len(names) - 1))
-            self._chosen = names[self._place] if names else None
+        if not self._touched or not names:
+            self._chosen = names[0] if names else self._chosen if self._touched else None
+        elif self._chosen not in names:
+            self._chosen = self._neighbour(names)
+        self._place = names.index(self._chosen) if self._chosen in names else 0
+        self._order = names or self._order
+
+    def _neighbour(self, names: list[str]) -> str:
+        """Return the run nearest to where the selected one stood that is still in sight."""
+        if self._chosen not in self._order:
+            return names[0]
+        here = self._order.index(self._chosen)
+        near = [*self._order[here + 1 :], *reversed(self._order[:here])]
+        return next((each for each in near if each in names), names[0])
+
+    def choose(self, name: str) -> None:
+        """Select a run: a person has turned to it, here or on its own screen."""
+        self._touched = True
+        self._chosen = name
+        self._before_filter = None
+        self.show()
 
     def _move(self, steps: int) -> None:
         shown = self.shown
-        self._touched = True
+        self._select(shown)
         if shown:
             place = max(0, min(self._place + steps, len(shown) - 1))
-            self._chosen = shown[place].name
-            self.show()
+            self.choose(shown[place].name)
 
     @property
     def _columns(self) -> int:
@@ -155,7 +186,9 @@ class FleetScreen(ActingScreen):
 
     def action_row(self, rows: int) -> None:
         """Select the run that many rows below, if there is one."""
-        if 0 <= self._place + rows * self._columns < len(self.shown):
+        shown = self.shown
+        self._select(shown)
+        if 0 <= self._place + rows * self._columns < len(shown):
             self._move(rows * self._columns)
 
     def action_step(self, steps: int) -> None:
@@ -175,9 +208,9 @@ class FleetScreen(ActingScreen):
 
     def action_open(self) -> None:
         """Open the selected run."""
-        if self._chosen is not None:
+        if self.selected is not None:
             self._touched = True
-            self.cockpit.open_run(self._chosen)
+            self.cockpit.open_run(self.selected)
 
     def action_sort(self) -> None:
         """Sort in the next way."""
@@ -187,12 +220,15 @@ class FleetScreen(ActingScreen):
 
     def action_filter(self) -> None:
         """Ask for filter words."""
+        if not self._filter:
+            self._before_filter = self._chosen
         self.query_one(KeyLine).display = False
         self.query_one(Prompt).ask(self._filter)
 
     def action_clear(self) -> None:
-        """Show all runs again."""
+        """Show all runs again, and select the one from before if nothing was done since."""
         self._filter = ""
+        self._chosen, self._before_filter = self._before_filter or self._chosen, None
         self._close_prompt()
 
     @on(Input.Changed)
@@ -209,12 +245,19 @@ class FleetScreen(ActingScreen):
 
     @on(RunClicked)
     def _clicked(self, event: RunClicked) -> None:
-        if event.name == self._chosen:
+        if event.name == self.selected:
             self.action_open()
-        self._chosen = event.name
-        self.show()
+        else:
+            self.choose(event.name)
 
     async def on_key(self, event: events.Key) -> None:
-        """Leave the filter with the cursor keys, as one expects of a list."""
-        if self.query_one(Prompt).is_open and event.key in ("down", "up"):
-            self._close_prompt()
+        """Hold the selected run from the first key on: whatever it does is meant for that run.
+
+        The cursor keys leave the filter, as one expects of a list.
+        """
+        self._touched = True
+        if self.query_one(Prompt).is_open:
+            if event.key in ("down", "up"):
+                self._close_prompt()
+        elif event.key not in self.cockpit.keys.of("clear"):
+            self._before_filter = None

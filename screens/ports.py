@@ -51,6 +51,9 @@ class Cockpit(Protocol):
     def open_run(self, name: str) -> None:
         """Show a run's own screen."""
 
+    def choose(self, name: str) -> None:
+        """Select a run in the fleet: a person has turned to it elsewhere."""
+
     def report_fault(self, error: BaseException) -> str:
         """Keep the details of a fault of the cockpit's own; return the one line about it."""
 

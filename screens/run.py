@@ -182,6 +182,7 @@ class RunScreen(ActingScreen):
         names = [each.name for each in self.cockpit.reports]
         if self._run in names and len(names) > 1:
             name = names[(names.index(self._run) + step) % len(names)]
+            self.cockpit.choose(name)
             self.app.switch_screen(RunScreen(self.cockpit, name, self._tab))
 
     def action_back(self) -> None:

@@ -133,3 +133,24 @@ class Terminal:
         for found in _ASKED.finditer(self.output, self._answered):
             os.write(self.fd, b"\x1b[?%s;2$y" % found.group(1))
             self._answered = found.end()
+
+
+_PIECE = re.compile(
+    rb"\x1b\[(\d+);(\d+)H|\x1b\[[\d;?<>=$]*[A-Za-z]|\x1b\].*?\x07|(\r?\n)|([^\x1b\r\n]+)"
+)
+
+
+def shown(output: bytes) -> dict[tuple[int, int], str]:
+    """Return the character in each cell after what the program wrote: it moves and it writes."""
+    cells: dict[tuple[int, int], str] = {}
+    y = x = 0
+    for found in _PIECE.finditer(output):
+        row, column, line, words = found.groups()
+        if row is not None:
+            y, x = int(row) - 1, int(column) - 1
+        elif line is not None:
+            y, x = y + 1, 0
+        for letter in (words or b"").decode("utf-8", "replace"):
+            cells[y, x] = letter
+            x += 1
+    return cells

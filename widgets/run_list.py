@@ -13,7 +13,7 @@ from cockpit.model.wording import glyph
 from widgets.base.painted import Painted
 from widgets.painting import facts, rows
 from widgets.painting.facts import Look, look
-from widgets.painting.line import ACCENT, DIM, EMPTY, fit, prose, row, text, whole
+from widgets.painting.line import ACCENT, DIM, EMPTY, cut, fit, prose, row, text, whole
 from widgets.painting.series import block_line, fold, loss_columns, why_no_curve
 from widgets.run_panel import RunClicked
 
@@ -43,10 +43,21 @@ class RunList(Painted):
         self._roomy = False
         self._ample = False
         self._owners: list[str] = []
+        self._nothing = ("", "")
 
-    def show(self, reports: Sequence[RunReport], now: float, selected: int) -> None:
-        """Show runs at a moment, ``selected`` being the place of the chosen one."""
+    def show(
+        self,
+        reports: Sequence[RunReport],
+        now: float,
+        selected: int,
+        nothing: tuple[str, str] = ("", ""),
+    ) -> None:
+        """Show runs at a moment, ``selected`` being the place of the chosen one.
+
+        ``nothing`` is why there are none, and what to do about it.
+        """
         self._reports, self._now, self._selected = reports, now, selected
+        self._nothing = nothing
         self.repaint()
 
     @property
@@ -56,6 +67,11 @@ class RunList(Painted):
 
     def paint(self, width: int, height: int) -> list[Content]:
         """Return the lines in sight."""
+        if not self._reports:
+            self._owners = []
+            why, then = self._nothing
+            said = [Content(why), text((then, DIM))]
+            return [EMPTY, *(text(" " * MARGIN, cut(line, width - MARGIN)) for line in said)]
         self._roomy = 2 * len(self._reports) <= height
         self._ample = sum(height_of(each, True, True) for each in self._reports) <= height
         self._top = self._first_in_sight(height)
@@ -64,7 +80,7 @@ class RunList(Painted):
         self._owners = []
         for place in range(self._top, len(self._reports)):
             report = self._reports[place]
-            if len(lines) + height_of(report, self._roomy, self._ample) > height:
+            if lines and len(lines) + height_of(report, self._roomy, self._ample) > height:
                 break
             chosen = place == self._selected
             painted = paint_row(report, self._now, width, shared, chosen, self._roomy, self._ample)

@@ -10,21 +10,20 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from textual import events
 from textual.binding import BindingType
 from textual.content import Content
 from textual.screen import Screen
 
 from cockpit.app.making import Attend, make, make_books
-from cockpit.app.terminal import TerminalApp, run_in_terminal
+from cockpit.app.terminal import TerminalApp, drawn_line, run_in_terminal
 from cockpit.config.file import operator
 from cockpit.config.unread import unread_notice
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
-from cockpit.model.wording import to_ascii
+from cockpit.runtime.login import login_name
 from cockpit.runtime.offload import offload
-from cockpit.watch.owner import login_name
+from cockpit.text.charset import Charset, given_variables, terminal_charset
 from screens.acting.guarded import ASK_WITHIN, GuardedActions, MakeService
 from screens.acting.palette import Command, PaletteScreen
 from screens.base import CockpitScreen, spawn
@@ -89,7 +88,8 @@ class CockpitApp(TerminalApp):
         self.keys: Keys = read_keys(self.file.keys)
         self._engine = engine
         self._clock = clock or SystemClock()
-        self._ascii = ascii or self.file.ui.ascii
+        if ascii or self.file.ui.ascii:
+            self.charset = Charset.ASCII
         self._first = run
         self._reports: dict[str, RunReport] = {}
         if engine is not None:
@@ -141,11 +141,6 @@ class CockpitApp(TerminalApp):
         if self._attend is not None:
             self.set_timer(ATTEND_AFTER, partial(spawn, self, self._attending))
 
-    async def on_event(self, event: events.Event) -> None:
-        """Note that a person has begun to type: from then on nothing opens by itself."""
-        self.actions.touched = self.actions.touched or isinstance(event, events.Key)
-        await super().on_event(event)
-
     async def stop_work(self) -> None:
         """Give the engine and the attendant one moment, the same, for their last words."""
         last: set[asyncio.Future[Any]] = set()
@@ -191,9 +186,7 @@ class CockpitApp(TerminalApp):
         """Return a painted line as it may be shown: masked, in ASCII, as was asked for."""
         if self._mask is not None:
             line = self._mask(line)
-        if self._ascii:
-            line = Content(to_ascii(line.plain), list(line.spans))
-        return line
+        return drawn_line(line, self.charset)
 
     def ring(self, sequence: str) -> None:
         """Ring the terminal, if the run file asks for that: otherwise it stays quiet."""
@@ -235,10 +228,17 @@ class CockpitApp(TerminalApp):
 
     def open_run(self, name: str) -> None:
         """Show a run's own screen."""
+        self.choose(name)
         if isinstance(self.screen, RunScreen):
             self.switch_screen(RunScreen(self, name))
         else:
             self.push_screen(RunScreen(self, name))
+
+    def choose(self, name: str) -> None:
+        """Select a run in the fleet: a person has turned to it elsewhere."""
+        for screen in self.screen_stack:
+            if isinstance(screen, FleetScreen):
+                screen.choose(name)
 
     def report_fault(self, error: BaseException) -> str:
         """Show a fault of the cockpit's own, besides keeping its details."""
@@ -325,7 +325,7 @@ class CockpitApp(TerminalApp):
         """Find a command or a run."""
         report = self.report_of(None)
         about = report.name if report is not None else ""
-        self.push_screen(PaletteScreen(self._commands(), about), self._run_command)
+        self.push_screen(PaletteScreen(self._commands(), about), partial(self._run_command, about))
 
     def _commands(self) -> list[Command]:
         scopes = self._scopes()
@@ -341,14 +341,15 @@ class CockpitApp(TerminalApp):
         ]
         return [*acts, *own, *runs]
 
-    async def _run_command(self, call: str | None) -> None:
+    async def _run_command(self, about: str, call: str | None) -> None:
+        """Do what was chosen; an action is done to the run that stood above the list."""
         if call is None:
             return
         kind, _, name = call.partition(":")
         if kind == "open_run":
             self.open_run(name)
         elif kind == "act":
-            self.actions.act(name)
+            self.actions.act(name, about or None)
         elif any(each.run == call and each.where == "everywhere" for each in ACTIONS):
             await self.run_action(call, self)
         else:
@@ -390,7 +391,9 @@ def run_app(
         sys.stderr.writelines(f"{path}: {problem}\n" for problem in error.problems)
         return CONFIG
     app.trouble = trouble
+    if app.charset is Charset.UNICODE:
+        app.charset = terminal_charset()
     code = run_in_terminal(app, mouse=app.file.ui.mouse)
     if app.return_value == DEMO:
-        os.execv(sys.executable, [sys.executable, "-m", "cockpit", "demo"])
+        os.execve(sys.executable, [sys.executable, "-m", "cockpit", "demo"], given_variables())
     return code

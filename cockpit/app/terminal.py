@@ -1,6 +1,6 @@
 """An app that gives the terminal back whole, however it ends, and tells no secrets when it dies.
 
-Its driver is Textual's for Linux, made to survive a terminal that goes away.
+Its driver is Textual's for Linux, made to survive a terminal that goes away or takes nothing.
 """
 
 from __future__ import annotations
@@ -9,27 +9,36 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from io import TextIOWrapper
+from itertools import accumulate
 from typing import IO, Any, Final, cast
 
 from rich.console import RenderableType
+from textual import events
+from textual._compositor import ChopsUpdate
 from textual.app import App
+from textual.content import Content, Span
 from textual.driver import Driver
-from textual.drivers import _writer_thread
+from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
+from textual.geometry import Region
+from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Label
+from textual.widgets import Label, TextArea
 from textual.worker import Worker, WorkerState
 
+from cockpit.app.alt import WORD_MOTION, KeyParser, behind_escape
+from cockpit.app.writer import ScreenWriter
 from cockpit.config.file import state_dir
 from cockpit.runtime.crash import fault_line, write_details
+from cockpit.text.charset import Charset, drawn
 
 CRASHED: Final = 70
-QUEUED_FRAMES: Final = 3
-"""Frames that may wait for a slow terminal: 30, Textual's own number, is seconds of lag."""
+HANDLED_WITHIN: Final = 1.0
+"""Seconds that keys before an Esc may take until it is their turn."""
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _MOUSE_PIXELS_OFF: Final = "\x1b[?1016l"
 
@@ -43,6 +52,8 @@ class TerminalApp(App[str]):
         super().__init__()
         self.animation_level = "none"
         self.crash_line: str | None = None
+        self.charset = Charset.UNICODE
+        self._missed: set[Region] = set()
 
     def get_driver_class(self) -> type[Driver]:
         """Return our driver for a real terminal, else (tests, the web) Textual's choice."""
@@ -52,6 +63,55 @@ class TerminalApp(App[str]):
     def get_loading_widget(self) -> Widget:
         """Return something that stands still."""
         return Label("…", markup=False)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Take alt+key as Esc, then the key: that is what was pressed, one soon after the other.
+
+        Unless something bound it: where text is typed alt+backspace deletes a word.
+        """
+        key = behind_escape(event) if isinstance(event, events.Key) else None
+        if key is None or event.is_forwarded or not isinstance(event, events.Key):
+            await super().on_event(event)
+            return
+        chain = self.screen._modal_binding_chain
+        if any(event.key in bindings.key_to_bindings for _, bindings in chain):
+            await super().on_event(event)
+        elif isinstance(self.focused, TextArea) and event.key in WORD_MOTION:
+            await super().on_event(events.Key(WORD_MOTION[event.key], None))
+        else:
+            await self._escape()
+            await super().on_event(key)
+
+    async def _escape(self) -> None:
+        """Do what Esc does here, once the keys before it have been heard."""
+        target = self.focused or self.screen
+        heard = asyncio.Event()
+        if target.call_later(heard.set):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(heard.wait(), HANDLED_WITHIN)
+        await self._check_bindings("escape")
+
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        """Paint; while the terminal has not taken the former frame, only note what to paint."""
+        driver = self._driver
+        painted = renderable is not None and not self._batch_count
+        if painted and isinstance(driver, TerminalDriver) and driver.busy(self._taken):
+            self._missed |= _regions(screen, renderable)
+        else:
+            super()._display(screen, renderable)
+
+    def _taken(self) -> None:
+        """Paint what was missed as it is by now; told by the thread that writes."""
+        self.call_later(self._catch_up)
+
+    def _catch_up(self) -> None:
+        missed, self._missed = self._missed, set()
+        if not missed or not self.screen_stack or not self.screen.is_mounted:
+            return
+        screen, whole = self.screen, self.screen.size.region
+        inside = {each.intersection(whole) for each in missed}
+        screen._compositor._dirty_regions |= {each for each in inside if each}
+        screen._compositor_refresh()
 
     async def run_async(self, **options: Any) -> str | None:  # noqa: ANN401 - as they are in Textual
         """Run with the signals that end a program handled, and stop what was started."""
@@ -92,7 +152,7 @@ class TerminalApp(App[str]):
 
 def run_in_terminal(app: TerminalApp, mouse: bool) -> int:
     """Run an app; return the exit status: 0, 70 after a crash (told in one line), 128 + signal."""
-    vars(_writer_thread)["MAX_QUEUED_WRITES"] = QUEUED_FRAMES
+    vars(linux_driver).update(WriterThread=ScreenWriter, XTermParser=KeyParser)
     with _signals_kept():
         app.run(mouse=mouse)
     if sys.__stderr__ is not None and sys.__stderr__.isatty():
@@ -102,6 +162,24 @@ def run_in_terminal(app: TerminalApp, mouse: bool) -> int:
         sys.stderr.write(f"cockpit: {app.crash_line}\n")
         return CRASHED
     return app.return_code or 0
+
+
+def _regions(screen: Screen[Any], renderable: RenderableType | None) -> set[Region]:
+    """Return what an update would have painted: the whole screen, unless it says what."""
+    if not isinstance(renderable, ChopsUpdate):
+        return {screen.size.region}
+    return {Region(start, y, end - start, 1) for y, start, end in renderable.spans}
+
+
+def drawn_line(line: Content, charset: Charset) -> Content:
+    """Return a painted line as the terminal can show it, its colours where they were."""
+    plain = drawn(line.plain, charset)
+    if plain == line.plain:
+        return line
+    ends = [0, *accumulate(len(drawn(letter, charset)) for letter in line.plain)]
+    last = len(ends) - 1
+    spans = [Span(ends[min(s.start, last)], ends[min(s.end, last)], s.style) for s in line.spans]
+    return Content(plain, spans)
 
 
 @contextmanager
@@ -119,16 +197,18 @@ class UntilGone:
     """The terminal as a file: what is written after it has gone is dropped, not an error.
 
     Textual's writer thread would die of it, its queue would fill, and the program would wait
-    for ever for room in a queue that nobody empties.
+    for ever for room in a queue that nobody empties. What the terminal cannot show does not
+    pass here, whichever widget has painted it.
     """
 
-    def __init__(self, file: IO[str]) -> None:
+    def __init__(self, file: IO[str], charset: Charset = Charset.UNICODE) -> None:
         self._file = file
+        self._charset = charset
 
     def write(self, text: str) -> int:
         """Write while there is a terminal."""
         with suppress(OSError):
-            self._file.write(text)
+            self._file.write(drawn(text, self._charset))
         return len(text)
 
     def flush(self) -> None:
@@ -141,7 +221,7 @@ class UntilGone:
 
 
 class TerminalDriver(LinuxDriver):
-    """Resumes only what was suspended, and leaves when its terminal has gone."""
+    """Never waits for its terminal, resumes only what was suspended, leaves when it has gone."""
 
     def __init__(
         self,
@@ -153,7 +233,16 @@ class TerminalDriver(LinuxDriver):
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         if self._file is not None:
-            self._file = cast("TextIOWrapper[Any]", UntilGone(self._file))
+            charset = app.charset if isinstance(app, TerminalApp) else Charset.UNICODE
+            self._file = cast("TextIOWrapper[Any]", UntilGone(self._file, charset))
+
+    def busy(self, then: Callable[[], object]) -> bool:
+        """Return whether the terminal has still to take something; ``then`` is called once it has.
+
+        Each frame is written as a whole: what is not painted meanwhile cannot be late.
+        """
+        writer = cast("ScreenWriter | None", self._writer_thread)
+        return isinstance(writer, ScreenWriter) and writer.busy(then)
 
     def _sigcont_application(self, *_: object) -> None:
         """Take up the terminal again after ctrl+z only.

@@ -157,13 +157,14 @@ def _layout_troubles(table: Mapping[str, Any], at: KeyPath) -> Iterator[Trouble]
         example = 'custom = { pattern = "ckpt_(\\\\d+)", marker = "DONE" }'
         yield Trouble((*at, "layout"), f"a layout of your own needs {example}")
     pattern = custom.get("pattern") if isinstance(custom, dict) else None
-    if isinstance(pattern, str) and not _finds_a_step(pattern):
-        expected = "expected a regular expression with one group, the step"
+    if isinstance(pattern, str) and not _names_one(pattern):
+        expected = "expected a regular expression with one group, the step, or with none"
         yield Trouble((*at, "custom", "pattern"), f'{expected}, such as "ckpt_(\\\\d+)"')
 
 
-def _finds_a_step(pattern: str) -> bool:
+def _names_one(pattern: str) -> bool:
+    """Tell a pattern that names checkpoints: by their step, or by a name that tells none."""
     try:
-        return re.compile(pattern).groups == 1
+        return re.compile(pattern).groups <= 1
     except (re.error, RecursionError, OverflowError):
         return False

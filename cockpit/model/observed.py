@@ -10,7 +10,9 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from cockpit.model.base import Frozen, Instant, Number, Seconds
 from cockpit.model.jobs import LiveJob
+from cockpit.model.records import Rejected
 from cockpit.model.safetext import SafeText
+from cockpit.model.told import Told
 
 
 class Phase(StrEnum):
@@ -216,7 +218,11 @@ class CheckpointState(StrEnum):
 
 
 class Checkpoint(Frozen):
-    """One checkpoint. ``step`` is from its marker, ``name_step`` from its name; size in bytes."""
+    """One checkpoint. ``step`` is from its marker, ``name_step`` from its name; size in bytes.
+
+    ``suspect`` is why its weights may be spoilt (SPEC K): it was saved at or after the first
+    non-finite step, or in an open spike. Only who knows the run's rows can tell.
+    """
 
     step: int | None
     name_step: int | None
@@ -228,17 +234,37 @@ class Checkpoint(Frozen):
     size: int | None = None
     permanent: bool | None = None
     protected: tuple[str, ...] = ()
+    suspect: str | None = None
     note: str | None = None
     touched_at: Instant | None = Field(default=None, exclude=True)
     """The newest change of any of its files: the age of one that is not complete."""
+    layout: str = Field(default="", exclude=True)
+    """The layout that it was judged by."""
+    emptied: bool = Field(default=False, exclude=True)
+    """True for one whose marker is there and whose data is gone."""
+
+    @property
+    def complete(self) -> bool:
+        """True for one that can be loaded, whatever its weights are worth."""
+        return self.state is CheckpointState.COMPLETE
+
+    @property
+    def good(self) -> bool:
+        """True for a complete one that nothing is said against: it counts as rollback cover."""
+        return self.complete and self.suspect is None
 
 
 class Pick(Frozen):
-    """A checkpoint that would be loaded, and by which rule."""
+    """A checkpoint that would be loaded, and by which rule; ``step`` is not always known."""
 
     path: str
-    step: int
+    step: int | None
     why: str
+
+    @property
+    def place(self) -> str:
+        """Where it lies and its step, as records have it: ``/c/step-700 (step 700)``."""
+        return f"{self.path} (step {'unknown' if self.step is None else self.step})"
 
 
 class CheckpointsValue(Frozen):
@@ -253,6 +279,10 @@ class CheckpointsValue(Frozen):
     trainer_would_load: Pick | None = None
     items: tuple[Checkpoint, ...] = ()
     unlisted: tuple[str, ...] = ()
+
+    def at(self, path: str) -> Checkpoint | None:
+        """Return the checkpoint that lies at ``path``."""
+        return next((item for item in self.items if item.path == path), None)
 
     @model_serializer(mode="wrap")
     def _document(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -336,6 +366,12 @@ class RecordsValue(Frozen):
     pushed: bool | None = None
     issue: str | None = None
     issue_updated_at: Instant | None = None
+    told: tuple[Told, ...] = ()
+    """What others have told in the logbook, its remote and the output root, the newest first."""
+    unheard: str | None = None
+    """Why it is not known, or not newly, what the logbook's remote tells; one line."""
+    rejected: tuple[Rejected, ...] = Field(default=(), exclude=True)
+    """What the logbook rejects on its remote."""
     issue_seen_at: Instant | None = Field(default=None, exclude=True)
     """When ``issue_updated_at`` was read."""
     notes: tuple[str, ...] = Field(default=(), exclude=True)

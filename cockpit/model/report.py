@@ -19,6 +19,7 @@ from cockpit.model.observed import (
     TrackerValue,
 )
 from cockpit.model.run import RunSpec
+from cockpit.model.told import OwnerNow
 
 FACETS = ("job", "log", "tracker", "checkpoints", "monitor", "host", "code", "records")
 
@@ -78,6 +79,8 @@ class RunReport(Frozen):
     next_action: str
     next_check_at: Instant | None = None
     watched_by: str | None = None
+    owner: OwnerNow | None = None
+    """Who answers for the run (``spec.dri``) by whose word; ``None`` before anything was judged."""
 
     @property
     def name(self) -> str:
@@ -106,6 +109,7 @@ class RunReport(Frozen):
             "progress": self.progress.to_json(),
             "alerts": [alert.to_json() for alert in self.alerts],
             "next_action": self.next_action,
+            "owner": None if self.owner is None else self.owner.to_json(),
         }
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from cockpit.model.base import Frozen, Seconds, parse_duration
+from cockpit.model.base import Frozen, Instant, Seconds, parse_duration
 from cockpit.model.place import Place
 
 Duration = Annotated[float, BeforeValidator(parse_duration)]
@@ -86,10 +86,14 @@ class WandbSpec(Frozen):
 
 
 class CustomLayout(Frozen):
-    """A checkpoint layout of one's own: a name pattern with one group, and a marker file."""
+    """A checkpoint layout of one's own: a pattern of names, and the marker file in each folder.
+
+    The pattern's one group is the step; without a group the name tells none. Without a marker
+    each checkpoint is one file.
+    """
 
     pattern: str
-    marker: str
+    marker: str = ""
 
 
 class CheckpointSpec(Frozen):
@@ -182,6 +186,8 @@ class RunSpec(Frozen):
     name: str
     tier: Literal["hero", "ordinary"] = "ordinary"
     dri: str | None = None
+    dri_at: Instant | None = None
+    """When the file that names the DRI was last changed."""
     goal: str | None = None
     stop_criteria: str | None = None
     final_step: int | None = None

@@ -111,6 +111,44 @@ class WatchedMetric(Frozen):
     pending: TrendFinding | None = None
 
 
+class Taint(Frozen):
+    """A stretch of rows whose saves may be spoilt (SPEC K): non-finite, or an open spike.
+
+    It begins at ``step`` (``at``); ``last`` is its last unsound step and ``sound`` the last sound
+    step before it, ``None`` where no row before it was read. ``sound_at`` is when the numbers
+    came back; ``began`` is when its trajectory began, if that was by going back. One that is
+    ``over`` ended at ``until``; ``left``: training went back to before it.
+    """
+
+    metric: str
+    value: str
+    step: int | None
+    at: float | None = None
+    last: int | None = None
+    sound: int | None = None
+    sound_at: float | None = None
+    began: float | None = None
+    until: float | None = None
+    over: bool = False
+    left: bool = False
+
+
+class Taints(Frozen):
+    """The taints of the present trajectory, and those that are over (suspect saves, SPEC K).
+
+    ``sound`` is the newest sound step, ``rise`` where a bump began that may become a spike;
+    ``began`` when training last went back. ``loss`` and ``grad_norm`` are watched anew then.
+    """
+
+    open: tuple[Taint, ...] = ()
+    over: tuple[Taint, ...] = ()
+    sound: int | None = None
+    rise: tuple[int | None, float | None] | None = None
+    began: float | None = None
+    loss: WatchedMetric = WatchedMetric()
+    grad_norm: WatchedMetric = WatchedMetric()
+
+
 class Trend(Frozen):
     """Everything that is remembered of the rows folded so far."""
 
@@ -121,6 +159,7 @@ class Trend(Frozen):
     loss: LossTrend = LossTrend()
     loss_finite: WatchedMetric = WatchedMetric()
     grad_finite: WatchedMetric = WatchedMetric()
+    taints: Taints = Taints()
 
     @property
     def last_step_at(self) -> float | None:

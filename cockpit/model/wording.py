@@ -191,6 +191,7 @@ GLYPHS: Final[dict[str, tuple[str, str]]] = {
     "complete": ("✓", "v"),
     "incomplete": ("✗", "x"),
     "rejected": ("✗", "x"),
+    "suspect": ("▲", "!"),
     "writing": ("◌", "o"),
     "info": ("·", "-"),
     "warning": ("▲", "!"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any, TextIO
@@ -13,6 +14,7 @@ from cockpit.model.base import plain_number
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.store.store import EmptyStoreError, Store, StoreError
+from cockpit.text.charset import drawn, terminal_charset
 from cockpit.text.scrub import scrub
 
 OK = 0
@@ -96,6 +98,15 @@ class OutputError(Exception):
     """Standard output takes no more (a full disk); the line says why."""
 
 
+def check_screen() -> None:
+    """Raise ``UsageError`` for a terminal on which nothing can be drawn."""
+    term = os.environ.get("TERM", "")
+    if term in ("dumb", "unknown"):
+        raise UsageError(
+            f"TERM={term}: this terminal cannot show screens; `cockpit check` prints the same state"
+        )
+
+
 def say(line: str) -> None:
     """Print a message for a person: stderr, so that stdout stays what was asked for."""
     _print(sys.stderr, f"cockpit: {scrub(line)}\n")
@@ -116,8 +127,13 @@ def _put(text: str) -> None:
 
 
 def _print(stream: TextIO | None, text: str) -> None:
-    """Write and flush; what the stream's encoding lacks is escaped, a closed stream is silent."""
+    """Write and flush; what the stream's encoding lacks is escaped, a closed stream is silent.
+
+    A terminal whose locale is not UTF-8 gets ASCII, whatever the interpreter believes.
+    """
     if stream is not None:
+        if not text.isascii() and stream.isatty():
+            text = drawn(text, terminal_charset())
         coding = stream.encoding or "utf-8"
         stream.write(text.encode(coding, "backslashreplace").decode(coding))
         stream.flush()

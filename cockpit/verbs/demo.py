@@ -19,6 +19,7 @@ from cockpit.verbs.common import (
     OK,
     UsageError,
     add_json,
+    check_screen,
     exit_code,
     print_document,
     put,
@@ -84,6 +85,8 @@ def _check_call(args: argparse.Namespace) -> None:
         raise UsageError("git is not installed; the demo keeps code and logbooks in git")
     if not (args.clean or args.headless) and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the UI needs a terminal; without one use --headless")
+    if not (args.clean or args.headless):
+        check_screen()
 
 
 def _clean(layout: DemoLayout) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from cockpit.config.file import find
 from cockpit.config.quickstart import quick_imports
 from cockpit.model.run import CockpitFile
-from cockpit.verbs.common import NO_FILE, UsageError, add_config, check_name, run_file
+from cockpit.verbs.common import NO_FILE, UsageError, add_config, check_name, check_screen, run_file
 
 EXAMPLE = "example: cockpit open hero-7b --read-only"
 NO_TERMINAL = (
@@ -39,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
     file = _file(args, on_terminal=on_terminal)
     if not on_terminal:
         raise UsageError(NO_TERMINAL)
+    check_screen()
     with quick_imports():
         from cockpit.app.application import run_app
 

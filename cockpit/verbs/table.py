@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cockpit.model import wording
 from cockpit.model.alert import Alert
 from cockpit.model.base import rfc3339
+from cockpit.model.picking import named, newest_of
 from cockpit.model.report import FleetReport, RunReport, Verdict
 
 HEAD = ("VERDICT", "RUN", "JOB", "STEP", "ETA", "LOSS", "RATE", "CHECKPOINT", "MONITOR")
@@ -63,8 +64,11 @@ def checkpoint_text(run: RunReport) -> str:
         return NONE
     if facet.value is None or facet.value.unlisted:
         return UNKNOWN
-    newest = facet.value.latest_complete
-    return "none" if newest is None else wording.steps(newest)
+    newest = newest_of(item for item in facet.value.items if item.complete)
+    if newest is None:
+        return f"{len(facet.value.items)} not whole" if facet.value.items else "none"
+    told = wording.steps(newest.step) if newest.step is not None else named(newest)
+    return f"{told} suspect" if newest.suspect is not None else told
 
 
 def monitor_text(run: RunReport) -> str:
@@ -109,6 +113,17 @@ def _row(run: RunReport) -> tuple[str, ...]:
     )
 
 
+def owner_lines(run: RunReport) -> Iterator[str]:
+    """Yield who owns the run, where that is not simply who stands in the run file."""
+    owner, records = run.owner, run.facets.records.value
+    if owner is not None and (owner.why or owner.differs):
+        how = ", ".join(filter(None, (owner.name, owner.why)))
+        differs = "" if owner.differs is None else f"; {owner.differs}"
+        yield f"  owner: {how} [{owner.source}]{differs}"
+    if records is not None and records.unheard is not None:
+        yield f"  {UNKNOWN} what others told lately: {records.unheard}"
+
+
 def _below(run: RunReport) -> Iterator[str]:
     for alert in run.alerts:
         yield f"  {alert_line(alert)}"
@@ -119,6 +134,7 @@ def _below(run: RunReport) -> Iterator[str]:
         if facet.error is not None and facet.configured:
             yield f"  {UNKNOWN} {name}: {facet.error.kind.value}: {facet.error.message}"
     yield from _unread(run)
+    yield from owner_lines(run)
     for gone in run.closed:
         if not gone.seen:
             yield f"  closed, unseen: {alert_line(gone.alert)}"

@@ -13,7 +13,15 @@ from cockpit.store.memory import Observation, RunMemory
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.listeners import Listeners
 from cockpit.watch.polling.supervise import Supervisor
-from cockpit.watch.reports import Case, Judged, case_of, judged, reconcile, report_of
+from cockpit.watch.reports import (
+    Case,
+    Judged,
+    case_of,
+    judged,
+    reconcile,
+    report_of,
+    taken_elsewhere,
+)
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import StoreWriter
 from cockpit.watch.waiting import WaitingRuns
@@ -106,7 +114,8 @@ class Judge:
                 grace=state.spec.cadence,
                 may_close=state.looked_at_all and state.rows_read,
             )
-            state.open = {kept.alert.key: kept for kept in changes.open}
+            open_now = {kept.alert.key: kept for kept in changes.open}
+            state.open = taken_elsewhere(open_now, state.told, found.history.now)
             older = [kept for kept in state.closed if kept.alert.key not in state.open]
             state.closed = [*changes.closed, *older][:CLOSED_KEPT]
             if keep and changes.changed:

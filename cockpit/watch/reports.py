@@ -11,12 +11,14 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from cockpit.model.alert import Acknowledgement, Alert
+from cockpit.model.alert import Acknowledgement, Alert, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import Phase, Row
 from cockpit.model.report import Facets, Progress, RunReport
 from cockpit.model.run import RunSpec
+from cockpit.model.told import OwnerNow, Told, owner_now, taken_in
 from cockpit.model.trend import Trend
+from cockpit.rules.artifacts.suspects import marked
 from cockpit.rules.judge import judge
 from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.metrics.progress import progress, with_baseline
@@ -76,7 +78,8 @@ def case_of(state: RunState, now: float) -> Case:
         sealed_by=state.shared.sealed,
     )
     new, state.log_rows = state.log_rows, ()
-    return Case(state.spec, history, state.log_trend, new)
+    spec = state.spec.model_copy(update={"dri": owner_of(state, state.facets).name})
+    return Case(spec, history, state.log_trend, new)
 
 
 def _unread(state: RunState) -> float:
@@ -102,6 +105,7 @@ def judged(case: Case) -> Judged:
     history = history.model_copy(update={"facets": facets, "trend": trend, "log_trend": log_trend})
     if not tracked and log_trend.rows:
         history = history.model_copy(update={"rows_from": max(history.rows_from, history.log_from)})
+    history = history.model_copy(update={"facets": marked(history, log_trend)})
     return Judged(spec, history, judge(spec, history), progress(spec, history), log_trend)
 
 
@@ -150,7 +154,8 @@ def _merge(known: Mapping[str, Kept], back: Mapping[str, Kept], alert: Alert, no
 
 def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunReport:
     """Return the report of a judged run, with its alerts as they are kept over time."""
-    owner = state.shared.owner
+    watch = state.shared.owner
+    owner = owner_of(state, found.history.facets)
     return RunReport(
         spec=found.spec,
         checked_at=found.history.now,
@@ -161,7 +166,40 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
         closed=state.closed_alerts(),
         next_action=next_action(found.spec, found.history, alerts),
         next_check_at=state.next_check_at,
-        watched_by=None if owner is None else owner.owner.label,
+        watched_by=None if watch is None else watch.owner.label,
+        owner=owner,
+    )
+
+
+def owner_of(state: RunState, facets: Facets) -> OwnerNow:
+    """Return who answers for a run, by the run file and by what was told to all, here or there."""
+    spec, records = state.spec, facets.records.value
+    told = (*(() if records is None else records.told), *state.shared.handed)
+    return owner_now(spec.dri, spec.dri_at, told)
+
+
+def taken_elsewhere(known: Mapping[str, Kept], told: Sequence[Told], now: float) -> dict[str, Kept]:
+    """Return the open alerts with who has taken them, also where that was told by others.
+
+    The newest word counts; one told of a lesser severity, or of an alert that had not begun
+    then, is none.
+    """
+    return {key: _taken(kept, told, now) for key, kept in known.items()}
+
+
+def _taken(kept: Kept, told: Sequence[Told], now: float) -> Kept:
+    alert = kept.alert
+    found = taken_in(told, alert.key, alert.since)
+    if found is None:
+        return kept
+    line, taken = found
+    meant = [each for each in Severity if each.value == line.parts.get("severity")]
+    own = alert.acknowledged
+    if (own is not None and own.at >= taken.at) or (meant and meant[0].rank < alert.severity.rank):
+        return kept
+    acknowledged = current(taken, now)
+    return kept.model_copy(
+        update={"alert": alert.model_copy(update={"acknowledged": acknowledged})}
     )
 
 

@@ -105,14 +105,23 @@ class WordsLine(TextLine):
         refusal: str
 
     @dataclass
+    class Turned(Message):
+        """A key that turns the page was pressed: it is the page's, not this line's."""
+
+        pages: int
+
+    @dataclass
     class Dropped(Message):
         """Something that was typed or pasted did not count."""
 
         why: str
 
-    def __init__(self, enter: tuple[str, ...]) -> None:
+    def __init__(
+        self, enter: tuple[str, ...], down: tuple[str, ...] = (), up: tuple[str, ...] = ()
+    ) -> None:
         super().__init__()
         self._enter = enter
+        self._turns = {**dict.fromkeys(down, 1), **dict.fromkeys(up, -1)}
         self.arming = Arming()
 
     def ask(self) -> None:
@@ -139,6 +148,10 @@ class WordsLine(TextLine):
             event.stop()
             event.prevent_default()
             self.post_message(self.Entered(self.arming.refusal(event.time)))
+        elif event.key in self._turns:
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.Turned(self._turns[event.key]))
         elif event.key not in _PASSED and not self.arming.takes(event.time):
             event.stop()
             event.prevent_default()

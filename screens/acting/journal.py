@@ -12,6 +12,7 @@ from textual.content import Content
 
 from cockpit.actions.core.action import RefuseError
 from cockpit.model.jobs import Found
+from cockpit.model.outcome import ending
 from cockpit.model.plan import Outcome, Plan, StepState
 from cockpit.model.wording import clock_time
 from cockpit.store.store import StoreError
@@ -40,6 +41,8 @@ _DECIDE: Final = {
 class Pages(Scrolled):
     """Interrupted actions, then the others; every line knows whose it is."""
 
+    POINTS = True
+
     def __init__(self) -> None:
         super().__init__()
         self.open: Sequence[InterruptedAction] = ()
@@ -53,6 +56,14 @@ class Pages(Scrolled):
         """The run of the action under the cursor."""
         here = [run for run in self._runs[self.cursor :] if run is not None]
         return here[0] if here else None
+
+    def take(self, found: Sequence[InterruptedAction], entries: Sequence[JournalEntry]) -> None:
+        """Take what the journal says by now; the cursor stays with the run that it stands at."""
+        run = self.run
+        self.open, self.entries = tuple(found), tuple(entries)
+        self.repaint()
+        if run is not None and self.run != run and run in self._runs:
+            self.move(self._runs.index(run) - self.cursor)
 
     def body(self, width: int) -> list[Content]:
         """Return every line."""
@@ -79,7 +90,8 @@ class Pages(Scrolled):
 
     def title(self) -> Content:
         """Return the heading."""
-        return text(("journal", STRONG))
+        about = f" · keys act on {self.run}" if self.run is not None else ""
+        return text(("journal", STRONG), (about, DIM))
 
     def note(self) -> Content:
         """Return how many were interrupted."""
@@ -133,9 +145,9 @@ class JournalScreen(ActingScreen):
         except (RefuseError, StoreError, TimeoutError) as error:
             pages.status = f"the journal gives no answer: {error}"
         else:
-            pages.open, pages.entries = tuple(found), tuple(entries)
             nothing = f"no action was ever begun on {', '.join(self._names)}"
             pages.status = status or ("" if found or entries else nothing)
+            pages.take(found, entries)
         self.show()
 
     def show(self) -> None:
@@ -203,7 +215,7 @@ def done_of(entry: JournalEntry) -> Done:
         ended_at=entry.ended_at,
         message=entry.message,
         job_id=entry.job_id,
-        recorded=entry.recorded,
+        records=entry.written,
     )
 
 
@@ -225,7 +237,7 @@ async def meanwhile(cockpit: Cockpit, plan: Plan) -> str:
     if not since:
         return ""
     last = max(since, key=lambda done: done.begun_at)
-    ended = "under way" if last.outcome is None else last.outcome.value
+    ended = ending(last.outcome, last.records)
     at = clock_time(last.begun_at, seconds=True)
     return f". Meanwhile {last.by} began {last.action} at {at}: {ended}"
 

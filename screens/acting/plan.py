@@ -63,7 +63,9 @@ class PlanScreen(Dialog[None]):
         """Lay out the page, and above it the line for the words."""
         with DialogBox():
             yield Paged()
-            yield WordsLine(self.cockpit.keys.of("plan_confirm"))
+            keys = self.cockpit.keys
+            turns = keys.of("plan_page_down"), keys.of("plan_page_up")
+            yield WordsLine(keys.of("plan_confirm"), *turns)
 
     def on_mount(self) -> None:
         """Plan, or watch what is under way already."""
@@ -234,6 +236,10 @@ class PlanScreen(Dialog[None]):
         if self.asks:
             self._hint = ""
             self.query_one(Paged).show(self._sheet())
+
+    @on(WordsLine.Turned)
+    def _turned(self, event: WordsLine.Turned) -> None:
+        self.action_turn(event.pages)
 
     @on(WordsLine.Dropped)
     def _dropped(self, event: WordsLine.Dropped) -> None:

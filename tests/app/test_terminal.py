@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import stat
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from textual.drivers import _writer_thread
 
-from tests.terminal_probe import Terminal
+from tests.e2e.tiny_fleet import until
+from tests.terminal_probe import Terminal, shown
 
 pytestmark = pytest.mark.tty
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,9 +24,9 @@ TRIES = 4
 """The machine may be busy with other tests: a hang must cost nothing beside a calm exit."""
 
 
-def start(what: str, home: Path, size: tuple[int, int] = (80, 24)) -> Terminal:
+def start(what: str, home: Path, size: tuple[int, int] = (80, 24), **more: str) -> Terminal:
     env = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "PYTHONPATH": str(ROOT)}
-    env |= {"XDG_STATE_HOME": str(home), "TMUX": ""}
+    env |= {"XDG_STATE_HOME": str(home), "TMUX": "", "LC_ALL": "C.UTF-8", **more}
     return Terminal([sys.executable, APP, what], env, size)
 
 
@@ -151,12 +153,68 @@ def test_wrong_keys_in_the_run_file_end_it_before_it_begins(tmp_path: Path) -> N
     )
 
 
-def test_few_frames_wait_for_a_slow_terminal() -> None:
-    """Textual reads this private number when its writer starts: see that it still does."""
-    before = _writer_thread.MAX_QUEUED_WRITES
-    try:
-        vars(_writer_thread)["MAX_QUEUED_WRITES"] = 3
-        with Path("/dev/null").open("w") as file:
-            assert _writer_thread.WriterThread(file)._queue.maxsize == 3
-    finally:
-        vars(_writer_thread)["MAX_QUEUED_WRITES"] = before
+def test_a_line_that_takes_nothing_gets_one_newest_frame_and_blocks_nobody(
+    tmp_path: Path,
+) -> None:
+    """Nobody reads for as long as thirty whole frames take; the keys are answered all the same."""
+    (tmp_path / "calm").mkdir()
+    calm = start("marks", tmp_path / "calm", (200, 50))
+    calm.wait_for("run-failed")
+    frozen = start("marks", tmp_path, (200, 50))
+    frozen.wait_for("run-failed")
+    calm.idle(0.5)
+    frame = len(calm.output)
+    calm.type("tc")
+    frozen.idle(0.5)
+    seen = len(frozen.output)
+    for _ in range(15):
+        os.write(frozen.fd, b"?")
+        time.sleep(0.02)
+        os.write(frozen.fd, b"?")
+        time.sleep(0.02)
+    os.write(frozen.fd, b"tc")
+    until((tmp_path / "poked").exists, lambda: "the keys were not answered")
+    calm.idle(0.5)
+    frozen.idle(1.5)
+    backlog = len(frozen.output) - seen
+    assert backlog < 3 * frame
+    assert shown(frozen.output) == shown(calm.output)
+    for each in (calm, frozen):
+        each.type("q")
+        each.end()
+        assert (each.status, each.left_on) == (0, set())
+
+
+def test_esc_and_a_key_that_came_as_one_are_two_keys(tmp_path: Path) -> None:
+    terminal = start("well", tmp_path, (120, 40))
+    terminal.wait_for("run-failed")
+    terminal.type("?")
+    terminal.wait_for("leave the cockpit; no run is touched")
+    terminal.type("\x1bq")
+    terminal.end()
+    assert (terminal.status, terminal.left_on) == (0, set())
+
+
+PLAIN = {
+    "no locale": {"LC_ALL": "", "LANG": "", "LC_CTYPE": ""},
+    "POSIX": {"LC_ALL": "POSIX"},
+}
+
+
+@pytest.mark.parametrize("how", PLAIN)
+def test_a_locale_without_utf_8_gets_ascii(how: str, tmp_path: Path) -> None:
+    terminal = start("well", tmp_path, **PLAIN[how])
+    terminal.wait_for("run-failed")
+    terminal.type("q")
+    terminal.end()
+    assert terminal.output.isascii()
+    assert "# run-failed" in "".join(shown(terminal.output).values())
+
+
+def test_the_console_of_linux_gets_what_its_fonts_have(tmp_path: Path) -> None:
+    terminal = start("well", tmp_path, (200, 50), TERM="linux", COLORTERM="")
+    terminal.wait_for("run-failed")
+    terminal.type("q")
+    terminal.end()
+    beyond = {each for each in terminal.output.decode() if not each.isascii()}
+    assert beyond and beyond <= set("─│┌┐└┘├┤┬┴┼█■▲→←↑↓·•±")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual.content import Content
 
 from cockpit.model.report import RunReport
@@ -12,8 +14,11 @@ from widgets.painting.line import DIM, EMPTY, STRONG, frame, text
 class Scrolled(Painted):
     """Lines in a frame. The cursor steps within the page; the page turns when it leaves it.
 
-    A subclass gives ``body`` (all lines for a width), ``title`` and ``note``.
+    A subclass gives ``body`` (all lines for a width), ``title`` and ``note``; ``POINTS`` if keys
+    act on what stands at the cursor: then it is shown where nothing scrolls, too.
     """
+
+    POINTS: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +51,7 @@ class Scrolled(Painted):
         shown = lines[self._top : self._top + max(0, height - 2)]
         scrolls = len(lines) > height - 2
         at = self.cursor - self._top
-        if scrolls and 0 <= at < len(shown):
+        if (scrolls or self.POINTS) and 0 <= at < len(shown):
             shown[at] = shown[at].truncate(width - 4, pad=True).stylize_before("on $cursor")
         foot = text((f"{self.cursor + 1:,} of {len(lines):,}", DIM)) if scrolls else EMPTY
         return frame(shown, width, height, self.title(), self.note(), foot)

@@ -141,17 +141,24 @@ def grad(found: TrackerValue | None) -> Content:
     return text((number(found.grad_norm), style))
 
 
+_WRITING = CheckpointState.WRITING
+
+
 def checkpoint(item: Checkpoint, now: float) -> Content:
     """Return one checkpoint in a few words: ``46,000 ✓ 4m``, ``8,004 ✗ torn``."""
-    style = facts.checkpoint_style(item.state)
-    name = f"{steps(facts.step_of(item))} "
-    old = age(None if item.saved_at is None else now - item.saved_at)
-    mark = (glyph(item.state.value), style)
+    style = facts.item_style(item)
+    name = f"{facts.step_words(item)} "
+    since = item.saved_at if item.saved_at is not None else item.touched_at
+    old = age(None if since is None else now - since)
+    mark = (glyph(facts.item_state(item)), style)
+    if item.complete and not item.good:
+        return text(name, mark, (f" suspect {old}", style))
     if item.state is CheckpointState.COMPLETE:
         return text(name, mark, (f" {old}", DIM), (" temp" if item.permanent is False else "", DIM))
     if item.state is CheckpointState.INCOMPLETE:
         return text(name, mark, (" torn", style))
-    word = item.state.value if item.state is not CheckpointState.WRITING else f"writing {old}"
+    blank = facts.step_of(item) is None
+    word = f"{item.state.value} {old}" if blank or item.state is _WRITING else item.state.value
     return text(name, mark, (f" {word}", DIM if style == DIM else style))
 
 

@@ -11,6 +11,7 @@ from cockpit.model import wording
 from cockpit.model.history import FormerFailure, History
 from cockpit.model.observed import CodeValue, JobValue, MonitorValue, Phase, Triage
 from cockpit.model.plan import Basis, Check, Outcome, StepState
+from cockpit.model.told import Told, stop_in
 from cockpit.rules.jobs.repeated import failure_of, identity, same_again
 from cockpit.rules.jobs.terminal import diagnosis
 from cockpit.rules.triage.classify import triage
@@ -34,6 +35,10 @@ def recoverable(context: ActionContext) -> list[Check]:
         when = wording.moment(ordered.begun_at)
         text = f"it was stopped by {ordered.operator} through the cockpit at {when}"
         return [passed("T", text, Basis.RECORDED, ordered.operator)]
+    told = _told_stop(context, job)
+    if told is not None:
+        text = f"it was stopped by {told.typed_by} at {wording.moment(told.at)} ({told.source})"
+        return [passed("T", text, Basis.RECORDED, told.typed_by)]
     found = present_triage(context)
     if found is None:
         text = "the log has not been read since the end: what ended it is unknown"
@@ -88,6 +93,13 @@ def own_stop(context: ActionContext, job: JobValue) -> JournalEntry | None:
         if ordered and entry.begun_at >= since and stopped(entry, job.id or ""):
             return entry
     return None
+
+
+def _told_stop(context: ActionContext, job: JobValue) -> Told | None:
+    """Return the order to stop this very job that another account gave, if one was told."""
+    records = context.report.facets.records.value
+    since = (job.started_at or 0.0) - SLACK
+    return None if records is None else stop_in(records.told, job.id or "", since)
 
 
 def no_numbers_lost(context: ActionContext) -> list[Check]:

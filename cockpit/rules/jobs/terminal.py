@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
-from cockpit.model.observed import JobValue, Phase, Triage
+from cockpit.model.observed import CheckpointsValue, JobValue, Phase, Triage
+from cockpit.model.picking import named, suspected, would_resume
 from cockpit.model.run import RunSpec
-from cockpit.rules.artifacts.checkpoints import newest_complete
 from cockpit.rules.metrics.nonfinite import findings
 from cockpit.rules.present import (
     job_of,
@@ -130,10 +130,27 @@ def _relaunch(run: RunSpec, history: History) -> str:
     if checkpoints.value is None or checkpoints.value.unlisted:
         why = checkpoints.error.message if checkpoints.error is not None else "not listed yet"
         return f"look at the checkpoints before a relaunch: {why}"
-    newest = newest_complete(checkpoints.value.items)
-    if newest is None or newest.step is None:
+    return _from(run, checkpoints.value)
+
+
+def _from(run: RunSpec, value: CheckpointsValue) -> str:
+    """Return the relaunch from what it would load; a suspect one is never offered."""
+    who = wording.person(run)
+    pick = would_resume(value, by_name=_by_name(run))
+    if pick is None:
         return f"escalate to {who}: no complete checkpoint to relaunch from"
-    return f"relaunch {run.name} from step {wording.step(newest.step)}"
+    if suspected(value, pick) is None:
+        return f"relaunch {run.name} from {named(pick)}"
+    good = value.relaunch_from
+    if good is None:
+        return f"escalate to {who}: every complete checkpoint is suspect"
+    return f"roll back to {named(good)} first; a relaunch would load {named(pick)}, suspect"
+
+
+def _by_name(run: RunSpec) -> bool:
+    command = run.resubmit or ()
+    words = (command,) if isinstance(command, str) else command
+    return any("{checkpoint}" in word for word in words)
 
 
 def _failed_before(history: History) -> bool:

@@ -15,6 +15,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.trend import Pace, Trend
 from cockpit.rules.metrics.nonfinite import KEY_METRIC_ROWS, LOSS_ROWS, FiniteFold
 from cockpit.rules.metrics.spike import SpikeFold
+from cockpit.rules.metrics.taints import TaintFold
 from cockpit.rules.metrics.throughput import ThroughputFold
 
 RECENT = 64
@@ -134,12 +135,14 @@ def advance(trend: Trend, rows: Sequence[Row], run: RunSpec) -> Trend:
     spike = SpikeFold(trend.loss, run)
     loss = FiniteFold(trend.loss_finite, "loss", LOSS_ROWS)
     grad = FiniteFold(trend.grad_finite, "grad_norm", KEY_METRIC_ROWS)
+    taints = TaintFold(trend.taints, spike)
     for row in rows:
         pace.add(row)
         throughput.add(row, pace.resumed, pace.rate)
         spike.add(row)
         loss.add(row, row.true_loss)
         grad.add(row, row.grad_norm)
+        taints.add(row, pace.resumed)
     return Trend(
         rows=trend.rows + len(rows),
         last=rows[-1],
@@ -148,4 +151,5 @@ def advance(trend: Trend, rows: Sequence[Row], run: RunSpec) -> Trend:
         loss=spike.freeze(),
         loss_finite=loss.freeze(),
         grad_finite=grad.freeze(),
+        taints=taints.freeze(),
     )

@@ -10,6 +10,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from cockpit.platforms.local.launcher.modes import follow
+
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 MACHINE_ID = Path("/etc/machine-id")
 RETRIES, RETRY_AFTER = 20, 0.5
@@ -72,6 +74,7 @@ def write_atomically(path: Path, text: str) -> None:
 def write_whole(path: Path, text: str) -> None:
     """Write a file of our own and have the disk take it; raises ``OSError``."""
     with path.open("w", encoding="utf-8") as file:
+        follow(file.fileno(), path.parent)
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
@@ -100,6 +103,7 @@ class Status:
         self._fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._handle = os.open(self._fresh, flags, 0o644)
+        follow(self._handle, path.parent)
         try:
             os.pwrite(self._handle, b" " * (ROOM - 1) + b"\n", 0)
             os.fsync(self._handle)

@@ -46,6 +46,7 @@ from cockpit.platforms.local.launcher.kernel import (
     started_at,
     write_atomically,
 )
+from cockpit.platforms.local.launcher.modes import follow, make_folder
 
 PASSED_ON = (signal.SIGTERM, signal.SIGINT)
 """Signals that reach the command when someone sends them to the supervisor."""
@@ -103,7 +104,10 @@ def _start(launch: Launch, held: list[int], status: Status, note: Path | None) -
     try:
         command = expand(launch.command, env)
         _find(command[0], launch.cwd, env)
+        new = not launch.log.exists()
         with launch.log.open("ab") as log:
+            if new:
+                follow(log.fileno(), launch.log.parent)
             child = Child(command, launch.cwd, log.fileno(), env, held)
     except KeyError as error:
         text = f"the command uses ${error.args[0]}, which is not set; nothing was started"
@@ -172,7 +176,7 @@ def _ready(launch: Launch) -> Status:
     """Make the folders and take room for the exit status."""
     try:
         for path in (launch.log, launch.pid_file, launch.exit_file):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
         if launch.locks:  # the room that killed supervisors had taken: we hold their locks now
             for path in launch.exit_file.parent.iterdir():
                 if path.name.startswith(f"{launch.exit_file.name}.") and path.suffix == ".new":
