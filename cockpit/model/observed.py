@@ -10,6 +10,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from cockpit.model.base import Frozen, Instant, Number, Seconds
 from cockpit.model.jobs import LiveJob
+from cockpit.model.logtext import LogMark, Read
 from cockpit.model.records import Rejected
 from cockpit.model.safetext import SafeText
 from cockpit.model.told import Told
@@ -66,16 +67,22 @@ class JobValue(Frozen):
     """The file of its host that its output goes to, where the platform tells one."""
     node: str | None = Field(default=None, exclude=True)
     """The machine it runs on, where that is not the run's own host."""
+    log_mark: LogMark | None = Field(default=None, exclude=True)
+    """Where its first line stands in its log, where its launcher has noted that."""
 
 
 class Triage(Frozen):
     """SPEC T: one class, one action, and the lines it rests on."""
 
     class Line(Frozen):
-        """A line of the log (1-based number in what was read)."""
+        """A line of the log by its number in the file; ``None`` where that is not known."""
 
-        line: int
+        line: int | None
         text: str
+        offset: int | None = Field(default=None, exclude=True)
+        """Where it starts in the file."""
+        file: str | None = Field(default=None, exclude=True)
+        """The file that it stands in, where that was rotated away from the log's place."""
 
     class Place(Frozen):
         """Where in the code."""
@@ -89,6 +96,7 @@ class Triage(Frozen):
     evidence: tuple[Line, ...] = ()
     code_location: Place | None = None
     step: int | None = None
+    read: Read | None = None
 
 
 class Row(NamedTuple):

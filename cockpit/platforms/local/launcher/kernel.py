@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+import zlib
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,7 @@ MACHINE_ID = Path("/etc/machine-id")
 RETRIES, RETRY_AFTER = 20, 0.5
 """How often, and after how many seconds, a status that cannot be written is tried again."""
 ROOM = 16
+GUARD = 64
 
 
 def started_at(pid: int) -> float | None:
@@ -129,3 +131,19 @@ class Status:
             except OSError:
                 time.sleep(RETRY_AFTER)
         settle_folder(self._path.parent)
+
+
+def end_mark(path: Path) -> tuple[int, int, int] | None:
+    """Return inode, size and checksum of a log's end, where a job's lines will begin.
+
+    The checksum is of the last ``GUARD`` bytes: it tells the place again after a rotation
+    (``cockpit.sources.logs.present``). ``None`` if the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            start = max(0, status.st_size - GUARD)
+            before = os.pread(file.fileno(), status.st_size - start, start)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, zlib.crc32(before)
