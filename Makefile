@@ -8,14 +8,16 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps
+TRAINERS := .trainers
 WORKERS ?= 2
 ARGS ?=
 
-.PHONY: demo test lint bench screenshots fuzz soak lock clean help
+.PHONY: demo test trainers lint bench screenshots fuzz soak lock clean help
 
 help:
 	@echo 'make demo        set up, then open the cockpit on seven real small training runs'
 	@echo 'make test        set up, then run the tests'
+	@echo 'make trainers    set up real trainers (about 2 GB), compare what is said of them with the truth'
 	@echo 'make lint        formatting, lint, strict types, import direction'
 	@echo 'make bench       speed and memory, as ratios measured in one run'
 	@echo 'make screenshots docs/*.svg from the running demo'
@@ -51,6 +53,17 @@ demo: $(VENV)/.project
 test: $(VENV)/.dev $(VENV)/.project
 	@$(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
+# Real trainers, in an environment of their own: by name from the index, not part of the program.
+$(TRAINERS)/.made: tests/trainers/requirements.txt
+	@test -n '$(PYTHON)' || { echo 'cockpit needs Python 3.11 or newer; set PYTHON=/path/to/python3' >&2; exit 2; }
+	@echo 'setting up: installing real trainers into $(TRAINERS) (once)'
+	@$(PYTHON) -m venv $(TRAINERS)
+	@$(TRAINERS)/bin/python -m pip --disable-pip-version-check install --quiet -r tests/trainers/requirements.txt
+	@touch $@
+
+trainers: $(VENV)/.project $(TRAINERS)/.made
+	@$(PY) -m tests.trainers --python $(TRAINERS)/bin/python --into $(TRAINERS)/runs $(ARGS)
+
 lint: $(VENV)/.dev
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/ruff check .
@@ -77,4 +90,4 @@ lock:
 		--no-annotate --no-header --no-emit-index-url -q -c requirements.lock -o requirements-dev.lock
 
 clean:
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	@rm -rf $(VENV) $(TRAINERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

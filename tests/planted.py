@@ -173,6 +173,7 @@ class Planted:
             folder.mkdir(parents=True)
             document = {"step": int(name.split("-")[1]), "hub_token": SECRETS["Hugging Face"]}
             (folder / "metadata.json").write_text(json.dumps(document))
+            (folder / "weights").write_bytes(b"w")
 
     def _tracker(self) -> None:
         now = time.time()

@@ -6,7 +6,8 @@ from typing import Final
 
 from textual.content import Content
 
-from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
+from cockpit.model.observed import Checkpoint, CheckpointsValue
+from cockpit.model.picking import named as called
 from cockpit.model.report import RunReport
 from cockpit.model.wording import age, glyph, size, steps
 from widgets.base.scrolled import ReportView
@@ -16,7 +17,6 @@ from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, text, whole, 
 
 PROSE: Final = 14
 ROOM: Final = 8
-_WORDS = {CheckpointState.INCOMPLETE: "torn"}
 
 
 class CheckpointTable(ReportView):
@@ -35,7 +35,10 @@ class CheckpointTable(ReportView):
             return EMPTY
         complete = sum(item.state.value == "complete" for item in found.items)
         total = sum(item.size or 0 for item in found.items)
-        return text((f"{complete} of {len(found.items)} complete · {size(total)}", DIM))
+        suspect = sum(item.complete and item.suspect is not None for item in found.items)
+        doubt = f" · {suspect} suspect" if suspect else ""
+        counted = f"{complete} of {len(found.items)} complete"
+        return text((counted, DIM), (doubt, "$attention"), (f" · {size(total)}", DIM))
 
 
 def paint_checkpoints(report: RunReport, now: float, width: int) -> list[Content]:
@@ -48,7 +51,7 @@ def paint_checkpoints(report: RunReport, now: float, width: int) -> list[Content
     lines = [line for line in lines if line.plain]
     if not found.items and not found.unlisted:
         return within([*lines, text(("no checkpoint yet", DIM))], width)
-    widest = max((len(steps(facts.step_of(item))) for item in found.items), default=0)
+    widest = max((len(facts.step_words(item)) for item in found.items), default=0)
     items = [_item(each, found, widest, now, width) for each in reversed(found.items)]
     return within([*lines, *items], width)
 
@@ -63,10 +66,14 @@ def _stale(report: RunReport, now: float) -> Content:
 def _warnings(found: CheckpointsValue, width: int) -> list[Content]:
     """Say it where the trainer itself would load another one than a relaunch should."""
     ours, its = found.relaunch_from, found.trainer_would_load
+    whole = [item for item in found.items if item.complete]
+    if ours is None and whole and not found.unlisted:
+        said = f"{glyph('warning')} every complete one is suspect: a relaunch takes none by itself"
+        return wrapped(text((said, "$attention")), width, 2)
     if its is None or (ours is not None and ours.path == its.path):
         return []
     line = text(
-        (f"{glyph('warning')} the trainer itself would load {steps(its.step)}: ", "$attention"),
+        (f"{glyph('warning')} the trainer itself would load {called(its)}: ", "$attention"),
         its.why,
     )
     return wrapped(line, width, 2)
@@ -76,17 +83,18 @@ def _item(
     item: Checkpoint, found: CheckpointsValue, widest: int, now: float, width: int
 ) -> Content:
     taken = found.relaunch_from is not None and found.relaunch_from.path == item.path
-    style = facts.checkpoint_style(item.state)
-    word = _WORDS.get(item.state, item.state.value)
+    style = facts.item_style(item)
+    word = facts.item_word(item)
     kind = (
         {True: "perm", False: "temp"}.get(item.permanent, "") if item.permanent is not None else ""
     )
-    old = age(None if item.saved_at is None else now - item.saved_at)
+    since = item.saved_at if item.saved_at is not None else item.touched_at
+    old = age(None if since is None else now - since)
     figures = text(
         (f"{glyph('pick')} " if taken else "  ", ACCENT),
-        (f"{steps(facts.step_of(item)):>{widest}}", STRONG if taken else ""),
+        (f"{facts.step_words(item):>{widest}}", STRONG if taken else ""),
         "  ",
-        (f"{glyph(item.state.value)} {word:<10}", style),
+        (f"{glyph(facts.item_state(item))} {word:<10}", style),
         (f"{kind:<5}", DIM),
         f"{size(item.size):>9}",
         f"{old:>8}",
@@ -98,6 +106,7 @@ def _item(
 
 def _remarks(item: Checkpoint, taken: bool) -> list[Content]:
     parts = [text(("relaunch", ACCENT))] if taken else []
+    parts += [text((item.suspect, "$attention"))] if item.suspect else []
     parts += [text((f"kept: {why}", DIM)) for why in item.protected]
     parts += [text((item.note, DIM))] if item.note else []
     if item.step is not None and item.name_step is not None and item.step != item.name_step:

@@ -17,6 +17,7 @@ from cockpit.model.observed import (
     RecordsValue,
     TrackerValue,
 )
+from cockpit.model.picking import named, newest_of
 from cockpit.model.report import RunReport
 from cockpit.model.wording import age, day_time, duration, glyph, number, rate, size, steps
 from widgets.base.scrolled import ReportView
@@ -149,12 +150,19 @@ def _ago(instant: float | None, now: float) -> str:
 
 def _checkpoints(value: CheckpointsValue, now: float) -> Pairs:
     pick = value.relaunch_from
-    whole = sum(item.state.value == "complete" for item in value.items)
+    whole = sum(item.complete for item in value.items)
+    suspect = sum(item.complete and item.suspect is not None for item in value.items)
     return [
-        ("newest complete", steps(value.latest_complete)),
+        ("newest complete", _newest(value)),
+        ("suspect", str(suspect) if suspect else ""),
         ("complete", f"{whole} of {len(value.items)}"),
-        ("relaunch takes", f"{steps(pick.step)} ({pick.why})" if pick is not None else "none"),
+        ("relaunch takes", f"{named(pick)} ({pick.why})" if pick is not None else "none"),
     ]
+
+
+def _newest(value: CheckpointsValue) -> str:
+    newest = newest_of(item for item in value.items if item.complete)
+    return "?" if newest is None else named(newest).removeprefix("step ")
 
 
 def _monitor(value: MonitorValue, now: float) -> Pairs:

@@ -8,10 +8,20 @@ from textual.content import Content
 
 from cockpit.model.observed import Column
 from cockpit.model.report import RunReport
-from cockpit.model.wording import number, steps
+from cockpit.model.wording import glyph, number, steps
 from widgets.base.painted import Painted
-from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, fit, frame, row, text
-from widgets.painting.series import Scale, Series, fold, loss_columns, plot, scale_of
+from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, fit, frame, row, text, wrapped
+from widgets.painting.series import (
+    OUT,
+    Scale,
+    Series,
+    StepAxis,
+    fold,
+    loss_columns,
+    plot,
+    scale_of,
+    why_no_curve,
+)
 
 ZOOMS = (1.0, 0.25, 0.05)
 _NAMES = {1.0: "the whole run", 0.25: "the last quarter", 0.05: "the last twentieth"}
@@ -49,7 +59,8 @@ class LossChart(Painted):
             return []
         columns = loss_columns(self._report)
         tail = ZOOMS[self._zoom]
-        body = paint_chart(columns, width - 4, height - 2, self._log, tail)
+        why = why_no_curve(self._report)
+        body = paint_chart(columns, width - 4, height - 2, self._log, tail, why)
         title = text(("loss ", STRONG), (_NAMES[tail], DIM))
         return frame(body, width, height, title=title, note=self._read())
 
@@ -62,22 +73,33 @@ class LossChart(Painted):
 
 
 def paint_chart(
-    columns: list[Column], width: int, height: int, log: bool | None, tail: float
+    columns: list[Column],
+    width: int,
+    height: int,
+    log: bool | None,
+    tail: float,
+    why: str = "no loss was logged yet",
 ) -> list[Content]:
-    """Return the chart's lines; the last two are the axis and the steps below it."""
+    """Return the chart's lines; the last two are the steps and the legend.
+
+    ``why`` tells of nothing to draw why that is so.
+    """
     across = width - LABELS - 1
     if across < 8 or height < 5:
         return [cut(text(("too small for a chart", DIM)), width)]
     series = fold(columns, across * 2, tail)
     if series is None:
-        return [cut(text(("? no loss was logged yet", DIM)), width)]
-    scale = scale_of(series.extent or (0.0, 1.0), log)
+        return wrapped(text((f"? {why}", DIM)), width, height)
+    scale = scale_of(series, log)
     body = plot(series, scale, across, height - 3, ACCENT, BAND)
+    if series.extent is None:
+        nothing = "no finite loss here: all that was logged is NaN or infinite"
+        body[0] = fit(text((nothing, "$critical")), across)
     labels = _labels(series, scale, height - 3)
     lines = [text(fit(label, LABELS), ("┤" if label.plain else "│", "$line"), line)
              for label, line in zip(labels, body, strict=True)]  # fmt: skip
     axis = text(" " * LABELS, ("└" + "─" * across, "$line"))
-    return [*lines, axis, _steps(series, across), _legend(series, scale, width)]
+    return [*lines, axis, _steps(series.axis, across), _legend(series, scale, log, width)]
 
 
 def _labels(series: Series, scale: Scale, height: int) -> list[Content]:
@@ -85,27 +107,48 @@ def _labels(series: Series, scale: Scale, height: int) -> list[Content]:
     if series.extent is None:
         return [EMPTY] * height
     every = max(1, min(4, (height - 1) // 2))
-    labels = []
-    for at in range(height):
-        shown = at % every == 0 or at == height - 1
-        value = scale.back(1 - at / max(1, height - 1)) if shown else None
-        labels.append(text((f"{number(value):>{LABELS - 1}} ", DIM)) if shown else EMPTY)
-    return labels
+    places = [at for at in range(height) if at % every == 0 or at == height - 1]
+    marks = _figures([scale.back(1 - at / max(1, height - 1)) for at in places])
+    shown = dict(zip(places, marks, strict=True))
+    return [text((f"{shown[at]:>{LABELS - 1}} ", DIM)) if at in shown else EMPTY
+            for at in range(height)]  # fmt: skip
 
 
-def _steps(series: Series, across: int) -> Content:
-    marks = [steps(series.first + (series.last - series.first) * at // 4) for at in range(5)]
-    line = [" "] * (across + 1)
-    for at, mark in enumerate(marks):
-        place = at * across // 4 - (0 if at == 0 else len(mark) if at == 4 else len(mark) // 2)
-        begin = max(0, place)
-        if at in (0, 4) or across >= 60:
+def _figures(values: list[float]) -> list[str]:
+    """Return the values in as few digits as tell them apart, at most as many as there is room."""
+    short = [number(value) for value in values]
+    if len(set(short)) == len(short):
+        return short
+    for digits in range(3, LABELS):
+        longer = [f"{value:.{digits}g}".replace("-", "−") for value in values]
+        if len(set(longer)) == len(longer) and max(map(len, longer)) < LABELS:
+            return longer
+    return short
+
+
+def _steps(axis: StepAxis, across: int) -> Content:
+    """Return steps below the columns in which they stand, as many as fit apart."""
+    parts = 4 if across >= 60 else 1
+    line = [" "] * across
+    end = -1
+    wanted = [axis.first + (axis.last - axis.first) * at // parts for at in range(parts + 1)]
+    for at, step in enumerate(wanted):
+        mark, place = steps(step), axis.column(step) // 2
+        begin = place - (0 if at == 0 else len(mark) - 1 if at == parts else len(mark) // 2)
+        if end < begin and 0 <= begin <= across - len(mark) and step not in wanted[:at]:
             line[begin : begin + len(mark)] = mark
-    return text((" " * (LABELS + 1) + "".join(line[:across]), DIM))
+            end = begin + len(mark)
+    return text((" " * (LABELS + 1) + "".join(line), DIM))
 
 
-def _legend(series: Series, scale: Scale, width: int) -> Content:
+def _legend(series: Series, scale: Scale, log: bool | None, width: int) -> Content:
     left = text((" " * (LABELS + 1), ""), ("━ mean ", ACCENT), (" █ min–max", BAND))
+    low, high = series.extent or (scale.low, scale.high)
     if series.bad:
-        left = text(left, "  ", ("× not a number", "$critical"))
-    return row(left, text(("log axis" if scale.log else "linear axis", DIM)), width)
+        left = text(left, "  ", (f"{glyph('nonfinite')} NaN or inf", "$critical"))
+    if high > scale.high:
+        left = text(left, "  ", (f"{glyph('above')} to {number(high)}", OUT))
+    if low < scale.low:
+        left = text(left, "  ", (f"{glyph('below')} to {number(low)}", OUT))
+    kind = "log axis" if scale.log else "linear axis: not all above 0" if log else "linear axis"
+    return row(left, text((kind, DIM)), width)

@@ -53,6 +53,7 @@ def _identity(report: RunReport, now: float, width: int) -> Content:
         text((f"{mark} {report.verdict.value.upper()}", style)),
         text((facts.phase_words(report, now), facts.phase_style(report, now))),
         text(rows.progress(report), f"  {percent}" if percent else ""),
+        rows.told_by(report),
         rows.time_left(report),
         _job(report),
         _tracker(report),

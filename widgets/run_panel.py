@@ -26,7 +26,15 @@ from widgets.painting.line import (
     text,
     wrapped,
 )
-from widgets.painting.series import Series, block_line, fold, loss_columns, plot, scale_of
+from widgets.painting.series import (
+    Series,
+    block_line,
+    fold,
+    loss_columns,
+    plot,
+    scale_of,
+    why_no_curve,
+)
 
 LABEL: Final = 6
 LEAST_HEIGHT: Final = 9
@@ -145,6 +153,8 @@ def _labelled(label: str, line: Content, width: int) -> Content:
 def _progress(report: RunReport, now: float, width: int) -> Content:
     percent = rows.percent(report)
     left = text(rows.progress(report), f"  {percent}" if percent else "")
+    told = rows.told_by(report)
+    left = text(left, "  ", told) if told.plain else left
     if report.progress.step is None:
         left = text(left, ("  no step seen", DIM))
     return row(_labelled("step", left, width), rows.time_left(report), width)
@@ -188,9 +198,8 @@ def _metrics(report: RunReport, now: float, width: int, height: int) -> list[Con
     series = fold(loss_columns(report), room if height == 1 else room * 2)
     if height == 1:
         value = text(fit(rows.loss(report, now), 8), cut(rows.throughput(report, now), METRICS - 9))
-        return [
-            _labelled("loss", text(fit(value, METRICS), block_line(series, room, "$spark")), width)
-        ]
+        curve = block_line(series, room, "$spark") if series is not None else _why(report)
+        return [_labelled("loss", text(fit(value, METRICS), curve), width)]
     figures = [("loss", rows.loss(report, now)), ("rate", rows.throughput(report, now))]
     figures.append(("grad", rows.grad(tracker.value)))
     figures = [(label, figure) for label, figure in figures if figure.plain]
@@ -207,12 +216,18 @@ def _metrics(report: RunReport, now: float, width: int, height: int) -> list[Con
 
 
 def _spark(report: RunReport, series: Series | None, width: int, height: int) -> list[Content]:
-    if series is None or width < 4:
+    if width < 4:
         return []
-    extent = series.extent or (0.0, 1.0)
+    if series is None:
+        return wrapped(_why(report), width, height)
     alert = facts.loss_alert(report)
     ink = facts.SEVERITY_STYLE[alert.severity] if alert is not None else "$spark"
-    return plot(series, scale_of(extent), width, height, ink, "$band")
+    return plot(series, scale_of(series), width, height, ink, "$band")
+
+
+def _why(report: RunReport) -> Content:
+    """Return why there is no curve."""
+    return text((why_no_curve(report), DIM))
 
 
 def _log(report: RunReport, now: float, width: int, most: int) -> list[Content]:

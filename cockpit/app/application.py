@@ -21,9 +21,9 @@ from cockpit.config.unread import unread_notice
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
+from cockpit.runtime.login import login_name
 from cockpit.runtime.offload import offload
 from cockpit.text.charset import Charset, given_variables, terminal_charset
-from cockpit.watch.owner import login_name
 from screens.acting.guarded import ASK_WITHIN, GuardedActions, MakeService
 from screens.acting.palette import Command, PaletteScreen
 from screens.base import CockpitScreen, spawn

@@ -43,12 +43,27 @@ def build(data: Mapping[str, Any], path: Path) -> CockpitFile | list[Trouble]:
         path=str(path.absolute()),
         cadence=settings.cadence,
         operator=settings.operator,
-        runs=tuple(resolved(run, folder) for run in runs),
+        runs=_told_apart([resolved(run, folder) for run in runs]),
         notify=notify,
         ui=screen,
         keys=_table(data, "keys"),
         hosts=hosts,
     )
+
+
+def _told_apart(runs: list[RunSpec]) -> tuple[RunSpec, ...]:
+    """Note which runs go by the newest W&B run of a folder that another run reads too."""
+    folders: dict[str, list[str]] = {}
+    for run in runs:
+        if run.wandb is not None and run.wandb.dir is not None:
+            folders.setdefault(str(run.wandb.dir), []).append(run.name)
+    return tuple(run.model_copy(update={"same_tracker": _others(run, folders)}) for run in runs)
+
+
+def _others(run: RunSpec, folders: Mapping[str, list[str]]) -> tuple[str, ...]:
+    if run.wandb is None or run.wandb.run_id is not None:
+        return ()
+    return tuple(name for name in folders.get(str(run.wandb.dir), ()) if name != run.name)
 
 
 def _table(data: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -142,13 +157,14 @@ def _layout_troubles(table: Mapping[str, Any], at: KeyPath) -> Iterator[Trouble]
         example = 'custom = { pattern = "ckpt_(\\\\d+)", marker = "DONE" }'
         yield Trouble((*at, "layout"), f"a layout of your own needs {example}")
     pattern = custom.get("pattern") if isinstance(custom, dict) else None
-    if isinstance(pattern, str) and not _finds_a_step(pattern):
-        expected = "expected a regular expression with one group, the step"
+    if isinstance(pattern, str) and not _names_one(pattern):
+        expected = "expected a regular expression with one group, the step, or with none"
         yield Trouble((*at, "custom", "pattern"), f'{expected}, such as "ckpt_(\\\\d+)"')
 
 
-def _finds_a_step(pattern: str) -> bool:
+def _names_one(pattern: str) -> bool:
+    """Tell a pattern that names checkpoints: by their step, or by a name that tells none."""
     try:
-        return re.compile(pattern).groups == 1
+        return re.compile(pattern).groups <= 1
     except (re.error, RecursionError, OverflowError):
         return False

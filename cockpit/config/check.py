@@ -77,7 +77,7 @@ TABLES: Mapping[str, type[BaseModel]] = {
 }
 """Every table that may be written, and the keys it takes."""
 
-DERIVED = frozenset({"final_step_source"})
+DERIVED = frozenset({"final_step_source", "same_tracker"})
 """Fields of the model that the run file does not write."""
 
 _EXPECTED = {

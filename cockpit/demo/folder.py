@@ -21,7 +21,7 @@ from cockpit.demo.situations import CADENCE, SITUATIONS, Situation
 from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RunSpec
 from cockpit.records.logbook.writing import new_logbook, with_event, with_instance
-from cockpit.watch.owner import login_name
+from cockpit.runtime.login import login_name
 
 HERE = Path(__file__).parent
 TRAINING = (

@@ -47,6 +47,10 @@ MORTAL = "demo-monitor"
 """The monitor that is killed."""
 
 
+BEFORE_IT_GROWS = 50
+"""Steps between the saves of ``demo-nan``: the first is from before its learning rate grows."""
+
+
 def _config(
     name: str, seed: int, steps: int = LONG, pace: float = 5.0, every: int = PERMANENT_EVERY
 ) -> TrainingConfig:
@@ -97,7 +101,7 @@ SITUATIONS = (
     Situation(
         name="demo-nan",
         goal="shows a blow-up: its learning rate grows until the loss is NaN",
-        config=_config("demo-nan", seed=5),
+        config=_config("demo-nan", seed=5, every=BEFORE_IT_GROWS),
         faults=("--learning-rate-jump", "60", "1.12"),
         seen=_alert("C-09"),
         expected="non-finite loss (C-09)",

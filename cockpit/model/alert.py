@@ -48,6 +48,8 @@ class Alert(Frozen):
     severity: Severity
     title: str
     since: Instant
+    since_or_before: bool = False
+    """True where it may have begun earlier: not everything before ``since`` was read."""
     evidence: tuple[Evidence, ...]
     confidence: Literal["sure", "likely", "guess"]
     next_action: str

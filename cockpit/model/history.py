@@ -64,10 +64,14 @@ class History(Frozen):
     now: Instant
     facets: Facets = Facets()
     trend: Trend = Trend()
+    log_trend: Trend = Trend()
+    """The fold of the log's own rows, as far as they were read; ``trend`` where it has no other."""
     phases: tuple[PhaseMark, ...] = ()
     checkpoints: tuple[CheckpointMark, ...] = ()
     stop_ordered_by: str | None = None
     rows_from: float = 0.0
+    log_from: float = 0.0
+    """The same of ``log_trend``: the share of the log before the first line read for rows."""
     job_named: bool = True
     """False when the run file names no job: then the tracker's word is all there is."""
     former_failures: tuple[FormerFailure, ...] = ()

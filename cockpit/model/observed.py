@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
@@ -9,7 +10,10 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from cockpit.model.base import Frozen, Instant, Number, Seconds
 from cockpit.model.jobs import LiveJob
+from cockpit.model.logtext import LogMark, Read
+from cockpit.model.records import Rejected
 from cockpit.model.safetext import SafeText
+from cockpit.model.told import Told
 
 
 class Phase(StrEnum):
@@ -63,16 +67,22 @@ class JobValue(Frozen):
     """The file of its host that its output goes to, where the platform tells one."""
     node: str | None = Field(default=None, exclude=True)
     """The machine it runs on, where that is not the run's own host."""
+    log_mark: LogMark | None = Field(default=None, exclude=True)
+    """Where its first line stands in its log, where its launcher has noted that."""
 
 
 class Triage(Frozen):
     """SPEC T: one class, one action, and the lines it rests on."""
 
     class Line(Frozen):
-        """A line of the log (1-based number in what was read)."""
+        """A line of the log by its number in the file; ``None`` where that is not known."""
 
-        line: int
+        line: int | None
         text: str
+        offset: int | None = Field(default=None, exclude=True)
+        """Where it starts in the file."""
+        file: str | None = Field(default=None, exclude=True)
+        """The file that it stands in, where that was rotated away from the log's place."""
 
     class Place(Frozen):
         """Where in the code."""
@@ -86,6 +96,7 @@ class Triage(Frozen):
     evidence: tuple[Line, ...] = ()
     code_location: Place | None = None
     step: int | None = None
+    read: Read | None = None
 
 
 class Row(NamedTuple):
@@ -99,6 +110,19 @@ class Row(NamedTuple):
     loss: float | None = None
     throughput: float | None = None
     grad_norm: float | None = None
+
+    @property
+    def true_loss(self) -> float | None:
+        """The loss; NaN where it was logged as exactly 0 beside a gradient that is no number.
+
+        Trainers that leave non-finite losses out of their mean write such a zero.
+        """
+        return self.loss if self.loss != 0.0 else _true_loss(self.loss, self.grad_norm)
+
+
+def _true_loss(loss: float | None, grad_norm: float | None) -> float | None:
+    masked = loss == 0.0 and grad_norm is not None and not math.isfinite(grad_norm)
+    return math.nan if masked else loss
 
 
 class LogValue(Frozen):
@@ -115,6 +139,8 @@ class LogValue(Frozen):
     inode: int | None = Field(default=None, exclude=True)
     rows: tuple[Row, ...] = Field(default=(), exclude=True)
     """Training progress read from lines that are new since the former observation."""
+    rows_begin: int = Field(default=0, exclude=True)
+    """The offset from which every line was read for rows; what stands before it was not."""
 
 
 class LogPage(NamedTuple):
@@ -178,10 +204,15 @@ class TrackerValue(Frozen):
     history: tuple[tuple[int, Number], ...] = ()
     columns: tuple[Column, ...] = Field(default=(), exclude=True)
     """The loss over the whole run, extremes kept; exact once ``scanned`` is 1.0."""
-    scanned: float = Field(default=0.0, exclude=True)
-    """How much of the file the background pass has read, 0 to 1."""
+    scanned: float = 0.0
+    """How much of the file was read row by row, 0 to 1: what the rest holds is unknown."""
     usual_step_s: Seconds | None = None
     config: dict[str, object] = Field(default_factory=dict, exclude=True)
+
+    @property
+    def true_loss(self) -> float | None:
+        """The newest loss; NaN where a zero stands for it (see ``Row.true_loss``)."""
+        return _true_loss(self.loss, self.grad_norm)
 
 
 class CheckpointState(StrEnum):
@@ -195,7 +226,11 @@ class CheckpointState(StrEnum):
 
 
 class Checkpoint(Frozen):
-    """One checkpoint. ``step`` is from its marker, ``name_step`` from its name; size in bytes."""
+    """One checkpoint. ``step`` is from its marker, ``name_step`` from its name; size in bytes.
+
+    ``suspect`` is why its weights may be spoilt (SPEC K): it was saved at or after the first
+    non-finite step, or in an open spike. Only who knows the run's rows can tell.
+    """
 
     step: int | None
     name_step: int | None
@@ -207,17 +242,37 @@ class Checkpoint(Frozen):
     size: int | None = None
     permanent: bool | None = None
     protected: tuple[str, ...] = ()
+    suspect: str | None = None
     note: str | None = None
     touched_at: Instant | None = Field(default=None, exclude=True)
     """The newest change of any of its files: the age of one that is not complete."""
+    layout: str = Field(default="", exclude=True)
+    """The layout that it was judged by."""
+    emptied: bool = Field(default=False, exclude=True)
+    """True for one whose marker is there and whose data is gone."""
+
+    @property
+    def complete(self) -> bool:
+        """True for one that can be loaded, whatever its weights are worth."""
+        return self.state is CheckpointState.COMPLETE
+
+    @property
+    def good(self) -> bool:
+        """True for a complete one that nothing is said against: it counts as rollback cover."""
+        return self.complete and self.suspect is None
 
 
 class Pick(Frozen):
-    """A checkpoint that would be loaded, and by which rule."""
+    """A checkpoint that would be loaded, and by which rule; ``step`` is not always known."""
 
     path: str
-    step: int
+    step: int | None
     why: str
+
+    @property
+    def place(self) -> str:
+        """Where it lies and its step, as records have it: ``/c/step-700 (step 700)``."""
+        return f"{self.path} (step {'unknown' if self.step is None else self.step})"
 
 
 class CheckpointsValue(Frozen):
@@ -232,6 +287,10 @@ class CheckpointsValue(Frozen):
     trainer_would_load: Pick | None = None
     items: tuple[Checkpoint, ...] = ()
     unlisted: tuple[str, ...] = ()
+
+    def at(self, path: str) -> Checkpoint | None:
+        """Return the checkpoint that lies at ``path``."""
+        return next((item for item in self.items if item.path == path), None)
 
     @model_serializer(mode="wrap")
     def _document(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -315,6 +374,12 @@ class RecordsValue(Frozen):
     pushed: bool | None = None
     issue: str | None = None
     issue_updated_at: Instant | None = None
+    told: tuple[Told, ...] = ()
+    """What others have told in the logbook, its remote and the output root, the newest first."""
+    unheard: str | None = None
+    """Why it is not known, or not newly, what the logbook's remote tells; one line."""
+    rejected: tuple[Rejected, ...] = Field(default=(), exclude=True)
+    """What the logbook rejects on its remote."""
     issue_seen_at: Instant | None = Field(default=None, exclude=True)
     """When ``issue_updated_at`` was read."""
     notes: tuple[str, ...] = Field(default=(), exclude=True)

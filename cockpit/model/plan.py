@@ -15,6 +15,9 @@ from pydantic import Field
 
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.observed import Pick
+from cockpit.model.outcome import Outcome as Outcome
+from cockpit.model.outcome import Records, ending, records_of
+from cockpit.model.people import is_agent, same_person, worded
 
 ID_LENGTH = 12
 
@@ -36,11 +39,22 @@ class Basis(StrEnum):
 
 
 class Approval(Frozen):
-    """Who lets a block pass, and why: it goes into the logbook and the issue by name."""
+    """Who lets a block pass, and why: it goes into the logbook and the issue by name.
+
+    ``typed_by`` is who was at the keyboard (``cockpit.model.people.typist``), set by whoever acts
+    on it; ``own`` is False where that was another than ``by``.
+    """
 
     check: str
     by: str
     reason: str
+    typed_by: str | None = None
+    own: bool = True
+
+    @property
+    def whose(self) -> str:
+        """``ada``, or ``ada, typed by bob``: whose word it is said to be, and who typed it."""
+        return worded(self.by, self.typed_by)
 
 
 class Check(Frozen):
@@ -49,7 +63,7 @@ class Check(Frozen):
     ``moves`` marks a figure that a living run changes by itself (its step, an age): such a check
     takes part in the plan's identity by its level alone. ``about_acting`` marks one that speaks
     of who else acts: it may block, but is no part of what would be done. ``approver`` is the one
-    person whose approval counts, where it is not anybody's.
+    person whose approval counts, typed by that person, where it is not anybody's.
     """
 
     id: str
@@ -169,9 +183,9 @@ def plan_of(request: Request, draft: Draft, now: float) -> Plan:
 
 
 def _may_approve(check: Check, approval: Approval | None) -> bool:
-    if approval is None or not check.overridable:
+    if approval is None or not check.overridable or is_agent(approval.typed_by or approval.by):
         return False
-    return check.approver is None or approval.by.casefold() == check.approver.casefold()
+    return check.approver is None or (approval.own and same_person(approval.by, check.approver))
 
 
 def _identity(request: Request, draft: Draft) -> str:
@@ -213,17 +227,12 @@ class StepResult(Frozen):
     note: str | None = None
 
 
-class Outcome(StrEnum):
-    """How an action ended; ``unknown`` means that it may still happen: look it up."""
-
-    DONE = "done"
-    REFUSED = "refused"
-    UNKNOWN = "unknown"
-    FAILED = "failed"
-
-
 class Result(Frozen):
-    """How an action ended. ``recorded`` is False when it was done but not written down."""
+    """How an action ended. ``recorded`` is False when it was done but not written down.
+
+    ``records`` says how far it is. ``waiting`` are the files whose push goes on behind, ``entry``
+    is its number in the journal.
+    """
 
     plan_id: str
     outcome: Outcome
@@ -232,6 +241,19 @@ class Result(Frozen):
     steps: tuple[StepResult, ...] = ()
     message: str = ""
     recorded: bool = True
+    records: Records | None = None
+    waiting: tuple[str, ...] = Field(default=(), exclude=True)
+    entry: int | None = Field(default=None, exclude=True)
+
+    @property
+    def written(self) -> Records:
+        """How far it is written down."""
+        return self.records or records_of(None, recorded=self.recorded)
+
+    @property
+    def text(self) -> str:
+        """How it ended, in the words that stand everywhere."""
+        return ending(self.outcome, self.written)
 
     def document(self) -> dict[str, Any]:
         """Return INTERFACE's result."""

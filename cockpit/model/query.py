@@ -14,7 +14,7 @@ class Query(Frozen):
     ``job`` is the current job as it was last observed, ``None`` while nothing certain is known
     of it: its id, start, output file and node say where its log and its files are.
     ``exit_record`` is the exit code of the tracker's exit record; it is not dated. ``rejected``
-    is what the store knows of rejected checkpoints.
+    is what the store and the logbook's remote know of rejected checkpoints.
     """
 
     run: RunSpec

@@ -13,7 +13,8 @@ class EventEntry(Frozen):
     """One entry of the event log. Empty fields are left out; lines may be several.
 
     ``at`` is fixed when the event happens, so that writing it again after a crash writes the
-    very same entry, which is then found to be there already.
+    very same entry, which is then found to be there already. ``said`` are lines that other
+    cockpits read back (``cockpit.text.told_lines``): no other text of an entry is taken for one.
     """
 
     title: str
@@ -22,6 +23,7 @@ class EventEntry(Frozen):
     evidence: str = ""
     decision: str = ""
     next: str = ""
+    said: str = ""
 
 
 class InstanceEntry(Frozen):
@@ -72,7 +74,8 @@ class Recorded(Frozen):
 
     ``busy`` is what is being done at this moment (``pushing``); then nothing is decided.
     ``queued`` is set for a comment that waits for the network, ``as_far`` for a file that has
-    come as far as it can: there is no remote to push to, or no repository at all.
+    come as far as it can: there is no remote to push to, or no repository at all. ``pending`` is
+    set for a file that is committed and whose push goes on behind.
     """
 
     stage: SaveStage
@@ -81,6 +84,7 @@ class Recorded(Frozen):
     busy: str | None = None
     queued: bool = False
     as_far: bool = False
+    pending: bool = False
     url: str | None = None
 
     @property

@@ -19,6 +19,7 @@ from cockpit.model.observed import (
     TrackerValue,
 )
 from cockpit.model.run import RunSpec
+from cockpit.model.told import OwnerNow
 
 FACETS = ("job", "log", "tracker", "checkpoints", "monitor", "host", "code", "records")
 
@@ -52,9 +53,13 @@ class Facets(Frozen):
 
 
 class Progress(Frozen):
-    """How far: ``text`` has no separators (``~4600/5155``, ``~4600/unknown``; C-20)."""
+    """How far: ``text`` has no separators (``~4600/5155``, ``~4600/unknown``; C-20).
+
+    ``step_source`` says who tells the step: ``tracker``, ``log`` or ``checkpoints``.
+    """
 
     step: int | None
+    step_source: str | None = None
     final_step: int | None
     final_step_source: str | None
     text: str
@@ -74,11 +79,20 @@ class RunReport(Frozen):
     next_action: str
     next_check_at: Instant | None = None
     watched_by: str | None = None
+    owner: OwnerNow | None = None
+    """Who answers for the run (``spec.dri``) by whose word; ``None`` before anything was judged."""
 
     @property
     def name(self) -> str:
         """The run's slug."""
         return self.spec.name
+
+    @property
+    def rows_unread(self) -> bool:
+        """True when the tracker has rows that were not read: what they hold is unknown."""
+        tracker = self.facets.tracker
+        value = tracker.value
+        return value is not None and tracker.known and value.step is not None and value.scanned < 1
 
     @property
     def worst(self) -> Alert | None:
@@ -95,6 +109,7 @@ class RunReport(Frozen):
             "progress": self.progress.to_json(),
             "alerts": [alert.to_json() for alert in self.alerts],
             "next_action": self.next_action,
+            "owner": None if self.owner is None else self.owner.to_json(),
         }
 
 

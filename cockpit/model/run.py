@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from cockpit.model.base import Frozen, Seconds, parse_duration
+from cockpit.model.base import Frozen, Instant, Seconds, parse_duration
 from cockpit.model.place import Place
 
 Duration = Annotated[float, BeforeValidator(parse_duration)]
@@ -76,12 +76,24 @@ class WandbSpec(Frozen):
     base_url: str | None = None
     metrics: MetricNames = MetricNames()
 
+    @property
+    def run_id(self) -> str | None:
+        """The recorded id, or the one at the end of the recorded URL."""
+        if self.id is not None or self.url is None:
+            return self.id
+        _, _, rest = self.url.partition("/runs/")
+        return rest.split("/")[0].split("?")[0] or None
+
 
 class CustomLayout(Frozen):
-    """A checkpoint layout of one's own: a name pattern with one group, and a marker file."""
+    """A checkpoint layout of one's own: a pattern of names, and the marker file in each folder.
+
+    The pattern's one group is the step; without a group the name tells none. Without a marker
+    each checkpoint is one file.
+    """
 
     pattern: str
-    marker: str
+    marker: str = ""
 
 
 class CheckpointSpec(Frozen):
@@ -174,6 +186,8 @@ class RunSpec(Frozen):
     name: str
     tier: Literal["hero", "ordinary"] = "ordinary"
     dri: str | None = None
+    dri_at: Instant | None = None
+    """When the file that names the DRI was last changed."""
     goal: str | None = None
     stop_criteria: str | None = None
     final_step: int | None = None
@@ -191,6 +205,8 @@ class RunSpec(Frozen):
     workdir: Place | None = None
     job: JobSpec | None = None
     wandb: WandbSpec | None = None
+    same_tracker: tuple[str, ...] = ()
+    """Other runs of the file that read this one's W&B folder, where it has no id of its own."""
     checkpoints: CheckpointSpec | None = None
     monitor: MonitorSpec | None = None
     records: RecordsSpec = RecordsSpec()

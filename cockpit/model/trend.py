@@ -17,7 +17,8 @@ class Pace(Frozen):
 
     ``step`` and ``at`` are the newest training step and its time; ``recent`` holds up to 64
     newest (step, time) pairs of this instance, oldest first. ``resumes`` counts how often the
-    step went back (a relaunch or rollback), ``resumed_at`` is the first row after the last one.
+    step went back (a relaunch or rollback), ``resumed_at`` and ``resumed_step`` are the first
+    row after the last time.
     ``pauses`` are the newest times (from, to) of this instance in which no step was logged
     for much longer than usual.
     """
@@ -28,6 +29,7 @@ class Pace(Frozen):
     first_at: float | None = None
     resumes: int = 0
     resumed_at: float | None = None
+    began: tuple[tuple[int, float], ...] = ()
     metrics_seen: bool = False
     recent: tuple[tuple[int, float], ...] = ()
     pauses: tuple[tuple[float, float], ...] = ()
@@ -85,6 +87,8 @@ class TrendFinding(Frozen):
 
     ``value`` is its text (``nan``, ``inf``), ``count`` how many such rows, ``finite`` how many
     finite rows in a row have followed, ``earlier`` that one of those was at an earlier step.
+    ``first`` tells that it is the first one whatever stands before the rows that were read:
+    enough finite rows of the same training were read before it.
     """
 
     metric: str
@@ -95,13 +99,56 @@ class TrendFinding(Frozen):
     last_step: int | None = None
     finite: int = 0
     earlier: bool = False
+    first: bool = False
 
 
 class WatchedMetric(Frozen):
-    """One metric watched for non-finite values: the open finding, and the run up to one."""
+    """One metric watched for non-finite values: the open finding, and the run up to one.
 
+    ``clean`` counts the finite rows in a row before them, up to as many as matter.
+    """
+
+    clean: int = 0
     finding: TrendFinding | None = None
     pending: TrendFinding | None = None
+
+
+class Taint(Frozen):
+    """A stretch of rows whose saves may be spoilt (SPEC K): non-finite, or an open spike.
+
+    It begins at ``step`` (``at``); ``last`` is its last unsound step and ``sound`` the last sound
+    step before it, ``None`` where no row before it was read. ``sound_at`` is when the numbers
+    came back; ``began`` is when its trajectory began, if that was by going back. One that is
+    ``over`` ended at ``until``; ``left``: training went back to before it.
+    """
+
+    metric: str
+    value: str
+    step: int | None
+    at: float | None = None
+    last: int | None = None
+    sound: int | None = None
+    sound_at: float | None = None
+    began: float | None = None
+    until: float | None = None
+    over: bool = False
+    left: bool = False
+
+
+class Taints(Frozen):
+    """The taints of the present trajectory, and those that are over (suspect saves, SPEC K).
+
+    ``sound`` is the newest sound step, ``rise`` where a bump began that may become a spike;
+    ``began`` when training last went back. ``loss`` and ``grad_norm`` are watched anew then.
+    """
+
+    open: tuple[Taint, ...] = ()
+    over: tuple[Taint, ...] = ()
+    sound: int | None = None
+    rise: tuple[int | None, float | None] | None = None
+    began: float | None = None
+    loss: WatchedMetric = WatchedMetric()
+    grad_norm: WatchedMetric = WatchedMetric()
 
 
 class Trend(Frozen):
@@ -114,6 +161,7 @@ class Trend(Frozen):
     loss: LossTrend = LossTrend()
     loss_finite: WatchedMetric = WatchedMetric()
     grad_finite: WatchedMetric = WatchedMetric()
+    taints: Taints = Taints()
 
     @property
     def last_step_at(self) -> float | None:

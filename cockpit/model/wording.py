@@ -191,6 +191,7 @@ GLYPHS: Final[dict[str, tuple[str, str]]] = {
     "complete": ("✓", "v"),
     "incomplete": ("✗", "x"),
     "rejected": ("✗", "x"),
+    "suspect": ("▲", "!"),
     "writing": ("◌", "o"),
     "info": ("·", "-"),
     "warning": ("▲", "!"),
@@ -199,6 +200,8 @@ GLYPHS: Final[dict[str, tuple[str, str]]] = {
     "pick": ("▸", ">"),
     "next": ("→", ">"),
     "nonfinite": ("×", "x"),
+    "above": ("↑", "^"),
+    "below": ("↓", "v"),
 }
 """Name of a state or mark: its glyph, its ASCII twin."""
 

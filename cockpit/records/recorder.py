@@ -5,13 +5,14 @@ What is written is scrubbed first. Writing the same entry again changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
 from cockpit.model.base import Frozen
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
+from cockpit.records.git.behind import Push
 from cockpit.records.git.committing import Edit
 from cockpit.records.git.saver import Saver
 from cockpit.records.issue.service import IssueService
@@ -24,7 +25,7 @@ NO_LOGBOOK = Recorded(stage=SaveStage.NOTHING)
 
 
 class RecordWriter:
-    """The ``Recorder`` of the actions."""
+    """Writes a run's records. Each is written and committed at once; its push goes on behind."""
 
     def __init__(self, saver: Saver, issues: IssueService) -> None:
         self._saver = saver
@@ -66,7 +67,20 @@ class RecordWriter:
     async def _save(self, run: RunSpec, edit: Edit, commit: str) -> Recorded:
         if run.records.logbook is None:
             return NO_LOGBOOK
-        return await self._saver.save(Path(run.records.logbook), edit, commit)
+        return await self._saver.save(Path(run.records.logbook), edit, commit, behind=True)
+
+    async def document(self, path: Path, edit: Edit, commit: str) -> Recorded:
+        """Edit another file of the records, commit it alone, push."""
+        return await self._saver.save(path, edit, commit, behind=True)
+
+    async def pushes(self, paths: Iterable[Path], within: float = 0.0) -> tuple[Push, ...]:
+        """Return how the pushes of files stand, once they are over or after ``within`` seconds."""
+        return tuple([await self._saver.pushes(path, within) for path in paths])
+
+    async def push_left(self, run: RunSpec) -> None:
+        """Push, behind, what of a run's logbook is committed and was left; returns at once."""
+        if run.records.logbook is not None:
+            await self._saver.push_left(Path(run.records.logbook))
 
 
 def scrubbed(entry: F) -> F:

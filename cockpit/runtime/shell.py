@@ -293,6 +293,17 @@ def _prepare(
     return _Run(tuple(argv), deadline, folder, dict(env) if env else None, data, cap)
 
 
+def start_detached(argv: Sequence[str], *, env: Mapping[str, str]) -> int:
+    """Start a command that outlives this process, in a session of its own; return its pid.
+
+    Nobody waits for it and nothing of it is read. Raises ``OSError`` and ``ValueError``.
+    """
+    return subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        cwd="/", env={**os.environ, **env}, start_new_session=True,
+    ).pid  # fmt: skip
+
+
 async def run_command(
     argv: Sequence[str],
     *,

@@ -34,6 +34,7 @@ from cockpit.watch.polling.supervise import Supervisor
 
 EVERY: Final = 2.0
 FLUSH_EVERY: Final = 30.0
+PUSH_EVERY: Final = 60.0
 WITHIN: Final = 120.0
 ENDED: Final = "C-01"
 
@@ -62,6 +63,7 @@ class FollowUp(Service):
         self._ends: set[str] = set()
         self._logged_at: dict[str, float] = {}
         self._flushed_at = float("-inf")
+        self._push_due: dict[str, float] = {}
         self._leave: list[Callable[[], None]] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -97,7 +99,17 @@ class FollowUp(Service):
                 await self._criticals_of(report)
                 await self._entry(report)
                 await self._end_of_job(report)
+            if self._mine(report):
+                await self._push_left(report)
         await self._flush()
+
+    async def _push_left(self, report: RunReport) -> None:
+        """Let go behind what other cockpits have committed and could not push."""
+        now, name = self._clock.monotonic(), report.name
+        if report.spec.records.logbook is None or now < self._push_due.get(name, 0.0):
+            return
+        self._push_due[name] = now + PUSH_EVERY
+        await self._watched("pushing the logbook", self._recorder.push_left(report.spec))
 
     def _hear(self, report: RunReport) -> None:
         self._heard[report.name] = report

@@ -16,7 +16,7 @@ from cockpit.model.plan import StepResult, StepState
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
 from cockpit.records.recorder import RecordWriter
-from cockpit.rules.metrics.resume import first_step_wrong
+from cockpit.rules.metrics.resume import first_completed, first_step_wrong
 from cockpit.store.followups import FIRST_CHECK, Followup, FollowupStore, Progressed
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, StoreError
@@ -237,11 +237,15 @@ def _goal(followup: Followup) -> int:
 def _first_step(followup: Followup, report: RunReport) -> int | None:
     """Return the lowest step seen of this launch, by this report and those before it."""
     tracker, log = report.facets.tracker.value, report.facets.log.value
-    steps = [followup.first_step]
+    steps: list[int | None] = []
     if tracker is not None and (tracker.last_step_at or 0.0) >= followup.at:
         steps.append(tracker.step)
-    if log is not None:
-        steps += [row.step for row in log.rows if (row.at or 0.0) >= followup.at]
+    rows = [] if log is None else [(row.step, row.at or 0.0) for row in log.rows]
+    logged = [(step, at) for step, at in rows if step is not None and at >= followup.at]
+    completed = first_completed(logged)
+    steps.append(None if completed is None else completed[0])
+    if all(step != followup.first_step for step, _ in logged):
+        steps.append(followup.first_step)  # else the rows that follow it say what it was
     return min((step for step in steps if step is not None), default=None)
 
 

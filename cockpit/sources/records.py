@@ -17,14 +17,17 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, kind_of, known, not_configured, unknown
 from cockpit.model.observed import RecordsValue
 from cockpit.model.run import RunSpec
+from cockpit.model.told import Told, newest_first
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import open_regular
 from cockpit.sources.git.command import git, status
 from cockpit.sources.github.client import GitHub
 from cockpit.sources.github.place import GitHubPlace
+from cockpit.sources.told import Heard, Remotes, told_under
 from cockpit.text.logbook_scan import last_entry_at, read_entries
 from cockpit.text.safe import clean
+from cockpit.text.told_lines import read_told
 
 EVERY: Final = 300.0
 FIRST_WAIT: Final = 2.0
@@ -129,14 +132,21 @@ class Scanned(NamedTuple):
     last_entry_at: float | None
     folder: str
     name: str
+    told: tuple[Told, ...] = ()
 
 
 class Records:
-    """The logbooks and issues of many runs; an unchanged logbook is read once."""
+    """The logbooks and issues of many runs; an unchanged logbook is read once.
 
-    def __init__(self, clock: Clock, issues: Issues | None = None) -> None:
+    With ``remotes`` a logbook is also read as its remote has it: others write there.
+    """
+
+    def __init__(
+        self, clock: Clock, issues: Issues | None = None, remotes: Remotes | None = None
+    ) -> None:
         self._clock = clock
         self._issues = issues
+        self._remotes = remotes
         self._scans: dict[str, tuple[tuple[int, int], Scanned]] = {}
 
     async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[RecordsValue]]:
@@ -155,9 +165,11 @@ class Records:
         spec, now = run.records, self._clock.now()
         issue = None if spec.issue is None else clean(spec.issue)
         if spec.logbook is None:
-            if issue is None:
+            told = await self._under(run)
+            if issue is None and not told:
                 return not_configured("[run.records]")
-            return known(RecordsValue(logbook=None, issue=issue), issue, now)
+            value = RecordsValue(logbook=None, issue=issue, told=newest_first(told))
+            return known(value, issue or "the output root", now)
         source = clean(spec.logbook, 4096)
         try:
             scanned = await offload(self._scan, spec.logbook, deadline=DEADLINE)
@@ -167,13 +179,34 @@ class Records:
         except (OSError, ValueError) as error:
             reason = (getattr(error, "strerror", None) or "cannot be read").lower()
             return unknown(kind_of(error), f"{source}: {reason}", source, now)
+        pushed, under, heard = await asyncio.gather(
+            _pushed(scanned.folder, scanned.name), self._under(run), self._heard(scanned)
+        )
         value = RecordsValue(
             logbook=source,
-            last_entry_at=scanned.last_entry_at,
-            pushed=await _pushed(scanned.folder, scanned.name),
+            last_entry_at=max(
+                (each for each in (scanned.last_entry_at, heard.last_entry_at) if each is not None),
+                default=None,
+            ),
+            pushed=pushed,
             issue=issue,
+            told=newest_first((*scanned.told, *heard.told, *under)),
+            unheard=heard.trouble,
+            rejected=heard.rejected,
         )
         return known(value, source, self._clock.now())
+
+    async def _heard(self, scanned: Scanned) -> Heard:
+        if self._remotes is None:
+            return Heard()
+        return await self._remotes.heard(str(Path(scanned.folder) / scanned.name))
+
+    async def _under(self, run: RunSpec) -> tuple[Told, ...]:
+        """Return what is told under the output root; a disk that hangs tells nothing."""
+        try:
+            return await offload(told_under, run, self._clock.now(), deadline=DEADLINE)
+        except TimeoutError:
+            return ()
 
     def _scan(self, path: str) -> Scanned:
         real = Path(os.path.realpath(path, strict=True))
@@ -182,9 +215,10 @@ class Records:
         former = self._scans.get(path)
         if former is not None and former[0] == version:
             return former[1]
-        entries = read_entries(read_text(real))
-        newest = last_entry_at(entries, self._clock.now() + _SLIP)
-        scanned = Scanned(newest, str(real.parent), real.name)
+        text, until = read_text(real), self._clock.now() + _SLIP
+        newest = last_entry_at(read_entries(text), until)
+        told = read_told(text, "logbook", until)
+        scanned = Scanned(newest, str(real.parent), real.name, told)
         self._scans[path] = (version, scanned)
         return scanned
 

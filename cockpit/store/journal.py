@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import Field
 
 from cockpit.model.base import Frozen, Instant
-from cockpit.model.plan import Outcome, Plan, StepResult, StepState
+from cockpit.model.outcome import RECORDS, Outcome, Records, ending, records_of
+from cockpit.model.plan import Plan, StepResult, StepState
+from cockpit.model.told import OWNER, Told
 from cockpit.store.store import StoreError, StoreView, pack, unpack
 
 KEEP_PLANS = 7 * 86400.0
@@ -28,7 +30,8 @@ class Holder(Frozen):
     """The process that acts: enough to tell it from any other, also after a restart.
 
     ``machine`` is the machine's own id, ``boot`` its boot, ``space`` the pid namespace, ``ticks``
-    the process's start in kernel ticks; each ``None`` where the system does not tell.
+    the process's start in kernel ticks, ``login`` its account; each ``None`` where the system
+    does not tell.
     """
 
     host: str
@@ -38,6 +41,7 @@ class Holder(Frozen):
     space: str | None = None
     ticks: int | None = None
     started_at: Instant | None = None
+    login: str | None = None
 
     @property
     def label(self) -> str:
@@ -73,6 +77,16 @@ class JournalEntry(Frozen):
     message: str = ""
     recorded: bool = True
     steps: tuple[StepResult, ...] = ()
+
+    @property
+    def written(self) -> Records:
+        """How far it is written down, as it was when that was noted last."""
+        return records_of(self.facts.get(RECORDS), recorded=self.recorded)
+
+    @property
+    def text(self) -> str:
+        """How it ended, in the words that stand everywhere."""
+        return ending(self.outcome, self.written)
 
     def step(self, name: str) -> StepResult | None:
         """Return a step by its name, if it was begun."""
@@ -173,6 +187,16 @@ class Journal(StoreView):
                 (json.dumps(facts), job_id, number),
             )
 
+    def recorded(self, number: int, records: Records, message: str | None = None) -> None:
+        """Write how far an action is written down for others, and what is said of it."""
+        with self._store.writing() as connection:
+            _see_it_there(connection, number)
+            connection.execute(
+                "UPDATE actions SET facts = json_set(facts, '$.records', ?),"
+                " message = coalesce(?, message) WHERE number = ?",
+                (records.value, message, number),
+            )
+
     def end(
         self, number: int, outcome: Outcome, now: float, message: str, *, recorded: bool = True
     ) -> None:
@@ -213,6 +237,12 @@ class Journal(StoreView):
         with self._store.reading() as connection:
             return _launch_ids(connection, run)
 
+    def handovers(self, run: str) -> tuple[JournalEntry, ...]:
+        """Return the handovers that were done, oldest first."""
+        with self._store.reading() as connection:
+            where = "run = ? AND action = 'handoff' AND outcome = 'done'"
+            return _entries(connection, where, (run,))
+
     def last_stop(self, run: str, job_id: str) -> JournalEntry | None:
         """Return the newest of our own actions that ordered this job to stop."""
         with self._store.reading() as connection:
@@ -224,6 +254,22 @@ class Journal(StoreView):
             )
         ordered = (entry for entry in reversed(found) if stopped(entry, job_id))
         return next(ordered, None)
+
+
+def handed_over(entries: Iterable[JournalEntry]) -> tuple[Told, ...]:
+    """Return the handovers among these actions as they were told to all."""
+    return tuple(
+        Told(
+            what=OWNER,
+            value=entry.facts["to"],
+            at=entry.begun_at,
+            typed_by=entry.operator,
+            parts={"from": entry.facts.get("of", ""), "run file": entry.facts.get("named", "")},
+            source="journal",
+        )
+        for entry in entries
+        if entry.action == "handoff" and entry.outcome is Outcome.DONE and entry.facts.get("to")
+    )
 
 
 def stopped(entry: JournalEntry, job_id: str) -> bool:

@@ -130,6 +130,16 @@ def _loss_rank(field: LabelledNumber) -> int:
     return 2 if _LOSS_WORDS.issuperset(words) else 1
 
 
+def find_grad_norm(found: Sequence[LabelledNumber]) -> float | None:
+    """Return the norm of the gradient among ``found``."""
+    norms = (field for field in found if "gnorm" in field.words or set(field.words) >= _GRAD_NORM
+             or set(field.words) >= _GRADIENT_NORM)  # fmt: skip
+    return next((field.value for field in norms), None)
+
+
+_GRAD_NORM, _GRADIENT_NORM = frozenset(("grad", "norm")), frozenset(("gradient", "norm"))
+
+
 def evaluates(found: Sequence[LabelledNumber]) -> bool:
     """Return whether a figure of an evaluation is among ``found``."""
     return any(_EVALUATED & {*field.words, field.note.lower()} for field in found)

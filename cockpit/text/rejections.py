@@ -94,7 +94,7 @@ def _in_order(words: list[_Word]) -> list[_Word]:
 def _words(entry: LogbookEntry, number: int) -> Iterator[_Word]:
     if "reject" not in entry.text.lower():
         return
-    body = list(_whole_lines(scan(split_lines(entry.text), Blocks(), entry.line + 1)))
+    body = list(whole_lines(scan(split_lines(entry.text), Blocks(), entry.line + 1)))
     person = next((match["by"] for line in body if (match := _PEOPLE.fullmatch(line))), "")
     for line in body:
         said = _SAID.fullmatch(line)
@@ -135,7 +135,7 @@ def _seconds(text: str) -> float:
         return 0.0
 
 
-def _whole_lines(lines: Iterable[Line]) -> Iterator[str]:
+def whole_lines(lines: Iterable[Line]) -> Iterator[str]:
     """Yield the lines outside quotes, each with those that it was wrapped into."""
     whole = ""
     for line in lines:

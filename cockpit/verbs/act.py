@@ -15,6 +15,9 @@ from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.table import TABLE, ActionEntry
 from cockpit.actions.core.wiring import build_service
 from cockpit.model.clock import SystemClock
+from cockpit.model.outcome import ending_means
+from cockpit.model.people import same_person
+from cockpit.model.picking import named
 from cockpit.model.plan import (
     Approval,
     Check,
@@ -55,12 +58,6 @@ KEEPS_SHOWN = 12
 NOT_KNOWN = "? (not recorded)"
 DOES = {"rollback": "will reject ", "retain": "will delete "}
 ORDER = (Level.BLOCK, Level.WARN, Level.PASS)
-WORDS = {
-    Outcome.DONE: "done",
-    Outcome.REFUSED: "refused, nothing was done",
-    Outcome.UNKNOWN: "UNKNOWN: it may have happened or still happen; look it up before anything",
-    Outcome.FAILED: "failed",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
@@ -134,7 +131,7 @@ async def _plan(
 def exit_code(result: Result) -> int:
     """Return INTERFACE's exit code for how an action ended."""
     if result.outcome is Outcome.DONE:
-        return OK if result.recorded else UNRECORDED
+        return OK if result.written.whole else UNRECORDED
     return {Outcome.REFUSED: BLOCKED, Outcome.UNKNOWN: UNKNOWN}.get(result.outcome, FAILED)
 
 
@@ -149,8 +146,17 @@ def _not_approvable(plan: Plan, approvals: tuple[Approval, ...]) -> list[str]:
         elif not check.overridable:
             lines.append(f"--approve {approval.check}: nobody can approve this")
         elif check.level is Level.BLOCK and check.approved is None:
-            lines.append(f"--approve {approval.check}: only {check.approver} can approve this")
+            lines.append(f"--approve {approval.check}: {_refusal(check, approval)}")
     return lines
+
+
+def _refusal(check: Check, approval: Approval) -> str:
+    """Return why an approval of a check that allows one does not count."""
+    if check.approver is None:
+        return "an agent approves nothing"
+    if not same_person(check.approver, approval.by):
+        return f"only {check.approver} can approve this"
+    return f"only {check.approver} can approve this, typing it; it was typed by another hand"
 
 
 def _row(verb: str) -> ActionEntry:
@@ -174,7 +180,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield from (f"will stop   {name}" for name in plan.stops)
     yield from (f"will NOT touch   {name}" for name in plan.spares)
     if plan.checkpoint is not None:
-        yield f"resumes     step {steps(plan.checkpoint.step)}: {plan.checkpoint.path}"
+        yield f"resumes     {named(plan.checkpoint)}: {plan.checkpoint.path}"
     if plan.trainer_would_load is not None:
         yield f"the trainer would load   {plan.trainer_would_load.path}"
     if plan.loses is not None:
@@ -191,7 +197,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
 
 def _check(check: Check) -> str:
     approved = check.approved
-    taken = "" if approved is None else f" (approved by {approved.by}: {approved.reason})"
+    taken = "" if approved is None else f" (approved by {approved.whose}: {approved.reason})"
     may = " (can be approved)" if check.stands_in_the_way and check.overridable else ""
     blocked_before = check.level is Level.BLOCK and not check.stands_in_the_way
     mark = ALLOWED if blocked_before else MARKS[check.level]
@@ -237,8 +243,7 @@ def _last(plan: Plan) -> str:
 
 def result_lines(request: Request, result: Result) -> list[str]:
     """Return the lines that an outcome is printed as."""
-    head = f"{request.action} {request.run}: {WORDS[result.outcome]}"
-    lines = [head + ("" if result.recorded else ", but it could not all be recorded")]
+    lines = [f"{request.action} {request.run}: {ending_means(result.outcome, result.written)}"]
     bad = (StepState.FAILED, StepState.UNKNOWN)
     notes = "; ".join(f"{step.name}: {step.note}" for step in result.steps if step.state in bad)
     lines += [result.message] if result.message not in ("", notes) else []

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
-from cockpit.model.run import CustomLayout
+from cockpit.model.picking import named, with_suspects
+from cockpit.model.place import place_of
+from cockpit.model.run import CockpitFile, CustomLayout, RunSpec
 from cockpit.model.wording import age, size, steps
 from cockpit.sources.checkpoints.judge import NAMES
 from cockpit.sources.checkpoints.source import list_checkpoints
 from cockpit.text.safe import clean
-from cockpit.verbs.common import BLIND, OK, UsageError, add_json, print_document, put, say
+from cockpit.verbs.check import checked
+from cockpit.verbs.common import (
+    BLIND,
+    OK,
+    UsageError,
+    add_config,
+    add_json,
+    print_document,
+    put,
+    run_file,
+    say,
+)
 
 EXAMPLE: Final = "example: cockpit checkpoints runs/a/checkpoints /tmp/runs/a/checkpoints --json"
 _HEAD: Final = ("", "step", "state", "kind", "size", "age", "path", "")
@@ -23,7 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``checkpoints`` takes."""
     parser.description = (
         "Lists the checkpoints of one run: step, complete or torn, size, age, and "
-        "which one a relaunch would take. Give the permanent root first. Exit code: 0 listed, "
+        "which one a relaunch would take. Give the permanent root first. Where a run of the run "
+        "file has these roots, its rows tell which are suspect. Exit code: 0 listed, "
         "2 no such path, 3 it may not be read."
     )
     parser.epilog = EXAMPLE
@@ -31,8 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--layout", default="auto", metavar="L", help=f"one of {', '.join(NAMES)} (default: auto)"
     )
-    parser.add_argument("--pattern", help="custom layout: a pattern with one group, the step")
+    parser.add_argument("--pattern", help="custom layout: names; one group is the step")
     parser.add_argument("--marker", help="custom layout: the file that makes one complete")
+    add_config(parser)
     add_json(parser)
 
 
@@ -42,8 +59,9 @@ def run(args: argparse.Namespace) -> int:
     Raises ``UsageError`` for a path that does not exist and a layout that is not known.
     """
     now = SystemClock().now()
+    known = _run_of(args.paths, args.config)
     try:
-        value = list_checkpoints(args.paths, args.layout, _custom(args), now=now)
+        value = list_checkpoints(args.paths, *_layout(args, known), now=now)
     except (FileNotFoundError, NotADirectoryError) as error:
         what = "does not exist" if isinstance(error, FileNotFoundError) else "is not a folder"
         where = clean(error.filename, 4096)
@@ -53,6 +71,8 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         say(f"{clean(error.filename, 4096)} cannot be listed: {(error.strerror or '').lower()}")
         return BLIND
+    if known is not None:
+        value = _marked(value, *known)
     if args.json:
         print_document({"schema": 1, **value.to_json()})
     else:
@@ -60,11 +80,55 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
+def _run_of(paths: Sequence[str], config: Path | None) -> tuple[CockpitFile, RunSpec] | None:
+    """Return the run whose checkpoint roots hold all ``paths``, if the run file has one.
+
+    Raises ``UsageError`` only for a run file that was named.
+    """
+    try:
+        file = run_file(config)
+    except UsageError:
+        if config is not None:
+            raise
+        return None
+    places = [place_of(str(Path(path).expanduser().absolute())) for path in paths]
+    for each in file.runs:
+        roots = each.checkpoints.path if each.checkpoints is not None else ()
+        if roots and all(any(root.contains(place) for root in roots) for place in places):
+            return file, each
+    return None
+
+
+def _layout(
+    args: argparse.Namespace, known: tuple[CockpitFile, RunSpec] | None
+) -> tuple[str, CustomLayout | None]:
+    """Return the layout that was asked for, else that of the run."""
+    custom = _custom(args)
+    spec = known[1].checkpoints if known is not None else None
+    if custom is None and args.layout == "auto" and spec is not None:
+        return spec.layout, spec.custom
+    return args.layout, custom
+
+
+def _marked(value: CheckpointsValue, file: CockpitFile, spec: RunSpec) -> CheckpointsValue:
+    """Return ``value`` with those marked that a look at the run finds suspect."""
+    try:
+        report = asyncio.run(checked(file, [spec.name], SystemClock())).runs[0]
+    except (TimeoutError, OSError) as error:
+        say(f"which are suspect is not known: {clean(error)}")
+        return value
+    seen = report.facets.checkpoints.value
+    items = () if seen is None else seen.items
+    return with_suspects(value, {each.path: each.suspect for each in items if each.suspect})
+
+
 def _custom(args: argparse.Namespace) -> CustomLayout | None:
     if args.pattern is None and args.marker is None:
         return None
     if args.pattern is None or args.marker is None:
-        raise UsageError("a custom layout needs both --pattern and --marker")
+        raise UsageError(
+            'a custom layout needs both --pattern and --marker (--marker "": each is one file)'
+        )
     return CustomLayout(pattern=args.pattern, marker=args.marker)
 
 
@@ -82,12 +146,12 @@ def _row(item: Checkpoint, chosen: bool, now: float) -> tuple[str, ...]:
     return (
         "▸" if chosen else "",
         "?" if item.step is None else steps(item.step),
-        item.state.value,
+        "suspect" if item.complete and item.suspect else item.state.value,
         {True: "perm", False: "temp", None: ""}[item.permanent],
         "?" if item.size is None else size(item.size),
         "?" if since is None else age(max(0.0, now - since)),
         item.path,
-        "; ".join([*item.protected, *([item.note] if item.note else [])]),
+        "; ".join([*filter(None, (item.suspect,)), *item.protected, *filter(None, (item.note,))]),
     )
 
 
@@ -105,9 +169,11 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 def _picks(value: CheckpointsValue) -> list[str]:
     pick, load = value.relaunch_from, value.trainer_would_load
-    lines = ["no complete checkpoint: nothing that a relaunch could resume from"]
+    whole = any(item.complete for item in value.items)
+    none = "every complete one is suspect" if whole else "no checkpoint is known to be complete"
+    lines = [f"{none}: nothing that a relaunch could resume from by itself"]
     if pick is not None:
-        lines = [f"a relaunch would take step {steps(pick.step)} ({pick.why})"]
+        lines = [f"a relaunch would take {named(pick)} ({pick.why})"]
     if load is not None and (pick is None or load.path != pick.path):
         lines.append(f"the trainer itself would load {load.path} ({load.why})")
     return lines

@@ -168,4 +168,5 @@ def _finite(value: object) -> object:
 
 def _needs_a_look(run: RunReport) -> bool:
     unknown = any(facet.configured and not facet.known for _, facet in run.facets.items())
+    unknown = unknown or run.rows_unread
     return unknown or any(a.acknowledged is None and a.severity.rank > 0 for a in run.alerts)

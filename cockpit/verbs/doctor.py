@@ -67,6 +67,10 @@ REMEDIES = {
     ErrorKind.PERMISSION: "give this user the right to read it",
     ErrorKind.NOT_CONFIGURED: "add it to the run file to see this facet",
 }
+RELAUNCH_NEEDS: Final = {
+    "output_root": 'output_root = "out/my-run", the one folder that the run writes',
+    "resubmit": 'resubmit = "python train.py --resume", with the trainer\'s own flag to go on',
+}
 FindingLevel = Literal["ok", "note", "problem"]
 TRY_AGAIN: Final = "set the variable to the address as the service shows it, and try again"
 LOOK_THERE: Final = "look whether it arrived; if it did, the service only answers late"
@@ -99,6 +103,7 @@ def run(args: argparse.Namespace) -> int:
     if usable:
         file = run_file(args.config)
         findings += [*_unread_settings(file), *_foreign_settings(file), *_unaddressed_paths(file)]
+        findings += _watched_only(file)
         findings += asyncio.run(_endpoints(file, args.runs, SystemClock()))
         findings += asyncio.run(route_findings(file, SystemClock(), send=args.notify))
         report = asyncio.run(checked(file, args.runs, SystemClock()))
@@ -193,6 +198,23 @@ def _foreign_settings(file: CockpitFile) -> Iterator[DoctorFinding]:
                 yield DoctorFinding(
                     name="setting", level="note", text=text, remedy=remedy, run=run.name
                 )
+
+
+def _watched_only(file: CockpitFile) -> Iterator[DoctorFinding]:
+    """Name the runs whose job could be relaunched, if the run file said how and where."""
+    for run in file.runs:
+        kind = kind_of(run)
+        if kind is None or not kind.acts:
+            continue
+        missing = [key for key in ("output_root", "resubmit") if getattr(run, key) is None]
+        if missing:
+            yield DoctorFinding(
+                name="relaunch",
+                level="note",
+                text=f"{' and '.join(missing)} not set: the run can be watched, not relaunched",
+                remedy="; ".join(RELAUNCH_NEEDS[key] for key in missing),
+                run=run.name,
+            )
 
 
 async def _endpoints(file: CockpitFile, names: Sequence[str], clock: Clock) -> list[DoctorFinding]:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cockpit.model.base import Frozen, Instant, rfc3339
-from cockpit.model.plan import Basis, Level, Outcome
+from cockpit.model.clock import SystemClock
+from cockpit.model.people import name_in
+from cockpit.model.plan import Basis, Level
+from cockpit.model.run import RunSpec
+from cockpit.model.told import Told
 from cockpit.model.wording import moment
+from cockpit.sources.records import Records
+from cockpit.sources.told import Remotes
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.journal import Journal, JournalEntry
 from cockpit.store.memory import LaunchedJob, Observation, RunMemory
@@ -38,6 +45,8 @@ class Past(Frozen):
     alerts: tuple[Kept, ...]
     launches: tuple[LaunchedJob, ...]
     observation: Observation | None
+    told: tuple[Told, ...] = ()
+    """What others told in logbook and output root, oldest first; not what stands in the journal."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the history; return 0. Raises ``UsageError`` for a run that is not there."""
     file = run_file(args.config)
     check_name(file, args.run_name)
+    spec = next(run for run in file.runs if run.name == args.run_name)
     store = open_store(read_only=True)
     past = Past(
         run=args.run_name, until=args.at, actions=(), alerts=(), launches=(), observation=None
@@ -71,11 +81,27 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(str(error)) from error
         finally:
             store.close()
+    past = past.model_copy(update={"told": _others(asyncio.run(_told(spec)), past)})
     if args.json:
         print_document(document(past))
     else:
         put("\n".join(_lines(past)))
     return OK
+
+
+async def _told(run: RunSpec) -> tuple[Told, ...]:
+    """Return what was told of a run wherever others read it; bounded, changes nothing."""
+    clock = SystemClock()
+    found = (await Records(clock, None, Remotes(clock)).observe([run]))[run.name].value
+    return () if found is None else found.told
+
+
+def _others(told: Sequence[Told], past: Past) -> tuple[Told, ...]:
+    """Return what this store did not do itself, oldest first, up to the time that is asked for."""
+    limit = float("inf") if past.until is None else past.until
+    own = {(entry.operator, round(entry.begun_at, 3)) for entry in past.actions}
+    mine = [e for e in told if e.at <= limit and (e.typed_by, round(e.at, 3)) not in own]
+    return tuple(reversed(mine))
 
 
 def read(store: Store, key: str, run_name: str, until: float | None) -> Past:
@@ -102,19 +128,22 @@ def document(past: Past) -> dict[str, Any]:
         "launches": [launch.to_json() for launch in past.launches],
         "actions": [_action(entry) for entry in past.actions],
         "alerts": [_alert(kept) for kept in past.alerts],
+        "told": [each.to_json() for each in past.told],
     }
 
 
 def _action(entry: JournalEntry) -> dict[str, Any]:
     return {
         "action": entry.action,
-        "by": entry.operator,
+        "by": name_in(entry.operator),
+        "typed_by": entry.operator,
         "on": entry.holder.label,
         "begun_at": rfc3339(entry.begun_at),
         "ended_at": None if entry.ended_at is None else rfc3339(entry.ended_at),
         "outcome": None if entry.outcome is None else entry.outcome.value,
         "message": entry.message,
-        "recorded": entry.recorded,
+        "recorded": entry.written.whole,
+        "records": entry.written.value,
         "launch_id": entry.launch_id,
         "job_id": entry.job_id,
         "facts": entry.facts,
@@ -142,6 +171,7 @@ def _lines(past: Past) -> Iterator[str]:
             for kept in past.alerts
             if kept.closed_at is not None
         ),
+        *((each.at, [_heard(each)]) for each in past.told),
         *((one.at, [f"{moment(one.at)}  launched  {_ids(one)}"]) for one in past.launches),
     ]
     if past.observation is not None:
@@ -154,10 +184,8 @@ def _lines(past: Past) -> Iterator[str]:
 
 
 def _action_lines(entry: JournalEntry) -> Iterator[str]:
-    how = "not ended" if entry.outcome is None else entry.outcome.value
-    known = "" if entry.recorded or entry.outcome is not Outcome.DONE else ", not all recorded"
     launch = "" if entry.launch_id is None else f"  {entry.launch_id}"
-    yield f"{moment(entry.begun_at)}  {entry.action} by {entry.operator}: {how}{known}{launch}"
+    yield f"{moment(entry.begun_at)}  {entry.action} by {entry.operator}: {entry.text}{launch}"
     if entry.message:
         yield f"    {entry.message}"
     yield from _evidence(entry)
@@ -171,7 +199,7 @@ def _evidence(entry: JournalEntry) -> Iterator[str]:
     for check in entry.plan.checks:
         if check.level is Level.PASS and check.basis is not Basis.INFERRED:
             continue
-        by = "" if check.approved is None else f"; approved by {check.approved.by}: "
+        by = "" if check.approved is None else f"; approved by {check.approved.whose}: "
         why = "" if check.approved is None else check.approved.reason
         yield f"    {check.level.value}  {check.id}: {check.text} [{check.basis.value}]{by}{why}"
 
@@ -183,6 +211,10 @@ def _opened(kept: Kept) -> str:
     return (
         f"{moment(kept.opened_at)}  opened  {alert.id} {alert.severity.value}: {alert.title}{who}"
     )
+
+
+def _heard(told: Told) -> str:
+    return f"{moment(told.at)}  {told.text}, typed by {told.typed_by}  [{told.source}]"
 
 
 def _ids(launch: LaunchedJob) -> str:

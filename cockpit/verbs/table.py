@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cockpit.model import wording
 from cockpit.model.alert import Alert
 from cockpit.model.base import rfc3339
+from cockpit.model.picking import named, newest_of
 from cockpit.model.report import FleetReport, RunReport, Verdict
 
 HEAD = ("VERDICT", "RUN", "JOB", "STEP", "ETA", "LOSS", "RATE", "CHECKPOINT", "MONITOR")
@@ -39,9 +40,10 @@ def loss_text(run: RunReport) -> str:
     """Return the newest loss, the tracker's or else the log's; ``?`` if it is unknown."""
     tracker, log = run.facets.tracker.value, run.facets.log.value
     if tracker is not None and tracker.loss is not None:
-        return wording.number(tracker.loss)
+        return wording.number(tracker.true_loss)
     rows = log.rows if log is not None else ()
-    return wording.number(next((row.loss for row in reversed(rows) if row.loss is not None), None))
+    losses = (row.true_loss for row in reversed(rows))
+    return wording.number(next((loss for loss in losses if loss is not None), None))
 
 
 def job_text(run: RunReport) -> str:
@@ -62,8 +64,11 @@ def checkpoint_text(run: RunReport) -> str:
         return NONE
     if facet.value is None or facet.value.unlisted:
         return UNKNOWN
-    newest = facet.value.latest_complete
-    return "none" if newest is None else wording.steps(newest)
+    newest = newest_of(item for item in facet.value.items if item.complete)
+    if newest is None:
+        return f"{len(facet.value.items)} not whole" if facet.value.items else "none"
+    told = wording.steps(newest.step) if newest.step is not None else named(newest)
+    return f"{told} suspect" if newest.suspect is not None else told
 
 
 def monitor_text(run: RunReport) -> str:
@@ -89,7 +94,8 @@ def alert_line(alert: Alert) -> str:
     """Return an alert's first line: id, severity, title, since, confidence, who has taken it."""
     taken = f" (taken by {alert.acknowledged.by})" if alert.acknowledged is not None else ""
     what = f"{alert.id} {alert.severity.value}: {alert.title}"
-    return f"{what}, since {rfc3339(alert.since)}, {alert.confidence}{taken}"
+    before = " or before" if alert.since_or_before else ""
+    return f"{what}, since {rfc3339(alert.since)}{before}, {alert.confidence}{taken}"
 
 
 def _row(run: RunReport) -> tuple[str, ...]:
@@ -107,6 +113,17 @@ def _row(run: RunReport) -> tuple[str, ...]:
     )
 
 
+def owner_lines(run: RunReport) -> Iterator[str]:
+    """Yield who owns the run, where that is not simply who stands in the run file."""
+    owner, records = run.owner, run.facets.records.value
+    if owner is not None and (owner.why or owner.differs):
+        how = ", ".join(filter(None, (owner.name, owner.why)))
+        differs = "" if owner.differs is None else f"; {owner.differs}"
+        yield f"  owner: {how} [{owner.source}]{differs}"
+    if records is not None and records.unheard is not None:
+        yield f"  {UNKNOWN} what others told lately: {records.unheard}"
+
+
 def _below(run: RunReport) -> Iterator[str]:
     for alert in run.alerts:
         yield f"  {alert_line(alert)}"
@@ -116,11 +133,22 @@ def _below(run: RunReport) -> Iterator[str]:
     for name, facet in run.facets.items():
         if facet.error is not None and facet.configured:
             yield f"  {UNKNOWN} {name}: {facet.error.kind.value}: {facet.error.message}"
+    yield from _unread(run)
+    yield from owner_lines(run)
     for gone in run.closed:
         if not gone.seen:
             yield f"  closed, unseen: {alert_line(gone.alert)}"
     if not run.alerts:
         yield f"  next: {run.next_action}"
+
+
+def _unread(run: RunReport) -> Iterator[str]:
+    """Yield that the tracker's rows could not all be read in time: what they hold is unknown."""
+    if run.rows_unread:
+        value = run.facets.tracker.value
+        share = 0.0 if value is None else min(value.scanned, 0.99)
+        read = f"only {share:.0%} of the tracker's rows were read in time, and the newest ones"
+        yield f"  {UNKNOWN} rows: {read}; what the others hold is unknown"
 
 
 def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:

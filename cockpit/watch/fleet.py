@@ -10,6 +10,7 @@ from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.rules.metrics.progress import progress
 from cockpit.store.store import run_key
 from cockpit.watch.polling.sweep import watched_paths
+from cockpit.watch.reports import owner_of
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import Shared, StoreWriter
 
@@ -62,7 +63,9 @@ class Fleet:
             share(state, found.shared)
             if found.report is not None and state.report is None and not state.looked:
                 state.facets = found.report.facets
-                state.report = found.report.model_copy(update={"spec": state.spec})
+                owner = owner_of(state, state.facets)
+                spec = state.spec.model_copy(update={"dri": owner.name})
+                state.report = found.report.model_copy(update={"spec": spec, "owner": owner})
 
     def report(self, now: float, runs: Sequence[RunSpec] | None = None) -> FleetReport:
         """Return the newest report of each run, one that says "unknown" if there is none yet."""

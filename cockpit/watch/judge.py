@@ -10,10 +10,20 @@ from cockpit.model.facet import Problem
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
 from cockpit.store.memory import Observation, RunMemory
+from cockpit.watch.diagnoser import Diagnoser
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.listeners import Listeners
 from cockpit.watch.polling.supervise import Supervisor
-from cockpit.watch.reports import Case, Judged, case_of, judged, reconcile, report_of
+from cockpit.watch.reports import (
+    Case,
+    Judged,
+    case_of,
+    judged,
+    reconcile,
+    report_of,
+    taken_elsewhere,
+    with_diagnosis,
+)
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import StoreWriter
 from cockpit.watch.waiting import WaitingRuns
@@ -25,6 +35,8 @@ NEWS_AGE = 15.0
 CLOSED_KEPT = 50
 GATHER = 0.1
 """Seconds in which the news of a moment (log, rows, tracker) gather to be judged once."""
+PATIENCE = 1.0
+"""Seconds that judging waits for logs to be read; what comes later is judged again."""
 TICK = 1.0
 FIRST_ROUND_WITHIN = 20.0
 """Seconds that the first round waits for facets which have not answered yet."""
@@ -49,6 +61,7 @@ class Judge:
         self._supervisor = supervisor
         self._clock = clock
         self._waiting = WaitingRuns()
+        self._diagnoser = Diagnoser(supervisor, self.touch)
         self._one_at_a_time = asyncio.Lock()
 
     def touch(self, name: str) -> None:
@@ -68,21 +81,55 @@ class Judge:
             if state.announced is None and state.report is not None:
                 self._news.call(state.report)
 
-    async def judge(self, names: Sequence[str], *, keep: bool = True) -> None:
-        """Judge these runs now, off the event loop; with ``keep`` it is remembered and told."""
+    async def judge(
+        self, names: Sequence[str], *, keep: bool = True, patience: float = PATIENCE
+    ) -> None:
+        """Judge these runs now, off the event loop; with ``keep`` it is remembered and told.
+
+        A log that must be read first (SPEC T) is waited for, ``patience`` seconds.
+        """
         async with self._one_at_a_time:
-            now = self._clock.now()
             states = [self._fleet.states[name] for name in names if name in self._fleet.states]
+            await self._diagnoser.refresh(states, self._clock.now(), patience)
+            now = self._clock.now()
             cases = [case_of(state, now) for state in states]
             for state in states:
                 state.judged_at = self._clock.monotonic()
-            together = await self._supervisor.run("the rules", DEADLINE, _judge_all(cases))
-            found: Sequence[Judged | None] = (
-                await self._one_by_one(cases) if isinstance(together, Problem) else together
-            )
+            found = await self._judged(cases)
+            found = await self._with_stalls(states, cases, found, patience)
             for state, outcome in zip(states, found, strict=True):
                 if outcome is not None:
                     self._settle(state, outcome, keep=keep)
+
+    async def _judged(self, cases: list[Case]) -> Sequence[Judged | None]:
+        together = await self._supervisor.run("the rules", DEADLINE, _judge_all(cases))
+        return await self._one_by_one(cases) if isinstance(together, Problem) else together
+
+    async def _with_stalls(
+        self,
+        states: Sequence[RunState],
+        cases: list[Case],
+        found: Sequence[Judged | None],
+        patience: float,
+    ) -> Sequence[Judged | None]:
+        """Judge those that stand still once more, with what their logs say of it."""
+        still = [
+            at
+            for at, each in enumerate(found)
+            if each is not None and any(alert.id == "C-06" for alert in each.alerts)
+        ]
+        stalled = [states[at] for at in still]
+        for state in {s.spec.name: s for s in states}.values():
+            if state not in stalled and state.diagnosis is not None and not state.diagnosis.over:
+                state.diagnosis = None
+        if not stalled:
+            return found
+        await self._diagnoser.refresh(stalled, self._clock.now(), patience, stalled=True)
+        again = [with_diagnosis(cases[at], states[at]) for at in still]
+        outcomes = await self._judged(again)
+        return [
+            dict(zip(still, outcomes, strict=True)).get(at, one) for at, one in enumerate(found)
+        ]
 
     async def _one_by_one(self, cases: list[Case]) -> Sequence[Judged | None]:
         """Judge each alone, so that a fault in a rule costs one run its verdict, not all."""
@@ -106,7 +153,8 @@ class Judge:
                 grace=state.spec.cadence,
                 may_close=state.looked_at_all and state.rows_read,
             )
-            state.open = {kept.alert.key: kept for kept in changes.open}
+            open_now = {kept.alert.key: kept for kept in changes.open}
+            state.open = taken_elsewhere(open_now, state.told, found.history.now)
             older = [kept for kept in state.closed if kept.alert.key not in state.open]
             state.closed = [*changes.closed, *older][:CLOSED_KEPT]
             if keep and changes.changed:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import socket
 
 from cockpit.config.file import operator
 from cockpit.model.run import CockpitFile
+from cockpit.runtime.login import login_name
 from cockpit.runtime.process import process_facts
 from cockpit.store.ownership import Owner, Ownership
 from cockpit.store.store import Store
-from cockpit.text.safe import clean
-from cockpit.text.scrub import scrub
 
 START_SLACK = 5.0
 
@@ -40,11 +38,3 @@ def same_process(pid: int, started_at: float | None) -> bool:
 def operator_name(file: CockpitFile) -> str:
     """Return who acts: the run file's operator, git's user.name, else the login name."""
     return operator(file) or login_name()
-
-
-def login_name() -> str:
-    """Return the login name, masked, or the user's number where the system knows no name."""
-    try:
-        return scrub(clean(getpass.getuser(), 200))
-    except (KeyError, OSError):
-        return f"uid {os.getuid()}"

@@ -7,27 +7,23 @@ while it lasts, and closes. One that comes back within a cadence of closing is t
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from cockpit.model.alert import Acknowledgement, Alert
+from cockpit.model.alert import Acknowledgement, Alert, Severity
 from cockpit.model.history import History
-from cockpit.model.observed import Phase, Row
+from cockpit.model.observed import Row, Triage
 from cockpit.model.report import Facets, Progress, RunReport
 from cockpit.model.run import RunSpec
+from cockpit.model.told import OwnerNow, Told, owner_now, taken_in
 from cockpit.model.trend import Trend
+from cockpit.rules.artifacts.suspects import marked
 from cockpit.rules.judge import judge
 from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.metrics.progress import progress, with_baseline
-from cockpit.rules.triage.classify import triage
 from cockpit.rules.verdict import next_action, verdict
 from cockpit.store.alerts import Kept
 from cockpit.watch.runstate import RunState
-
-_triage = functools.lru_cache(maxsize=1024)(triage)
-"""A log that stands still is read once, not at every judging: it takes milliseconds."""
-STATE_WORDS = {Phase.FAILED: "failed", Phase.CANCELLED: "cancelled"}
 
 
 class Case(NamedTuple):
@@ -37,6 +33,7 @@ class Case(NamedTuple):
     history: History
     log_trend: Trend
     log_rows: tuple[Row, ...]
+    triage: Triage | None = None
 
 
 class Judged(NamedTuple):
@@ -64,9 +61,11 @@ def case_of(state: RunState, now: float) -> Case:
         now=now,
         facets=state.facets,
         trend=rows.trend,
+        log_trend=state.log_trend,
         phases=tuple(state.phases),
         checkpoints=tuple(state.marks),
-        rows_from=0.0 if rows.complete or not rows.any else rows.skipped,
+        rows_from=_unread(state),
+        log_from=_log_unread(state.facets),
         job_named=state.spec.job is not None,
         stop_ordered_by=state.stop_ordered_by,
         former_failures=state.shared.failures,
@@ -74,16 +73,39 @@ def case_of(state: RunState, now: float) -> Case:
         sealed_by=state.shared.sealed,
     )
     new, state.log_rows = state.log_rows, ()
-    return Case(state.spec, history, state.log_trend, new)
+    spec = state.spec.model_copy(update={"dri": owner_of(state, state.facets).name})
+    return with_diagnosis(Case(spec, history, state.log_trend, new), state)
+
+
+def with_diagnosis(case: Case, state: RunState) -> Case:
+    """Return a case with what is known of why its job ended or stands still."""
+    return case._replace(triage=None if state.diagnosis is None else state.diagnosis.triage)
+
+
+def _unread(state: RunState) -> float:
+    """Return the share of the tracker's rows before the first one folded."""
+    rows = state.rows
+    if rows.complete or rows.any:
+        return 0.0 if rows.complete else rows.skipped
+    return 0.0 if state.rows_read else 1.0
+
+
+def _log_unread(facets: Facets) -> float:
+    log = facets.log.value
+    return 0.0 if log is None or not log.size else min(1.0, log.rows_begin / log.size)
 
 
 def judged(case: Case) -> Judged:
     """Judge one run; the log's rows stand in where the tracker has given none."""
     spec, history = case.spec, case.history
     log_trend = advance(case.log_trend, case.log_rows, spec)
-    trend = history.trend if history.trend.rows else log_trend
-    facets = with_baseline(_with_triage(history.facets), trend)
-    history = history.model_copy(update={"facets": facets, "trend": trend})
+    tracked = history.trend.rows > 0
+    trend = history.trend if tracked else log_trend
+    facets = with_baseline(_with_triage(history.facets, case.triage), trend)
+    history = history.model_copy(update={"facets": facets, "trend": trend, "log_trend": log_trend})
+    if not tracked and log_trend.rows:
+        history = history.model_copy(update={"rows_from": max(history.rows_from, history.log_from)})
+    history = history.model_copy(update={"facets": marked(history, log_trend)})
     return Judged(spec, history, judge(spec, history), progress(spec, history), log_trend)
 
 
@@ -132,7 +154,8 @@ def _merge(known: Mapping[str, Kept], back: Mapping[str, Kept], alert: Alert, no
 
 def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunReport:
     """Return the report of a judged run, with its alerts as they are kept over time."""
-    owner = state.shared.owner
+    watch = state.shared.owner
+    owner = owner_of(state, found.history.facets)
     return RunReport(
         spec=found.spec,
         checked_at=found.history.now,
@@ -143,16 +166,47 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
         closed=state.closed_alerts(),
         next_action=next_action(found.spec, found.history, alerts),
         next_check_at=state.next_check_at,
-        watched_by=None if owner is None else owner.owner.label,
+        watched_by=None if watch is None else watch.owner.label,
+        owner=owner,
     )
 
 
-def _with_triage(facets: Facets) -> Facets:
-    """Fill the log's triage in for a job that ended without success (SPEC T)."""
-    job, log = facets.job.value, facets.log.value
-    if job is None or log is None or job.phase not in STATE_WORDS:
+def owner_of(state: RunState, facets: Facets) -> OwnerNow:
+    """Return who answers for a run, by the run file and by what was told to all, here or there."""
+    spec, records = state.spec, facets.records.value
+    told = (*(() if records is None else records.told), *state.shared.handed)
+    return owner_now(spec.dri, spec.dri_at, told)
+
+
+def taken_elsewhere(known: Mapping[str, Kept], told: Sequence[Told], now: float) -> dict[str, Kept]:
+    """Return the open alerts with who has taken them, also where that was told by others.
+
+    The newest word counts; one told of a lesser severity, or of an alert that had not begun
+    then, is none.
+    """
+    return {key: _taken(kept, told, now) for key, kept in known.items()}
+
+
+def _taken(kept: Kept, told: Sequence[Told], now: float) -> Kept:
+    alert = kept.alert
+    found = taken_in(told, alert.key, alert.since)
+    if found is None:
+        return kept
+    line, taken = found
+    meant = [each for each in Severity if each.value == line.parts.get("severity")]
+    own = alert.acknowledged
+    if (own is not None and own.at >= taken.at) or (meant and meant[0].rank < alert.severity.rank):
+        return kept
+    acknowledged = current(taken, now)
+    return kept.model_copy(
+        update={"alert": alert.model_copy(update={"acknowledged": acknowledged})}
+    )
+
+
+def _with_triage(facets: Facets, found: Triage | None) -> Facets:
+    """Put the answer of a diagnosis into the log's facet (SPEC T)."""
+    log = facets.log.value
+    if log is None or log.triage == found:
         return facets
-    lines = tuple(line.plain for line in log.lines)
-    state = job.state if job.state.isupper() else STATE_WORDS[job.phase]
-    value = log.model_copy(update={"triage": _triage(lines, state, job.exit_code)})
+    value = log.model_copy(update={"triage": found})
     return facets.model_copy(update={"log": facets.log.model_copy(update={"value": value})})

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from cockpit.model.alert import ClosedAlert
 from cockpit.model.facet import Facet, merge
 from cockpit.model.history import CheckpointMark, History, PhaseMark
-from cockpit.model.observed import CheckpointState, Phase, Row
+from cockpit.model.observed import CheckpointState, JobValue, Phase, Row, Triage
 from cockpit.model.report import FACETS, Facets, RunReport
 from cockpit.model.run import RunSpec
+from cockpit.model.told import ACKNOWLEDGED, END, Told, instant_in, stop_in
 from cockpit.model.trend import Trend
 from cockpit.rules.present import job_of
 from cockpit.store.alerts import Kept
+from cockpit.store.outcomes import Ended
 from cockpit.watch.polling.sweep import watched_paths
 from cockpit.watch.store_writer import Shared
 
@@ -23,6 +26,19 @@ LOG_ROWS = 1000
 STOP_SLACK = 5.0
 """Seconds by which a job may seem to have started after it was ordered to stop."""
 MARKS = 500
+
+
+class Diagnosis(NamedTuple):
+    """Why a job ended or stands still: the answer, and the question that it answers."""
+
+    question: tuple[Any, ...]
+    triage: Triage
+
+    @property
+    def over(self) -> bool:
+        """True when it was asked of a job that was over."""
+        job: JobValue = self.question[0]
+        return job.phase.terminal
 
 
 @dataclass
@@ -49,6 +65,7 @@ class RunState:
     log_trend: Trend = field(default_factory=Trend)
     log_rows: tuple[Row, ...] = ()
     """Rows of the log that are not in ``log_trend`` yet."""
+    diagnosis: Diagnosis | None = None
     phases: list[PhaseMark] = field(default_factory=list)
     marks: list[CheckpointMark] = field(default_factory=list)
     open: dict[str, Kept] = field(default_factory=dict)
@@ -142,10 +159,17 @@ class RunState:
         job = job_of(History(now=0.0, facets=facets, job_named=self.spec.job is not None))
         if job is None or not said.known or not job.phase.terminal:
             return False
-        if any(end.covers(job.id, job.started_at) for end in self.shared.ended):
+        ended = (*self.shared.ended, *_ends(self.told))
+        if any(end.covers(job.id, job.started_at) for end in ended):
             return True
         serious = [kept.alert for kept in self.open.values() if kept.alert.severity.rank > 0]
         return bool(serious) and all(alert.acknowledged is not None for alert in serious)
+
+    @property
+    def told(self) -> tuple[Told, ...]:
+        """What others told of the run, in its records and under its output root."""
+        records = self.facets.records.value
+        return () if records is None else records.told
 
     @property
     def stop_ordered_by(self) -> str | None:
@@ -158,7 +182,9 @@ class RunState:
             return None
         since = (job.started_at or 0.0) - STOP_SLACK
         mine = (each for each in self.shared.stops if job.id in each.job_ids and each.at >= since)
-        return next((each.by for each in mine), None)
+        by = next((each.by for each in mine), None)
+        told = stop_in(self.told, job.id, since)
+        return by or (None if told is None else told.typed_by)
 
     def see(self) -> list[str]:
         """Note in memory that a person has seen all alerts; return the keys that were unseen."""
@@ -170,6 +196,19 @@ class RunState:
     def closed_alerts(self) -> tuple[ClosedAlert, ...]:
         """Return the alerts that are over, newest first."""
         return tuple(alert for kept in self.closed if (alert := kept.closed) is not None)
+
+
+def _ends(told: Sequence[Told]) -> list[Ended]:
+    """Return the ends of jobs that others have acknowledged, and not taken back."""
+    newest: dict[str, Told] = {}
+    for each in told:  # the newest first
+        if each.what == ACKNOWLEDGED and each.value == END:
+            newest.setdefault(each.parts.get("job", ""), each)
+    return [
+        Ended(job_id=job, started_at=instant_in(each.parts.get("started")), at=each.at)
+        for job, each in newest.items()
+        if not each.parts.get("until")
+    ]
 
 
 def _seen(kept: Kept) -> Kept:

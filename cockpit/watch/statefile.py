@@ -15,6 +15,7 @@ from pydantic import field_serializer
 from cockpit.model.base import Frozen, Seconds
 from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport
+from cockpit.platforms.local.launcher.modes import follow, make_folder
 from cockpit.records.git.documents import sync_folder
 from cockpit.runtime.offload import offload
 from cockpit.store.ownership import Owner
@@ -71,7 +72,7 @@ class StateFile:
         A reader sees the former or the new content, never a half. Raises ``OSError``.
         """
         ours = _plain(payload)
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self._folder)
         if self._path is None:
             self._path = self._claim(ours)
         _replace(self._path, _merged(_read(self._path) or {}, ours))
@@ -205,7 +206,7 @@ def _written(path: Path, document: dict[str, Any]) -> Path:
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), 0o644)
+            follow(file.fileno(), path.parent, 0o644)
             file.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
             file.flush()
             os.fsync(file.fileno())

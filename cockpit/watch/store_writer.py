@@ -14,9 +14,11 @@ from cockpit.model.base import Frozen
 from cockpit.model.history import CheckpointMark, FormerFailure, Launched, PhaseMark
 from cockpit.model.records import Rejected
 from cockpit.model.report import RunReport
+from cockpit.model.told import Told
 from cockpit.runtime.offload import offload
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.followups import FollowupStore
+from cockpit.store.journal import Journal, handed_over
 from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.outcomes import Ended, Endings, Failures, Rejections, Seals, Stopped, Stops
 from cockpit.store.ownership import Owned, Ownership
@@ -43,6 +45,8 @@ class Shared(Frozen):
     stops: tuple[Stopped, ...] = ()
     """Stops that our own actions have ordered, newest first."""
     rejected: tuple[Rejected, ...] = ()
+    handed: tuple[Told, ...] = ()
+    """To whom the run was handed over by accounts that use this store."""
     sealed: str | None = None
 
 
@@ -149,6 +153,7 @@ def _shared(store: Store, ownership: Ownership | None, key: str, now: float) -> 
         launched=None if launch is None else launch.launched,
         stops=Stops(store).of(key),
         rejected=Rejections(store).of(key),
+        handed=handed_over(Journal(store).handovers(key)),
         sealed=Seals(store).last(key),
     )
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import App
 
-from cockpit.model.plan import Outcome, Request
+from cockpit.model.outcome import Outcome, Records, means
+from cockpit.model.plan import Request, Result
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
 from screens.acting.offers import again_with, fields_of, offers
@@ -19,7 +20,7 @@ from screens.acting.running import RunningAction, RunningActions
 from screens.base import spawn
 from screens.dialog import LeavingScreen
 from screens.ports import Cockpit
-from widgets.painting.steps import MEANS, OUTCOMES
+from widgets.painting.steps import OUTCOMES
 
 if TYPE_CHECKING:
     from cockpit.actions.core.open_plans import OpenPlans
@@ -37,6 +38,9 @@ LOOK_AGAIN: Final = 15.0
 """Seconds after which it is looked whether somebody else has ended what was interrupted."""
 NAMED: Final = 2
 """Interrupted actions that are named in the head; the journal has all."""
+FOLLOW_FOR: Final = 10.0
+FOLLOW_ROUNDS: Final = 30
+"""How often, and for how many seconds each, the push of an action's records is looked at."""
 NO_SERVICE: Final = "guarded actions are not available here"
 MakeService = Callable[[str], "ActionService"]
 """Makes the service for an operator; may import much, so it is called in a thread."""
@@ -71,6 +75,7 @@ class GuardedActions:
         self._books: Logbooks | None = None
         self._typed: dict[tuple[str, str], dict[str, str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._following: set[asyncio.Task[None]] = set()
         self._asked_to_leave = False
         self.running_actions = RunningActions(self._deed_ended, cockpit.report_fault)
         self.interrupted: tuple[InterruptedAction, ...] = ()
@@ -275,6 +280,18 @@ class GuardedActions:
         self._tasks.add(task)
         task.add_done_callback(self._work_done)
 
+    def follow(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do some work beside everything else that leaving may cut short."""
+        task = asyncio.create_task(work)
+        self._following.add(task)
+        task.add_done_callback(self._followed)
+
+    def _followed(self, task: asyncio.Task[None]) -> None:
+        self._following.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._cockpit.report_fault(error)
+
     def _work_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
@@ -287,13 +304,34 @@ class GuardedActions:
         result = running_action.result
         if result is None or not self._app.is_running:
             return
-        word = OUTCOMES[result.outcome][0]
-        more = MEANS[result.outcome] or ("" if result.recorded else "NOT recorded")
-        well = result.outcome is Outcome.REFUSED or not more
-        tell = self._cockpit.say if well else self._cockpit.warn
-        tell(": ".join(filter(None, (f"{running_action.title} {word}", more))))
+        self._tell(running_action, result)
         if result.outcome is not Outcome.REFUSED:
             self._cockpit.look_again(running_action.request.run)
+        if result.written is Records.PENDING:
+            self.follow(self._pushed(running_action, result))
+
+    def _tell(self, running_action: RunningAction, result: Result) -> None:
+        word, lacks = OUTCOMES[result.outcome][0], not result.written.whole
+        kept = lacks or result.written is Records.PENDING
+        told = result.outcome is not Outcome.REFUSED and kept
+        parts = (means(result.outcome), result.written.value if told else "")
+        more = "; ".join(filter(None, parts))
+        bad = result.outcome in (Outcome.FAILED, Outcome.UNKNOWN) or (told and lacks)
+        tell = self._cockpit.warn if bad else self._cockpit.say
+        tell(": ".join(filter(None, (f"{running_action.title} {word}", more))))
+
+    async def _pushed(self, running_action: RunningAction, result: Result) -> None:
+        """Follow the push of an action's records until it is over, and tell how it ended."""
+        service = await self.service()
+        for _ in range(FOLLOW_ROUNDS):
+            result = await service.pushed(result, FOLLOW_FOR)
+            if result.written is not Records.PENDING:
+                break
+            await asyncio.sleep(1.0)
+        running_action.result = result
+        running_action.changed()
+        if self._app.is_running and not result.written.whole:
+            self._tell(running_action, result)
 
     @property
     def under_way(self) -> list[str]:

@@ -12,6 +12,7 @@ from textual.content import Content
 
 from cockpit.actions.core.action import RefuseError
 from cockpit.model.jobs import Found
+from cockpit.model.outcome import ending
 from cockpit.model.plan import Outcome, Plan, StepState
 from cockpit.model.wording import clock_time
 from cockpit.store.store import StoreError
@@ -227,7 +228,7 @@ def done_of(entry: JournalEntry) -> Done:
         ended_at=entry.ended_at,
         message=entry.message,
         job_id=entry.job_id,
-        recorded=entry.recorded,
+        records=entry.written,
     )
 
 
@@ -249,7 +250,7 @@ async def meanwhile(cockpit: Cockpit, plan: Plan) -> str:
     if not since:
         return ""
     last = max(since, key=lambda done: done.begun_at)
-    ended = "under way" if last.outcome is None else last.outcome.value
+    ended = ending(last.outcome, last.records)
     at = clock_time(last.begun_at, seconds=True)
     return f". Meanwhile {last.by} began {last.action} at {at}: {ended}"
 

@@ -7,8 +7,9 @@ from typing import Final
 
 from cockpit.actions.core.table import TABLE, ActionEntry, Param
 from cockpit.model.observed import Checkpoint, CheckpointState
+from cockpit.model.picking import newest_good
 from cockpit.model.report import RunReport
-from cockpit.model.wording import ago, size, steps
+from cockpit.model.wording import ago, glyph, size, steps
 from screens.acting.palette import Command
 from screens.keys import ACTIONS, Keys
 from widgets.painting.form import Choice, FormField
@@ -96,12 +97,14 @@ def again_with(fields: Sequence[FormField], typed: Mapping[str, str]) -> tuple[F
 
 def _field(param: Param, report: RunReport) -> FormField:
     choices: tuple[Choice, ...] = ()
+    value = ""
     if param.name in STEPS and "step" in param.help:
         choices = _checkpoints(report)
+        value = _preselected(report)
     elif param.name in YES_NO:
         choices = (Choice("", "no"), Choice("yes", "yes"))
     label = param.name.replace("-", " ")
-    return FormField(param.name, label, param.help, param.required, choices)
+    return FormField(param.name, label, param.help, param.required, choices, value)
 
 
 def _checkpoints(report: RunReport) -> tuple[Choice, ...]:
@@ -116,8 +119,17 @@ def _checkpoints(report: RunReport) -> tuple[Choice, ...]:
     return tuple(_choice(each, report.checked_at, widest) for each in known)
 
 
+def _preselected(report: RunReport) -> str:
+    """Return the newest complete step that is not suspect: what a person most likely wants."""
+    found = report.facets.checkpoints.value
+    items = () if found is None else found.items
+    good = newest_good(item for item in items if item.step is not None)
+    return "" if good is None else str(good.step)
+
+
 def _choice(each: Checkpoint, now: float, width: int) -> Choice:
     kind = {True: "permanent", False: "temporary", None: ""}[each.permanent]
     saved = ago(None if each.saved_at is None else now - each.saved_at)
-    notes: Sequence[str] = [note for note in (size(each.size), saved, kind) if note]
+    doubt = f"{glyph('suspect')} suspect: {each.suspect}" if each.suspect is not None else ""
+    notes: Sequence[str] = [note for note in (size(each.size), saved, kind, doubt) if note]
     return Choice(str(each.step), f"{steps(each.step):>{width}}", " · ".join(notes))

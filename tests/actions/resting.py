@@ -16,6 +16,8 @@ from cockpit.model.plan import Approval, Plan, Request, Result
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.model.run import CheckpointSpec, CockpitFile, JobSpec, RecordsSpec, RunSpec
+from cockpit.records.git.committing import Edit
+from cockpit.records.git.saver import Saver
 from cockpit.records.recorder import RecordWriter
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store
@@ -79,6 +81,9 @@ class Book(RecordWriter):
 
     async def contract(self, run: RunSpec, values: dict[str, str], commit: str) -> Recorded:
         return Recorded(stage=SaveStage.PUSHED)
+
+    async def document(self, path: Path, edit: Edit, commit: str) -> Recorded:
+        return await Saver(SystemClock()).save(path, edit, commit)
 
     async def comment(self, run: RunSpec, event: str, body: str) -> Recorded:
         self.comments.setdefault(event, body)

@@ -11,10 +11,22 @@ from cockpit import cli
 from cockpit.config.check import keys_of
 from cockpit.config.file import load
 from cockpit.config.unread import unread_settings
+from cockpit.platforms.command import PLACEHOLDERS, places_in, words_of
 from screens.keys import key_table
+from tests.trainers.world import TRAINERS as REAL
+from tests.trainers.world import run_file_of
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+TRAINERS = (ROOT / "docs" / "trainers.md").read_text(encoding="utf-8")
+SECTIONS = {
+    "Hugging Face Trainer": "hf",
+    "Lightning": "lightning",
+    "nanoGPT, and loops like it": "nanogpt",
+    "JAX with Orbax": "orbax",
+    "Levanter": "levanter",
+}
+"""The sections of ``docs/trainers.md`` with a run file, and the layout that each names."""
 START, END = re.search(r"<!-- keys: .*? -->\n", README), README.index("<!-- /keys -->")
 
 
@@ -23,7 +35,7 @@ def test_the_key_table_is_the_programs() -> None:
     assert README[START.end() : END].strip() == key_table().strip()
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/trainers.md"])
 def test_linked_files_exist(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     links = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
@@ -40,6 +52,28 @@ def test_the_run_file_of_the_readme_is_a_run_file(tmp_path: Path) -> None:
     assert file.runs[0].job is not None and str(file.runs[0].job.log) == str(
         tmp_path / "logs" / "run.log"
     )
+
+
+@pytest.mark.parametrize("heading", SECTIONS)
+def test_each_trainers_run_file_is_one_that_can_be_acted_on(heading: str, tmp_path: Path) -> None:
+    path = tmp_path / "cockpit.toml"
+    path.write_text(run_file_of(heading), encoding="utf-8")
+    file = load(path)
+    (run,) = file.runs
+    assert unread_settings(file) == ()
+    assert run.dri is not None and run.output_root is not None and run.resubmit is not None
+    assert run.checkpoints is not None and run.checkpoints.layout == SECTIONS[heading]
+    assert all(run.output_root.contains(root) for root in run.checkpoints.path)
+    words = words_of(run.resubmit)
+    assert words[0] == "python" and places_in(words) <= {*PLACEHOLDERS}
+    assert run.job is not None and run.job.pid_file is not None and run.job.exit_file is not None
+
+
+def test_every_trainer_that_is_run_has_its_section_and_each_placeholder_exists() -> None:
+    assert {trainer.heading for trainer in REAL} < SECTIONS.keys()
+    assert TRAINERS.count("```toml") == len(SECTIONS)
+    told = set(re.findall(r"`\{(\w+)\}`", TRAINERS))
+    assert told and told <= {*PLACEHOLDERS}
 
 
 def test_the_routes_of_the_readme_are_routes(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from cockpit.model.clock import SystemClock
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RecordsSpec, RunSpec
+from cockpit.records.git.behind import PushStage
 from cockpit.records.git.saver import Saver
 from cockpit.records.issue.service import IssueService
 from cockpit.records.recorder import NO_LOGBOOK, RecordWriter, scrubbed
@@ -39,9 +40,11 @@ async def test_entries_reach_the_remote_once_and_without_secrets(tmp_path: Path)
     entry = EventEntry(title="relaunch", at=AT, status=f"token {SECRET}", next="look again")
     for _ in range(2):
         done = await service.event(run_of(ada), entry, "run: log relaunch")
-        assert (done.stage, done.trouble) == (SaveStage.PUSHED, None)
+        assert (done.trouble, done.lasting) == (None, True)
     instance = InstanceEntry(launch_id="run-i002", at=AT, fields={"Git SHA": "abc", "X": SECRET})
     assert (await service.instance(run_of(ada), instance, "run: log relaunch")).lasting
+    (push,) = await service.pushes([ada / LOGBOOK], within=30.0)
+    assert push.stage is PushStage.PUSHED
     text = remote_logbook(tmp_path).decode()
     assert text.count("relaunch") == 1 and "run-i002" in text and SECRET not in text
     assert git(ada, "rev-list", "--count", "HEAD") == "3\n"

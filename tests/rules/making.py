@@ -23,6 +23,7 @@ from cockpit.model.run import CheckpointSpec, JobSpec, MonitorSpec, RunSpec, Thr
 from cockpit.model.safetext import SafeText
 from cockpit.model.trend import Trend
 from cockpit.rules.metrics.numerics import advance
+from cockpit.rules.triage.classify import triage, word_of
 
 T0 = 1_800_000_000.0
 CADENCE = 60.0
@@ -110,7 +111,20 @@ def seen(now: float, **values: Any) -> Facets:
         name: value if isinstance(value, Facet) else known(value, name, now)
         for name, value in values.items()
     }
-    return Facets(**facets)
+    return triaged(Facets(**facets))
+
+
+def triaged(facets: Facets) -> Facets:
+    """With the answer that the watch finds in the log once a job is over, or stands still."""
+    ended, text = facets.job.value, facets.log.value
+    if ended is None or text is None or text.triage is not None:
+        return facets
+    if ended.phase in (Phase.WAITING, Phase.UNKNOWN):
+        return facets
+    lines = [line.plain for line in text.lines]
+    found = triage(lines, word_of(ended), ended.exit_code)
+    value = text.model_copy(update={"triage": found})
+    return facets.model_copy(update={"log": facets.log.model_copy(update={"value": value})})
 
 
 def blind(now: float = T0, kind: ErrorKind = ErrorKind.TIMEOUT) -> Facet[Any]:
@@ -122,4 +136,7 @@ EXTRAS = ("phases", "stop_ordered_by", "rows_from", "job_named")
 
 def history(now: float, trend: Trend | None = None, **values: Any) -> History:
     extras = {name: values.pop(name) for name in EXTRAS if name in values}
-    return History(now=now, facets=seen(now, **values), trend=trend or Trend(), **extras)
+    facets = seen(now, **values)
+    log = facets.log.value
+    logged = folded(log.rows) if log is not None else Trend()
+    return History(now=now, facets=facets, trend=trend or Trend(), log_trend=logged, **extras)

@@ -67,6 +67,7 @@ def sound(folder: Path) -> RunSpec:
     (folder / "run.log").write_text("step 1/10 loss=2.0\n")
     (folder / "step-1").mkdir()
     (folder / "step-1" / "metadata.json").write_text('{"step": 1}')
+    (folder / "step-1" / "weights").write_bytes(b"w")
     (folder / "book.md").write_text("# Book\n")
     return RunSpec(
         name="sound",

@@ -35,6 +35,7 @@ while True:
         folder.mkdir(exist_ok=True)
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S")
         told = {"step": step, "timestamp": stamp, "is_temporary": False}
+        (folder / "weights").write_bytes(b"w")
         (folder / "metadata.json").write_text(json.dumps(told))
     time.sleep(0.03)
 """
@@ -129,6 +130,7 @@ class World:
             folder.mkdir(parents=True)
             stamp = f"2026-01-01T00:{step % 60:02d}:00"
             told = {"step": step, "timestamp": stamp, "is_temporary": False}
+            (folder / "weights").write_bytes(b"w")
             (folder / "metadata.json").write_text(json.dumps(told))
 
     def ended(self, name: str, status: int, *lines: str) -> None:

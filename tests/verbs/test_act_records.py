@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,6 +85,7 @@ async def queued(world: World, fake: FakeGitHub) -> None:
     told = await act(world, "handoff", "toy", "--to", "bob")
     assert "queued" in told or "waits" in told or "sent" in told, told
     await fake.start(port)
+    _due_now(world)
     watch = await asyncio.create_subprocess_exec(
         *_watch(), cwd=world.folder, env=world.env,
         stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
@@ -95,6 +98,13 @@ async def queued(world: World, fake: FakeGitHub) -> None:
         watch.terminate()
         await watch.communicate()
     assert sum("handed over" in body for body in fake.bodies()) == 1
+
+
+def _due_now(world: World) -> None:
+    """Let the back-off of what could not be sent be over."""
+    store = Path(world.env["XDG_STATE_HOME"]) / "cockpit/store.sqlite"
+    with contextlib.closing(sqlite3.connect(store)) as connection, connection:
+        assert connection.execute("UPDATE outbox SET due = 0 WHERE sent_at IS NULL").rowcount == 1
 
 
 def _watch() -> list[str]:

@@ -11,10 +11,10 @@ from tests.verbs.tiny_run import TinyRun
 FACETS = ["job", "log", "tracker", "checkpoints", "monitor", "host", "code", "records"]
 RUN = {"name", "verdict", "facets", "progress", "alerts", "next_action"}
 FACET = {"value", "source", "observed_at", "age_s", "error"}
-PROGRESS = {"step", "final_step", "final_step_source", "text", "eta_s"}
+PROGRESS = {"step", "step_source", "final_step", "final_step_source", "text", "eta_s"}
 ALERT = {
-    "id", "key", "severity", "title", "since", "evidence", "confidence", "next_action",
-    "acknowledged",
+    "id", "key", "severity", "title", "since", "since_or_before", "evidence", "confidence",
+    "next_action", "acknowledged",
 }  # fmt: skip
 VALUES = {
     "job": {

@@ -75,3 +75,18 @@ def test_a_broken_run_file_is_a_finding_and_2(
     assert main(["doctor", "--json", "--config", str(path)]) == 2
     findings = json.loads(capsys.readouterr().out)["findings"]
     assert [each["level"] for each in findings if each["name"] == "run file"] == ["problem"]
+
+
+def test_a_run_that_can_only_be_watched_is_told_what_a_relaunch_needs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cockpit.toml"
+    local = 'job = { kind = "local", log = "a.log" }\n'
+    whole = 'output_root = "out"\nresubmit = "python train.py --resume"\n'
+    path.write_text(f'[[run]]\nname = "a"\n{local}[[run]]\nname = "b"\n{whole}{local}')
+    main(["doctor", "--json", "--config", str(path)])
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    (note,) = [each for each in findings if each["name"] == "relaunch"]
+    assert (note["run"], note["level"]) == ("a", "note")
+    assert note["text"].startswith("output_root and resubmit not set")
+    assert 'resubmit = "python train.py --resume"' in note["remedy"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 TRAINER = """
 import os, sys, time
-step = 0
+step = 10
 def line():
     with open("run.log", "a") as log:
         log.write(f"step {step}/1000 loss={2.0 + step % 7 / 10:.3f}\\n")
@@ -57,6 +57,7 @@ class TinyRun:
         checkpoint = self.folder / "checkpoints" / f"step-{step}"
         checkpoint.mkdir(parents=True)
         (checkpoint / "metadata.json").write_text(json.dumps({"step": step}))
+        (checkpoint / "weights").write_bytes(b"w")
 
     def monitored(self) -> None:
         state = {"ts": int(time.time() * 1000), "job_id": "tiny", "restart_count": 0}

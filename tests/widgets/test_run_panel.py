@@ -28,8 +28,8 @@ FAILED = """\
 │   Killed  /data/run.log:88214                                │
 │   → relaunch from step 8000                                  │
 │ ▲ C-07 checkpoint 8004 is torn                   since 08:10 │
-│ loss  2.314                    ⠻⠦⣤⣀⡀                         │
-│ rate  830k tok/s −31 %            ⠉⠉⠛⠓⠒⠶⠶⠤⠤⠤⠤⣤⣤⣤⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀ │
+│ loss  2.314                    ⠛⠶⣤⣄⣀                         │
+│ rate  830k tok/s −31 %            ⠈⠉⠛⠓⠒⠶⠶⠤⠤⠤⠤⣤⣤⣤⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀ │
 │ ckpt  8,000 ✓ 14m · 8,004 ✗ torn                             │
 │ ages  w&b 30s · monitor 2m/10m · log now                     │
 │ log   08:52:10 step 8004 loss=2.314                          │

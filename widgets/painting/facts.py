@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.facet import Facet
-from cockpit.model.observed import Checkpoint, CheckpointState, JobValue, Phase
+from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, JobValue, Phase
 from cockpit.model.report import RunReport, Verdict
-from cockpit.model.wording import age, change, glyph
+from cockpit.model.wording import age, change, glyph, steps
 
 STALE_AT_LEAST: Final = 180.0
 """Seconds: nothing that was looked at since then is called stale."""
@@ -125,17 +125,51 @@ def checkpoint_style(state: CheckpointState) -> str:
     return "$dim" if state is CheckpointState.WRITING else "$attention"
 
 
+def item_state(item: Checkpoint) -> str:
+    """Return the word whose glyph a checkpoint has: its state, or that it is suspect."""
+    return "suspect" if item.complete and item.suspect is not None else item.state.value
+
+
+def item_word(item: Checkpoint) -> str:
+    """Return a checkpoint's state in one word."""
+    return "torn" if item.state is CheckpointState.INCOMPLETE else item_state(item)
+
+
+def item_style(item: Checkpoint) -> str:
+    """Return the style of a checkpoint's word."""
+    if item.complete and item.suspect is not None:
+        return "$attention"
+    return checkpoint_style(item.state)
+
+
+def step_words(item: Checkpoint) -> str:
+    """Return a checkpoint's step; of one that tells none, its name."""
+    step = step_of(item)
+    return steps(step) if step is not None else item.path.rstrip("/").rpartition("/")[2]
+
+
 def newest_checkpoints(report: RunReport) -> list[Checkpoint]:
-    """Return the checkpoints worth a line: newest complete, then what is newer and not whole."""
+    """Return the checkpoints worth a line: what a relaunch takes, what is newer, then others.
+
+    A suspect one never stands before a good one.
+    """
     found = report.facets.checkpoints.value
     if found is None:
         return []
     items = [each for each in reversed(found.items) if step_of(each) is not None]
-    complete = [each for each in items if each.state is CheckpointState.COMPLETE]
-    others = [each for each in items if each.state is not CheckpointState.COMPLETE]
-    newest = step_of(complete[0]) if complete else None
+    blank = [each for each in found.items if step_of(each) is None]
+    good = _newest_first([*(each for each in items if each.good), *blank], found)
+    others = [each for each in [*items, *blank] if not each.good]
+    newest = step_of(good[0]) if good else None
     newer = [e for e in others if newest is None or (step_of(e) or 0) >= newest]
-    return [*complete[:1], *newer[:2], *complete[1:3]]
+    return [*good[:1], *newer[:2], *good[1:3]]
+
+
+def _newest_first(items: list[Checkpoint], found: CheckpointsValue) -> list[Checkpoint]:
+    """Return the good ones, what a relaunch takes before the others."""
+    pick = found.relaunch_from
+    good = [each for each in items if each.good]
+    return sorted(good, key=lambda each: pick is None or each.path != pick.path)
 
 
 def step_of(item: Checkpoint) -> int | None:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from textual.content import Content
 
-from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, Part, cut, fit, text, wrapped
+from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, Part, cut, fit, row, text, wrapped
 
 LABEL: Final = 16
 IN_SIGHT: Final = 7
@@ -70,8 +70,8 @@ def paint_form(state: FormState, width: int) -> list[Content]:
         )
         label = fit(label, LABEL)
         shown = _choices(field, state.values, chosen, width - LABEL)
-        for row, line in enumerate(shown or [EMPTY]):
-            lines.append(text(label if row == 0 else " " * LABEL, line))
+        for number, line in enumerate(shown or [EMPTY]):
+            lines.append(text(label if number == 0 else " " * LABEL, line))
     return [cut(line, width) for line in lines]
 
 
@@ -85,15 +85,28 @@ def _choices(
 ) -> list[Content]:
     if not field.choices:
         return []
-    at = place_of(field, values)
-    first = max(0, min(at - IN_SIGHT // 2, len(field.choices) - IN_SIGHT))
+    at, count = place_of(field, values), len(field.choices)
+    first = max(0, min(at - IN_SIGHT // 2, count - IN_SIGHT))
+    last = min(count, first + IN_SIGHT)
     lines = []
-    for place in range(first, min(len(field.choices), first + IN_SIGHT)):
+    for place in range(first, last):
         each = field.choices[place]
         mark: Part = ("● ", ACCENT) if place == at else ("· ", DIM)
-        line = fit(text(mark, each.shown, (f"  {each.note}", DIM) if each.note else ""), width)
+        more = _more(place, first, last, count)
+        body = text(mark, each.shown, (f"  {each.note}", DIM) if each.note else "")
+        line = row(fit(body, width - more.cell_length - 1), more, width) if more.plain else body
+        line = fit(line, width)
         lines.append(line.stylize_before("on $cursor") if place == at and focused else line)
     return lines
+
+
+def _more(place: int, first: int, last: int, count: int) -> Content:
+    """Return how many choices lie beyond the first or the last row in sight."""
+    if place == first and first:
+        return text((f"↑ {first} more", ACCENT))
+    if place == last - 1 and last < count:
+        return text((f"↓ {count - last} more", ACCENT))
+    return EMPTY
 
 
 def place_of(field: FormField, values: Mapping[str, str]) -> int:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from textual.content import Content
 
-from cockpit.model.plan import Outcome
+from cockpit.model.outcome import Outcome, Records
 from cockpit.model.wording import day_time, duration
 from widgets.painting.line import ACCENT, DIM, STRONG, row, text, wrapped
 from widgets.painting.steps import OUTCOMES
@@ -25,7 +25,7 @@ class Done(NamedTuple):
     ended_at: float | None = None
     message: str = ""
     job_id: str | None = None
-    recorded: bool = True
+    records: Records = Records.KEPT
 
 
 class Open(NamedTuple):
@@ -45,7 +45,9 @@ def paint_done(done: Done, now: float, width: int, *, named: bool = False) -> li
     took = "" if spent is None else f"{duration(spent):>8}"
     what = f" {done.action} {done.run}" if named else f" {done.action}"
     job = f" · job {done.job_id}" if done.job_id else ""
-    unwritten = [(" · NOT recorded", "$attention")] if not done.recorded else []
+    ended = done.outcome not in (None, Outcome.REFUSED)
+    lacks = ended and done.records not in (Records.KEPT, Records.JOURNAL)
+    unwritten = [(f" · {done.records.value}", "$attention")] if lacks else []
     left = text(
         (mark, style), (what, STRONG), (f" by {done.by} ", DIM), (how, style), (job, DIM),
         *unwritten,

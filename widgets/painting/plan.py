@@ -144,7 +144,7 @@ def _check(check: Check, width: int, changed: bool, short: Short) -> list[Conten
 def _under(check: Check, room: int) -> list[Content]:
     """Return who let a block pass and why, or that somebody may."""
     if check.approved is not None and check.level is Level.BLOCK:
-        said = f"approved by {check.approved.by}: {check.approved.reason}"
+        said = f"approved by {check.approved.whose}: {check.approved.reason}"
         return wrapped(text((said, "$attention")), room, 3)
     if check.stands_in_the_way and check.overridable:
         return [cut(text(("F2", f"bold {ACCENT}"), (" approve, by name and reason", DIM)), room)]
@@ -190,7 +190,8 @@ def _checkpoints(plan: Plan, width: int, changed: AbstractSet[str], short: Short
 
 
 def _pick(pick: Pick, short: Short) -> Content:
-    return text((steps(pick.step), STRONG), "  ", short(pick.path), (f"  {pick.why}", DIM))
+    step = steps(pick.step) if pick.step is not None else "step unknown"
+    return text((step, STRONG), "  ", short(pick.path), (f"  {pick.why}", DIM))
 
 
 def _fate(plan: Plan) -> str:

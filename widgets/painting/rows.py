@@ -48,6 +48,12 @@ def percent(report: RunReport) -> str:
     return share(found.step / found.final_step)
 
 
+def told_by(report: RunReport) -> Content:
+    """Return who tells the step, unless that is the tracker, as usual."""
+    source = report.progress.step_source
+    return text((f"by {source}", DIM)) if source not in (None, "tracker") else EMPTY
+
+
 def time_left(report: RunReport, short: bool = False) -> Content:
     """Return ``ETA 3d 04h`` (``ETA 3d``); nothing once the job is over or where nobody knows."""
     job = report.facets.job.value
@@ -68,7 +74,8 @@ def alert_lines(alert: Alert, now: float, width: int, most: int) -> list[Content
     left, since = alert_head(alert, now)
     if left.cell_length + 1 + since.cell_length <= width:
         return [row(left, since, width)]
-    short = text((day_time(alert.since, now), DIM))
+    by = "by " if alert.since_or_before else ""
+    short = text((f"{by}{day_time(alert.since, now)}", DIM))
     pieces = wrapped(left, width - short.cell_length - 1, most) or [left]
     return [row(pieces[0], short, width), *(text("  ", piece) for piece in pieces[1:])]
 
@@ -78,7 +85,8 @@ def alert_head(alert: Alert, now: float) -> tuple[Content, Content]:
     mark, style = facts.alert_mark(alert)
     taken = text((" ack " + alert.acknowledged.by, DIM)) if alert.acknowledged else EMPTY
     left = text((f"{mark} {alert.id} ", style), alert.title, taken)
-    return left, text((f"since {day_time(alert.since, now)}", DIM))
+    before = " or before" if alert.since_or_before else ""
+    return left, text((f"since {day_time(alert.since, now)}{before}", DIM))
 
 
 def evidence(alert: Alert, width: int = 0) -> list[Content]:
@@ -108,9 +116,9 @@ def _newest_loss(report: RunReport) -> tuple[Facet[Any], float | None]:
     """Return the tracker's newest loss, else the log's, with the facet that tells it."""
     tracker, log = report.facets.tracker, report.facets.log
     if tracker.value is not None and tracker.value.loss is not None:
-        return tracker, tracker.value.loss
+        return tracker, tracker.value.true_loss
     rows = log.value.rows if log.value is not None else ()
-    return log, next((each.loss for each in reversed(rows) if each.loss is not None), None)
+    return log, next((each.true_loss for each in reversed(rows) if each.loss is not None), None)
 
 
 def throughput(report: RunReport, now: float) -> Content:
@@ -133,17 +141,24 @@ def grad(found: TrackerValue | None) -> Content:
     return text((number(found.grad_norm), style))
 
 
+_WRITING = CheckpointState.WRITING
+
+
 def checkpoint(item: Checkpoint, now: float) -> Content:
     """Return one checkpoint in a few words: ``46,000 ✓ 4m``, ``8,004 ✗ torn``."""
-    style = facts.checkpoint_style(item.state)
-    name = f"{steps(facts.step_of(item))} "
-    old = age(None if item.saved_at is None else now - item.saved_at)
-    mark = (glyph(item.state.value), style)
+    style = facts.item_style(item)
+    name = f"{facts.step_words(item)} "
+    since = item.saved_at if item.saved_at is not None else item.touched_at
+    old = age(None if since is None else now - since)
+    mark = (glyph(facts.item_state(item)), style)
+    if item.complete and not item.good:
+        return text(name, mark, (f" suspect {old}", style))
     if item.state is CheckpointState.COMPLETE:
         return text(name, mark, (f" {old}", DIM), (" temp" if item.permanent is False else "", DIM))
     if item.state is CheckpointState.INCOMPLETE:
         return text(name, mark, (" torn", style))
-    word = item.state.value if item.state is not CheckpointState.WRITING else f"writing {old}"
+    blank = facts.step_of(item) is None
+    word = f"{item.state.value} {old}" if blank or item.state is _WRITING else item.state.value
     return text(name, mark, (f" {word}", DIM if style == DIM else style))
 
 

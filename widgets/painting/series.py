@@ -1,13 +1,14 @@
-"""A run's loss folded into as many columns as a chart has: extremes, mean, and what is no number.
+"""A run's loss over its steps, as a chart draws it: where a step stands, how high a value is.
 
 Both the exact columns of the background pass and the sampled history are used, so that the
-chart is alive from the first look and honest as soon as everything has been read.
+chart is alive from the first look and honest as soon as everything has been read. Every chart
+(panel, list, run screen) places points and labels by one mapping, ``StepAxis``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Final, NamedTuple
@@ -23,25 +24,49 @@ BLOCKS: Final = "▁▂▃▄▅▆▇█"
 _DOTS: Final = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 _SPIKE: Final = 0.34
 """A column whose highest value stands this share of the height above its mean shows that."""
+OUT: Final = "$attention"
+"""The ink of the mark of a value that lies beyond the axis."""
 
 Cell = tuple[str, str]
 
 
+class StepAxis(NamedTuple):
+    """The one mapping of steps to columns: ``first`` is column 0, ``last`` the last."""
+
+    first: int
+    last: int
+    columns: int
+
+    def column(self, step: int) -> int:
+        """Return the column in which ``step`` stands; one beyond an end stands at that end."""
+        span = self.last - self.first
+        inside = min(max(step, self.first), self.last) - self.first
+        return (2 * inside * (self.columns - 1) + span) // (2 * span) if span else 0
+
+    def step(self, column: int) -> int:
+        """Return the step that stands nearest to the middle of ``column``."""
+        return self.first + round(column * (self.last - self.first) / max(1, self.columns - 1))
+
+
 class Bin(NamedTuple):
-    """What falls in one column; ``None`` is a gap, ``bad`` that something was not finite."""
+    """What stands in one column: ``low``, ``high`` and ``mean`` of all that is finite there.
+
+    ``seen`` is False where no step of the column was logged, ``bad`` True where something was
+    not finite.
+    """
 
     low: float | None = None
     high: float | None = None
     mean: float | None = None
     bad: bool = False
+    seen: bool = True
 
 
 @dataclass
 class Series:
-    """Bins over the steps ``[first, last]``."""
+    """One bin for each column of ``axis``."""
 
-    first: int
-    last: int
+    axis: StepAxis
     bins: list[Bin]
 
     @property
@@ -56,6 +81,19 @@ class Series:
         """Return how many bins hold something that is not a number."""
         return sum(each.bad for each in self.bins)
 
+    def line(self, scale: Scale) -> list[Bin]:
+        """Return the bins with a line between rows that were logged one after the other.
+
+        The line to what lies beyond the axis ends at its edge.
+        """
+        bins = list(self.bins)
+        places = [at for at, each in enumerate(bins) if each.seen]
+        for begin, end in pairwise(places):
+            for at in range(begin + 1, end):
+                share = (at - begin) / (end - begin)
+                bins[at] = _between(bins[begin], bins[end], share, scale)
+        return bins
+
 
 def loss_columns(report: RunReport) -> list[Column]:
     """Return everything known of the loss as columns: the tracker's, else the log's rows."""
@@ -64,25 +102,41 @@ def loss_columns(report: RunReport) -> list[Column]:
         return [*(_point(step, value) for step, value in tracker.history), *tracker.columns]
     log = report.facets.log.value
     rows = log.rows if log is not None else ()
-    return [_point(r.step, r.loss) for r in rows if r.step is not None and r.loss is not None]
+    losses = [(row.step, row.true_loss) for row in rows]
+    return [_point(step, loss) for step, loss in losses if step is not None and loss is not None]
+
+
+def why_no_curve(report: RunReport) -> str:
+    """Return why there is no loss to draw."""
+    tracker = report.facets.tracker
+    value, read = tracker.value, report.facets.log.value
+    if value is None and tracker.configured:
+        why = "not asked yet" if tracker.error is None else tracker.error.message
+        return f"tracker: {why}"
+    if value is None:
+        log = "no log either" if read is None else "no loss in the log's lines so far"
+        return f"no tracker in the run file, {log}"
+    if value.step is None and value.last_step_at is None:
+        return "nothing was logged yet"
+    if value.loss is None and value.scanned >= 1:
+        return "no loss among the logged metrics: name it in [run.wandb] metrics"
+    return f"not read yet ({value.scanned:.0%})"
 
 
 def fold(columns: Sequence[Column], count: int, tail: float = 1.0) -> Series | None:
-    """Fold columns into at most ``count`` bins over the last ``tail`` share of the steps."""
+    """Fold columns into ``count`` bins over the last ``tail`` share of the steps."""
     if not columns or count < 1:
         return None
     last = max(each.last for each in columns)
     first = min(each.first for each in columns)
     first = last - math.floor((last - first) * min(1.0, max(0.0, tail)))
-    count = min(count, last - first + 1)
-    shown = [each for each in columns if each.last >= first]
+    axis = StepAxis(first, last, count)
     gathered = [_Gathered() for _ in range(count)]
-    for each in shown:
-        begin = (max(first, each.first) - first) * count // (last - first + 1)
-        end = (each.last - first) * count // (last - first + 1)
-        for place in range(begin, end + 1):
-            gathered[place].add(each)
-    return Series(first, last, _bridged(gathered))
+    for each in columns:
+        if each.last >= first:
+            for place in range(axis.column(each.first), axis.column(each.last) + 1):
+                gathered[place].add(each)
+    return Series(axis, [each.bin() for each in gathered])
 
 
 def _point(step: int, value: float) -> Column:
@@ -115,26 +169,17 @@ class _Gathered:
 
     def bin(self) -> Bin:
         if not self.number:
-            return Bin(bad=self.bad)
+            return Bin(bad=self.bad, seen=self.seen)
         mean = min(max(self.points, self.low), self.high)
         return Bin(self.low, self.high, mean, self.bad)
 
 
-def _bridged(gathered: list[_Gathered]) -> list[Bin]:
-    """Return bins; those between two rows that were logged one after the other get a line."""
-    bins = [each.bin() for each in gathered]
-    places = [at for at, each in enumerate(gathered) if each.seen]
-    for begin, end in pairwise(places):
-        for at in range(begin + 1, end):
-            bins[at] = _between(bins[begin], bins[end], (at - begin) / (end - begin))
-    return bins
-
-
-def _between(one: Bin, other: Bin, share: float) -> Bin:
+def _between(one: Bin, other: Bin, share: float, scale: Scale) -> Bin:
     if one.mean is None or other.mean is None:
-        return Bin()
-    middle = one.mean * (1 - share) + other.mean * share
-    return Bin(middle, middle, middle)
+        return Bin(seen=False)
+    begin, end = (min(max(each, scale.low), scale.high) for each in (one.mean, other.mean))
+    middle = begin * (1 - share) + end * share
+    return Bin(middle, middle, middle, seen=False)
 
 
 class Scale(NamedTuple):
@@ -159,13 +204,57 @@ class Scale(NamedTuple):
 
 AUTO_LOG = 6.0
 """An extent of more than this ratio is drawn logarithmically unless asked otherwise."""
+FLAT = 6.0
+"""Values that lie this many times the spread of all others away from them are beyond the axis."""
+START_FLAT = 30.0
+"""The same for a curve's beginning, which falls by itself: that is no outlier."""
+FEW = 4
+"""Columns with a value below which nothing can be called an outlier."""
+RARE = 20
+"""At most one column in so many is an outlier."""
 
 
-def scale_of(extent: tuple[float, float], log: bool | None = None) -> Scale:
-    """Return the scale of an extent; ``log`` ``None`` decides by its ratio."""
-    low, high = extent
-    can = low > 0
-    return Scale(low, high, can and (high / low > AUTO_LOG if log is None else log))
+def scale_of(series: Series, log: bool | None = None) -> Scale:
+    """Return the scale on which most of ``series`` can be read; ``log`` ``None`` decides itself.
+
+    A few values far from all others lie beyond it: ``plot`` and ``block_line`` mark those at
+    the edge. Where all are equal they lie in the middle.
+    """
+    bins = [each for each in series.bins if each.low is not None]
+    if not bins:
+        return Scale(0.0, 1.0, False)
+    low, high = _readable(bins, _plain)
+    can = min(each.low for each in bins if each.low is not None) > 0
+    if can and (high / low > AUTO_LOG if log is None else log):
+        low, high = _readable(bins, _log)
+        return Scale(low, high, True)
+    if low == high:
+        room = min(abs(low) / 20, 1e300) or 0.5
+        low, high = low - room, high + room
+    return Scale(low, high, False)
+
+
+def _readable(bins: Sequence[Bin], by: Callable[[float], float]) -> tuple[float, float]:
+    """Return the extent of ``bins`` without outliers, measured by ``by`` (as it is, or its log)."""
+    lows = [each.low for each in bins if each.low is not None]
+    highs = [each.high for each in bins if each.high is not None]
+    if len(bins) < FEW:
+        return min(lows), max(highs)
+    rare = max(1, len(bins) // RARE)
+    base, ceiling = sorted(lows)[rare], sorted(highs)[-1 - rare]
+    base, ceiling = min(base, ceiling), max(base, ceiling)
+    spread = max(by(ceiling) - by(base), abs(by(ceiling)) / 20)
+    top, bottom = by(ceiling) + FLAT * spread, by(base) - FLAT * spread
+    if by(highs[0]) > top:
+        top = by(ceiling) + START_FLAT * spread
+    return (
+        min((each for each in lows if by(each) >= bottom), default=base),
+        max((each for each in highs if by(each) <= top), default=ceiling),
+    )
+
+
+def _plain(value: float) -> float:
+    return value / 8  # the spread of all floats is more than a float holds
 
 
 def _log(value: float) -> float:
@@ -174,18 +263,19 @@ def _log(value: float) -> float:
 
 def block_line(series: Series | None, width: int, ink: str, bad: str = "$critical") -> Content:
     """Return one row of blocks, at most ``width`` cells; ``×`` where a value was no number."""
-    extent = None if series is None else series.extent
     if series is None:
         return Content("")
-    scale = None if extent is None else scale_of(extent)
-    return _row([_block(each, scale, ink, bad) for each in series.bins[:width]])
+    scale = scale_of(series)
+    return _row([_block(each, scale, ink, bad) for each in series.line(scale)[:width]])
 
 
-def _block(each: Bin, scale: Scale | None, ink: str, bad: str) -> Cell:
+def _block(each: Bin, scale: Scale, ink: str, bad: str) -> Cell:
     if each.bad:
         return glyph("nonfinite"), bad
-    if scale is None or each.mean is None or each.high is None:
+    if each.mean is None or each.high is None or each.low is None:
         return " ", ""
+    if each.high > scale.high or each.low < scale.low:
+        return glyph("above" if each.high > scale.high else "below"), OUT
     middle, top = scale(each.mean), scale(each.high)
     return BLOCKS[min(7, int((top if top - middle > _SPIKE else middle) * 8))], ink
 
@@ -225,14 +315,21 @@ def plot(
     band: str,
     bad: str = "$critical",
 ) -> list[Content]:
-    """Return ``height`` rows: the mean as a line, the extremes as a band, ``×`` for non-numbers."""
+    """Return ``height`` rows: the mean as a line, the extremes as a band.
+
+    At the edges stand marks: what lies beyond the axis, and ``×`` for what is no number.
+    """
     canvas = Canvas(width, height)
     top = height * 4 - 1
     former: int | None = None
-    for x, each in enumerate(series.bins[: width * 2]):
+    for x, each in enumerate(series.line(scale)[: width * 2]):
         former = _draw(canvas, x, each, scale, top, former)
     cells = canvas.cells(ink, band)
     for x, each in enumerate(series.bins[: width * 2]):
+        if each.low is not None and each.low < scale.low and cells[-1][x // 2][1] != bad:
+            cells[-1][x // 2] = (glyph("below"), OUT)
+        if each.high is not None and each.high > scale.high:
+            cells[0][x // 2] = (glyph("above"), OUT)
         if each.bad:
             cells[-1][x // 2] = (glyph("nonfinite"), bad)
     return [_row(row) for row in cells]

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from textual.content import Content
 
+from cockpit.model.outcome import means
 from cockpit.model.plan import Outcome, Plan, Result, StepResult, StepState
 from cockpit.model.wording import clock_time
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, fit, text, within, wrapped
@@ -26,13 +27,6 @@ OUTCOMES: Final = {
     Outcome.UNKNOWN: ("? UNKNOWN", "bold $unknown"),
     Outcome.FAILED: ("✗ FAILED", "bold $critical"),
 }
-MEANS: Final = {
-    Outcome.DONE: "",
-    Outcome.REFUSED: "nothing was done",
-    Outcome.UNKNOWN: "it may have happened or still happen: look it up before anything else",
-    Outcome.FAILED: "it did not happen, or only in part",
-}
-"""What an outcome means for a person."""
 STATE: Final = 11
 
 
@@ -102,12 +96,11 @@ def _step(step: StepResult, widest: int, width: int, short: Short) -> list[Conte
 def _outcome(result: Result, follows: str, width: int) -> list[Content]:
     word, style = OUTCOMES[result.outcome]
     lines = [text((word, style), outcome_words(result))]
-    lines += [text((MEANS[result.outcome], STRONG))] if MEANS[result.outcome] else []
+    said = means(result.outcome)
+    lines += [text((said, STRONG))] if said else []
     lines += wrapped(Content(result.message), width, 20)
-    if result.outcome is Outcome.DONE and not result.recorded:
-        lines += wrapped(
-            text(("▲ done, but not all of it is recorded", "bold $attention")), width, 2
-        )
+    if not result.written.whole and result.outcome is not Outcome.REFUSED:
+        lines += wrapped(text((f"▲ {result.text}", "bold $attention")), width, 2)
     lines += wrapped(text(("→ ", ACCENT), follows), width, 3) if follows else []
     return lines
 
@@ -117,5 +110,5 @@ def outcome_words(result: Result) -> str:
     parts = [f"job {result.job_id}"] if result.job_id else []
     parts += [result.launch_id] if result.launch_id else []
     if result.outcome is Outcome.DONE:
-        parts.append("recorded" if result.recorded else "NOT recorded")
+        parts.append(result.written.value)
     return "".join(f" · {part}" for part in parts)

@@ -9,9 +9,13 @@ from typing import Final
 from cockpit.actions.core.context import ActionContext
 from cockpit.model import wording
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
+from cockpit.model.picking import named as called
+from cockpit.model.picking import newest_of, suspected, would_resume
 from cockpit.model.place import place_of
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
+from cockpit.platforms.base import CommandError
+from cockpit.platforms.command import masked, words_of
 from cockpit.runtime.regular import is_folder, open_regular
 from cockpit.text.checks import blocked, passed, warned
 
@@ -19,6 +23,8 @@ ID: Final = "C-17"
 NONE: Final = "checkpoint"
 _OWN_RULE: Final = ("custom", "nanogpt", "lightning")
 """Layouts whose trainers have no rule of their own that could be known."""
+SUSPECT_ID: Final = "suspect"
+NO_FLAG: Final = "resume"
 ORIGIN: Final = "initialize-from"
 BIGGEST: Final = 1 << 20
 _STEP: Final = re.compile(r"(?:^|\D)(\d{1,12})$")
@@ -34,64 +40,137 @@ def resume_from(context: ActionContext, *, named: bool) -> list[Check]:
     if value is None or facet.error is not None:
         why = facet.error.message if facet.error is not None else "not listed yet"
         return [blocked(ID, f"the checkpoints are unknown: {why}")]
-    if value.relaunch_from is None:
-        there = ", ".join(f"{_step(item)} {item.state.value}" for item in value.items[-3:])
-        text = f"no complete checkpoint{f' ({there})' if there else ''}; from scratch is a launch"
-        text += f", with {run.dri or 'the DRI'}'s approval (cockpit launch {run.name})"
-        return [blocked(NONE, text)]
-    pick = value.relaunch_from
+    pick = would_resume(value, by_name=named)
+    if pick is None:
+        return [_nothing_whole(value, run)]
     return [
-        _picked(pick, value, run, named=named),
+        *_suspicion(pick, value, run),
+        *([] if suspected(value, pick) and not named else [_picked(pick, value, run, named=named)]),
         *_judged_all(pick, value),
         *_of_this_run(context, pick),
     ]
 
 
+def _nothing_whole(value: CheckpointsValue, run: RunSpec) -> Check:
+    """Say that nothing can be resumed from, and what lies there all the same."""
+    there = ", ".join(f"{called(item)} {item.state.value}" for item in value.items[-3:])
+    notes = next((f"; {item.note}" for item in reversed(value.items) if item.note), "")
+    text = f"no checkpoint is known to be complete ({there}{notes})" if there else ""
+    text = text or "no complete checkpoint"
+    text += f"; from scratch is a launch, with {run.dri or 'the DRI'}'s approval"
+    return blocked(NONE, f"{text} (cockpit launch {run.name})")
+
+
+def _suspicion(pick: Pick, value: CheckpointsValue, run: RunSpec) -> list[Check]:
+    """Block what would be loaded if it is suspect: a person may let it pass, by name (SPEC K)."""
+    why, good = suspected(value, pick), value.relaunch_from
+    if why is None:
+        return []
+    theirs = value.trainer_would_load
+    who = "the trainer would load" if theirs and theirs.path == pick.path else "it would load"
+    text = f"{who} {called(pick)}, which is suspect: {why};"
+    if good is None:
+        text += " no complete checkpoint is free of suspicion, so there is none to go back to"
+    elif good.step is None:
+        text += f" name {called(good)} in the command with {{checkpoint}}"
+    else:
+        text += f" go back first (cockpit rollback {run.name} --to {good.step} --move yes),"
+        text += " or name it in the command with {checkpoint}"
+    return [blocked(SUSPECT_ID, text, value=pick.path, overridable=True)]
+
+
 def _picked(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bool) -> Check:
-    step, theirs = wording.step(pick.step), value.trainer_would_load
+    what, theirs = called(pick), value.trainer_would_load
     if named:
-        text = f"the command names step {step} ({pick.why}): {pick.path}"
+        text = f"the command names {what} ({pick.why}): {pick.path}"
         return passed(ID, text, value=pick.path)
     if theirs is None:
-        return _no_rule(pick, run)
+        return _no_rule(pick, value, run)
     if theirs.path == pick.path:
-        return passed(ID, f"picks step {step} ({pick.why}), and so does the trainer",
-                      value=pick.path)  # fmt: skip
+        return passed(ID, f"picks {what} ({pick.why}), and so does the trainer", value=pick.path)
     state = next((item.state for item in value.items if item.path == theirs.path), None)
     how = "unknown" if state is None else state.value
-    text = f"wanted is step {step} ({pick.why}), but the trainer would load"
-    text += f" step {wording.step(theirs.step)} ({how}; {theirs.why}): {theirs.path};"
-    if state is CheckpointState.REJECTED:  # a rollback that was killed before it moved anything
+    text = f"wanted is {what} ({pick.why}), but the trainer would load"
+    text += f" {called(theirs)} ({how}; {theirs.why}): {theirs.path};"
+    later = (theirs.step or 0) > (pick.step or 0)
+    if pick.step is not None and (state is CheckpointState.REJECTED or later):
         text += f" move it aside (cockpit rollback {run.name} --to {pick.step} --move yes), or"
     return blocked(ID, f"{text} name it in the command with {{checkpoint}}", value=theirs.path)
 
 
-def _no_rule(pick: Pick, run: RunSpec) -> Check:
-    layout = run.checkpoints.layout if run.checkpoints is not None else "auto"
-    step = wording.step(pick.step)
-    if layout in _OWN_RULE:
-        text = f"wanted is step {step}; what a {layout} trainer loads by itself is not known:"
-        return warned(ID, f"{text} its first step will tell", Basis.INFERRED, pick.path)
-    text = f"wanted is step {step}, but the trainer would find nothing and begin at step 0:"
-    return blocked(ID, f"{text} name it in the command with {{checkpoint}}", value=pick.path)
+def _no_rule(pick: Pick, value: CheckpointsValue, run: RunSpec) -> Check:
+    """Judge a layout whose trainer loads what its command tells it to, as far as that is said."""
+    item = value.at(pick.path)
+    layout = (item.layout if item is not None else "") or _configured_layout(run)
+    what, flag = called(pick), resume_flag(run)
+    if layout not in _OWN_RULE:
+        text = f"wanted is {what}, but the trainer would find nothing and begin at step 0:"
+        return blocked(ID, f"{text} name it in the command with {{checkpoint}}", value=pick.path)
+    if flag is not None:
+        text = f"wanted is {what} ({pick.why}); the command tells the trainer to resume ({flag}):"
+        return passed(ID, f"{text} its first step will tell", Basis.INFERRED, pick.path)
+    if item is not None and item.layout == "nanogpt":
+        text = "neither {checkpoint} nor a resume flag (--init_from=resume) in the command: a"
+        text += f" trainer of this kind begins at step 0 and overwrites {pick.path}"
+        return blocked(NO_FLAG, text, Basis.INFERRED, pick.path, overridable=True)
+    text = f"wanted is {what}; what a {layout} trainer loads by itself is not known:"
+    return warned(ID, f"{text} its first step will tell", Basis.INFERRED, pick.path)
+
+
+def _configured_layout(run: RunSpec) -> str:
+    return run.checkpoints.layout if run.checkpoints is not None else "auto"
+
+
+def resume_flag(run: RunSpec) -> str | None:
+    """Return the word of the command that tells the trainer itself to resume, if one does."""
+    try:
+        words = words_of(run.resubmit or ())
+    except CommandError:
+        return None
+    for place, word in enumerate(words):
+        after = words[place + 1] if place + 1 < len(words) else ""
+        shown = word
+        if _INIT.fullmatch(word):
+            shown = f"{word} {after}"
+        if _RESUMES.fullmatch(shown) and not _NO.fullmatch(after if "=" not in shown else ""):
+            return masked([shown])[0]
+    return None
+
+
+_INIT: Final = re.compile(r"--?init[-_]from")
+_RESUMES: Final = re.compile(
+    r"(?!.*wandb)(?:--?|\+)?(?:[\w.-]*[._-])?(?:"
+    r"(?:auto[-_]?)?(?:resume|restore|continue)(?:[-_]\w+)*"
+    r"(?:=(?!(?:false|no|none|never|null|0|off|''|\"\")$).+)?"
+    r"|init[-_]from[= ]resume|ckpt[-_]path=(?!(?:none|null)$).+"
+    r"|load(?:[-_](?:from|checkpoint|ckpt|dir|path)\w*)?=(?!(?:false|no|none|null|0)$).+)",
+    re.I,
+)
+_NO: Final = re.compile(r"false|no|none|never|null|0|off", re.I)
 
 
 def _judged_all(pick: Pick, value: CheckpointsValue) -> list[Check]:
     """Say what is newer than the pick and why it is passed over; what is unclear blocks."""
-    newer = [
-        item
-        for item in value.items
-        if (item.step if item.step is not None else item.name_step or -1) > pick.step
-    ]
+    newer = [item for item in value.items if _newer(item, pick, value)]
     unclear = [item for item in newer if item.state is CheckpointState.UNKNOWN]
     if unclear:
-        text = f"step {_step(unclear[-1])} is newer and cannot be judged: {unclear[-1].note or '?'}"
+        text = f"{called(unclear[-1])} is newer and cannot be judged: {unclear[-1].note or '?'}"
         return [blocked(f"{ID}:newer", text, value=unclear[-1].path)]
     writing = [item for item in newer if item.state is CheckpointState.WRITING]
     if writing:
-        text = f"step {_step(writing[-1])} was still being written a moment ago: look again"
+        text = f"{called(writing[-1])} was still being written a moment ago: look again"
         return [warned(f"{ID}:newer", text, value=writing[-1].path)]
     return []
+
+
+def _newer(item: Checkpoint, pick: Pick, value: CheckpointsValue) -> bool:
+    """Tell whether one is newer than the pick: by step where both have one, else by its time."""
+    step, ours = item.step if item.step is not None else item.name_step, value.at(pick.path)
+    if step is not None and pick.step is not None:
+        return step > pick.step
+    if ours is None or ours.path == item.path:
+        return False
+    return (item.touched_at or 0.0) > (ours.touched_at or ours.saved_at or 0.0)
 
 
 def _of_this_run(context: ActionContext, pick: Pick) -> list[Check]:
@@ -108,7 +187,7 @@ def _of_this_run(context: ActionContext, pick: Pick) -> list[Check]:
     every = spec.checkpoints.save_every if spec.checkpoints is not None else None
     # About the steps between two saves: trackers are flushed late.
     between = 100 if not usual or not every else max(100, round(every / usual))
-    if reached is not None and pick.step > reached + between:
+    if reached is not None and pick.step is not None and pick.step > reached + between:
         last = f"the last step logged, {wording.step(reached)}"
         text = f"step {wording.step(pick.step)} is beyond {last}: see that it is of this run"
         return [warned(f"{ID}:step", text)]
@@ -124,10 +203,6 @@ def last_step(context: ActionContext) -> int | None:
     return max((step for step in steps if step is not None), default=None)
 
 
-def _step(item: Checkpoint) -> str:
-    return wording.step(item.step if item.step is not None else item.name_step)
-
-
 def from_scratch(context: ActionContext) -> list[Check]:
     """Check that a launch finds an empty lineage; where one failed early, the DRI decides."""
     facet, run = context.report.facets.checkpoints, context.spec
@@ -137,8 +212,9 @@ def from_scratch(context: ActionContext) -> list[Check]:
         "not_found", "not_configured",
     ))):  # fmt: skip
         return [blocked(ID, f"the checkpoints are unknown: {facet.error.message}")]
-    if value is not None and value.latest_complete is not None:
-        text = f"there is a complete checkpoint of step {wording.step(value.latest_complete)}"
+    whole = None if value is None else newest_of(item for item in value.items if item.complete)
+    if whole is not None:
+        text = f"there is a complete checkpoint, {called(whole)}"
         return [blocked(ID, f"{text}: this run is relaunched (cockpit relaunch {run.name})")]
     steps = context.report.facets.tracker.value
     trained = job is not None or (steps is not None and steps.step is not None)

@@ -24,7 +24,9 @@ def ready(
     Neither is ever overridable.
     """
     if command is None:
-        return [blocked(ID, "no resubmit command in the run file", Basis.RECORDED)], ()
+        text = "no resubmit command in the run file: write the one that makes the trainer go on,"
+        text += ' such as resubmit = "python train.py --resume"'
+        return [blocked(ID, text, Basis.RECORDED)], ()
     try:
         plain = words_of(command)
         words = as_sent(platform, run, plain, values)

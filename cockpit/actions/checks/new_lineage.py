@@ -77,14 +77,21 @@ def source_of(context: ActionContext, asked: str) -> tuple[Pick | None, Check]:
     found = _named(facet.value, asked.strip())
     good = [item for item in found if item.state is CheckpointState.COMPLETE]
     if good and good[-1].step is not None:
-        best = max(good, key=lambda item: (item.permanent is not False, item.saved_at or 0.0))
+        best = max(good, key=_worth)
         pick = Pick(path=best.path, step=best.step or 0, why="chosen by the operator")
         text = f"begins with step {wording.step(pick.step)}, complete: {best.path}"
+        if best.suspect is not None:
+            text = f"step {wording.step(pick.step)} is suspect: {best.suspect}"
+            return pick, blocked("suspect", text, value=best.path, overridable=True)
         return pick, passed(SOURCE, text, value=best.path)
     if found:
         why = f"{found[-1].state.value}{f', {found[-1].note}' if found[-1].note else ''}"
         return None, blocked(SOURCE, f"{found[-1].path} cannot be begun with: it is {why}")
     return None, blocked(SOURCE, f"{asked} is no checkpoint of this run, neither step nor path")
+
+
+def _worth(item: Checkpoint) -> tuple[bool, bool, float]:
+    return (item.good, item.permanent is not False, item.saved_at or 0.0)
 
 
 def _named(value: CheckpointsValue, asked: str) -> Sequence[Checkpoint]:

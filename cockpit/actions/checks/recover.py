@@ -11,9 +11,9 @@ from cockpit.model import wording
 from cockpit.model.history import FormerFailure, History
 from cockpit.model.observed import CodeValue, JobValue, MonitorValue, Phase, Triage
 from cockpit.model.plan import Basis, Check, Outcome, StepState
+from cockpit.model.told import Told, stop_in
 from cockpit.rules.jobs.repeated import failure_of, identity, same_again
 from cockpit.rules.jobs.terminal import diagnosis
-from cockpit.rules.triage.classify import triage
 from cockpit.store.journal import JournalEntry, stopped
 from cockpit.store.snapshots import Snapshot
 from cockpit.text.checks import blocked, passed, warned
@@ -34,9 +34,14 @@ def recoverable(context: ActionContext) -> list[Check]:
         when = wording.moment(ordered.begun_at)
         text = f"it was stopped by {ordered.operator} through the cockpit at {when}"
         return [passed("T", text, Basis.RECORDED, ordered.operator)]
+    told = _told_stop(context, job)
+    if told is not None:
+        text = f"it was stopped by {told.typed_by} at {wording.moment(told.at)} ({told.source})"
+        return [passed("T", text, Basis.RECORDED, told.typed_by)]
     found = present_triage(context)
     if found is None:
-        text = "the log has not been read since the end: what ended it is unknown"
+        end = "ended it" if job.phase.terminal else "holds it up"
+        text = f"the log has not been read since: what {end} is unknown"
         return [blocked("T", text, overridable=True)]
     return [_by_action(found, job), *_recipe(context, found)]
 
@@ -74,9 +79,9 @@ def present_triage(context: ActionContext) -> Triage | None:
     job, log = facets.job.value, facets.log.value
     if job is None or log is None:
         return None
-    if job.phase.terminal and job.phase is not Phase.SUCCEEDED:
+    if job.phase.terminal:
         return diagnosis(History(now=context.now, facets=facets))
-    return triage([line.plain for line in log.lines], job.phase.value, job.exit_code)
+    return log.triage
 
 
 def own_stop(context: ActionContext, job: JobValue) -> JournalEntry | None:
@@ -88,6 +93,13 @@ def own_stop(context: ActionContext, job: JobValue) -> JournalEntry | None:
         if ordered and entry.begun_at >= since and stopped(entry, job.id or ""):
             return entry
     return None
+
+
+def _told_stop(context: ActionContext, job: JobValue) -> Told | None:
+    """Return the order to stop this very job that another account gave, if one was told."""
+    records = context.report.facets.records.value
+    since = (job.started_at or 0.0) - SLACK
+    return None if records is None else stop_in(records.told, job.id or "", since)
 
 
 def no_numbers_lost(context: ActionContext) -> list[Check]:

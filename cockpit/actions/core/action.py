@@ -6,6 +6,7 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar, Final, ParamSpec, TypeVar
 
 from cockpit.actions.core.context import ActionContext
@@ -60,6 +61,7 @@ class Execution:
     job_id: str | None = None
     trouble: str | None = None
     at: Failpoint = lambda point: None
+    pushing: set[Path] = field(default_factory=set)
 
     @property
     def launch_id(self) -> str:

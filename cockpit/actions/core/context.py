@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from cockpit.model.clock import Clock
 from cockpit.model.jobs import Live
+from cockpit.model.people import own_word, typist
 from cockpit.model.records import Claim
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.model.told import OWNER
 from cockpit.platforms.base import Platform
 from cockpit.store.journal import Journal, JournalEntry
 from cockpit.store.store import Store
@@ -57,6 +59,8 @@ class Dependencies:
     recorder: RecordWriter
     notifier: Callable[[], Notifications]
     look: Callable[[str], Awaitable[RunReport]]
+    login: str = ""
+    """The account of this machine that acts, whatever name the operator goes by."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,20 @@ class ActionContext:
     entries: tuple[JournalEntry, ...] = ()
     launch_id: str | None = None
     claims: tuple[Claim, ...] = ()
+
+    @property
+    def typed_by(self) -> str:
+        """Who is at the keyboard: the operator's name, and the account where it differs."""
+        return typist(self.operator, self.parts.login)
+
+    @property
+    def people(self) -> frozenset[str]:
+        """Those whom the run file and the records of this run name."""
+        return people_of(self.file, self.report)
+
+    def is_word_of(self, name: str) -> bool:
+        """Tell whether what is typed now is ``name``'s own word."""
+        return own_word(name, self.typed_by, self.people)
 
     @property
     def platform(self) -> Platform | None:
@@ -96,6 +114,16 @@ class ActionContext:
         """When the present job began, for a fact; empty if that is not known."""
         job = self.report.facets.job.value
         return "" if job is None or job.started_at is None else f"{job.started_at:.3f}"
+
+
+def people_of(file: CockpitFile, report: RunReport | None) -> frozenset[str]:
+    """Return the people that a run file names and, with a report, those that its run was handed."""
+    named = {run.dri for run in file.runs} | {file.notify.second}
+    records = None if report is None else report.facets.records.value
+    for told in () if records is None else records.told:
+        if told.what == OWNER:
+            named |= {told.value, told.parts.get("from")}
+    return frozenset(name for name in named if name)
 
 
 def job_in(facts: Mapping[str, str]) -> tuple[str, float | None]:

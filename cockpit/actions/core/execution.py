@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from cockpit.actions.core.action import (
     Execution,
@@ -12,12 +13,16 @@ from cockpit.actions.core.action import (
     StepUnknownError,
     asked,
 )
-from cockpit.model.plan import Outcome, Result, StepResult, StepState
+from cockpit.model.outcome import Outcome, Records
+from cockpit.model.plan import Result, StepResult, StepState
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.store.store import StoreError
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
+PUBLIC: Final = ("log", "intent", "instance", "issue", "run-log", "log-trouble", "section")
+"""Steps that write where others read: logbook, run log, issue."""
+MISSED: Final = (StepState.FAILED, StepState.UNKNOWN)
 StepListener = Callable[[StepResult], None]
 
 
@@ -32,7 +37,7 @@ async def run_steps(
     records never stops the others.
     """
     results: list[StepResult] = []
-    outcome, recorded, message = Outcome.DONE, True, ""
+    outcome, message = Outcome.DONE, ""
     for place, step in steps:
         if outcome is not Outcome.DONE and not step.after_failure:
             continue
@@ -43,19 +48,19 @@ async def run_steps(
             changed = any(each.state is StepState.DONE for each in results)
             outcome = Outcome.UNKNOWN if changed or not step.records else Outcome.DONE
             message = f"the journal could not be written at {step.name}, so nothing more was done: "
-            return _ended(execution, outcome, f"{message}{error}", results, recorded=False)
+            return _ended(execution, outcome, f"{message}{error}", results, missing=True)
         results.append(result)
         if result.state in (StepState.DONE, StepState.SKIPPED):
             continue
         said = f"{step.name}: {result.note}"
         message = "; ".join(filter(None, (message, said)))
-        if step.records:
-            recorded = False
-        else:
+        if not step.records:
             failed = result.state is StepState.FAILED
             outcome = Outcome.FAILED if failed else Outcome.UNKNOWN
             execution.trouble = said
-    return _ended(execution, outcome, message, results, recorded=recorded)
+    recording = {step.name for _, step in steps if step.records}
+    missing = any(each.name in recording and each.state in MISSED for each in results)
+    return _ended(execution, outcome, message, results, missing=missing)
 
 
 def _ended(
@@ -64,7 +69,7 @@ def _ended(
     message: str,
     steps: Sequence[StepResult],
     *,
-    recorded: bool,
+    missing: bool,
 ) -> Result:
     return Result(
         plan_id=execution.plan.plan_id,
@@ -73,8 +78,21 @@ def _ended(
         launch_id=execution.entry.launch_id,
         steps=tuple(steps),
         message=message,
-        recorded=recorded,
+        recorded=not missing,
+        records=_records(execution, steps, missing=missing),
+        waiting=tuple(map(str, execution.pushing)),
+        entry=execution.entry.number,
     )
+
+
+def _records(execution: Execution, steps: Sequence[StepResult], *, missing: bool) -> Records:
+    """Return how far the steps are written down where others read it."""
+    kept = any(each.name in PUBLIC and each.state is StepState.DONE for each in steps)
+    if missing:
+        return Records.PARTLY if kept else Records.NONE
+    if execution.pushing:
+        return Records.PENDING
+    return Records.KEPT if kept else Records.JOURNAL
 
 
 async def _one(place: int, step: Step, execution: Execution, on_step: StepListener) -> StepResult:

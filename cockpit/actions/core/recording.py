@@ -6,7 +6,7 @@ is there already is found. A run without a logbook or an issue skips them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,8 +15,10 @@ from cockpit.actions.core.action import Execution, SkipStep, Step, StepError
 from cockpit.model.plan import Basis, Check, Plan
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
+from cockpit.model.told import LAUNCHED, STOPPED, Told
 from cockpit.runtime.offload import offload
 from cockpit.text.checks import passed, warned
+from cockpit.text.told_lines import told_lines
 
 DEADLINE: Final = 10.0
 ISSUE: Final = "issue"
@@ -26,18 +28,66 @@ NO_ISSUE: Final = "the run has no issue (records.issue)"
 
 
 def log_step(
-    make: Callable[[Execution], EventEntry], commit: str, *, after_failure: bool = False
+    make: Callable[[Execution], EventEntry],
+    commit: str,
+    *,
+    after_failure: bool = False,
+    tells: Callable[[Execution], Sequence[Told]] = lambda execution: (),
 ) -> Step:
     """Return the step that appends an entry to the event log, commits it as ``commit``, pushes.
 
     ``make`` must give the same entry for the same action: its ``at`` is when that was begun.
+    ``tells`` is what every other cockpit is to read back from it; a job that was launched is
+    told by itself.
     """
 
     async def run(execution: Execution) -> str | None:
-        spec = _with_logbook(execution)
-        return lasting(await execution.context.parts.recorder.event(spec, make(execution), commit))
+        told = (*tells(execution), *stopped(execution), *launched(execution))
+        told_there = await _tell_under(execution.context.spec, told)
+        try:
+            spec = _with_logbook(execution)
+        except SkipStep as skipped:
+            if told_there:
+                return f"{skipped}; told under the output root"
+            raise
+        entry = make(execution).model_copy(update={"said": told_lines(told)})
+        done = await execution.context.parts.recorder.event(spec, entry, commit)
+        return lasting(done, execution, spec.records.logbook)
 
     return Step("log", run, records=True, after_failure=after_failure)
+
+
+def launched(execution: Execution) -> tuple[Told, ...]:
+    """Return what others must know of the job that an action has started."""
+    if not execution.launch_id or not execution.job_id:
+        return ()
+    told = Told(
+        what=LAUNCHED,
+        value=execution.launch_id,
+        at=execution.entry.begun_at,
+        typed_by=execution.entry.operator,
+        parts={"job": execution.job_id},
+    )
+    return (told,)
+
+
+def stopped(execution: Execution) -> tuple[Told, ...]:
+    """Return which jobs an action has ordered to stop: by an unknown hand is another thing."""
+    ids = filter(None, execution.facts.get("stops", "").split("\n"))
+    at, who = execution.entry.begun_at, execution.entry.operator
+    return tuple(Told(what=STOPPED, value=each, at=at, typed_by=who) for each in ids)
+
+
+async def _tell_under(run: RunSpec, told: Sequence[Told]) -> bool:
+    """Tell it under the output root too; that it cannot be written there stops nothing."""
+    from cockpit.records.telling import tell_under
+
+    if not told:
+        return False
+    try:
+        return await offload(tell_under, run, tuple(told), deadline=DEADLINE)
+    except (OSError, TimeoutError):
+        return False
 
 
 def instance_step(make: Callable[[Execution], InstanceEntry], commit: str) -> Step:
@@ -45,9 +95,8 @@ def instance_step(make: Callable[[Execution], InstanceEntry], commit: str) -> St
 
     async def run(execution: Execution) -> str | None:
         spec = _with_logbook(execution)
-        return lasting(
-            await execution.context.parts.recorder.instance(spec, make(execution), commit)
-        )
+        done = await execution.context.parts.recorder.instance(spec, make(execution), commit)
+        return lasting(done, execution, spec.records.logbook)
 
     return Step("instance", run, records=True)
 
@@ -78,7 +127,7 @@ def event_name(execution: Execution) -> str:
 def approvals_text(plan: Plan) -> str:
     """Return who let which block pass and why, one line each; empty without any."""
     given = [check.approved for check in plan.checks if check.approved is not None]
-    return "\n".join(f"{each.check} approved by {each.by}: {each.reason}" for each in given)
+    return "\n".join(f"{each.check} approved by {each.whose}: {each.reason}" for each in given)
 
 
 def logbook_check(run: RunSpec) -> Check:
@@ -125,11 +174,17 @@ def _linked(logbook: str | None) -> str | None:
         return None
 
 
-def lasting(recorded: Recorded) -> str:
-    """Return how far it came; raises ``StepError`` for a record that will not last by itself."""
+def lasting(
+    recorded: Recorded, execution: Execution | None = None, path: str | Path | None = None
+) -> str:
+    """Return how far it came; raises ``StepError`` for a record that will not last by itself.
+
+    A push that goes on behind is noted in ``execution``: its end is told with the outcome.
+    """
     if not recorded.lasting:
-        stage, why = recorded.stage.value, recorded.trouble or "it did not last"
-        raise StepError(why if why.startswith(f"{stage}, but ") else f"{stage}, but {why}")
+        stage, why = recorded.stage, recorded.trouble or "it did not last"
+        told = stage is SaveStage.NOTHING or why.startswith(f"{stage.value}, ")
+        raise StepError(why if told else f"{stage.value}, but {why}")
     if recorded.queued:
         return recorded.trouble or "queued"
     if recorded.stage is SaveStage.NOTHING:
@@ -137,4 +192,6 @@ def lasting(recorded: Recorded) -> str:
     if recorded.as_far:
         return recorded.trouble or recorded.stage.value
     commit = "" if recorded.commit is None else f" {recorded.commit[:7]}"
-    return f"{recorded.stage.value}{commit}"
+    if recorded.pending and execution is not None and path is not None:
+        execution.pushing.add(Path(path))
+    return f"{recorded.stage.value}{commit}" + ("; the push goes on" if recorded.pending else "")

@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from cockpit.actions.core.action import Action, Execution, Failpoint, RefuseError, asked
-from cockpit.actions.core.context import ActionContext, Dependencies, acting
+from cockpit.actions.core.context import ActionContext, Dependencies, acting, people_of
 from cockpit.actions.core.execution import StepListener, run_steps
 from cockpit.actions.core.guards import Claims, claim_checks
 from cockpit.actions.core.parameters import masked_plan
 from cockpit.actions.core.recovery import InterruptedAction, Recovery, check_of, declared_over
 from cockpit.model.jobs import Live
+from cockpit.model.outcome import Outcome, Records
+from cockpit.model.people import own_word, typist
 from cockpit.model.plan import (
     Approval,
     Basis,
     Check,
     Draft,
     Level,
-    Outcome,
     Plan,
     Request,
     Result,
@@ -32,12 +35,15 @@ from cockpit.model.plan import (
 )
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.platforms.local.launcher.launches import next_launch_id
+from cockpit.records.git.behind import Push, PushStage
 from cockpit.records.lease.holder import this_holder, under_way
 from cockpit.store.journal import Busy, JournalEntry, UsedIdError
 from cockpit.store.store import StoreError, run_key
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
+PUSH_WITHIN = 3.0
+"""Seconds after its end for which an action waits to hear that its records were pushed."""
 WORDS_FOR = 3600.0
 """Seconds for which the words of a plan that was shown are known again."""
 LAUNCH_ID = "launch_id"
@@ -80,6 +86,7 @@ class ActionService:
         """Return the plan as it is acted on: its paths are those of the files."""
         request, approvals = _masked(request, approvals)
         context, settled = await self._context(request)
+        approvals = self._typed(request, approvals, context)
         plan = await self._draft(request, context, settled)
         if self._journal is None or not self._journal.writes:
             plan = _without_journal(plan, "nothing can be written into the store")
@@ -113,6 +120,7 @@ class ActionService:
             plan = await self._meant(request, words, shown)
             if isinstance(plan, Result):
                 return plan
+            approvals = self._typed(request, approvals)
             approved = plan.approved(approvals)
             if not approved.blocked:
                 await self._settling.settle(self._spec(request.run), declared_over(approved))
@@ -181,7 +189,7 @@ class ActionService:
                 self._journal.begin,
                 self._key(request.run),
                 shown.approved(approvals),
-                request.operator,
+                typist(request.operator, self._parts.login),
                 this_holder(),
                 self._parts.clock.now(),
                 exclusive=action.exclusive,
@@ -199,7 +207,8 @@ class ActionService:
             except RefuseError as error:
                 result = _refused(shown.plan_id, str(error))
             # Anything else that is raised leaves the entry open: it will be looked up.
-            return await self._end(entry, result, claims, self._spec(request.run))
+            result = await self._end(entry, result, claims, self._spec(request.run))
+        return await self.pushed(result, PUSH_WITHIN)
 
     async def _under_lease(
         self,
@@ -217,6 +226,7 @@ class ActionService:
             return _refused(shown.plan_id, taken)
         self._at("claimed")
         context, settled = await self._context(request, entry)
+        approvals = self._typed(request, approvals, context)
         fresh = (await self._draft(request, context, settled)).approved(approvals)
         changed = action.revalidate(shown, fresh)
         if changed is not None:
@@ -239,22 +249,44 @@ class ActionService:
         """Write the end down and give everything back; an unknown outcome keeps its claim."""
         assert self._journal is not None
         try:
+            if result.records is not None:
+                await asked(self._journal.recorded, entry.number, result.records)
             await asked(
                 self._journal.end,
                 entry.number,
                 result.outcome,
                 self._parts.clock.now(),
                 result.message,
-                recorded=result.recorded,
+                recorded=result.written.written,
             )
         except StoreError as error:
             said = "; ".join(filter(None, (result.message, f"its end is not written: {error}")))
-            return result.model_copy(update={"recorded": False, "message": said})
+            lost = {"recorded": False, "records": Records.PARTLY, "message": said}
+            return result.model_copy(update=lost)
         self._at("ended")
         if result.outcome is not Outcome.UNKNOWN:
             await claims.release(spec, used=result.outcome is not Outcome.REFUSED)
         self._at("released")
         return result
+
+    async def pushed(self, result: Result, within: float = 0.0) -> Result:
+        """Return an outcome with how the pushes of its records stand, at the latest in a while.
+
+        It is noted in the journal too; raises nothing.
+        """
+        if self._journal is None or not result.waiting or result.entry is None:
+            return result
+        paths = map(Path, result.waiting)
+        pushes = await self._parts.recorder.pushes(paths, within)
+        records = after_push(result.written, pushes)
+        if records is result.written:
+            return result
+        why = "; ".join(each.text for each in pushes if each.stage is PushStage.FAILED)
+        said = result.message if why in result.message else f"{result.message}; {why}".strip("; ")
+        told = {"records": records, "recorded": records.whole, "message": said}
+        with suppress(StoreError):
+            await asked(self._journal.recorded, result.entry, records, said)
+        return result.model_copy(update=told)
 
     async def _context(
         self, request: Request, own: JournalEntry | None = None
@@ -280,7 +312,7 @@ class ActionService:
         report, live = await asyncio.gather(self._parts.look(spec.name), self._live(spec))
         return ActionContext(
             file=self._file(),
-            spec=spec,
+            spec=spec.model_copy(update={"dri": report.spec.dri}),
             report=report,
             key=self._key(spec.name),
             now=self._parts.clock.now(),
@@ -322,6 +354,20 @@ class ActionService:
         )
         return plan_of(request, full, context.now)
 
+    def _typed(
+        self,
+        request: Request,
+        approvals: Sequence[Approval],
+        context: ActionContext | None = None,
+    ) -> tuple[Approval, ...]:
+        """Return the approvals with who typed them, whatever name they were given under."""
+        who = typist(request.operator, self._parts.login)
+        people = people_of(self._file(), None if context is None else context.report)
+        return tuple(
+            each.model_copy(update={"typed_by": who, "own": own_word(each.by, who, people)})
+            for each in approvals
+        )
+
     def _action(self, verb: str) -> Action:
         if verb not in self.actions:
             raise RefuseError(f"there is no action {clean(verb)!r}")
@@ -337,6 +383,16 @@ class ActionService:
 
     def _key(self, run: str) -> str:
         return run_key(self._file().path, run)
+
+
+def after_push(records: Records, pushes: Sequence[Push]) -> Records:
+    """Return how far something is written down whose pushes stand like this."""
+    if records not in (Records.PENDING, Records.HERE):
+        return records
+    stages = {each.stage for each in pushes}
+    if PushStage.FAILED in stages:
+        return Records.HERE
+    return Records.PENDING if stages & {PushStage.QUEUED, PushStage.PUSHING} else Records.KEPT
 
 
 def _masked(

@@ -9,9 +9,11 @@ from cockpit.actions.core.context import Dependencies
 from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.table import Actions
 from cockpit.model.clock import Clock
+from cockpit.model.people import typist
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.records.lease.holder import lives, this_holder
+from cockpit.runtime.login import login_name
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, run_key
 from cockpit.watch.engine import Engine
@@ -34,6 +36,8 @@ def build_service(
 ) -> ActionService:
     """Return the service that acts on one run file; ``operator`` is who acts, in claims too.
 
+    Beside that name always stands the account that this process runs under.
+
     Imports here: what only acts need is not loaded for looking.
     """
     from cockpit.notify.notifier import Notifications
@@ -43,18 +47,24 @@ def build_service(
     async def look(run: str) -> RunReport:
         return (await engine.check([run], LOOK_WITHIN)).runs[0]
 
+    login = login_name()
+
+    def who() -> str:
+        return typist(operator, login)
+
     parts = Dependencies(
         clock=clock,
         store=store,
         journal=None if store is None else Journal(store),
         platforms=engine.platform_of,
         guards=(
-            RootClaim(clock, lambda: operator),
-            LeaseRef(clock, this_holder(), lambda: operator, lives),
+            RootClaim(clock, who),
+            LeaseRef(clock, this_holder(), who, lives),
         ),
         recorder=build_records(file, store, clock)[0],
         notifier=lambda: Notifications(file(), store, clock, operator=operator),
         look=look,
+        login=login,
     )
     return ActionService(file, parts, Actions(), read_only=read_only)
 

@@ -18,8 +18,8 @@ from cockpit.actions.checks.output import (
     said_by_record,
 )
 from cockpit.actions.core.context import ActionContext
-from cockpit.model import wording
 from cockpit.model.observed import Pick
+from cockpit.model.picking import named
 from cockpit.model.plan import Check, Difference
 from cockpit.model.run import RunSpec
 from cockpit.platforms.command import masked
@@ -109,7 +109,7 @@ def _files(paths: Sequence[str], run: RunSpec) -> str:
 
 
 def _pick(pick: Pick | None) -> str:
-    return "from scratch" if pick is None else shown(f"step {wording.step(pick.step)}: {pick.path}")
+    return "from scratch" if pick is None else shown(f"{named(pick)}: {pick.path}")
 
 
 def _identity(context: ActionContext, material: Material) -> Iterator[Difference]:

@@ -195,7 +195,7 @@ async def look_again(execution: Execution) -> str:
     await nothing_lives(execution, run)
     report = await execution.context.parts.look(run.name)
     value = report.facets.checkpoints.value
-    if value is not None and value.latest_complete is not None:
+    if value is not None and any(item.complete for item in value.items):
         raise StepError("not started: there is a complete checkpoint now; this is a relaunch")
     if value is not None and value.unlisted:
         raise StepError(f"not started: {shown(', '.join(value.unlisted))} could not be listed")

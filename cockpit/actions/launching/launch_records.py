@@ -177,7 +177,7 @@ def _followup(execution: Execution, run: RunSpec) -> Followup:
 def _instance(execution: Execution) -> InstanceEntry:
     used = snapshot_in(execution)
     approved = next(
-        (f"approved by {check.approved.by}" for check in execution.plan.checks
+        (f"approved by {check.approved.whose}" for check in execution.plan.checks
          if check.id == "C-15" and check.approved is not None), "",
     )  # fmt: skip
     platform = execution.context.platform
@@ -197,7 +197,7 @@ def launch_event(word: str) -> Callable[[Execution], EventEntry]:
     def entry(execution: Execution) -> EventEntry:
         trouble = execution.facts.get(DIED) or execution.facts.get(UNSEEN)
         pick, reason = snapshot_in(execution).checkpoint, execution.plan.params.get("reason")
-        origin = "from scratch" if pick is None else f"from {pick.path} (step {pick.step})"
+        origin = "from scratch" if pick is None else f"from {pick.place}"
         order = f"{word} by {execution.entry.operator}" + (f": {reason}" if reason else "")
         failed, goal = (
             execution.facts.get(FAILED_STEP, ""),

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from cockpit.actions.core.action import RefuseError
+from cockpit.config.check import DERIVED
 from cockpit.model.place import Place, place_of
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec
 from cockpit.text.safe import clean
@@ -107,7 +108,8 @@ def run_block(run: RunSpec, source: str) -> str:
     Values that held a secret are masked: a person puts them back.
     """
     plain = run.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    plain.pop("final_step_source", None)
+    for derived in DERIVED:
+        plain.pop(derived, None)
     if plain.get("launch") == plain.get("resubmit"):
         plain.pop("launch", None)
     plain.setdefault("checkpoints", {})["initialize_from"] = source

@@ -27,6 +27,7 @@ from cockpit.actions.launching.submitting import CONFIRM
 from cockpit.actions.retention.at_rest import job_name
 from cockpit.actions.stopping.stop import SAVE, STOPS, can_save, counted, save_first, saving
 from cockpit.model.observed import Pick
+from cockpit.model.picking import would_resume
 from cockpit.model.plan import Check, Draft, Plan, Request
 from cockpit.model.run import Command
 from cockpit.model.wording import steps
@@ -99,8 +100,9 @@ class Relaunch(Action):
 async def _look(context: ActionContext) -> RelaunchLook:
     material = await gather(context)
     value = context.report.facets.checkpoints.value
-    pick = value.relaunch_from if value is not None else None
     command = context.spec.resubmit
+    by_name = "checkpoint" in places_in(template_of(command))
+    pick = would_resume(value, by_name=by_name) if value is not None else None
     values = values_for(context.spec, context.launch_id, pick)
     checks, words = commands.ready(context.platform, context.spec, command, values)
     would = WouldRun(words, template_of(command), pick)
@@ -167,6 +169,6 @@ def store_there(context: ActionContext, material: Material) -> list[Check]:
 def _loses(context: ActionContext, pick: Pick | None) -> str | None:
     """Return the steps that are trained again, and about how long that takes."""
     last = checkpoint.last_step(context)
-    if pick is None or last is None:
+    if pick is None or pick.step is None or last is None:
         return None
     return counted(context.report, max(0, last - pick.step), f"since step {steps(pick.step)}")

@@ -21,6 +21,7 @@ from cockpit.actions.launching.submitting import SNAPSHOT, platform_of, submit, 
 from cockpit.actions.stopping.stop import STOPS, evidence
 from cockpit.actions.stopping.stop import stop as stop_jobs
 from cockpit.model.observed import CheckpointsValue, CodeValue, Pick
+from cockpit.model.picking import named, suspected, would_resume
 from cockpit.model.report import RunReport
 from cockpit.model.run import Command, RunSpec
 from cockpit.model.wording import steps
@@ -74,11 +75,11 @@ async def look_again(execution: Execution) -> str:
     """
     await nothing_lives(execution, execution.context.spec)
     report, pick = await _settled(execution)
-    noted = {RESUMES_FROM: str(pick.step), "checkpoint": pick.path}
+    noted = {RESUMES_FROM: "" if pick.step is None else str(pick.step), "checkpoint": pick.path}
     await prepare(
         execution, execution.context.spec, execution.context.spec.resubmit, report, pick, noted
     )
-    return f"resumes from step {steps(pick.step)}: {pick.path}"
+    return f"resumes from {named(pick)}: {pick.path}"
 
 
 async def nothing_lives(execution: Execution, run: RunSpec) -> None:
@@ -104,21 +105,38 @@ async def _settled(execution: Execution) -> tuple[RunReport, Pick]:
 
 
 def _pick(execution: Execution, value: CheckpointsValue | None) -> Pick | str:
-    planned, pick = execution.plan.checkpoint, value.relaunch_from if value is not None else None
+    planned, by_name = execution.plan.checkpoint, _by_name(execution)
+    pick = would_resume(value, by_name=by_name) if value is not None else None
     if value is None or pick is None or planned is None:
         return "the checkpoints are unknown now"
+    other = _other(planned, pick, value)
+    if other is not None:
+        return other
+    theirs = value.trainer_would_load
+    if by_name or execution.plan.trainer_would_load is None:
+        return pick
+    if theirs is None or theirs.path != pick.path:
+        what = "nothing" if theirs is None else f"{named(theirs)} ({theirs.path})"
+        return f"the trainer would load {what}, not {named(pick)}"
+    return pick
+
+
+def _by_name(execution: Execution) -> bool:
+    return "checkpoint" in places_in(_words(execution.context.spec.resubmit))
+
+
+def _other(planned: Pick, pick: Pick, value: CheckpointsValue) -> str | None:
+    """Return why a pick is another one than planned, and none that the stop has made."""
+    item = value.at(planned.path)
+    if suspected(value, pick) is not None and (item is None or item.suspect is None):
+        return f"{named(pick)} is suspect, and the planned one was not"
+    if pick.step is None or planned.step is None:
+        return None if pick.path == planned.path else f"another one was picked: {pick.path}"
     if pick.step < planned.step:
         return f"the newest complete checkpoint is step {steps(pick.step)} now, not the planned"
     if pick.step == planned.step and pick.path != planned.path:
         return f"another checkpoint of step {steps(pick.step)} was picked: {pick.path}"
-    template = _words(execution.context.spec.resubmit)
-    theirs = value.trainer_would_load
-    if "checkpoint" in places_in(template) or execution.plan.trainer_would_load is None:
-        return pick
-    if theirs is None or theirs.path != pick.path:
-        what = "nothing" if theirs is None else f"step {steps(theirs.step)} ({theirs.path})"
-        return f"the trainer would load {what}, not step {steps(pick.step)}"
-    return pick
+    return None
 
 
 def planned_facts(code: CodeValue | None, config: ResolvedConfig | None) -> dict[str, str]:
@@ -185,7 +203,7 @@ def _words(command: Command | None) -> tuple[str, ...]:
 async def go(execution: Execution) -> str:
     """Submit the recorded command, filled in with the checkpoint that was just seen."""
     run = execution.context.spec
-    step = int(execution.facts[RESUMES_FROM])
+    step = int(execution.facts[RESUMES_FROM]) if execution.facts[RESUMES_FROM] else None
     pick = Pick(path=execution.facts["checkpoint"], step=step, why="looked at just now")
     words, _ = filled(run, run.resubmit, execution, pick)
     return await submit(execution, run, words)

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.actions.core.action import Execution, SkipStep, Step, StepError
+from cockpit.actions.core.recording import lasting
 from cockpit.actions.launching.launch_records import job_of
 from cockpit.actions.launching.submitting import snapshot_in, submitted_at
 from cockpit.model.run import RunSpec
 from cockpit.records.git.committing import Edit
-from cockpit.records.git.saver import Saver
 from cockpit.records.runlog.experiments import experiments_of
 from cockpit.records.runlog.run_logs import (
     new_run_log,
@@ -63,7 +63,8 @@ def resumed_step(run: str) -> Step:
         path = _path(execution.context.spec, submitted_at(execution))
         used, fields = snapshot_in(execution), _submitted(execution, "submitted")
         if used.checkpoint is not None:
-            fields["resumed from"] = f"`{used.checkpoint.path}` (step {used.checkpoint.step})"
+            step = "unknown" if used.checkpoint.step is None else used.checkpoint.step
+            fields["resumed from"] = f"`{used.checkpoint.path}` (step {step})"
         begun = _begun(execution, path)
         return await _saved(
             execution,
@@ -152,8 +153,5 @@ def _masked(values: Mapping[str, str]) -> dict[str, str]:
 
 async def _saved(execution: Execution, path: Path, edit: Edit, message: str) -> str:
     """Save, commit that file alone, push; raises ``StepError`` for what will not last."""
-    done = await Saver(execution.context.parts.clock).save(path, edit, message)
-    if not done.lasting:
-        raise StepError(f"{path}: {done.stage.value}, but {done.trouble}")
-    commit = "" if done.commit is None else f" {done.commit[:7]}"
-    return f"{done.stage.value}{commit}"
+    done = await execution.context.parts.recorder.document(path, edit, message)
+    return lasting(done, execution, path)

@@ -55,7 +55,7 @@ def instance_fields(
     source = run.checkpoints.initialize_from if run.checkpoints is not None else None
     pick, resumed = used.checkpoint, {}
     if pick is not None and pick.path != str(source):
-        resumed = {"Resumed from": shown(f"{pick.path} (step {pick.step})", 2000)}
+        resumed = {"Resumed from": shown(pick.place, 2000)}
     final, config = "unknown", "unknown"
     if run.final_step is not None:
         final = f"{run.final_step} ({run.final_step_source or 'run file'})"

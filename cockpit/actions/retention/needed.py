@@ -43,13 +43,31 @@ class RecoverySources(Frozen):
             return self.paths[item.path]
         if item.state is CheckpointState.REJECTED:
             return None
-        name = item.path.rpartition("/")[2]
-        words = [re.escape(name)]
-        if item.step is not None:
-            words += [rf"step[ -_]?{item.step}", rf"step {re.escape(f'{item.step:,}')}"]
-        pattern = re.compile(rf"(?<![\w.])(?:{'|'.join(words)})(?![\d,]*\d)", re.I)
-        found = any(item.path in line or pattern.search(line) for line in self.lines)
+        names = naming(item)
+        found = any(names.search(line) for line in self.lines)
         return "the logbook names it as a source" if found else None
+
+
+def naming(item: Checkpoint) -> re.Pattern[str]:
+    """Return what finds a checkpoint named in a text, by path, name or step: as whole words.
+
+    ``step-100`` does not name ``step-10``. A name that is a bare number counts only in a path, or
+    behind a word for a step.
+    """
+    name = item.path.rstrip("/").rpartition("/")[2]
+    words = [re.escape(item.path.rstrip("/")), rf"(?<=/){re.escape(name)}"]
+    if not name.isdigit():
+        words.append(re.escape(name))
+    steps = {item.step, item.name_step} - {None}
+    for step in steps:
+        figure = rf"0*{step}" if step is None or step < 1000 else rf"(?:0*{step}|{step:,})"
+        words.append(rf"{_STEP_WORD}[ _=-]?{figure}")
+    return re.compile(rf"(?<![\w.])(?:{'|'.join(words)})(?!{_GOES_ON})", re.I)
+
+
+_STEP_WORD: Final = r"(?:global_?step|step|checkpoint|ckpt|iteration|iter)"
+_GOES_ON: Final = r"\w|[,.]\d|[-.]\w"
+"""What follows a name that is only the beginning of another one."""
 
 
 async def sources_of(context: ActionContext) -> RecoverySources:

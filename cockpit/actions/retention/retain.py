@@ -31,7 +31,7 @@ from cockpit.actions.retention.deleting import (
 )
 from cockpit.actions.retention.needed import RecoverySources, sources_of
 from cockpit.model.base import Frozen
-from cockpit.model.observed import CheckpointState, CheckpointsValue
+from cockpit.model.observed import CheckpointsValue
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request, Target
 from cockpit.model.records import EventEntry
 from cockpit.model.wording import size, steps
@@ -199,14 +199,12 @@ def _freed(to_delete: ToDelete) -> Check:
 
 
 def _left(context: ActionContext, decisions: Sequence[Decision]) -> Check:
-    left = [
-        each.item
-        for each in decisions
-        if not each.delete and each.item.state is CheckpointState.COMPLETE
-    ]
+    left = [each.item for each in decisions if not each.delete and each.item.good]
     newest = max((item.step for item in left if item.step is not None), default=None)
     text = f"{plural(len(left), 'complete checkpoint')} will be left, up to step {steps(newest)}"
-    here = [each for each in decisions if each.item.state is CheckpointState.COMPLETE]
+    suspect = sum(each.item.complete and not each.item.good for each in decisions)
+    text += f"; {plural(suspect, 'suspect one')} not counted" if suspect else ""
+    here = [each for each in decisions if each.item.good]
     if len(left) < min(depth_of(context.spec), len(here)):
         return blocked("C-08", f"{text}: fewer than the rollback depth {depth_of(context.spec)}")
     # The number left grows while the run saves: it moves by itself.

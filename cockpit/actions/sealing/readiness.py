@@ -76,7 +76,10 @@ def final_checkpoint(context: ActionContext) -> tuple[Checkpoint | None, Check]:
         last = "none" if newest is None else steps(newest.step)
         text = f"there is no complete checkpoint of step {steps(run.final_step)}; newest: {last}"
         return None, blocked("checkpoint", text)
-    best = max(final, key=lambda item: (item.permanent is not False, _step(item)))
+    best = max(final, key=lambda item: (item.good, item.permanent is not False, _step(item)))
+    if best.suspect is not None:
+        text = f"the final checkpoint is suspect: {best.suspect}"
+        return best, lacking(context.spec, "checkpoint", text)
     if best.permanent is False:
         text = f"the final checkpoint lies in the temporary root: {best.path}"
         return best, warned("checkpoint", text)

@@ -18,6 +18,7 @@ from typing import Final
 
 from cockpit.model.base import Frozen
 from cockpit.model.records import Rejected
+from cockpit.platforms.local.launcher.modes import follow, make_folder
 from cockpit.sources.checkpoints.rejected import FOLDER, NAME, read_marks
 
 ASIDE: Final = "rejected-"
@@ -72,7 +73,7 @@ def mark(root: str, rejected: Iterable[Rejected]) -> None:
         if one.path not in mine or mine[one.path].at < one.at:
             mine[one.path] = one
     folder = Path(root, FOLDER)
-    folder.mkdir(exist_ok=True)
+    make_folder(folder, parents=False)
     if folder.is_symlink():
         raise OSError(0, "is a link, so nothing is written there", str(folder))
     entries = [
@@ -93,7 +94,7 @@ def put_whole(target: Path, text: str) -> None:
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            os.fchmod(file.fileno(), 0o644)
+            follow(file.fileno(), target.parent, 0o644)
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -122,7 +123,7 @@ def move(path: str, target: str) -> None:
 
     Raises ``OSError``.
     """
-    Path(target).parent.mkdir(exist_ok=True)
+    make_folder(Path(target).parent, parents=False)
     if os.path.lexists(target):
         raise FileExistsError(0, "is there already", target)
     Path(path).rename(target)

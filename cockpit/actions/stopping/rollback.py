@@ -29,6 +29,8 @@ from cockpit.actions.stopping.rejecting import (
     why_not_movable,
 )
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
+from cockpit.model.picking import named as called
+from cockpit.model.picking import newest_good, suspected
 from cockpit.model.plan import Check, Draft, Plan, Request, Target
 from cockpit.model.records import EventEntry, Rejected
 from cockpit.model.run import RunSpec
@@ -67,6 +69,7 @@ class Rollback(Action):
         checks = (
             *nothing_lives(context, self.verb),
             about,
+            *_suspicion(value, chosen, request.run),
             *_newer(value, newer, to),
             *_movable(context, newer, move=move),
             *_would_load(context.spec, chosen, after, len(newer), move=move),
@@ -99,6 +102,10 @@ class Rollback(Action):
         )
 
 
+def _worth(item: Checkpoint) -> tuple[bool, bool, float]:
+    return (item.good, item.permanent is not False, item.saved_at or 0.0)
+
+
 def _step(item: Checkpoint) -> int | None:
     return item.name_step if item.step is None else item.step
 
@@ -108,17 +115,31 @@ def _chosen(value: CheckpointsValue, to: int) -> tuple[Pick | None, Check]:
     there = [item for item in value.items if _step(item) == to]
     good = [item for item in there if item.state is CheckpointState.COMPLETE and item.step == to]
     if good:
-        best = max(good, key=lambda item: (item.permanent is not False, item.saved_at or 0.0))
+        best = max(good, key=_worth)
         pick = Pick(path=best.path, step=to, why="chosen by the operator")
         text = f"step {steps(to)} is complete and of this lineage: {best.path}"
         return pick, passed(CHECKPOINT, text)
     if there:
         what = "; ".join(f"{item.state.value} ({item.note or item.path})" for item in there)
         return None, blocked(CHECKPOINT, f"step {steps(to)} cannot be gone back to: {what}")
-    known = [item.step for item in value.items if item.state is CheckpointState.COMPLETE]
-    named = ", ".join(steps(step) for step in known[-5:]) or "none"
+    known = [item for item in value.items if item.complete]
+    named = ", ".join(called(item).removeprefix("step ") for item in known[-5:]) or "none"
     text = f"there is no checkpoint of step {steps(to)}; the newest complete ones: {named}"
     return None, blocked(CHECKPOINT, text)
+
+
+def _suspicion(value: CheckpointsValue, chosen: Pick | None, run: str) -> Iterator[Check]:
+    """Block a suspect one, and name the newest that is none; a person may let it pass (SPEC K)."""
+    why = None if chosen is None else suspected(value, chosen)
+    if chosen is None or why is None:
+        return
+    good = newest_good(item for item in value.items if item.step is not None)
+    remedy = "no complete checkpoint is free of suspicion"
+    if good is not None:
+        remedy = f"the newest that is not: step {steps(good.step)}"
+        remedy += f" (cockpit rollback {run} --to {good.step})"
+    text = f"step {steps(chosen.step)} is suspect: {why}; {remedy}"
+    yield blocked("suspect", text, value=chosen.path, overridable=True)
 
 
 def _newer(value: CheckpointsValue, newer: Sequence[Checkpoint], to: int) -> Iterator[Check]:
@@ -186,7 +207,8 @@ def _would_load(
 
 def _target(item: Checkpoint, *, move: bool) -> Target:
     what = "rejected already" if item.state is CheckpointState.REJECTED else "rejected lineage"
-    why = f"{what}, {item.state.value}" if what == "rejected lineage" else what
+    state = "suspect" if item.complete and item.suspect else item.state.value
+    why = f"{what}, {state}" if what == "rejected lineage" else what
     return Target(
         path=item.path, step=_step(item), size=item.size, why=f"{why}; moved aside" if move else why
     )

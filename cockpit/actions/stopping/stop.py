@@ -24,6 +24,7 @@ from cockpit.actions.launching.run_log_steps import status_step
 from cockpit.actions.retention.at_rest import JOB, job_name
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import CheckpointState, CheckpointsValue
+from cockpit.model.picking import newest_good
 from cockpit.model.plan import Basis, Check, Draft, Level, Plan, Request, StepState
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport, Verdict
@@ -151,10 +152,13 @@ def saving(
 def _lost(report: RunReport) -> str | None:
     """Return what has been done since the last complete checkpoint, in steps and about in time."""
     step, value = report.progress.step, report.facets.checkpoints.value
-    saved = None if value is None else value.latest_complete
-    if step is None or not report.facets.checkpoints.known:
+    last = None if value is None else newest_good(value.items)
+    saved = None if last is None else last.step
+    if step is None or not report.facets.checkpoints.known or (last is not None and saved is None):
         return None
-    since = f"since step {steps(saved)}" if saved is not None else "all: nothing is complete"
+    spoilt = value is not None and any(item.complete for item in value.items)
+    nothing = "all: what is complete is suspect" if spoilt else "all: nothing is complete"
+    since = f"since step {steps(saved)}" if saved is not None else nothing
     return counted(report, max(0, step - saved) if saved is not None else step, since)
 
 

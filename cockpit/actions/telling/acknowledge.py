@@ -13,8 +13,10 @@ from cockpit.actions.core.parameters import safe
 from cockpit.actions.core.recording import log_step
 from cockpit.model.alert import Acknowledgement, Alert
 from cockpit.model.base import parse_duration, rfc3339
+from cockpit.model.people import name_in, same_person, worded
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
+from cockpit.model.told import ACKNOWLEDGED, Told
 from cockpit.runtime.offload import offload
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.outcomes import Endings
@@ -41,7 +43,7 @@ class Acknowledge(Action):
             raise RefuseError("nobody is named; expected --by NAME")
         return Draft(
             words=f"ack {request.run}",
-            checks=tuple(_checks(context, key, until)),
+            checks=(*_checks(context, key, until), *_by(context, by)),
             facts={
                 "key": key,
                 "by": by,
@@ -54,13 +56,23 @@ class Acknowledge(Action):
 
     def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: take it in the store, log."""
-        return (Step("ack", _take), log_step(_entry, f"{plan.run}: log acknowledgement"))
+        return (
+            Step("ack", _take),
+            log_step(_entry, f"{plan.run}: log acknowledgement", tells=_tells),
+        )
 
     def revalidate(self, shown: Plan, now: Plan) -> str | None:
         """Return what changed: it may have closed, the rest of the run may move."""
         if shown.facts != now.facts:
             return "the job is another one now"
         return next((check.text for check in now.checks if check.stands_in_the_way), None)
+
+
+def _by(context: ActionContext, by: str) -> Iterator[Check]:
+    """Yield whose word it is where that is not who typed it."""
+    if not same_person(by, context.operator) and not same_person(by, context.typed_by):
+        text = f"it is said to be {by}'s word; typed by {context.typed_by}"
+        yield warned("by", text, Basis.RECORDED, by)
 
 
 def _until(text: str | None, now: float) -> str | None:
@@ -136,13 +148,19 @@ async def _take(execution: Execution) -> str:
         await offload(lambda: _write(execution, store), deadline=DEADLINE)
     except (StoreError, TimeoutError) as error:
         raise StepError(f"it could not be written: {error}") from error
-    return f"{execution.facts['key']} taken by {execution.facts['by']}"
+    return f"{execution.facts['key']} taken by {_whose(execution)}"
+
+
+def _whose(execution: Execution) -> str:
+    """Return who has taken it and, where that is another, who typed that."""
+    by, typed = execution.facts["by"], execution.entry.operator
+    return by if same_person(by, name_in(typed)) else worded(by, typed)
 
 
 def _write(execution: Execution, store: Store) -> None:
     """Write it; an alert that no watch has stored yet is stored with it. Blocking."""
     context, facts = execution.context, execution.facts
-    key, by, at = facts["key"], facts["by"], execution.entry.begun_at
+    key, by, at = facts["key"], _whose(execution), execution.entry.begun_at
     if key == END:
         if facts["until"] == NOW:
             Endings(store).withdraw(context.key, *job_in(facts))
@@ -161,6 +179,26 @@ def _write(execution: Execution, store: Store) -> None:
         alerts.acknowledge(context.key, key, taken, reason)
 
 
+def _tells(execution: Execution) -> tuple[Told, ...]:
+    """Return who has taken what, for every other account that watches the run."""
+    facts, at = execution.facts, execution.entry.begun_at
+    alert = _open(execution.context, facts["key"])
+    end = _instant(facts["until"], at)
+    parts = {
+        "severity": "" if alert is None else alert.severity.value,
+        "since": "" if alert is None else rfc3339(alert.since),
+        "by": facts["by"],
+        "until": "" if end is None else rfc3339(end),
+        "job": facts["job"],
+        "started": rfc3339(float(facts[STARTED])) if facts[STARTED] else "",
+        "reason": facts["reason"],
+    }
+    told = Told(
+        what=ACKNOWLEDGED, value=facts["key"], at=at, typed_by=execution.entry.operator, parts=parts
+    )
+    return (told,)
+
+
 def _entry(execution: Execution) -> EventEntry:
     facts = execution.facts
     alert = _open(execution.context, facts["key"])
@@ -170,7 +208,7 @@ def _entry(execution: Execution) -> EventEntry:
     return EventEntry(
         title=f"acknowledged {what}",
         at=execution.entry.begun_at,
-        status=f"taken by {facts['by']}{until}",
+        status=f"taken by {worded(facts['by'], execution.entry.operator)}{until}",
         evidence="" if alert is None else alert.title,
         decision=facts["reason"],
         next="" if alert is None else alert.next_action,

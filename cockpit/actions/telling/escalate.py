@@ -17,6 +17,7 @@ from cockpit.actions.core.recording import (
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
+from cockpit.model.told import NOTIFIED, Told
 from cockpit.model.wording import utc_minute
 from cockpit.notify.message import NobodyReachedError
 from cockpit.records.issue.text import escalated
@@ -47,13 +48,13 @@ class Escalate(PageAction):
         return Draft(
             words=f"escalate {spec.name}",
             checks=(dri, _routes(context), issue_check(spec), logbook_check(spec)),
-            page=message(report, context.operator, note),
+            page=message(report, context.typed_by, note),
             facts={
                 "title": _title(report),
                 "severity": "alert" if report.worst is None else report.worst.severity.value,
                 "note": note,
                 # The same text, with every foreign word kept from meaning anything.
-                "comment": escalated(spec, by=context.operator, reason=reason, evidence=evidence),
+                "comment": escalated(spec, by=context.typed_by, reason=reason, evidence=evidence),
             },
         )
 
@@ -62,7 +63,7 @@ class Escalate(PageAction):
         return (
             Step("notify", _notify),
             comment_step(event_name, lambda execution: execution.plan.facts["comment"]),
-            log_step(_entry, f"{plan.run}: log escalation"),
+            log_step(_entry, f"{plan.run}: log escalation", tells=_tells),
         )
 
 
@@ -122,6 +123,14 @@ async def _notify(execution: Execution) -> str | None:
         if context.spec.records.issue is not None:
             raise SkipStep(f"{error}; the issue carries it") from error
         raise StepError(str(error)) from error
+
+
+def _tells(execution: Execution) -> tuple[Told, ...]:
+    """Return that the DRI knows, for the next owner and for whoever acts from elsewhere."""
+    dri, entry = execution.context.spec.dri, execution.entry
+    if dri is None:
+        return ()
+    return (Told(what=NOTIFIED, value=dri, at=entry.begun_at, typed_by=entry.operator),)
 
 
 def _entry(execution: Execution) -> EventEntry:

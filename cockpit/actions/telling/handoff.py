@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from cockpit.actions.core.action import Execution, PageAction, Step
+from cockpit.actions.core.action import Execution, PageAction, RefuseError, Step
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import required_param, text_param
 from cockpit.actions.core.recording import (
@@ -18,13 +18,16 @@ from cockpit.actions.core.recording import (
 )
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
-from cockpit.model.plan import Basis, Draft, Outcome, Plan, Request
+from cockpit.model.observed import CheckpointsValue
+from cockpit.model.people import is_agent, same_person, worded
+from cockpit.model.picking import named, newest_of, suspected
+from cockpit.model.plan import Basis, Check, Draft, Outcome, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import ago, duration, number, rate, size, steps, utc_minute
 from cockpit.records.issue.text import handed_off
-from cockpit.store.journal import JournalEntry
+from cockpit.store.journal import JournalEntry, handed_over
 from cockpit.text.checks import passed, warned
 from cockpit.text.scrub import scrub
 
@@ -39,18 +42,22 @@ class Handoff(PageAction):
     async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return the page and what speaks against handing over."""
         to = required_param(request, "to", "who owns the run from now on, by name")
+        if is_agent(to):
+            raise RefuseError("--to is an agent; a run is owned by a person")
         note = text_param(request, "note", lines=True)
-        of = owner_of(context.entries) or context.operator
-        if to == of:
-            owner = warned("owner", f"{to} owns it already", Basis.RECORDED, to)
-        else:
-            text = f"{to} owns it after this; until now {of}"
-            owner = passed("owner", text, Basis.RECORDED, to)
+        of = context.spec.dri or context.operator
+        by = of if context.is_word_of(of) else worded(of, context.typed_by)
+        checks = (_owner(context, of, to), logbook_check(context.spec), issue_check(context.spec))
         return Draft(
             words=f"handoff {context.spec.name}",
-            checks=(owner, logbook_check(context.spec), issue_check(context.spec)),
-            page=page(context.report, context.entries, context.now, of=of, to=to, note=note),
-            facts={"to": to, "of": of, "comment": handed_off(context.report, by=of, to=to)},
+            checks=checks,
+            page=page(context.report, context.entries, context.now, of=by, to=to, note=note),
+            facts={
+                "to": to,
+                "of": of,
+                "named": _named(context) or "",
+                "comment": handed_off(context.report, by=by, to=to),
+            },
         )
 
     def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
@@ -58,19 +65,35 @@ class Handoff(PageAction):
         commit = f"{plan.run}: log handoff to {plan.facts['to']}"
         return (
             Step("transfer", _transfer),
-            log_step(_entry, commit),
+            log_step(_entry, commit, tells=lambda execution: handed_over([_done(execution)])),
             comment_step(event_name, lambda execution: execution.plan.facts["comment"]),
         )
 
 
-def owner_of(entries: Sequence[JournalEntry]) -> str | None:
-    """Return to whom the run was handed last, if it ever was."""
-    done = [e for e in entries if e.action == "handoff" and e.outcome is Outcome.DONE]
-    return done[-1].facts.get("to") if done else None
+def _owner(context: ActionContext, of: str, to: str) -> Check:
+    if same_person(to, of):
+        return warned("owner", f"{to} owns it already", Basis.RECORDED, to)
+    text = f"{to} owns it after this; until now {of}"
+    if context.is_word_of(of):
+        return passed("owner", text, Basis.RECORDED, to)
+    text += f"; it is not {of} who hands it over: typed by {context.typed_by}"
+    return warned("owner", text, Basis.RECORDED, to)
+
+
+def _named(context: ActionContext) -> str | None:
+    """Return whom the run file names, whoever owns the run by now."""
+    name = context.spec.name
+    return next((run.dri for run in context.file.runs if run.name == name), None)
+
+
+def _done(execution: Execution) -> JournalEntry:
+    """Return the entry as it stands once the run is handed over."""
+    facts = {**execution.plan.facts, **execution.facts}
+    return execution.entry.model_copy(update={"outcome": Outcome.DONE, "facts": facts})
 
 
 async def _transfer(execution: Execution) -> str | None:
-    """Name the new owner in the journal, from which every cockpit here reads it."""
+    """Name the new owner in the journal, from which every cockpit of this account reads it."""
     await execution.note(owner=execution.plan.facts["to"])
     return f"{execution.plan.facts['to']} owns {execution.plan.run}"
 
@@ -80,7 +103,7 @@ def _entry(execution: Execution) -> EventEntry:
     return EventEntry(
         title=f"handoff to {facts['to']}",
         at=execution.entry.begun_at,
-        status=f"handed from {facts['of']} to {facts['to']}",
+        status=f"handed from {worded(facts['of'], execution.entry.operator)} to {facts['to']}",
         evidence=_body(execution.plan.page or ""),
         decision=f"{facts['to']} owns the run; ordered by {execution.entry.operator}",
     )
@@ -185,14 +208,27 @@ def _checkpoints(report: RunReport, now: float) -> Iterator[str]:
         (value.trainer_would_load, "The trainer would load"),
     ):
         if pick is not None:
-            yield f"{what} step {steps(pick.step)}: `{_code(pick.path)}` ({pick.why})"
+            doubt = suspected(value, pick)
+            told = f"; suspect: {doubt}" if doubt is not None else ""
+            yield f"{what} {named(pick)}: `{_code(pick.path)}` ({pick.why}{told})"
     if value.unlisted:
         yield f"Not all known ({_why(facet)})"
     elif value.relaunch_from is None:
-        yield "No complete checkpoint"
-    newest = next((item for item in value.items if item.step == value.latest_complete), None)
+        yield _none_good(value)
+    newest = newest_of(item for item in value.items if item.complete)
     if newest is not None and newest.saved_at is not None:
         yield f"Newest complete: {size(newest.size)}, saved {ago(now - newest.saved_at)}"
+    suspect = [item for item in value.items if item.complete and item.suspect]
+    if suspect:
+        yield f"Suspect: {len(suspect)}, {named(suspect[0])} to {named(suspect[-1])}"
+
+
+def _none_good(value: CheckpointsValue) -> str:
+    """Say why nothing is picked: nothing is there, nothing is whole, or all that is is suspect."""
+    if any(item.complete for item in value.items):
+        return "No complete checkpoint that is not suspect"
+    there = ", ".join(f"{named(item)} {item.state.value}" for item in value.items[-3:])
+    return f"No checkpoint known to be complete ({there})" if there else "No complete checkpoint"
 
 
 def _resubmit(run: RunSpec) -> Iterator[str]:
@@ -218,8 +254,7 @@ def _ownership(report: RunReport, now: float, to: str) -> Iterator[str]:
 
 def _lately(entries: Sequence[JournalEntry]) -> Iterator[str]:
     for entry in entries[-LAST_ACTIONS:]:
-        how = "not ended" if entry.outcome is None else entry.outcome.value
-        yield f"{utc_minute(entry.begun_at)} {entry.action} by {entry.operator}: {how}"
+        yield f"{utc_minute(entry.begun_at)} {entry.action} by {entry.operator}: {entry.text}"
     if not entries:
         yield "nothing in this machine's journal"
 

@@ -7,6 +7,7 @@ import os
 import re
 from typing import Final, NamedTuple
 
+from cockpit.model.logtext import LogMark
 from cockpit.runtime.regular import open_regular
 from cockpit.text.safe import clean
 
@@ -25,7 +26,8 @@ class BadNote(NamedTuple):
 class PidNote(NamedTuple):
     """A pid file: ``start`` as recorded, ``written_at`` the file's mtime (epoch seconds).
 
-    ``ticks`` is the start in the kernel's ticks since boot, where the launcher noted it.
+    ``ticks`` is the start in the kernel's ticks since boot, where the launcher noted it, and
+    ``log`` where the job's first line stands in its log.
     """
 
     pid: int
@@ -33,6 +35,7 @@ class PidNote(NamedTuple):
     launch_id: str | None
     written_at: float
     ticks: int | None = None
+    log: LogMark | None = None
 
 
 class ExitNote(NamedTuple):
@@ -55,7 +58,8 @@ def read_pid(path: str) -> PidNote | BadNote | None:
     fields = dict(line.split("=", 1) for line in rest if "=" in line)
     start = _seconds(fields.get("start"))
     launch_id = clean(fields.get("launch_id", ""), 200) or None
-    return PidNote(pid, start, launch_id, written_at, _integer(fields.get("ticks", "")))
+    ticks, log = _integer(fields.get("ticks", "")), _mark(fields.get("log", ""))
+    return PidNote(pid, start, launch_id, written_at, ticks, log)
 
 
 def read_exit(path: str) -> ExitNote | BadNote | None:
@@ -76,6 +80,12 @@ def _read(path: str) -> tuple[str, float] | None:
             return os.read(fd, MOST).decode("utf-8", "replace"), status.st_mtime
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def _mark(text: str) -> LogMark | None:
+    numbers = [_integer(part) for part in text.split(":")]
+    known = [number for number in numbers if number is not None and number >= 0]
+    return LogMark(*known) if len(numbers) == len(known) == 3 else None
 
 
 def _integer(text: str) -> int | None:

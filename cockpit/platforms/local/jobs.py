@@ -15,6 +15,7 @@ The files are written by the wrapper that started the training command:
   at which the process can have started. ``ticks=`` is that start as field 22 of
   ``/proc/PID/stat`` tells it; where it is noted it decides whether the process is still the
   same one, since setting the machine's clock does not move it. ``launch_id=`` is optional.
+  ``log=inode:byte:checksum`` tells where the job's first line stands in its log.
   Unknown ``key=value`` lines are ignored, so that other tools may add theirs.
 * ``exit_file``, written atomically after the end: one integer, the exit status (``-9`` and
   ``137`` both mean "killed by signal 9").
@@ -262,6 +263,7 @@ def _value(
         started_at=_launched_at(seen),
         ended_at=ended_at,
         launch_id=None if pid is None else pid.launch_id,
+        log_mark=None if pid is None else pid.log,
     )
 
 

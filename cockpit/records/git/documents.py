@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from cockpit.platforms.local.launcher.modes import follow, make_folder
 from cockpit.runtime.regular import open_regular
 
 BIGGEST: Final = 64 << 20
@@ -43,18 +44,18 @@ def replace(path: Path, former: bytes | None, data: bytes, spare: Path | None = 
     The mode and the group are kept. The new bytes are put down in ``spare`` first if that is on
     the same file system, so that a crash leaves no stray file beside the person's own.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     found = None
     with suppress(FileNotFoundError):
         found = path.stat()
     if found is not None and not (found.st_mode & 0o222 and os.access(path, os.W_OK)):
         raise PermissionError(errno.EACCES, "is read-only", str(path))
     try:
-        return _swap(path, former, _written(_beside(path, spare), data, found))
+        return _swap(path, former, _written(_beside(path, spare), data, found, path.parent))
     except OSError as error:
         if spare is None or error.errno != errno.EXDEV:  # one file system, mounted twice
             raise
-        return _swap(path, former, _written(path.parent, data, found))
+        return _swap(path, former, _written(path.parent, data, found, path.parent))
 
 
 def sweep(spare: Path) -> None:
@@ -82,13 +83,13 @@ def _beside(path: Path, spare: Path | None) -> Path:
     return spare if same and spare is not None and os.access(spare, os.W_OK) else path.parent
 
 
-def _written(folder: Path, data: bytes, former: os.stat_result | None) -> Path:
+def _written(folder: Path, data: bytes, former: os.stat_result | None, beside: Path) -> Path:
     handle, name = tempfile.mkstemp(prefix=PREFIX, dir=folder)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
-            _like(file.fileno(), former)
+            _like(file.fileno(), former, beside)
             os.fsync(file.fileno())
     except OSError:
         Path(name).unlink(missing_ok=True)
@@ -96,9 +97,10 @@ def _written(folder: Path, data: bytes, former: os.stat_result | None) -> Path:
     return Path(name)
 
 
-def _like(handle: int, former: os.stat_result | None) -> None:
+def _like(handle: int, former: os.stat_result | None, beside: Path) -> None:
+    """Give a file the former one's group and mode; a new one follows the folder it is for."""
     if former is None:
-        os.fchmod(handle, 0o644)
+        follow(handle, beside, 0o644)
         return
     with suppress(OSError):  # another user's file: its group is kept where that is allowed
         os.fchown(handle, -1, former.st_gid)

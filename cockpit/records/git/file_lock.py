@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.model.clock import Clock
+from cockpit.platforms.local.launcher.modes import follow
 from cockpit.runtime.offload import offload
 
 _LOOK: Final = 0.03
@@ -46,9 +47,11 @@ def _opened(path: Path) -> int:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     flags = os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        return os.open(path, flags | os.O_RDWR, 0o666)
+        handle = os.open(path, flags | os.O_RDWR, 0o666)
     except PermissionError:  # made by another user; reading is enough for the lock
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    follow(handle, path.parent)
+    return handle
 
 
 def _taken(handle: int) -> bool:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 import shlex
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from cockpit.records.git.silence import LONG, note, silent
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed, run_command
 
@@ -39,6 +42,8 @@ _MISLEADING: Final = (
     "GIT_NAMESPACE",
     "GIT_PREFIX",
 )
+NOT_ASKED: Final = 75
+"""The exit status that stands for a remote which is not asked, because it gave no answer."""
 _SSH: Final = "-o BatchMode=yes -o ConnectTimeout=10"
 _UNKNOWN: Final = "is not a git command"
 
@@ -105,14 +110,26 @@ class Repository:
             raise GitError(done)
         return done.text.removesuffix("\n")
 
-    async def network(
-        self, *words: str, env: Mapping[str, str] | None = None, deadline: float | None = None
-    ) -> Completed:
-        """Run a ``git`` that talks to a remote: no prompt, and nothing waits for ever."""
-        extra = dict(env or {}) | await self._ssh()
-        return await run_git(
-            self.top, *_LOW_SPEED, *words, env=extra, deadline=deadline or self.limits.network
+    async def network(self, remote: str, *words: str, within: float | None = None) -> Completed:
+        """Run a ``git`` that talks to ``remote``: no prompt, and nothing waits for ever.
+
+        One that let somebody wait in vain a while ago is not asked: that is the answer then.
+        ``within`` asks it all the same, for so many seconds.
+        """
+        local, patience = self.limits.local, within or self.limits.network
+        known = await offload(silent, self.common, remote, patience, deadline=local)
+        if known is not None and within is None:
+            said = f"{remote} gives {known.text}"
+            return Completed(NOT_ASKED, b"", said.encode(), timed_out=True)
+        began = time.monotonic()
+        done = await run_git(
+            self.top, *_LOW_SPEED, *words, env=await self._ssh(), deadline=patience
         )
+        vain = done.timed_out or (not done.ok and time.monotonic() - began >= LONG)
+        patience = patience if known is None else max(patience, known.waited)
+        remember = partial(note, self.common, remote, patience, answered=not vain)
+        await offload(remember, deadline=local)
+        return done
 
     async def setting(self, name: str) -> str | None:
         """Return a setting of the user's, ``None`` when it is not set."""

@@ -7,14 +7,15 @@ rolled back when a stage fails; ``retry`` goes on from there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.records.git import documents
+from cockpit.records.git.behind import Push, PushBehind, PushStage, push_of
 from cockpit.records.git.committing import Edit, FileChange, change_of, commit_file, edited
 from cockpit.records.git.file_lock import BusyError, held
 from cockpit.records.git.pushing import NO_REMOTE, SAVE_LOCK, commit_of, is_pushed, push_branch
@@ -25,6 +26,7 @@ from cockpit.records.git.repository import (
     Repository,
     find_repository,
 )
+from cockpit.records.git.silence import forget
 from cockpit.records.git.troubles import NO_HISTORY, of_command, of_discovery, of_file, of_hook
 from cockpit.records.git.upstream import upstream_of
 from cockpit.runtime.offload import offload
@@ -32,8 +34,6 @@ from cockpit.runtime.shell import Completed
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
-SILENT_FOR: Final = 120.0
-SILENT: Final = "committed; the remote gave no answer a moment ago: retry asks it again"
 StageListener = Callable[[Recorded], None]
 _UNDER_WAY: Final = {
     "MERGE_HEAD": "a merge",
@@ -56,9 +56,11 @@ class _Job:
     message: str
     on_stage: StageListener
     again: bool = False
+    behind: bool = False
     edits: list[Edit] = field(default_factory=list)
     commit: str | None = None
     stage: SaveStage = SaveStage.NOTHING
+    pending: bool = False
 
     def at(self, stage: SaveStage, busy: str | None = None) -> None:
         """Tell how far it is, and what is done now."""
@@ -69,7 +71,9 @@ class _Job:
         """Return the end, told as well."""
         safe = None if trouble is None else scrub(clean(trouble, 1000))
         as_far = safe is not None and (safe == NO_REMOTE or safe.endswith(NO_HISTORY))
-        recorded = Recorded(stage=self.stage, commit=self.commit, trouble=safe, as_far=as_far)
+        recorded = Recorded(
+            stage=self.stage, commit=self.commit, trouble=safe, as_far=as_far, pending=self.pending
+        )
         self.on_stage(recorded)
         return recorded
 
@@ -86,18 +90,44 @@ class Saver:
         self._limits = limits or Limits()
         self._waiting: dict[Path, list[Edit]] = {}
         """Edits that are written and not committed yet, by real path."""
-        self._silent: dict[Path, float] = {}
+        self._behind = PushBehind(self.push, self._limits)
 
     async def save(
-        self, path: Path, edit: Edit, message: str, on_stage: StageListener = lambda recorded: None
+        self,
+        path: Path,
+        edit: Edit,
+        message: str,
+        on_stage: StageListener = lambda recorded: None,
+        *,
+        behind: bool = False,
     ) -> Recorded:
         """Edit ``path`` (bytes to bytes, ``b""`` for a new file), commit it alone, push.
 
         ``edit`` must change nothing where its change is there already: it may be called on
         several versions of the file. It refuses by raising ``ValueError``. ``message`` is one
-        commit message. ``on_stage`` hears each stage; the last is also returned.
+        commit message. ``on_stage`` hears each stage; the last is also returned. With ``behind``
+        it is done once it is committed: the push goes on by itself (``pending``).
         """
-        return await self._whole_way(_Job(path, scrub(message), on_stage), edit)
+        return await self._whole_way(_Job(path, scrub(message), on_stage, behind=behind), edit)
+
+    async def push(self, path: Path) -> Recorded:
+        """Push what is committed of a file; a remote that hung a while ago is not asked."""
+        job = _Job(path, "", lambda recorded: None)
+        return await self._told(job, self._only_push(job))
+
+    async def push_left(self, path: Path) -> None:
+        """Let a push go on behind if something committed waits for one; never raises."""
+        push = await push_of(path, self._limits)
+        if push.stage not in (PushStage.QUEUED, PushStage.FAILED):
+            return
+        real = await offload(documents.real_path, path, deadline=self._limits.local)
+        found = await find_repository(real, self._limits)
+        if not isinstance(found, Completed):
+            self._behind.want(found, real)
+
+    async def pushes(self, path: Path, within: float = 0.0) -> Push:
+        """Return how the push of a file stands, after it is over or ``within`` seconds."""
+        return await self._behind.wait(path, within)
 
     async def retry(self, path: Path) -> Recorded:
         """Go on where a save has stopped: commit what is saved, push what is committed.
@@ -108,8 +138,11 @@ class Saver:
         return await self._whole_way(job, None)
 
     async def _whole_way(self, job: _Job, edit: Edit | None) -> Recorded:
+        return await self._told(job, self._stages(job, edit))
+
+    async def _told(self, job: _Job, work: Coroutine[Any, Any, str | None]) -> Recorded:
         try:
-            return job.end(await self._stages(job, edit))
+            return job.end(await work)
         except NotSavedError as error:
             return job.end(str(error))
         except BusyError as error:
@@ -136,7 +169,34 @@ class Saver:
             if trouble is not None:
                 return trouble
             await self._commit(job, found, own)
+        if job.behind:
+            return await self._push_behind(job, found, own)
+        if job.again:
+            await offload(forget, found.common, deadline=self._limits.local)
         return await self._push(job, found, own)
+
+    async def _only_push(self, job: _Job) -> str | None:
+        job.path = await offload(documents.real_path, job.path, deadline=self._limits.local)
+        found = await find_repository(job.path, self._limits)
+        if isinstance(found, Completed):
+            return of_discovery(found, job.path)
+        top = await offload(documents.real_path, found.top, deadline=self._limits.local)
+        own = str(job.path.relative_to(top))
+        job.stage = SaveStage.COMMITTED
+        return await self._push(job, found, own)
+
+    async def _push_behind(self, job: _Job, repository: Repository, own: str) -> str | None:
+        branch = await repository.branch()
+        to = None if branch is None else await upstream_of(repository, branch)
+        if branch is None or to is None:
+            return await self._push(job, repository, own)
+        head = await repository.ask("rev-parse", branch)
+        if await is_pushed(repository, head, to, own):
+            job.stage = SaveStage.PUSHED
+            return None
+        job.pending = True
+        self._behind.want(repository, job.path)
+        return None
 
     async def _write_plain(self, job: _Job, edit: Edit | None) -> None:
         folder = next(folder for folder in job.path.parents if folder.is_dir())
@@ -172,24 +232,14 @@ class Saver:
         to = await upstream_of(repository, branch)
         head = await repository.ask("rev-parse", branch)
         if to is None or not await is_pushed(repository, head, to, own):
-            if not job.again and self._just_silent(repository.common):
-                return SILENT
-            began = self._clock.monotonic()
             pushed = await push_branch(repository, branch, own, self._clock)
             if not pushed.done:
-                if self._clock.monotonic() - began >= self._limits.network:
-                    self._silent[repository.common] = self._clock.monotonic()
                 return pushed.trouble
             job.commit = pushed.commit or job.commit
         else:
             job.commit = await commit_of(repository, to.tracking, own)
         job.stage = SaveStage.PUSHED
         return None
-
-    def _just_silent(self, repository: Path) -> bool:
-        """Tell whether a remote let us wait in vain just now: the next record does not wait too."""
-        since = self._silent.get(repository)
-        return since is not None and self._clock.monotonic() - since < SILENT_FOR
 
 
 async def obstacle(repository: Repository, own: str) -> str | None:

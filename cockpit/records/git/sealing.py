@@ -222,7 +222,7 @@ async def _push(repository: Repository, done: SealDone) -> SealDone:
     if await _arrived(repository, remote, refs):
         return done.model_copy(update={"pushed": True})
     words = ("push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no", remote)
-    pushed = await repository.network(*words, *(f"{ref}:{ref}" for ref in refs))
+    pushed = await repository.network(remote, *words, *(f"{ref}:{ref}" for ref in refs))
     if pushed.ok or await _arrived(repository, remote, refs):
         return done.model_copy(update={"pushed": True})
     return done.model_copy(update={"trouble": await _refusal(repository, remote, refs, pushed)})

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from cockpit.records.git.repository import HookRefusedError
+from cockpit.records.git.repository import NOT_ASKED, HookRefusedError
 from cockpit.runtime.shell import NO_PROGRAM, Completed
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -61,6 +61,8 @@ NO_HISTORY: Final = "is not in a git repository: saved, but without a history"
 
 def of_command(done: Completed, doing: str) -> str:
     """Return the line for a command that failed while ``doing`` something."""
+    if done.rc == NOT_ASKED and done.timed_out:
+        return f"{doing}: {clean(done.err.decode('utf-8', 'replace'))}"
     if done.timed_out:
         return f"{doing}: git gave no answer in time; retry"
     if done.rc == NO_PROGRAM:

@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from cockpit.records.git.repository import GitError, Repository
+from cockpit.records.git.repository import NOT_ASKED, GitError, Repository
 from cockpit.records.git.troubles import of_command, of_rejection
 from cockpit.runtime.shell import Completed
 
@@ -17,6 +17,8 @@ _RACED: Final = re.compile(
 )
 FETCH: Final = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc",
                  "--no-recurse-submodules")  # fmt: skip
+LOOK_WITHIN: Final = 10.0
+"""Seconds in which a remote must say whether a push that was cut off has landed."""
 _PUSH: Final = ("push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no")
 
 
@@ -70,7 +72,7 @@ async def fetch(repository: Repository, to: Upstream) -> str | None:
 
     A branch that the remote does not have is no trouble.
     """
-    done = await repository.network(*FETCH, to.remote, f"+{to.ref}:{to.tracking}")
+    done = await repository.network(to.remote, *FETCH, to.remote, f"+{to.ref}:{to.tracking}")
     if done.ok or b"couldn't find remote ref" in done.err:
         return None
     return of_command(done, f"fetch from {to.remote}")
@@ -78,10 +80,12 @@ async def fetch(repository: Repository, to: Upstream) -> str | None:
 
 async def push(repository: Repository, to: Upstream, commit: str) -> tuple[Landed, str | None]:
     """Push ``commit``; return what became of it and, unless it landed, why."""
-    done = await repository.network(*_PUSH, to.remote, f"{commit}:{to.ref}")
+    done = await repository.network(to.remote, *_PUSH, to.remote, f"{commit}:{to.ref}")
     if done.ok:
         await _remember(repository, to, commit)
         return Landed.YES, None
+    if done.timed_out and done.rc == NOT_ASKED:
+        return Landed.NO, of_command(done, f"push to {to.remote}")
     if done.timed_out:
         return await _looked_up(repository, to, commit, done)
     if _RACED.search(done.text):
@@ -89,9 +93,11 @@ async def push(repository: Repository, to: Upstream, commit: str) -> tuple[Lande
     return Landed.NO, of_rejection(done, to.remote)
 
 
-async def at_remote(repository: Repository, remote: str, *refs: str) -> dict[str, str] | None:
+async def at_remote(
+    repository: Repository, remote: str, *refs: str, within: float | None = None
+) -> dict[str, str] | None:
     """Return what refs point at on a remote right now; ``None`` when it does not answer."""
-    done = await repository.network("ls-remote", remote, *refs)
+    done = await repository.network(remote, "ls-remote", remote, *refs, within=within)
     if not done.ok:
         return None
     pairs = (line.partition("\t") for line in done.text.splitlines())
@@ -102,7 +108,7 @@ async def _looked_up(
     repository: Repository, to: Upstream, commit: str, done: Completed
 ) -> tuple[Landed, str | None]:
     """Ask whether a push that was cut off has landed after all."""
-    there = await at_remote(repository, to.remote, to.ref)
+    there = await at_remote(repository, to.remote, to.ref, within=LOOK_WITHIN)
     if there is not None and there.get(to.ref) == commit:
         await _remember(repository, to, commit)
         return Landed.YES, None

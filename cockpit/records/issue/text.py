@@ -10,6 +10,7 @@ from typing import Final
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence
+from cockpit.model.picking import named, newest_of
 from cockpit.model.plan import Approval
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
@@ -209,14 +210,17 @@ def state_of(report: RunReport) -> str:
     """Return how a run stands in a few lines: job, progress, checkpoint, open alerts, next."""
     job, tracker = report.facets.job.value, report.facets.tracker.value
     checkpoints = report.facets.checkpoints.value
-    latest = None if checkpoints is None else checkpoints.latest_complete
+    newest = None if checkpoints is None else newest_of(i for i in checkpoints.items if i.complete)
+    latest = UNKNOWN if newest is None else named(newest).removeprefix("step ")
+    if newest is not None and newest.suspect is not None:
+        latest += f", suspect ({newest.suspect})"
     loss = None if tracker is None else tracker.loss
     return fields(
         (
             ("Job", UNKNOWN if job is None else f"{code(job.id)}, {job.phase.value}"),
             ("Progress", code(report.progress.text)),
             ("Loss", wording.number(loss)),
-            ("Newest complete checkpoint", UNKNOWN if latest is None else wording.steps(latest)),
+            ("Newest complete checkpoint", latest),
             ("W&B", _wandb(report.spec)),
             ("Open", _open_alerts(report.alerts)),
             ("Next", prose(report.next_action)),
@@ -230,7 +234,7 @@ def approved(approvals: Sequence[Approval]) -> str | None:
     if not approvals:
         return None
     lines = (
-        f"- {code(each.check)} approved by {person(each.by)}: {prose(each.reason)}"
+        f"- {code(each.check)} approved by {person(each.whose)}: {prose(each.reason)}"
         for each in approvals
     )
     return "\n".join(lines)

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from cockpit.runtime.login import login_name
 from cockpit.runtime.process import process_facts
 from cockpit.store.journal import Holder
 
@@ -54,6 +55,7 @@ def this_holder() -> Holder:
         space=space,
         ticks=facts.ticks,
         started_at=facts.started_at,
+        login=login_name(),
     )
 
 

@@ -38,7 +38,7 @@ from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 DEADLINE: Final = 10.0
-"""Seconds that one question to the remote may take."""
+"""Seconds that one question to the remote may take; one that gave no answer is not asked again."""
 _TRIES: Final = 3
 HolderAlive = Callable[[Holder], bool | None]
 

@@ -29,6 +29,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher import launches
 from cockpit.platforms.local.launcher.kernel import machine_id, settle_folder, write_whole
 from cockpit.platforms.local.launcher.launches import number_of
+from cockpit.platforms.local.launcher.modes import follow, make_folder
 from cockpit.records.lease.holder import lives, this_holder
 from cockpit.runtime.offload import offload
 from cockpit.store.journal import Holder
@@ -154,7 +155,7 @@ class RootClaim:
         self, run: RunSpec, root: Path, launch_id: str | None, what: str, *, over: bool
     ) -> Claim:
         if not root.is_dir():  # never its parents: an unmounted disk would be written beside
-            root.mkdir(exist_ok=True)
+            make_folder(root, parents=False)
         written = Written(
             holder=self._holder(),
             operator=self._operator() or "unknown",
@@ -225,6 +226,7 @@ def _put(root: Path, written: Written) -> bool:
 def _put_plainly(place: Path, text: str) -> bool:
     try:
         with place.open("x", encoding="utf-8") as file:
+            follow(file.fileno(), place.parent)
             file.write(text + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -266,10 +268,11 @@ def _changing(root: Path) -> Iterator[None]:
     Where the file system has no locks, the link and the rename have to do. Raises ``_BusyError``.
     """
     folder = root / ".cockpit"
-    folder.mkdir(exist_ok=True)
+    make_folder(folder, parents=False)
     place = folder / "claim.lock"
     try:
         handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        follow(handle, folder)
     except PermissionError:  # another user's: it can be locked all the same
         handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:

@@ -15,9 +15,9 @@ from uuid import uuid4
 from pydantic import Field, ValidationError
 
 from cockpit.model.base import Frozen, rfc3339
-from cockpit.records.git.repository import Repository
+from cockpit.records.git.repository import NOT_ASKED, Repository
 from cockpit.records.git.troubles import of_command, of_rejection
-from cockpit.records.git.upstream import FETCH
+from cockpit.records.git.upstream import FETCH, LOOK_WITHIN
 from cockpit.store.journal import Holder
 from cockpit.text.safe import clean
 
@@ -146,9 +146,13 @@ class LeaseValue:
     state: LeaseState | None = None
 
 
-async def read_lease(place: LeasePlace) -> LeaseValue:
-    """Return what the ref is on the remote at this moment; raises ``CannotAskError``."""
-    done = await place.repository.network("ls-remote", place.remote, place.ref)
+async def read_lease(place: LeasePlace, within: float | None = None) -> LeaseValue:
+    """Return what the ref is on the remote at this moment; raises ``CannotAskError``.
+
+    ``within`` asks also a remote that gave no answer just now, for so many seconds.
+    """
+    words = ("ls-remote", place.remote, place.ref)
+    done = await place.repository.network(place.remote, *words, within=within)
     if not done.ok:
         raise CannotAskError(of_command(done, f"ask {place.remote} for the lease"))
     pairs = (line.split("\t") for line in done.text.splitlines())
@@ -162,7 +166,7 @@ async def read_lease(place: LeasePlace) -> LeaseValue:
 
 
 async def _bring(place: LeasePlace) -> None:
-    done = await place.repository.network(*FETCH, place.remote, place.ref)
+    done = await place.repository.network(place.remote, *FETCH, place.remote, place.ref)
     if not done.ok:
         raise CannotAskError(of_command(done, f"read the lease from {place.remote}"))
 
@@ -179,12 +183,16 @@ async def swap_lease(place: LeasePlace, expected: str, state: LeaseState) -> boo
         "commit-tree", *parent, "-F", "-", tree, stdin=state.text().encode(), env=_NOBODY
     )
     done = await repository.network(
+        place.remote,
         "push", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no",
         f"--force-with-lease={place.ref}:{expected}", place.remote, f"{oid}:{place.ref}",
     )  # fmt: skip
     if done.ok:
         return True
-    found = await read_lease(place)  # whatever was answered: this is what is true
+    if done.timed_out and done.rc == NOT_ASKED:
+        raise CannotAskError(of_command(done, f"take the lease on {place.remote}"))
+    # Whatever was answered: this is what is true.
+    found = await read_lease(place, LOOK_WITHIN if done.timed_out else None)
     if found.oid == oid:
         return True
     if found.oid != expected:

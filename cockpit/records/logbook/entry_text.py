@@ -9,7 +9,7 @@ from typing import Any
 from cockpit.model import wording
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
-from cockpit.model.observed import CheckpointState
+from cockpit.model.picking import named, newest_good, newest_of
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
 from cockpit.text.safe import clean
@@ -89,12 +89,16 @@ def _observed(report: RunReport, now: float) -> Iterator[str]:
         if figures:
             yield f"{', '.join(figures)} ({_from(tracker.source, age)})"
     if checkpoints.value is not None and not checkpoints.value.unlisted:
-        done = [item for item in checkpoints.value.items if item.state is CheckpointState.COMPLETE]
-        if done:
-            saved = done[-1].saved_at
+        newest = newest_of(item for item in checkpoints.value.items if item.complete)
+        if newest is not None:
+            saved = newest.saved_at
             age = None if saved is None else max(0.0, now - saved)
-            told_step = wording.steps(done[-1].step)
-            yield f"newest complete checkpoint {told_step} ({_from(checkpoints.source, age)})"
+            told = named(newest).removeprefix("step ")
+            yield f"newest complete checkpoint {told} ({_from(checkpoints.source, age)})"
+            good = newest_good(checkpoints.value.items)
+            if newest.suspect is not None:
+                last = "none" if good is None else named(good).removeprefix("step ")
+                yield f"it is suspect: {newest.suspect}; newest that is not: {last}"
     for name, facet in report.facets.items():
         if facet.configured and not facet.known and facet.error is not None:
             yield f"{name} unknown{_since(facet)}: {facet.error.message} ({facet.source})"

@@ -27,6 +27,7 @@ from cockpit.records.logbook.reading import entry_fields, event_of
 from cockpit.records.logbook.style import contract_form, entry_form, with_values
 from cockpit.text.logbook_scan import LogbookEntry, is_instances
 from cockpit.text.markdown_blocks import Blocks, split_lines
+from cockpit.text.told_lines import untold
 
 EVENTS: Final = "Event Log"
 INSTANCES: Final = "Launched Instances"
@@ -148,13 +149,21 @@ def _given(values: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _event_lines(form: EntryForm, entry: EventEntry, *, empties: bool = False) -> list[str]:
-    values = (entry.status, entry.evidence, entry.decision, entry.next)
-    fields = zip(form.words, values, strict=True)
+    fields = zip(form.words, _texts(entry), strict=True)
     return form.write(entry.at, entry.title, fields, empties=empties)
 
 
+def _texts(entry: EventEntry) -> tuple[str, str, str, str]:
+    """Return the four texts of an event; what is told to others stands below its evidence."""
+    status, evidence, decision, follow = map(
+        untold, (entry.status, entry.evidence, entry.decision, entry.next)
+    )
+    return status, "\n".join(filter(None, (normal(evidence), entry.said))), decision, follow
+
+
 def _instance_lines(form: EntryForm, entry: InstanceEntry) -> list[str]:
-    return form.write(entry.at, entry.launch_id, entry.fields.items())
+    fields = [(label, untold(value)) for label, value in entry.fields.items()]
+    return form.write(entry.at, entry.launch_id, fields)
 
 
 def _titled(book: MarkdownFile, title: str, at: float) -> list[LogbookEntry]:
@@ -167,12 +176,15 @@ def _titled(book: MarkdownFile, title: str, at: float) -> list[LogbookEntry]:
 def _same_event(found: LogbookEntry, entry: EventEntry) -> bool:
     said = event_of(found)
     names = ("status", "evidence", "decision", "next")
-    return all(getattr(said, name) == normal(getattr(entry, name)) for name in names)
+    texts = zip(names, _texts(entry), strict=True)
+    return all(getattr(said, name) == normal(text) for name, text in texts)
 
 
 def _same_instance(found: LogbookEntry, entry: InstanceEntry) -> bool:
     said = {plain(field.label): field.value for field in entry_fields(found)}
-    same = all(said.get(plain(name)) == normal(value) for name, value in _given(entry.fields))
+    same = all(
+        said.get(plain(name)) == normal(untold(value)) for name, value in _given(entry.fields)
+    )
     return is_instances(found.section) and same
 
 

@@ -8,12 +8,14 @@ there. A clean-up of ours never goes below the depth, so it never opens C-08.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum
 from itertools import pairwise
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import CheckpointMark, History
 from cockpit.model.observed import Checkpoint, CheckpointState, Phase
+from cockpit.model.picking import named, newest_good, newest_of
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.artifacts.retention import depth_of
@@ -22,6 +24,8 @@ from cockpit.rules.present import StepClock, job_of, phase_of, phase_since, seen
 
 INTERVALS = 2
 ORDINARY_DEPTH = 1
+FORMER_SLACK = 2.0
+"""Seconds by which the clock of a file system and that of the job's start may differ."""
 _UNFINISHED = (CheckpointState.INCOMPLETE, CheckpointState.WRITING)
 
 
@@ -35,9 +39,8 @@ def checkpoint_not_advancing(run: RunSpec, history: History) -> Iterator[Alert]:
 
 
 def newest_complete(items: tuple[Checkpoint, ...]) -> Checkpoint | None:
-    """Return the complete checkpoint of the highest step."""
-    complete = [item for item in items if item.state is CheckpointState.COMPLETE]
-    return max(complete, key=lambda item: -1 if item.step is None else item.step, default=None)
+    """Return the newest complete checkpoint, suspect or not."""
+    return newest_of(item for item in items if item.complete)
 
 
 def _items(history: History) -> tuple[Checkpoint, ...]:
@@ -96,7 +99,7 @@ def _late_alert(run: RunSpec, history: History, every: float, anchor: float) -> 
     text = "there is no complete checkpoint"
     if newest is not None and newest.saved_at is not None:
         saved = wording.moment(newest.saved_at)
-        text = f"newest complete: {wording.step(newest.step)}, saved at {saved}"
+        text = f"newest complete: {named(newest).removeprefix('step ')}, saved at {saved}"
     limit = f"steps move on; limit {INTERVALS} intervals of {wording.span(every)}"
     return Alert(
         id="C-07",
@@ -114,12 +117,41 @@ def _torn(run: RunSpec, history: History) -> Iterator[Alert]:
     listing = history.facets.checkpoints
     every = run.checkpoints.save_every if run.checkpoints is not None else None
     dead = phase_of(history).terminal and seen_after_end(listing, history)
+    began = present_since(history)
     for item in _items(history):
         touched = _touched(item)
         quiet = 0.0 if touched is None else seen_at(listing, history.now) - touched
         stuck = every and touched is not None and quiet > every
-        if item.state in _UNFINISHED and (dead or stuck):
-            yield _torn_alert(run, history, item, dead)
+        former = touched is not None and began is not None and touched < began
+        if item.state in _UNFINISHED and (dead or stuck or former):
+            yield _torn_alert(run, history, item, _Cause.FORMER if former else _cause(dead))
+
+
+class _Cause(Enum):
+    """What left a checkpoint unfinished, in a word for its alert."""
+
+    DIED = "torn: the job ended while it was written"
+    FORMER = "torn: a former job left it"
+    STUCK = "unfinished for too long"
+    EMPTY = "without its data"
+
+
+def _cause(dead: bool) -> _Cause:
+    return _Cause.DIED if dead else _Cause.STUCK
+
+
+def present_since(history: History) -> float | None:
+    """Return when the present job began, as well as that is known: what is older it did not write.
+
+    ``None`` where nothing tells. A small slack is for the clocks of file systems.
+    """
+    job, launched = job_of(history), history.launched
+    began = job.started_at if job is not None else None
+    if began is None and launched is not None and job is not None and launched.job_id == job.id:
+        began = launched.at
+    if began is None:
+        began = history.trend.pace.resumed_at
+    return None if began is None else began - FORMER_SLACK
 
 
 def _touched(item: Checkpoint) -> float | None:
@@ -127,33 +159,45 @@ def _touched(item: Checkpoint) -> float | None:
     return item.touched_at if item.saved_at is None else item.saved_at
 
 
-def _torn_alert(run: RunSpec, history: History, item: Checkpoint, dead: bool) -> Alert:
-    """Return the alert; once a later save is complete the torn one is only litter."""
+def _torn_alert(run: RunSpec, history: History, item: Checkpoint, cause: _Cause) -> Alert:
+    """Return the alert; what a former job left, or a later save made up for, is only litter."""
     newest = newest_complete(_items(history))
     last = newest.step if newest is not None else None
     step = item.name_step if item.step is None else item.step
-    litter = step is not None and last is not None and last > step
+    former = cause is _Cause.FORMER and not phase_of(history).terminal
+    litter = former or (step is not None and last is not None and last > step)
     label = f"step-{step}" if step is not None else item.path
-    cause = "torn: the job ended while it was written" if dead else "unfinished for too long"
+    emptied = cause is not _Cause.FORMER and item.emptied
     return Alert(
         id="C-07",
         key=f"C-07:{run.name}:{label}",
         severity=Severity.INFO if litter else Severity.ALERT,
-        title=f"checkpoint {wording.step(step)} is {cause}",
+        title=f"checkpoint {_called(item)} is {(_Cause.EMPTY if emptied else cause).value}",
         since=present.first(_touched(item), phase_since(history)),
         evidence=present.evidence(item.path, item.note or f"{item.state.value}: {item.path}"),
-        confidence="sure" if dead else "likely",
-        next_action=_next(run, history, newest, litter),
+        confidence="likely" if cause is _Cause.STUCK else "sure",
+        next_action=_next(run, history, former, litter, emptied),
     )
 
 
-def _next(run: RunSpec, history: History, newest: Checkpoint | None, litter: bool) -> str:
+def _called(item: Checkpoint) -> str:
+    return named(item).removeprefix("step ")
+
+
+def _next(run: RunSpec, history: History, former: bool, litter: bool, emptied: bool) -> str:
+    newest = newest_good(_items(history))
+    if former:
+        return "nothing; do not resume from it (retain can clear it away)"
     if litter:
         return "nothing; a later checkpoint is complete (retain can clear it away)"
     if newest is None:
-        return f"escalate to {wording.person(run)}: there is no complete checkpoint to resume from"
+        spoilt = any(item.complete for item in _items(history))
+        what = "every complete one is suspect" if spoilt else "there is no complete checkpoint"
+        return f"escalate to {wording.person(run)}: {what} to resume from"
     if phase_of(history) in (Phase.FAILED, Phase.CANCELLED, Phase.SUCCEEDED):
-        return f"do not resume from it; the newest complete one is {wording.step(newest.step)}"
+        return f"do not resume from it; the newest complete one is {_called(newest)}"
+    if emptied:
+        return "find out what removed its data; do not resume from it"
     return "look for stuck writes or a full disk; do not resume from it"
 
 
@@ -164,11 +208,13 @@ def rollback_cover_thin(run: RunSpec, history: History) -> Iterator[Alert]:
         return
     if run.checkpoints is None or phase_of(history) is Phase.SUCCEEDED:
         return
-    done = [item for item in value.items if item.state is CheckpointState.COMPLETE]
+    done = [item for item in value.items if item.good]
+    suspect = [item for item in value.items if item.complete and not item.good]
     depth = ORDINARY_DEPTH if run.tier == "ordinary" else depth_of(run)
-    had = _had(history.checkpoints)
+    had = _had(history.checkpoints, _first(suspect))
     if len(done) < min(depth, had):
         text = f"{len(done)} complete checkpoints, of {had} that were there; rollback depth {depth}"
+        text += f"; {len(suspect)} suspect not counted" if suspect else ""
         yield _cover_alert(run, history, f"C-08:{run.name}", "rollback cover thin", text)
     there = {item.step for item in done if item.step is not None}
     newest = max(there, default=-1)
@@ -183,10 +229,19 @@ def rollback_cover_thin(run: RunSpec, history: History) -> Iterator[Alert]:
         )
 
 
-def _had(marks: tuple[CheckpointMark, ...]) -> int:
-    """Return the most complete ones seen since the newest step last went back."""
+def _first(suspect: list[Checkpoint]) -> int | None:
+    return min((item.step for item in suspect if item.step is not None), default=None)
+
+
+def _had(marks: tuple[CheckpointMark, ...], suspect_from: int | None) -> int:
+    """Return the most complete ones seen since the newest step last went back.
+
+    Those from ``suspect_from`` on were never cover: only what was there before them counts.
+    """
     most, newest = 0, None
     for mark in marks:
+        if suspect_from is not None and (mark.newest is None or mark.newest >= suspect_from):
+            continue
         if newest is not None and mark.newest is not None and mark.newest < newest:
             most = 0
         newest = newest if mark.newest is None else mark.newest

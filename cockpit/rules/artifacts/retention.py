@@ -1,6 +1,7 @@
 """A-6: which checkpoints a clean-up may delete, and why each of the others stays. Pure.
 
-What is not known is kept. Always kept are the newest ones, the final one, what a launch resumed
+What is not known is kept. Suspect ones are no cover: they are counted apart, so that none of them
+takes the place of a good one. Always kept are the newest ones, the final one, what a launch resumed
 from, recovery sources, milestones, what the trainer would load, and what is being written.
 """
 
@@ -69,10 +70,17 @@ def depth_of(run: RunSpec) -> int:
 
 def decide(items: Sequence[Checkpoint], policy: Policy, needed: Needed) -> tuple[Decision, ...]:
     """Return the decision about each checkpoint, in the order given."""
-    done = [item.step for item in items if item.state is CheckpointState.COMPLETE]
-    steps = {step for step in done if step is not None}  # copies of one step count once
-    newest = tuple(sorted(steps, reverse=True)[: max(1, policy.keep)])
-    return tuple(_decision(item, newest, policy, needed) for item in items)
+    good = _newest([item for item in items if item.good], policy)
+    suspect = _newest([item for item in items if item.complete and not item.good], policy)
+    return tuple(
+        _decision(item, suspect if item.complete and not item.good else good, policy, needed)
+        for item in items
+    )
+
+
+def _newest(items: Sequence[Checkpoint], policy: Policy) -> tuple[int, ...]:
+    steps = {item.step for item in items if item.step is not None}  # copies of a step count once
+    return tuple(sorted(steps, reverse=True)[: max(1, policy.keep)])
 
 
 def _decision(
@@ -107,7 +115,8 @@ def _complete(item: Checkpoint, newest: tuple[int, ...], policy: Policy) -> Iter
         yield "its step is unknown"
         return
     if step in newest:
-        yield f"one of the newest {len(newest)}"
+        kind = "" if item.good else " that are suspect"
+        yield f"one of the newest {len(newest)}{kind}"
     if policy.final_step is not None and step in (policy.final_step - 1, policy.final_step):
         yield "final"
     if step in policy.protect:
@@ -135,4 +144,5 @@ def _reason(item: Checkpoint, newest: tuple[int, ...]) -> str:
         return item.note or "of a rejected lineage"
     if item.state is CheckpointState.INCOMPLETE:
         return "torn: " + (item.note or "never finished")
-    return f"older than the newest {len(newest)}, which begin at step {newest[-1]:,}"
+    kind = "" if item.good else " that are suspect"
+    return f"older than the newest {len(newest)}{kind}, which begin at step {newest[-1]:,}"

@@ -42,18 +42,28 @@ def success_without_artifacts(run: RunSpec, history: History) -> Iterator[Alert]
 
 
 def _short(run: RunSpec, history: History) -> Iterator[Evidence]:
+    step, final = current_step(history), run.final_step
+    if step is None or final is None or not fell_short(run, history):
+        return
+    text = f"it ended at step {wording.step(step)} of {wording.step(final)}"
+    yield Evidence(text=text, source=history.facets.tracker.source)
+
+
+def fell_short(run: RunSpec, history: History) -> bool | None:
+    """Tell whether a job ended before its final step; ``None`` where that cannot be told.
+
+    The end need not be logged: as many steps may be missing as between two logged ones.
+    """
     step, facets = current_step(history), history.facets
-    if step is None or run.final_step is None:
-        return
+    if run.final_step is None:
+        return None
+    if _final_saved(run, history):
+        return False
     if not (seen_after_end(facets.tracker, history) or seen_after_end(facets.log, history)):
-        return
-    # The end need not be logged: as many steps may be missing as between two logged ones.
+        return None
     logged = (at for at, _ in history.trend.pace.recent)
     spacing = max((later - earlier - 1 for earlier, later in pairwise(logged)), default=0)
-    if reached(step + spacing, run.final_step) or _final_saved(run, history):
-        return
-    text = f"it ended at step {wording.step(step)} of {wording.step(run.final_step)}"
-    yield Evidence(text=text, source=facets.tracker.source)
+    return None if step is None else not reached(step + spacing, run.final_step)
 
 
 def _final_saved(run: RunSpec, history: History) -> bool:

@@ -12,6 +12,7 @@ from cockpit.model.history import History
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
+from cockpit.rules.metrics.progress import current_step
 from cockpit.rules.present import StepClock, job_of, job_source, phase_of, phase_since, seen_at
 
 CADENCES = 2
@@ -63,9 +64,7 @@ def patience(run: RunSpec, history: History) -> float:
 
 
 def _stalled(run: RunSpec, history: History, last: float) -> Alert:
-    step, tracker = history.trend.pace.step, history.facets.tracker
-    if tracker.value is not None and tracker.value.step is not None:
-        step = tracker.value.step
+    step, tracker = current_step(history), history.facets.tracker
     source = tracker.source if tracker.value is not None else history.facets.log.source
     when = f"the last training step ({wording.step(step)}) was at {wording.moment(last)}"
     seen = Evidence(text=f"{when}; limit {wording.span(patience(run, history))}", source=source)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
-from cockpit.model.observed import JobValue, Phase, Triage
+from cockpit.model.observed import CheckpointsValue, JobValue, Phase, Triage
+from cockpit.model.picking import named, suspected, would_resume
 from cockpit.model.run import RunSpec
-from cockpit.rules.artifacts.checkpoints import newest_complete
 from cockpit.rules.metrics.nonfinite import findings
 from cockpit.rules.present import (
     job_of,
@@ -18,7 +18,6 @@ from cockpit.rules.present import (
     seen_after_end,
     trained_after_end,
 )
-from cockpit.rules.triage.classify import STATE_CLASS, triage
 
 _NOT_SUCCESS = (Phase.FAILED, Phase.CANCELLED)
 
@@ -43,20 +42,14 @@ def ended_not_success(run: RunSpec, history: History) -> Iterator[Alert]:
 
 
 def diagnosis(history: History) -> Triage | None:
-    """Return the triage of a job that ended without success.
+    """Return the triage of a job that is over.
 
     ``None`` while its log has not been read since the end: the last words are missing.
     """
     job, facet = job_of(history), history.facets.log
-    log = facet.value
-    if job is None or log is None or job.phase not in _NOT_SUCCESS:
+    if job is None or facet.value is None or not job.phase.terminal:
         return None
-    if not seen_after_end(facet, history):
-        return None
-    if log.triage is not None:
-        return log.triage
-    state = job.state if job.state.upper() in STATE_CLASS else job.phase.value
-    return triage([line.plain for line in log.lines], state, job.exit_code)
+    return facet.value.triage if seen_after_end(facet, history) else None
 
 
 def _stopped(history: History, job: JobValue, found: Triage | None) -> bool:
@@ -89,12 +82,22 @@ def _evidence(
     if went_on is not None:
         text = f"steps were logged until {wording.moment(went_on)}, after its end"
         yield Evidence(text=text, source="logged rows")
-    # The numbers count from the start of what was read, the log's tail: not the file's own.
-    for line in found.evidence if found is not None else ():
-        yield Evidence(text=line.text, source=history.facets.log.source)
+    yield from triage_evidence(history.facets.log.source, found)
     if history.stop_ordered_by is not None:
         text = f"the stop was ordered by {history.stop_ordered_by}"
         yield Evidence(text=text, source="journal")
+
+
+def triage_evidence(source: str, found: Triage | None) -> Iterator[Evidence]:
+    """Yield the lines that a triage rests on, by their number in the file where it is known.
+
+    And that older lines of the job were not read, where that is so: then it is not the whole.
+    """
+    for line in found.evidence if found is not None else ():
+        file = line.file or source
+        yield Evidence(text=line.text, source=file if line.line is None else f"{file}:{line.line}")
+    if found is not None and found.read is not None and found.read.why is not None:
+        yield Evidence(text=f"not the whole log: {found.read.why}", source=source)
 
 
 def _next(
@@ -130,10 +133,27 @@ def _relaunch(run: RunSpec, history: History) -> str:
     if checkpoints.value is None or checkpoints.value.unlisted:
         why = checkpoints.error.message if checkpoints.error is not None else "not listed yet"
         return f"look at the checkpoints before a relaunch: {why}"
-    newest = newest_complete(checkpoints.value.items)
-    if newest is None or newest.step is None:
+    return _from(run, checkpoints.value)
+
+
+def _from(run: RunSpec, value: CheckpointsValue) -> str:
+    """Return the relaunch from what it would load; a suspect one is never offered."""
+    who = wording.person(run)
+    pick = would_resume(value, by_name=_by_name(run))
+    if pick is None:
         return f"escalate to {who}: no complete checkpoint to relaunch from"
-    return f"relaunch {run.name} from step {wording.step(newest.step)}"
+    if suspected(value, pick) is None:
+        return f"relaunch {run.name} from {named(pick)}"
+    good = value.relaunch_from
+    if good is None:
+        return f"escalate to {who}: every complete checkpoint is suspect"
+    return f"roll back to {named(good)} first; a relaunch would load {named(pick)}, suspect"
+
+
+def _by_name(run: RunSpec) -> bool:
+    command = run.resubmit or ()
+    words = (command,) if isinstance(command, str) else command
+    return any("{checkpoint}" in word for word in words)
 
 
 def _failed_before(history: History) -> bool:

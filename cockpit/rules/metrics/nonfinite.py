@@ -10,7 +10,7 @@ from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
-from cockpit.model.trend import TrendFinding, WatchedMetric
+from cockpit.model.trend import Trend, TrendFinding, WatchedMetric
 from cockpit.rules import present
 
 LOSS_ROWS = 1
@@ -34,6 +34,7 @@ class FiniteFold:
 
     def __init__(self, watched: WatchedMetric, metric: str, needed: int) -> None:
         self.finding, self.pending = watched.finding, watched.pending
+        self.clean = watched.clean
         self.metric, self.needed = metric, needed
 
     def add(self, row: Row, value: float | None) -> None:
@@ -42,14 +43,23 @@ class FiniteFold:
             return
         if not math.isfinite(value):
             self._broken(row, value)
-        elif self.finding is not None or self.pending is not None:
+            self.clean = 0
+            return
+        self.clean = min(self.clean + 1, RECOVERED_ROWS)
+        if self.finding is not None or self.pending is not None:
             self._finite(row)
 
     def _broken(self, row: Row, value: float) -> None:
         seen = self.finding or self.pending
         if seen is None:
+            masked = self.metric == "loss" and row.loss == 0.0
             seen = TrendFinding(
-                metric=self.metric, step=row.step, at=row.at, value=str(value), last_step=row.step
+                metric=self.metric,
+                step=row.step,
+                at=row.at,
+                value=f"0.0 beside a grad norm of {row.grad_norm}" if masked else str(value),
+                last_step=row.step,
+                first=self.clean >= RECOVERED_ROWS,
             )
         else:
             again = {"count": seen.count + 1, "last_step": row.step, "finite": 0, "earlier": False}
@@ -73,29 +83,65 @@ class FiniteFold:
 
     def freeze(self) -> WatchedMetric:
         """Return the value."""
-        return WatchedMetric(finding=self.finding, pending=self.pending)
+        return WatchedMetric(finding=self.finding, pending=self.pending, clean=self.clean)
 
 
 def findings(history: History) -> list[TrendFinding]:
     """Return every open finding: in the folded rows, in the log's rows, in the newest value.
 
-    The tracker's newest value counts only where its row is not folded already.
+    Those of the loss come first, the earliest of them before the others. The tracker's newest
+    value counts only where its row is not folded already; which row was the first one it
+    cannot tell.
     """
-    trend, log, value = history.trend, history.facets.log.value, history.facets.tracker.value
-    fold = FiniteFold(WatchedMetric(), "loss", LOSS_ROWS)
-    for row in log.rows if log is not None else ():
-        fold.add(row, row.loss)
-    seen = (trend.loss_finite.finding, trend.grad_finite.finding, fold.finding)
-    found = [finding for finding in seen if finding is not None]
-    if found or value is None or value.loss is None or math.isfinite(value.loss):
+    trend, log, value = history.trend, history.log_trend, history.facets.tracker.value
+    tracked, logged = trend.loss_finite.finding, log.loss_finite.finding
+    if log is trend or _over(logged, tracked, trend):
+        logged = None
+    found = sorted((each for each in (tracked, logged) if each is not None), key=_step_of)
+    if trend.grad_finite.finding is not None:
+        found.append(trend.grad_finite.finding)
+    loss = None if value is None else value.true_loss
+    if found or value is None or loss is None or math.isfinite(loss):
         return found
     step, folded = value.step, trend.pace.step
     if step is not None and folded is not None and folded >= step:
         return []
-    text = str(value.loss)
-    return [
-        TrendFinding(metric="loss", step=step, at=value.last_step_at, value=text, last_step=step)
-    ]
+    newest = TrendFinding(
+        metric="loss", step=step, at=value.last_step_at, value=str(loss), last_step=step
+    )
+    return [newest]
+
+
+def _over(logged: TrendFinding | None, tracked: TrendFinding | None, trend: Trend) -> bool:
+    """Tell whether the tracker, which has more rows, already says what the log's finding says.
+
+    Either it has found the same no later, or it has seen the loss recover since.
+    """
+    if logged is None or tracked is not None:
+        return logged is None or _step_of(logged) >= _step_of(tracked or logged)
+    since = trend.pace.step or -1
+    return trend.loss_finite.clean >= RECOVERED_ROWS and since > (logged.last_step or -1)
+
+
+def is_first(found: TrendFinding, history: History) -> bool:
+    """Tell whether a finding's step is known to be the first non-finite one.
+
+    That is so where every row before it was read. Else an earlier one may stand in the rows
+    that were not: the finding's own step is only the latest that it can be.
+    """
+    trend, tracker = history.trend, history.facets.tracker.value
+    seen = (trend.loss_finite, trend.grad_finite, history.log_trend.loss_finite)
+    folded = any(each.finding is found for each in seen)
+    rows_of_tracker = tracker is not None and tracker.step is not None
+    in_log = found is history.log_trend.loss_finite.finding
+    if in_log and rows_of_tracker and history.rows_from > 0:
+        return False  # the tracker's unread rows may hold one between two lines of the log
+    unread = history.log_from if in_log else history.rows_from
+    return folded and (found.first or unread == 0)
+
+
+def _step_of(found: TrendFinding) -> int:
+    return -1 if found.step is None else found.step
 
 
 def non_finite(run: RunSpec, history: History) -> Iterator[Alert]:
@@ -103,14 +149,16 @@ def non_finite(run: RunSpec, history: History) -> Iterator[Alert]:
     found = findings(history)
     if not found:
         return
-    first = found[0]
+    first, sure = found[0], is_first(found[0], history)
+    lines = [_line(each, history) for each in found]
     yield Alert(
         id="C-09",
         key=f"C-09:{run.name}",
         severity=Severity.CRITICAL,
-        title=f"{first.metric} is {first.value} at step {wording.step(first.step)}",
+        title=f"{first.metric} is {first.value} {_place(first, history)}",
         since=present.first(first.at, history.trend.last_step_at, history.now),
-        evidence=(*present.evidence("logged rows", *map(_line, found)), *present.gap(history)),
+        since_or_before=not sure,
+        evidence=(*present.evidence("logged rows", *lines), *present.gap(history)),
         confidence="sure",
         next_action=(
             f"escalate to {wording.person(run)}; do not relaunch as if it were infrastructure"
@@ -118,9 +166,17 @@ def non_finite(run: RunSpec, history: History) -> Iterator[Alert]:
     )
 
 
-def _line(found: TrendFinding) -> str:
+def _place(found: TrendFinding, history: History) -> str:
+    """Return where it began: a step that is not known to be the first is only the latest."""
+    at = "at" if is_first(found, history) else "at or before"
+    return f"{at} step {wording.step(found.step)}"
+
+
+def _line(found: TrendFinding, history: History) -> str:
     when = f" at {wording.moment(found.at)}" if found.at is not None else ""
-    text = f"{found.metric} {found.value} at step {wording.step(found.step)}{when}"
+    text = f"{found.metric} {found.value} {_place(found, history)}{when}"
     if found.count > 1:
-        text += f"; {found.count} rows up to step {wording.step(found.last_step)}"
+        whole = is_first(found, history) and found is not history.log_trend.loss_finite.finding
+        least = "" if whole else "at least "
+        text += f"; {least}{found.count} rows up to step {wording.step(found.last_step)}"
     return text

@@ -15,10 +15,14 @@ from cockpit.model.run import RunSpec
 from cockpit.model.trend import Pace, Trend
 from cockpit.rules.metrics.nonfinite import KEY_METRIC_ROWS, LOSS_ROWS, FiniteFold
 from cockpit.rules.metrics.spike import SpikeFold
+from cockpit.rules.metrics.taints import TaintFold
 from cockpit.rules.metrics.throughput import ThroughputFold
 
 RECENT = 64
 """How many newest logged steps the usual step time is taken from."""
+
+BEGINNING = 4
+"""How many of the first steps after a resume are kept: what the first one was, they tell."""
 
 PAUSE = 3.0
 """How many times the usual time between two logged steps is a pause of training."""
@@ -32,6 +36,7 @@ class PaceFold:
         self.step, self.at = pace.step, pace.at
         self.first = (pace.first_step, pace.first_at)
         self.resumes, self.resumed_at = pace.resumes, pace.resumed_at
+        self.began = pace.began
         self.metrics = pace.metrics_seen
         self.recent: deque[tuple[int, float]] = deque(pace.recent, RECENT)
         self.pauses: deque[tuple[float, float]] = deque(pace.pauses, PAUSES)
@@ -65,7 +70,7 @@ class PaceFold:
         if self.step is not None and step < self.step:
             self.resumed = True
             self.resumes += 1
-            self.resumed_at = at
+            self.resumed_at, self.began = at, ()
             self.recent.clear()
             self.pauses.clear()
         self.step = step
@@ -77,6 +82,10 @@ class PaceFold:
                 self.rate = (step - last_step) / (at - last_at)
                 self._pause(last_at, at)
         self.at = at
+        if [when for _, when in list(self.recent)[-2:]] == [at, at]:
+            self.recent.pop()  # of rows that came at one time the first and the last say all
+        if self.resumes and len(self.began) < BEGINNING:
+            self.began = (*self.began, (step, at))
         self.recent.append((step, at))
 
     def _pause(self, last_at: float, at: float) -> None:
@@ -100,6 +109,7 @@ class PaceFold:
             first_at=self.first[1],
             resumes=self.resumes,
             resumed_at=self.resumed_at,
+            began=self.began,
             metrics_seen=self.metrics,
             recent=tuple(self.recent),
             pauses=tuple(self.pauses),
@@ -108,10 +118,11 @@ class PaceFold:
         )
 
     def _usual(self) -> tuple[float | None, float | None]:
+        last = {at: step for step, at in self.recent}
         gaps = [
-            (later[0] - earlier[0], later[1] - earlier[1])
-            for earlier, later in pairwise(self.recent)
-            if later[1] >= earlier[1]
+            (later[1] - earlier[1], later[0] - earlier[0])
+            for earlier, later in pairwise(last.items())
+            if later[0] > earlier[0] and later[1] > earlier[1]
         ]
         if not gaps:
             return None, None
@@ -131,12 +142,14 @@ def advance(trend: Trend, rows: Sequence[Row], run: RunSpec) -> Trend:
     spike = SpikeFold(trend.loss, run)
     loss = FiniteFold(trend.loss_finite, "loss", LOSS_ROWS)
     grad = FiniteFold(trend.grad_finite, "grad_norm", KEY_METRIC_ROWS)
+    taints = TaintFold(trend.taints, spike)
     for row in rows:
         pace.add(row)
         throughput.add(row, pace.resumed, pace.rate)
         spike.add(row)
-        loss.add(row, row.loss)
+        loss.add(row, row.true_loss)
         grad.add(row, row.grad_norm)
+        taints.add(row, pace.resumed)
     return Trend(
         rows=trend.rows + len(rows),
         last=rows[-1],
@@ -145,4 +158,5 @@ def advance(trend: Trend, rows: Sequence[Row], run: RunSpec) -> Trend:
         loss=spike.freeze(),
         loss_finite=loss.freeze(),
         grad_finite=grad.freeze(),
+        taints=taints.freeze(),
     )

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from cockpit.model.history import History
-from cockpit.model.observed import Phase
+from cockpit.model.observed import CheckpointState, Phase
 from cockpit.model.report import Facets, Progress
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
-from cockpit.rules.present import phase_of
+from cockpit.rules.present import CLOCK_SKEW, job_of, phase_of
+
+REACH = 1.5
+"""How much faster than usual training may have stepped since another source last told."""
+
+
+class StepSeen(NamedTuple):
+    """A training step, when it was logged (at the latest), and which source tells it."""
+
+    step: int
+    at: float | None
+    source: str
 
 
 def progress(run: RunSpec, history: History) -> Progress:
     """Return the progress: ``~4600/5155``, ``~4600/unknown``, ``unknown/5155``."""
-    step, final = current_step(history), run.final_step
+    newest, final = newest_step(history), run.final_step
+    step = None if newest is None else newest.step
     left = "unknown" if step is None else f"~{step}"
     right = "unknown" if final is None else str(final)
     return Progress(
         step=step,
+        step_source=None if newest is None else newest.source,
         final_step=final,
         final_step_source=run.final_step_source if final is not None else None,
         text=f"{left}/{right}",
@@ -25,14 +40,76 @@ def progress(run: RunSpec, history: History) -> Progress:
 
 
 def current_step(history: History) -> int | None:
-    """Return the newest step: the tracker's, else that of the folded or the log's own rows."""
-    tracker, log = history.facets.tracker.value, history.facets.log.value
-    if tracker is not None and tracker.step is not None:
-        return tracker.step
-    if history.trend.pace.step is not None:
-        return history.trend.pace.step
-    rows = log.rows if log is not None else ()
-    return next((row.step for row in reversed(rows) if row.step is not None), None)
+    """Return the newest training step that any source tells."""
+    newest = newest_step(history)
+    return None if newest is None else newest.step
+
+
+def newest_step(history: History) -> StepSeen | None:
+    """Return the newest step of the present incarnation over tracker, log and checkpoints.
+
+    A step of a former one never wins by being larger; it stands in only while the present one
+    has shown none. Nor does one that training cannot have reached yet: a line of the former
+    job in the same log, a checkpoint that was copied here.
+    """
+    told = [one for one in (_tracked(history), _logged(history), _saved(history)) if one]
+    began = _began(history)
+    present = [one for one in told if one.at is None or one.at >= began]
+    if not present:
+        former = max(told, key=lambda one: one.at or 0.0, default=None)
+        return former and former._replace(source=f"{former.source}, before this job")
+    newest = present[0]
+    for other in present[1:]:
+        if other.step > newest.step and _within_reach(newest, other, history):
+            newest = other
+    return newest
+
+
+def _tracked(history: History) -> StepSeen | None:
+    """Return the tracker's newest step: its newest value's, else that of its folded rows."""
+    facet, pace = history.facets.tracker, history.trend.pace
+    if facet.value is not None and facet.value.step is not None:
+        return StepSeen(facet.value.step, facet.value.last_step_at, "tracker")
+    if pace.step is None or history.trend is history.log_trend:
+        return None
+    return StepSeen(pace.step, pace.at, "tracker")
+
+
+def _logged(history: History) -> StepSeen | None:
+    pace = history.log_trend.pace
+    return None if pace.step is None else StepSeen(pace.step, pace.at, "log")
+
+
+def _saved(history: History) -> StepSeen | None:
+    """Return the checkpoint that was completed last."""
+    value = history.facets.checkpoints.value
+    complete = [
+        StepSeen(item.step, item.saved_at, "checkpoints")
+        for item in (value.items if value is not None else ())
+        if item.state is CheckpointState.COMPLETE
+        and item.step is not None
+        and item.saved_at is not None
+    ]
+    return max(complete, key=lambda one: (one.at or 0.0, one.step), default=None)
+
+
+def _began(history: History) -> float:
+    """Return when the present incarnation began: its job's start, or the step went back."""
+    job = job_of(history)
+    marks = [
+        None if job is None else job.started_at,
+        history.trend.pace.resumed_at,
+        history.log_trend.pace.resumed_at,
+    ]
+    return max((at for at in marks if at is not None), default=float("-inf"))
+
+
+def _within_reach(known: StepSeen, other: StepSeen, history: History) -> bool:
+    """Tell whether training can have come from ``known`` to ``other`` by the time of that."""
+    usual = history.trend.usual_step_s
+    if usual is None or known.at is None or other.at is None:
+        return True
+    return other.at + CLOCK_SKEW >= known.at + (other.step - known.step) * usual / REACH
 
 
 def reached(step: int, final: int) -> bool:
@@ -47,9 +124,12 @@ def _eta(history: History, step: int | None, final: int | None) -> float | None:
     if reached(step, final):
         return 0.0
     tracker = history.facets.tracker.value
-    usual = history.trend.usual_step_s
-    if usual is None and tracker is not None:
-        usual = tracker.usual_step_s
+    paces = (
+        history.trend.usual_step_s,
+        None if tracker is None else tracker.usual_step_s,
+        history.log_trend.usual_step_s,
+    )
+    usual = next((pace for pace in paces if pace is not None), None)
     return None if usual is None else (final - step) * usual
 
 

@@ -45,7 +45,7 @@ class SpikeFold:
 
     def add(self, row: Row) -> None:
         """Take one row."""
-        loss = row.loss
+        loss = row.true_loss
         if loss is None or not math.isfinite(loss):
             return
         count = len(self.ranked)
@@ -111,8 +111,9 @@ def loss_spike(run: RunSpec, history: History) -> Iterator[Alert]:
     if not spike.is_open or level is None or peak is None:
         return
     trend = f"{wording.figure(level)} (median of {len(spike.window)} rows)"
+    least = "" if history.rows_from == 0 else "at least "
     lines = (
-        f"{spike.above} logged rows above the limit since step {wording.step(spike.step)}",
+        f"{least}{spike.above} logged rows above the limit since step {wording.step(spike.step)}",
         f"peak {wording.figure(peak)}; trend {trend}",
     )
     yield Alert(
@@ -121,6 +122,7 @@ def loss_spike(run: RunSpec, history: History) -> Iterator[Alert]:
         severity=Severity.ALERT,
         title=f"loss more than {run.thresholds.loss_spike:.0%} above its trend",
         since=present.first(spike.since, history.trend.last_step_at, history.now),
+        since_or_before=history.rows_from > 0,
         evidence=(*present.evidence("logged rows", *lines), *present.gap(history)),
         confidence="sure" if history.rows_from == 0 else "likely",
         next_action=f"escalate to {wording.person(run)}; a rollback may be needed, not a relaunch",

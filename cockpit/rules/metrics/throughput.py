@@ -160,14 +160,17 @@ def throughput_collapse(run: RunSpec, history: History) -> Iterator[Alert]:
         f"{levels} {unit} in the last {len(seen.levels)} windows of {wording.span(run.cadence)}",
         f"baseline {wording.figure(seen.baseline)} {unit}; {limit}",
     )
+    whole = history.rows_from == 0
+    least = "" if whole else "at least "
     drop = 1 - seen.levels[-1] / seen.baseline
     yield Alert(
         id="C-05",
         key=f"C-05:{run.name}",
         severity=Severity.ALERT,
-        title=f"throughput {drop:.0%} below its baseline for {seen.low} cadences",
+        title=f"throughput {drop:.0%} below its baseline for {least}{seen.low} cadences",
         since=history.now if seen.low_since is None else seen.low_since,
+        since_or_before=not whole,
         evidence=(*present.evidence("logged rows", *lines), *present.gap(history)),
-        confidence="sure" if history.rows_from == 0 else "likely",
+        confidence="sure" if whole else "likely",
         next_action="look for slow input, a degraded node, checkpoint stalls or recompiling",
     )

@@ -12,16 +12,20 @@ from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
+from cockpit.model.picking import newest_of, relaunch_pick
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec, CustomLayout
-from cockpit.sources.checkpoints.layouts import LAYOUTS, FolderFinding, Grade, Layout, is_single
-from cockpit.sources.checkpoints.listing import Folder, Root, read_marker
-from cockpit.sources.checkpoints.picks import (
-    JudgedCheckpoint,
-    newest_complete,
-    relaunch_pick,
-    trainer_pick,
+from cockpit.sources.checkpoints.layouts import (
+    LAYOUTS,
+    FolderFinding,
+    Grade,
+    Layout,
+    is_single,
+    lacking,
+    whole_file,
 )
+from cockpit.sources.checkpoints.listing import Folder, Listed, Root, read_marker
+from cockpit.sources.checkpoints.picks import JudgedCheckpoint, trainer_pick
 from cockpit.sources.checkpoints.rejected import rejection_of
 from cockpit.text.safe import clean
 
@@ -51,17 +55,25 @@ def _custom(custom: CustomLayout) -> Layout:
         pattern = re.compile(custom.pattern)
     except re.error as error:
         raise ValueError(f"custom pattern is not a regular expression: {error}") from error
-    if pattern.groups < 1:
-        raise ValueError("custom pattern needs one group that holds the step")
 
     def assess(folder: Folder, root: Root) -> FolderFinding | None:
+        if folder.single:
+            return whole_file(folder)
         marker = folder.by_path.get(custom.marker)
         if marker is None:
-            return FolderFinding(Grade.UNFINISHED, f"no {custom.marker}")
+            return FolderFinding(Grade.UNFINISHED, f"no {custom.marker or 'marker'}")
         said = read_marker(marker) if marker.path.endswith(".json") else None
-        return FolderFinding(Grade.COMPLETE, None, marker, said.step if said is not None else None)
+        step = said.step if said is not None else None
+        why = None if _WEIGHTS.fullmatch(custom.marker) else lacking(folder, marker)
+        if why is not None:
+            return FolderFinding(Grade.EMPTIED, why, marker, step)
+        return FolderFinding(Grade.COMPLETE, None, marker, step)
 
     return Layout("custom", pattern, custom.marker, assess)
+
+
+_WEIGHTS: Final = re.compile(r".*\.(?:pt|pth|bin|safetensors|ckpt|npz|npy|h5|hdf5|msgpack|pkl)")
+"""Markers that are themselves what is loaded."""
 
 
 def layout_of(root: Root) -> Layout:
@@ -95,12 +107,15 @@ def _vote(folder: Folder) -> str | None:
     return next((name for name, fits in signs.items() if fits), None)
 
 
-def single_files(root: Root) -> tuple[Folder, ...]:
+def single_files(root: Root, layout: Layout | None = None) -> tuple[Folder, ...]:
     """Return the files of ``root`` that are checkpoints by themselves, as folders of one."""
+
+    def counts(file: Listed) -> bool:
+        own = layout is not None and layout.name == "custom"
+        return bool(own and layout and layout.pattern.fullmatch(file.path)) or is_single(file.path)
+
     return tuple(
-        Folder(file.path, (file,), file.mtime, single=True)
-        for file in root.files
-        if is_single(file.path)
+        Folder(file.path, (file,), file.mtime, single=True) for file in root.files if counts(file)
     )
 
 
@@ -118,13 +133,18 @@ class SeenFolder(NamedTuple):
 
 
 class Circumstances(NamedTuple):
-    """What is known beside the files; ``alive`` is ``None`` while the job's state is unknown."""
+    """What is known beside the files; ``alive`` is ``None`` while the job's state is unknown.
+
+    ``job_started`` is when the present job began: what was last touched before that, it does not
+    write.
+    """
 
     now: float
     alive: bool | None = None
     before: Mapping[str, SeenFolder] = {}
     final_step: int | None = None
     rejected: Sequence[Rejected] = ()
+    job_started: float | None = None
 
 
 def judge_listing(
@@ -138,15 +158,17 @@ def judge_listing(
     """
     spec = spec or CheckpointSpec()
     judged = _judge_all(roots, around, spec)
-    newest = newest_complete(judged)
+    complete = [one.item for one in judged if one.item.complete]
+    newest = newest_of(complete)
     items = tuple(_protect(one, newest, around.final_step, spec) for one in judged)
 
     def by_step(item: Checkpoint) -> tuple[bool, int, float, str]:
         return (item.step is None, item.step or 0, item.saved_at or 0.0, item.path)
 
+    steps = [item.step for item in complete if item.step is not None]
     return CheckpointsValue(
-        latest_complete=None if newest is None else newest.item.step,
-        relaunch_from=relaunch_pick(judged),
+        latest_complete=max(steps, default=None),
+        relaunch_from=relaunch_pick([one.item for one in judged]),
         trainer_would_load=trainer_pick(judged),
         items=tuple(sorted(items, key=by_step)),
     )
@@ -173,7 +195,7 @@ def _judge_all(
     found: list[JudgedCheckpoint] = []
     for root in roots:
         layout = fixed or layout_of(root)
-        for folder in (*root.folders, *single_files(root)):
+        for folder in (*root.folders, *single_files(root, layout)):
             if not layout.claims(folder):
                 continue
             finding = (
@@ -207,6 +229,8 @@ def _item(
         permanent=by_place if finding.permanent is None else finding.permanent,
         note=_note(name_step, finding, remark),
         touched_at=folder.touched_at,
+        layout=layout.name,
+        emptied=finding.grade is Grade.EMPTIED,
     )
 
 
@@ -235,12 +259,27 @@ def _state(
         return CheckpointState.COMPLETE, None
     if finding.grade is Grade.DOUBTFUL:
         return CheckpointState.UNKNOWN, None
+    if finding.grade is Grade.EMPTIED:
+        return CheckpointState.INCOMPLETE, None
     recent = _recent(folder, before, around.now)
     if before is not None and before.complete and recent:
         return CheckpointState.UNKNOWN, "was complete: being deleted or overwritten"
-    if recent and around.alive is not False:
+    if recent and around.alive is not False and not _left_behind(folder, before, around):
         return CheckpointState.WRITING, None
     return CheckpointState.INCOMPLETE, None
+
+
+STARTED_SLACK: Final = 2.0
+"""Seconds by which the clock of a file system and that of the job's start may differ."""
+
+
+def _left_behind(folder: Folder, before: SeenFolder | None, around: Circumstances) -> bool:
+    """Tell of one that a former job left: last touched before the present one began."""
+    touched, began = folder.touched_at, around.job_started
+    grew = before is not None and (folder.size, len(folder.files)) > (before.size, before.files)
+    return (
+        not grew and touched is not None and began is not None and touched < began - STARTED_SLACK
+    )
 
 
 def _recent(folder: Folder, before: SeenFolder | None, now: float) -> bool:
@@ -270,13 +309,13 @@ def _note(name_step: int | None, finding: FolderFinding, remark: str | None) -> 
 
 def _protect(
     one: JudgedCheckpoint,
-    newest: JudgedCheckpoint | None,
+    newest: Checkpoint | None,
     final_step: int | None,
     spec: CheckpointSpec,
 ) -> Checkpoint:
     """Return the item with every reason for which a clean-up must leave it alone."""
     item, reasons = one.item, []
-    if one is newest:
+    if newest is not None and item is newest:
         reasons.append("newest complete")
     if item.state is CheckpointState.COMPLETE and item.step in spec.protect:
         reasons.append("protected in the run file")

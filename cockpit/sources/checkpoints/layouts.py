@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
 from cockpit.sources.checkpoints.listing import (
     ANY_STEP,
+    LIGHTNING,
     NUMBER,
     STAGING,
     STEP_NAME,
+    TORCH_FILE,
     Folder,
     Listed,
     Root,
@@ -26,10 +28,14 @@ from cockpit.sources.checkpoints.listing import (
 
 
 class Grade(Enum):
-    """What the files alone say; age and the job's state decide the rest."""
+    """What the files alone say; age and the job's state decide the rest.
+
+    ``EMPTIED`` has its marker and no data: whoever writes the marker last does not write it now.
+    """
 
     COMPLETE = "complete"
     UNFINISHED = "unfinished"
+    EMPTIED = "emptied"
     DOUBTFUL = "doubtful"
 
 
@@ -79,6 +85,44 @@ def _unfinished(note: str, marker: Listed | None = None) -> FolderFinding:
     return FolderFinding(Grade.UNFINISHED, note, marker)
 
 
+def lacking(folder: Folder, marker: Listed | None, besides: str | None = None) -> str | None:
+    """Return why there is nothing to load beside a marker, if that is so (SPEC K)."""
+    name = besides or (marker.path if marker is not None else "its marker")
+    data = [file for file in folder.data if marker is None or file.path != marker.path]
+    if not data:
+        return f"no data beside {name}"
+    if not any(file.size for file in data):
+        return f"all data beside {name} is empty"
+    empty = next((file.path for file in data if file.size == 0 and _ARRAY.fullmatch(file.path)), "")
+    if empty:
+        return f"{empty} is empty"
+    bare = next((item for item in _databases(folder) if not _holds(folder, item)), None)
+    return None if bare is None else f"no data beside {bare}manifest.ocdbt"
+
+
+_ARRAY: Final = re.compile(r"(?:.*/)?d/[0-9a-f]{32}|.*\.(?:safetensors|bin|pt|pth)")
+"""Files that are never empty: a shard of ``torch.distributed`` (``__3_0.distcp``) may be."""
+_DATABASE: Final = re.compile(r"((?:.*/)?)manifest\.ocdbt")
+
+
+def _databases(folder: Folder) -> list[str]:
+    """Return where an OCDBT database lies that holds arrays: not the parts of one, by process."""
+    found = (_DATABASE.fullmatch(file.path) for file in folder.files)
+    return [match[1] for match in found if match is not None and "ocdbt.process_" not in match[1]]
+
+
+def _holds(folder: Folder, prefix: str) -> bool:
+    return any(file.size and file.path.startswith(prefix) for file in folder.data)
+
+
+def _with_data(finding: FolderFinding, folder: Folder) -> FolderFinding:
+    """Return the finding of a folder that has its marker; one without data is not complete."""
+    why = lacking(folder, finding.marker)
+    if why is None:
+        return finding
+    return replace(finding, grade=Grade.EMPTIED, note=why)
+
+
 _EXPORT: Final = re.compile(r"config\.json|.*\.safetensors(\.index\.json)?|pytorch_model.*\.bin")
 
 
@@ -102,11 +146,10 @@ def _by_metadata(folder: Folder, root: Root) -> FolderFinding | None:
     notes = []
     if said.stamp is None:
         notes.append("metadata.json has no timestamp, so Levanter does not find it")
-    if len(folder.files) == 1:
-        notes.append("no data beside metadata.json")
     permanent = None if said.temporary is None else not said.temporary
     note = "; ".join(notes) or None
-    return FolderFinding(Grade.COMPLETE, note, marker, said.step, said.stamp, permanent)
+    found = FolderFinding(Grade.COMPLETE, note, marker, said.step, said.stamp, permanent)
+    return _with_data(found, folder)
 
 
 def _by_file(*names: str) -> Assess:
@@ -118,18 +161,23 @@ def _by_file(*names: str) -> Assess:
             return _unfinished(f"no {names[0]}")
         if marker.size == 0:
             return _unfinished(f"{marker.path} is empty", marker)
-        return FolderFinding(Grade.COMPLETE, None, marker)
+        return _with_data(FolderFinding(Grade.COMPLETE, None, marker), folder)
 
     return assess
 
 
 _HF_OPTIMIZER: Final = re.compile(r"optimizer.*|global_step\d+|pytorch_model_fsdp.*")
+_HF_BESIDE: Final = re.compile(r"(?:optimizer|scheduler|scaler|rng_state|training_args)[^/]*")
+"""What the Trainer writes beside the model's weights, whatever those are called."""
 
 
 def _hugging_face(folder: Folder, root: Root) -> FolderFinding | None:
     found = _by_file("trainer_state.json")(folder, root)
     if found is None or found.grade is not Grade.COMPLETE:
         return found
+    if all(_HF_BESIDE.fullmatch(file.path) for file in folder.data):
+        note = "no model weights beside trainer_state.json"
+        return FolderFinding(Grade.EMPTIED, note, found.marker)
     if any(_HF_OPTIMIZER.fullmatch(name) for name in folder.top):
         return found
     note = "no optimizer state: weights only, cannot be resumed"
@@ -137,6 +185,7 @@ def _hugging_face(folder: Folder, root: Root) -> FolderFinding | None:
 
 
 _ORBAX_SIGNS: Final = {"_CHECKPOINT_METADATA", "_METADATA", "commit_success.txt", "manifest.ocdbt"}
+_ORBAX_ARRAYS: Final = {"_METADATA", "_sharding"}
 
 
 def _orbax(folder: Folder, root: Root) -> FolderFinding | None:
@@ -153,7 +202,15 @@ def _orbax(folder: Folder, root: Root) -> FolderFinding | None:
     if commit is None and by_file:
         return _unfinished("no commit_success.txt")
     marker = commit or folder.by_path.get("_CHECKPOINT_METADATA")
-    return FolderFinding(Grade.COMPLETE, None, marker)
+    found = FolderFinding(Grade.COMPLETE, None, marker)
+    # A database that nothing describes any arrays of has lost none.
+    bare = "manifest.ocdbt" in names and not names & _ORBAX_ARRAYS
+    return found if bare and not _parts(folder) else _with_data(found, folder)
+
+
+def _parts(folder: Folder) -> bool:
+    """Tell whether the processes of a job have left their parts of a database."""
+    return any("ocdbt.process_" in path or "array_metadatas/" in path for path in folder.by_path)
 
 
 _ITERATION: Final = "latest_checkpointed_iteration.txt"
@@ -186,6 +243,9 @@ def _by_pointer(name: str, prefix: str, ranked: re.Pattern[str]) -> Assess:
         step = number(match.group(1)) if match is not None else None
         if not folder.files:
             return _unfinished("no files", pointer)
+        why = lacking(folder, None, "the descriptions")
+        if why is not None:
+            return FolderFinding(Grade.EMPTIED, why, pointer)
         if _missing_ranks(folder.by_path, ranked):
             return _unfinished("files of some ranks are missing", pointer)
         if pointer is None or named is None or step is None:
@@ -218,15 +278,55 @@ def _one_file(folder: Folder, root: Root) -> FolderFinding | None:
     ends = file.content or b""  # its first 4 and last 22 bytes; torch.save writes a zip
     if ends[:4] == b"PK\x03\x04" and b"PK\x05\x06" not in ends[4:]:
         return _unfinished("the file is truncated")
-    return FolderFinding(Grade.COMPLETE, None, file)
+    inside = file.inside
+    return FolderFinding(Grade.COMPLETE, _about_step(file), file, inside.step if inside else None)
 
 
-def _nanogpt(folder: Folder, root: Root) -> FolderFinding | None:
+def _about_step(file: Listed) -> str | None:
+    """Return why the file itself tells no step, where that is so, and the epoch if it does."""
+    inside = file.inside
+    if inside is None or inside.step is not None:
+        return None
+    epoch = f"; epoch {inside.epoch}" if inside.epoch is not None else ""
+    return f"{inside.problem or 'its step is unknown'}{epoch}"
+
+
+def _lightning(folder: Folder, root: Root) -> FolderFinding | None:
     found = _one_file(folder, root)
-    if found is None or found.grade is not Grade.COMPLETE:
+    if found is None or found.grade is not Grade.COMPLETE or found.step is not None:
         return found
-    note = "its step is inside the file: unknown; a save overwrites it in place"
-    return FolderFinding(Grade.DOUBTFUL, note, found.marker)
+    if LAYOUTS["lightning"].name_step(folder) is not None:
+        return replace(found, note=None)
+    return _without_step(found)
+
+
+def whole_file(folder: Folder) -> FolderFinding | None:
+    """Judge one file of a layout of one's own: its step may be in its name, or inside."""
+    found = _one_file(folder, Root(""))
+    return found if found is None or found.marker is None else _plain_file(found)
+
+
+def _plain_file(found: FolderFinding) -> FolderFinding:
+    """Return the finding; what is no archive of torch is taken for whole once it is not empty."""
+    return found if found.step is not None else replace(found, note=None)
+
+
+def _torch_file(folder: Folder, root: Root) -> FolderFinding | None:
+    found = _one_file(folder, root)
+    whole = found is None or found.grade is not Grade.COMPLETE or found.step is not None
+    return found if found is None or whole else _without_step(found)
+
+
+def _without_step(found: FolderFinding) -> FolderFinding:
+    """Return the finding of a file whose step is unknown: whole where its archive is."""
+    file = found.marker
+    inside = file.inside if file is not None else None
+    if inside is not None and inside.whole:
+        return replace(found, note=f"step unknown: {found.note}")
+    note = f"its step is inside the file: unknown; whether it is whole cannot be told: {found.note}"
+    if inside is None:
+        note = "its step is inside the file: unknown; a save overwrites it in place"
+    return FolderFinding(Grade.DOUBTFUL, note, file)
 
 
 LAYOUTS: Final[dict[str, Layout]] = {
@@ -250,8 +350,8 @@ LAYOUTS: Final[dict[str, Layout]] = {
             ".metadata",
             _by_file(".metadata", "model.safetensors.index.json"),
         ),
-        Layout("lightning", re.compile(r"(?:.*[-_])?step=(\d+).*\.ckpt"), "", _one_file),
-        Layout("nanogpt", re.compile(r"ckpt\.pt"), "", _nanogpt),
+        Layout("lightning", LIGHTNING, "", _lightning),
+        Layout("nanogpt", TORCH_FILE, "", _torch_file),
     )
 }
 

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final
 
+from cockpit.sources.checkpoints.archive import ArchiveSays
+
 _WORDS: Final = r"(?:global_step|step|checkpoint|ckpt|iteration|iter)"
 STEP_NAME: Final = re.compile(rf"{_WORDS}[-_]?(\d+)")
 ANY_STEP: Final = re.compile(rf"(?:{_WORDS}[-_]?)?(\d+)")
@@ -29,6 +31,19 @@ MARKERS: Final = (
     "commit_success.txt",
 )
 """Files whose presence makes a folder of any name worth a look."""
+_TORCH: Final = r"\.(?:pt|pth|pt\.tar|pth\.tar)"
+LIGHTNING: Final = re.compile(r"(?:(?:.*[-_])?step=(\d+).*|.*)\.ckpt", re.S)
+TORCH_FILE: Final = re.compile(
+    r"(?!(?:optim|sched|rng|scaler|training_args|tokenizer|lr_))"
+    r"(?:(?:.*[-_.])?(?:global_?step|step|iteration|iter)[-_=]?(\d+)(?:[-_.].*)?"
+    r"|(?:.*[-_.])?(?:ckpt|checkpoint|snapshot|last|latest|best)(?:[-_.=]?\d+)?(?:[-_.].*)?)"
+    + _TORCH,
+    re.S,
+)
+"""One file that ``torch.save`` wrote, by the names in use. A number counts as a step only where
+the name says so: ``ckpt_3.pt`` may be an epoch."""
+SURE: Final = re.compile(r".*\.ckpt|ckpt\.pt", re.S)
+"""Files that are checkpoints wherever they lie; others only where nothing better lies below."""
 POINTERS: Final = ("latest", "latest_checkpointed_iteration.txt")
 """Files in a root that name the newest checkpoint."""
 _MAX_STEP: Final = 2**63
@@ -39,6 +54,7 @@ class Listed:
     """One file: its path relative to its folder, bytes, mtime (epoch seconds).
 
     ``content`` is there for small markers and pointers; ``error`` says why it is not.
+    ``inside`` is what a checkpoint that is one file says of itself, where it could be read.
     """
 
     path: str
@@ -46,6 +62,7 @@ class Listed:
     mtime: float
     content: bytes | None = None
     error: str | None = None
+    inside: ArchiveSays | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +96,23 @@ class Folder:
     def top(self) -> frozenset[str]:
         """First path components: the names that a plain ``ls -a`` shows."""
         return frozenset(file.path.partition("/")[0] for file in self.files)
+
+    @cached_property
+    def data(self) -> tuple[Listed, ...]:
+        """The files that hold arrays or state: all that no framework writes beside them."""
+        return tuple(file for file in self.files if not _BESIDE.fullmatch(file.path))
+
+
+_BESIDE: Final = re.compile(
+    r"(?:.*/)?(?:metadata\.json|\.metadata|trainer_state\.json|manifest\.(?:ocdbt|json)|_METADATA"
+    r"|_CHECKPOINT_METADATA|commit_success\.txt|_sharding|\.z(?:array|attrs|group|metadata)"
+    r"|zarr\.json|latest|latest_checkpointed_iteration\.txt|.*\.index\.json|[^/]*\.__lock"
+    r"|.*\.(?:md|txt|toml|ya?ml)|(?:generation_|tokenizer_|adapter_|preprocessor_)?config\.json"
+    r"|tokenizer.*|special_tokens_map\.json|added_tokens\.json|vocab\.(?:json|txt)|merges\.txt"
+    r"|chat_template.*|README.*|\.git.*|_SUCCESS|DONE)"
+    r"|(?:.*/)?array_metadatas/.*|(?:.*/)?(?:metrics|metadata)/(?:metrics|metadata)"
+)
+"""Descriptions, markers and locks: without anything else there is nothing to load."""
 
 
 @dataclass(frozen=True)

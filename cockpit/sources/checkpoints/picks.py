@@ -1,11 +1,11 @@
-"""Which checkpoint a relaunch should take, and which one the trainer would take by its own rule."""
+"""Which checkpoint the trainer would take by its own rule, whatever a relaunch should take."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from cockpit.model.observed import Checkpoint, CheckpointState, Pick
+from cockpit.model.observed import Checkpoint, Pick
 from cockpit.sources.checkpoints.layouts import FolderFinding, Grade
 from cockpit.sources.checkpoints.listing import number
 
@@ -18,36 +18,12 @@ class JudgedCheckpoint(NamedTuple):
     layout: str
 
 
-def newest_complete(judged: Sequence[JudgedCheckpoint]) -> JudgedCheckpoint | None:
-    """Return the complete one of the greatest numeric step (then save time, then path)."""
-    complete = [one for one in judged if one.item.state is CheckpointState.COMPLETE]
-    return _greatest(complete, lambda one: (one.item.saved_at or 0.0, one.item.path))
-
-
-def relaunch_pick(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
-    """Return what a relaunch should resume from (HERO: the newest complete one), and why."""
-    newest = newest_complete(judged)
-    if newest is None or newest.item.step is None:
-        return None
-    why = ["newest complete by step"]
-    if newest.item.permanent is False:
-        why.append("temporary: the next save may delete it")
-    passed_over = sorted(
-        (one.item.step, one.item.state.value)
-        for one in judged
-        if one.item.step is not None
-        and one.item.step > newest.item.step
-        and one.item.state is not CheckpointState.COMPLETE
-    )
-    why += [f"step {step} is {state}" for step, state in passed_over[-3:]]
-    return Pick(path=newest.item.path, step=newest.item.step, why="; ".join(why))
-
-
 def trainer_pick(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
     """Return what the trainer loads if it is simply started again, and by which rule.
 
     It goes by the files alone: that a person has rejected one is nothing it knows of.
-    ``None`` when it would find nothing, or when its rule is not known (custom, nanoGPT).
+    ``None`` when it would find nothing, or when its rule is not known (custom, Lightning,
+    nanoGPT: those load what their command tells them to).
     """
     for one in judged:
         rule = _RULES.get(one.layout)
@@ -90,7 +66,8 @@ def _levanter(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
 
 
 def _complete(one: JudgedCheckpoint) -> bool:
-    return one.finding.grade is Grade.COMPLETE
+    """Tell what such a trainer takes for complete: its marker is enough, data or not."""
+    return one.finding.grade in (Grade.COMPLETE, Grade.EMPTIED)
 
 
 def _of_complete(why: str) -> Callable[[Sequence[JudgedCheckpoint]], Pick | None]:

@@ -1,8 +1,8 @@
 """Lists checkpoint roots on this machine, cheaply when nothing has changed.
 
 Blocking. Checkpoints come and go while they are listed (rotation): what has vanished is left
-out. A complete checkpoint does not change any more; it is walked once, then known by its
-marker's and its folder's time.
+out. A complete checkpoint should not change any more; it is walked once, then known by the times
+of its markers and of its folders, and walked anew now and then: arrays can go and leave the marker.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from typing import Final, NamedTuple
 
 from cockpit.model.observed import CheckpointState, CheckpointsValue
 from cockpit.runtime.regular import open_regular
+from cockpit.sources.checkpoints.archive import read_archive
 from cockpit.sources.checkpoints.layouts import is_single
 from cockpit.sources.checkpoints.listing import (
     MARKERS,
     NUMBER,
     POINTERS,
     STEP_NAME,
+    SURE,
     Folder,
     Listed,
     Root,
@@ -38,6 +40,10 @@ FAN: Final = 200
 ASIDE: Final = re.compile(r"\.cockpit|rejected-.*|.*\.deleting-[0-9a-f]{6,}")
 """What was moved aside or is being deleted: never a checkpoint, whatever lies in it."""
 _CONTENT: Final = 1 << 20
+WATCHED: Final = 32
+"""Folders inside a checkpoint whose times are looked at each time."""
+WALK_EVERY: Final = 20
+"""Looks after which a complete checkpoint is walked anew, whatever its times say."""
 
 Signature = tuple[tuple[str, int, int], ...]
 
@@ -46,6 +52,8 @@ class _Kept(NamedTuple):
     signature: Signature
     folder: Folder
     settled: bool
+    inner: tuple[str, ...] = ()
+    looks: int = 0
 
 
 @dataclass
@@ -60,6 +68,7 @@ class Scanner:
     markers: tuple[str, ...] = ()
     prefer: Collection[str] = ()
     _kept: dict[str, _Kept] = field(default_factory=dict)
+    _files: dict[str, tuple[tuple[int, int, int], Listed]] = field(default_factory=dict)
 
     def roots(self, path: str, temporary: bool | None = None) -> list[Root]:
         """Return the root at ``path``, or those below it when it holds no checkpoint itself.
@@ -76,7 +85,7 @@ class Scanner:
         """Keep what ``value`` found complete; forget what is gone or still changes."""
         complete = {item.path for item in value.items if item.state is CheckpointState.COMPLETE}
         self._kept = {
-            path: _Kept(kept.signature, compact(kept.folder), True)
+            path: kept._replace(folder=compact(kept.folder), settled=True)
             for path, kept in self._kept.items()
             if path in complete and len(kept.signature) > 1
         }
@@ -89,19 +98,29 @@ class Scanner:
             yield Root(str(Path(path).parent), () if folder is None else (folder,))
             return
         root = self._root(path, entries)
-        if root.folders or any(is_single(file.path) for file in root.files):
+        if root.folders or any(self._sure(file.path) for file in root.files):
             yield root
             return
-        if depth == 0:
-            return
-        for entry in entries[:FAN]:
+        found = []
+        for entry in entries[:FAN] if depth else ():
             if _worth_descending(entry):
                 with suppress(OSError):
-                    yield from self._below(entry.path, depth - 1)
+                    found += list(self._below(entry.path, depth - 1))
+        yield from found or ([root] if any(self._single(file.path) for file in root.files) else [])
+
+    def _single(self, name: str) -> bool:
+        own = self.pattern is not None and self.pattern.fullmatch(name) is not None
+        return own or is_single(name)
+
+    def _sure(self, name: str) -> bool:
+        """Tell of a file that is a checkpoint for sure, so that none is looked for below."""
+        own = self.pattern is not None and self.pattern.fullmatch(name) is not None
+        return own or SURE.fullmatch(name) is not None
 
     def _root(self, path: str, entries: list[os.DirEntry[str]]) -> Root:
         folders: dict[tuple[int, int], Folder] = {}
-        files = []
+        files: list[Listed] = []
+        seen: set[tuple[int, int]] = set()
         for entry in sorted(entries, key=lambda entry: (entry.is_symlink(), entry.name)):
             if self._is_candidate(entry):
                 folder = self._folder(entry.path)
@@ -109,9 +128,31 @@ class Scanner:
                     found = entry.stat()
                     if folder is not None:
                         folders.setdefault((found.st_dev, found.st_ino), folder)
-            elif entry.name in POINTERS or is_single(entry.name):
+            elif entry.name in POINTERS:
                 files += _listed(entry, entry.name, self.markers)
+            elif self._single(entry.name):
+                files += self._one_file(entry, seen)
         return Root(path, tuple(folders.values()), tuple(files))
+
+    def _one_file(self, entry: os.DirEntry[str], seen: set[tuple[int, int]]) -> Iterator[Listed]:
+        """Yield a checkpoint that is one file, once by whatever names; read anew if changed."""
+        try:
+            with open_regular(entry.path) as (fd, found):
+                if (found.st_dev, found.st_ino) in seen:
+                    return
+                seen.add((found.st_dev, found.st_ino))
+                version = (found.st_ino, found.st_size, found.st_mtime_ns)
+                former = self._files.get(entry.path)
+                if former is None or former[0] != version:
+                    ends = os.read(fd, 4) + os.pread(fd, 22, max(0, found.st_size - 22))
+                    inside = read_archive(fd, found.st_size) if _is_zip(ends) else None
+                    listed = Listed(entry.name, found.st_size, found.st_mtime, ends, inside=inside)
+                    former = self._files[entry.path] = (version, listed)
+                yield former[1]
+        except FileNotFoundError:
+            return
+        except OSError:
+            yield from _listed(entry, entry.name, self.markers)
 
     def _is_candidate(self, entry: os.DirEntry[str]) -> bool:
         try:
@@ -132,9 +173,12 @@ class Scanner:
 
     def _folder(self, path: str) -> Folder | None:
         """Return the folder at ``path`` with all its files; ``None`` if it has just vanished."""
-        signature = self._signature(path)
         kept = self._kept.get(path)
-        if kept is not None and kept.settled and kept.signature == signature:
+        inner = kept.inner if kept is not None else ()
+        signature = self._signature(path, inner)
+        same = kept is not None and kept.settled and kept.signature == signature
+        if kept is not None and same and kept.looks < WALK_EVERY:
+            self._kept[path] = kept._replace(looks=kept.looks + 1)
             return kept.folder
         name = Path(path).name
         try:
@@ -145,19 +189,34 @@ class Scanner:
         except OSError as error:
             folder = Folder(name, error=(error.strerror or type(error).__name__).lower())
         if folder.error is None:
-            self._kept[path] = _Kept(signature, folder, False)
+            inner = _inner(folder)
+            self._kept[path] = _Kept(self._signature(path, inner), folder, False, inner)
         return folder
 
-    def _signature(self, path: str) -> Signature:
-        """Return the times of the folder and of the markers in it, as far as there are any."""
+    def _signature(self, path: str, inner: tuple[str, ...]) -> Signature:
+        """Return the times of the folder, of those in it and of its markers, if there are any."""
         parts = []
-        for name in ("", *MARKERS, *self.markers):
+        for name in ("", *MARKERS, *self.markers, *inner):
             try:
                 found = Path(path, name).stat()
             except OSError:
                 continue
             parts.append((name, found.st_mtime_ns, found.st_size if name else found.st_ino))
         return tuple(parts)
+
+
+def _inner(folder: Folder) -> tuple[str, ...]:
+    """Return the folders inside a checkpoint, outer ones first: a file that goes shows there."""
+    found = {file.path.rpartition("/")[0] for file in folder.files} - {""}
+    every = {
+        "/".join(parts[:n]) for p in found for parts in [p.split("/")] for n in (1, len(parts))
+    }
+    return tuple(sorted(every, key=lambda name: (name.count("/"), name))[:WATCHED])
+
+
+def _is_zip(ends: bytes) -> bool:
+    """Tell a zip that has its end from the first 4 and last 22 bytes of a file."""
+    return ends[:4] == b"PK\x03\x04" and b"PK\x05\x06" in ends[4:]
 
 
 def _names(root: Root, path: str) -> set[str]:
@@ -221,8 +280,6 @@ def _listed(entry: os.DirEntry[str], path: str, markers: Collection[str]) -> lis
     content, problem = None, None
     if path in ("metadata.json", *POINTERS, *markers):
         content, problem = _read(entry.path)
-    elif is_single(path):
-        content = _ends(entry.path)
     return [Listed(path, found.st_size, found.st_mtime, content, problem)]
 
 
@@ -239,12 +296,3 @@ def _read(path: str) -> tuple[bytes | None, str | None]:
             return os.read(fd, _CONTENT), None
     except OSError as error:
         return None, (error.strerror or type(error).__name__).lower()
-
-
-def _ends(path: str) -> bytes | None:
-    """Return the first 4 and the last 22 bytes: a whole zip ends with its directory."""
-    try:
-        with open_regular(path) as (fd, found):
-            return os.read(fd, 4) + os.pread(fd, 22, max(0, found.st_size - 22))
-    except OSError:
-        return None

@@ -211,7 +211,8 @@ class _Look:
             roots, errors = _listed(self._scanner, self._spec.path)
             bad += _marked(roots)
             now = self._clock.now()
-            around = Circumstances(now, query.alive, self._before, run.final_step, bad)
+            began = query.job.started_at if query.job is not None else None
+            around = Circumstances(now, query.alive, self._before, run.final_step, bad, began)
             value = judge_listing(roots, around, self._spec)
             _one_run_only(value, [_plain(path) for path in _paths(self._spec)])
             seen = remember(value, roots, self._before)
@@ -286,7 +287,7 @@ def _scanner(spec: CheckpointSpec, prefer: frozenset[str]) -> Scanner:
     layout = chosen_layout(spec)
     if layout is None or layout.name not in ("levanter", "custom"):
         return Scanner(prefer=prefer)
-    return Scanner(layout.pattern, (layout.marker,), prefer)
+    return Scanner(layout.pattern, (layout.marker,) if layout.marker else (), prefer)
 
 
 def _listed(scanner: Scanner, places: Sequence[Place]) -> tuple[list[Root], dict[str, OSError]]:

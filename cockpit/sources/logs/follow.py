@@ -1,7 +1,8 @@
 r"""What is new in a log since the last look: through rotation, truncation and replacement.
 
 Only complete states count as new: text that ends in a line break or, as progress bars do it,
-in ``\r``. Nothing is kept open between two looks.
+in ``\r``; what is written behind the last of them is told apart. Nothing is kept open between
+two looks.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class News(NamedTuple):
     first: bool
     starts: tuple[int, ...] = ()
     """Where each line of ``tail`` starts; the last one ends at ``size``."""
+    rest: bytes = b""
+    """What stands behind the last line break: half a line, or the newest state of a bar."""
 
 
 class Follower:
@@ -53,6 +56,9 @@ class Follower:
         self._inode: tuple[int, int] | None = (0, 0) if from_start else None
         self._offset = 0
         self._guard = b""
+        self._rest = b""
+        self.begin = 0
+        """The offset in the first file from which all states were read."""
         self._status: tuple[int, int, int] | None = None
         self._behind = False
 
@@ -69,13 +75,14 @@ class Follower:
         shown = tuple(line.data for line in lines)
         starts = tuple(line.start for line in lines)
         size, mtime, inode = status.st_size, status.st_mtime, status.st_ino
-        return News(states, shown, size, mtime, inode, first, starts)
+        return News(states, shown, size, mtime, inode, first, starts, self._rest)
 
     def _advance(self, fd: int, status: os.stat_result) -> tuple[bytes, ...]:
         inode = (status.st_dev, status.st_ino)
         states: tuple[bytes, ...] = ()
         if self._inode is None:
             self._offset = line_start(fd, status.st_size - FIRST, status.st_size)
+            self.begin = self._offset
         elif self._inode != inode:
             states = self._rest_of_former(self._inode)
             self._offset, self._guard = 0, b""
@@ -96,6 +103,7 @@ class Follower:
         if end == 0 and self._behind:
             end = MOST
         self._offset += end
+        self._rest = b"" if self._behind else data[end:]
         if end:
             self._guard = (self._guard + data[:end])[-_GUARD:]
         return tuple(state for state in _BREAKS.split(data[:end]) if state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import math
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,10 +16,11 @@ from cockpit.model.observed import LogValue, Row
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.runtime.offload import each, offload
+from cockpit.sources.logs.earlier import before
 from cockpit.sources.logs.file import show
 from cockpit.sources.logs.follow import Follower, News
 from cockpit.sources.logs.stamp import line_time, writes_utc
-from cockpit.text.progress import read_lines
+from cockpit.text.progress import read_bar, read_lines
 from cockpit.text.safe import safe_line
 
 DEADLINE: Final = 4.0
@@ -86,6 +88,9 @@ class _Followed:
         self._follower: Follower | None = None
         self._value: LogValue | None = None
         self._rows: list[Row] = []
+        self._bar = b""
+        self._step: int | None = None
+        self._begin = 0
         self._lock = threading.Lock()
 
     def look(self) -> LogValue:
@@ -115,7 +120,12 @@ class _Followed:
         newest_first = [line.plain for line in reversed(lines)]
         utc = writes_utc(newest_first, news.mtime)
         since = None if news.first or self._value is None else self._value.mtime
-        self._rows += read_rows(news.states, news.mtime, since, utc)
+        states = self._states(news)
+        rows = read_rows(states, news.mtime, since, utc, self._step)
+        if news.first and self._follower is not None:
+            rows = self._with_first_broken(rows, self._follower, news, utc)
+        self._step = next((row.step for row in reversed(rows) if row.step is not None), self._step)
+        self._rows += rows
         self._value = LogValue(
             path=path,
             size=news.size,
@@ -124,7 +134,41 @@ class _Followed:
             lines=lines,
             offsets=news.starts,
             inode=news.inode,
+            rows_begin=self._begin,
         )
+
+    def _with_first_broken(
+        self, rows: list[Row], follower: Follower, news: News, utc: bool
+    ) -> list[Row]:
+        """Return the first look's rows; before a loss that is no number, those that led to it.
+
+        The first look reads the end of the log only, and the trouble may be much older.
+        """
+        self._begin = follower.begin
+        losses = [row.true_loss for row in rows if row.true_loss is not None]
+        if not self._begin or all(math.isfinite(loss) for loss in losses):
+            return rows
+        earlier = before(follower.path, self._begin)
+        self._begin = earlier.begin
+        old = read_rows(earlier.states, news.mtime, None, utc)
+        timed = [row if row.at != news.mtime else row._replace(at=None) for row in old]
+        return [*timed, *rows]
+
+    def _states(self, news: News) -> tuple[bytes, ...]:
+        """Return the new states, among them a bar that is drawn but not overwritten yet.
+
+        A bar writes no line break behind its newest state, only before the next one; it is
+        whole once its bracket is closed.
+        """
+        states = news.states
+        if self._bar and states[:1] == (self._bar,):
+            states = states[1:]  # it was taken when it was the newest
+        if news.rest == self._bar and not news.states:
+            return states
+        bar = read_bar(safe_line(news.rest).plain)
+        drawn = bar is not None and safe_line(news.rest).plain.rstrip().endswith("]")
+        self._bar = news.rest if drawn else b""
+        return (*states, self._bar) if drawn else states
 
 
 def _last_line_at(newest_first: Sequence[str], mtime: float, utc: bool) -> float | None:
@@ -152,23 +196,33 @@ FRESH: Final = 30.0
 """Seconds between two writes within which an unstamped line is as old as the last write."""
 
 
-def read_rows(states: Sequence[bytes], mtime: float, since: float | None, utc: bool) -> list[Row]:
+def read_rows(
+    states: Sequence[bytes],
+    mtime: float,
+    since: float | None,
+    utc: bool,
+    step: int | None = None,
+) -> list[Row]:
     """Return a row for each state that tells a step of the run (INTERFACE: scope ``run``).
 
+    Figures that are logged without a step belong to the one before them, first of all ``step``.
     A row's time is the line's own; else ``mtime`` for the last row, and for all if the former
     write (``since``) was less than ``FRESH`` seconds before: an older guess would be a lie.
     """
     lines = [safe_line(state).plain for state in states]
-    rows = [
-        Row(
-            step=progress.step,
+    rows: list[Row] = []
+    for number, progress in read_lines(lines):
+        if progress.scope != "run" or (progress.step is None and progress.format != "dict"):
+            continue
+        step = progress.step if progress.step is not None else step
+        row = Row(
+            step=step,
             at=line_time(lines[number - 1], mtime, utc),
             loss=progress.loss,
             throughput=per_second(progress.throughput, progress.unit),
+            grad_norm=progress.grad_norm,
         )
-        for number, progress in read_lines(lines)
-        if progress.step is not None and progress.scope == "run"
-    ]
+        rows.append(row)
     fresh = since is not None and mtime - since <= FRESH
     last = len(rows) - 1
     return [

@@ -143,6 +143,18 @@ def find(place: str, run_id: str | None) -> list[str]:
     return _in_folder(root, run_id) or (_in_folder(below, run_id) if below.is_dir() else [])
 
 
+def ids_in(place: str) -> list[str]:
+    """Return the ids of the runs that lie where :func:`find` looks, the newest start first.
+
+    Raises ``OSError`` if ``place`` cannot be read.
+    """
+    root = Path(place)
+    if root.is_file():
+        return [id_in_name(str(root))]
+    below = root / "wandb"
+    return _ids(root) or (_ids(below) if below.is_dir() else [])
+
+
 def id_in_name(path: str) -> str:
     """Return the run id that a file's name gives: ``run-<id>.wandb``."""
     return Path(path).stem.removeprefix("run-")
@@ -171,9 +183,21 @@ def _logs(folder: Path, names: list[str], run_id: str) -> Iterator[str]:
 
 
 def _newest_id(folder: Path, names: list[str]) -> str | None:
-    """Return the id of the run that was started last, by the names of the directories."""
+    return next(_newest_first(folder, names), None)
+
+
+def _ids(folder: Path) -> list[str]:
+    with os.scandir(folder) as entries:
+        names = sorted(entry.name for entry in entries)
+    own = [
+        id_in_name(name) for name in names if name.startswith("run-") and name.endswith(".wandb")
+    ]
+    return list(dict.fromkeys(own or _newest_first(folder, names)))
+
+
+def _newest_first(folder: Path, names: list[str]) -> Iterator[str]:
+    """Yield the id of each run directory, that of the last start first, by their names."""
     runs = [name for name in names if name.removeprefix("offline-").startswith("run-")]
     for name in sorted(runs, key=lambda name: name.removeprefix("offline-"), reverse=True):
-        for path in sorted((folder / name).glob("run-*.wandb")):
-            return id_in_name(str(path))
-    return None
+        for path in sorted((folder / name).glob("run-*.wandb"))[:1]:
+            yield id_in_name(str(path))

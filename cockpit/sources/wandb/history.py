@@ -100,8 +100,9 @@ class LossColumns:
         for row in rows:
             if row.step is not None:
                 self._step = row.step
-            if row.loss is not None:
-                self._add(self._step, row.loss)
+            loss = row.true_loss
+            if loss is not None:
+                self._add(self._step, loss)
 
     def _add(self, step: int, loss: float) -> None:
         index = max(0, step) // self._width

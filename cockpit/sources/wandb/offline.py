@@ -17,7 +17,7 @@ from cockpit.model.query import Query
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.offload import offload
 from cockpit.sources.wandb.file import NotWandbError, WandbFile
-from cockpit.sources.wandb.fragment import Fragment, find
+from cockpit.sources.wandb.fragment import Fragment, find, ids_in
 from cockpit.sources.wandb.history import Pass, RowChunk
 from cockpit.sources.wandb.metrics import MetricKeys, choose
 from cockpit.sources.wandb.rows import StepRate
@@ -32,6 +32,7 @@ It is less than the watch gives a whole bulk and ``check`` a facet: a file that 
 named as such by its own run.
 """
 
+_SHOWN_IDS = 5
 _THIS_MACHINE = (None, "", "localhost", "127.0.0.1")
 _NOTHING = RowChunk((), caught_up=True, restarted=False, share=0.0)
 
@@ -74,6 +75,8 @@ class OfflineWandb:
         if reason is not None:
             return unknown(ErrorKind.UNSUPPORTED, reason, "W&B", now)
         source = f"W&B files in {clean(_path(spec))}"
+        if run.same_tracker:
+            return unknown(ErrorKind.BAD_ANSWER, _whose(run), source, now)
         outcome = await _settled(self._files(run, spec).value, self._clock)
         now = self._clock.now()
         if isinstance(outcome, TrackerValue):
@@ -81,7 +84,7 @@ class OfflineWandb:
         return unknown(*_problem(outcome, spec), source, now)
 
     async def _rows(self, run: RunSpec, read: Callable[..., RowChunk], *args: object) -> RowChunk:
-        if run.wandb is None or _why_not_here(run, run.wandb) is not None:
+        if run.wandb is None or run.same_tracker or _why_not_here(run, run.wandb) is not None:
             return _NOTHING
         outcome = await _settled(read, self._files(run, run.wandb), *args)
         return outcome if isinstance(outcome, RowChunk) else _NOTHING
@@ -175,10 +178,9 @@ class RunFiles:
     def _list(self) -> None:
         """Find the run's files again; one that was replaced begins anew."""
         place = _path(self._spec)
-        paths = find(place, run_id(self._spec))
+        paths = find(place, self._spec.run_id)
         if not paths:
-            wanted = run_id(self._spec) or "*"
-            raise FileNotFoundError(f"no run-{wanted}.wandb in {place}")
+            raise FileNotFoundError(_missing(place, self._spec.run_id))
         kept = {path: one for path, one in self._fragments.items() if not one.replaced()}
         metrics = self._spec.metrics
         self._fragments = {path: kept.get(path) or Fragment(path, metrics) for path in paths}
@@ -221,9 +223,18 @@ class RunFiles:
         return RowChunk(flat, True, False, min(1.0, covered / total) if total else 1.0)
 
 
-def run_id(spec: WandbSpec) -> str | None:
-    """Return the recorded id, or the one at the end of the recorded URL."""
-    if spec.id is not None or spec.url is None:
-        return spec.id
-    _, _, rest = spec.url.partition("/runs/")
-    return rest.split("/")[0].split("?")[0] or None
+def _whose(run: RunSpec) -> str:
+    others = ", ".join(clean(name) for name in run.same_tracker)
+    return f"{others} reads the same folder: whose run is the newest? set wandb.id, or a dir each"
+
+
+def _missing(place: str, wanted: str | None) -> str:
+    """Say that the run is not there, and what is: an id is seldom what its trainer made up."""
+    there = [one for one in ids_in(place) if one]
+    if wanted is None or not there:
+        what = "no W&B run" if wanted is None else f"no W&B run {wanted}, nor any other,"
+        return f"{what} in {place} yet"
+    shown = ", ".join(there[:_SHOWN_IDS])
+    more = f" and {len(there) - _SHOWN_IDS} more" if len(there) > _SHOWN_IDS else ""
+    advice = "without wandb.id the newest is read"
+    return f"no W&B run {wanted} in {place}; there: {shown}{more} (newest first; {advice})"

@@ -147,10 +147,14 @@ class _Series:
             points = self._scan.columns.points(POINTS)
         else:
             rows = sorted(self._rows, key=_step)
-            points = tuple((_step(row), row.loss) for row in rows if row.loss is not None)
-        last = [(_step(row), row.loss) for row in self._newest if row.loss is not None][-1:]
+            points = _points(rows)
+        last = _points(self._newest)[-1:]
         end = points[-1][0] if points else -1
         return points + tuple(point for point in last if point[0] > end)
+
+
+def _points(rows: Sequence[Row]) -> tuple[tuple[int, float], ...]:
+    return tuple((_step(row), loss) for row in rows if (loss := row.true_loss) is not None)
 
 
 def _samples(fragments: Sequence[Fragment], keys: MetricKeys, total: int) -> list[Row]:
@@ -167,7 +171,7 @@ def _step(row: Row) -> int:
 
 
 def _single(row: Row) -> Column:
-    step, loss = _step(row), row.loss
+    step, loss = _step(row), row.true_loss
     if loss is None or not math.isfinite(loss):
         return Column(step, step, None, None, None, int(loss is not None))
     return Column(step, step, loss, loss, loss)

@@ -80,10 +80,11 @@ class Asker:
     def _query(self, run: RunSpec) -> Query:
         """Return a run with its current job, as far as that is known."""
         state = self._states[run.name]
-        job = state.facets.job
+        job, records = state.facets.job, state.facets.records.value
+        told = () if records is None else records.rejected
         return Query(
             run=run,
             job=job.value if job.known else None,
             exit_record=state.exit_record,
-            rejected=state.shared.rejected,
+            rejected=(*state.shared.rejected, *told),
         )

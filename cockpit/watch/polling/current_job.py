@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cockpit.model.run import RunSpec
+from cockpit.model.told import LAUNCHED
 from cockpit.platforms.base import Platform
 from cockpit.watch.runstate import RunState
 
@@ -31,6 +32,11 @@ def _named(state: RunState) -> list[tuple[float, str, str]]:
     launch = state.shared.launch
     if launch is not None:
         found.append((launch.at, launch.job_id, "the last launch in the store"))
+    for told in state.told:
+        job = told.parts.get("job")
+        if told.what == LAUNCHED and job:
+            where = f"a launch by {told.typed_by}, told in the {told.source}"
+            found.append((told.at, job, where))
     monitor = state.facets.monitor.value
     if monitor is not None and monitor.job_id and monitor.last_update is not None:
         found.append((monitor.last_update, monitor.job_id, "the monitor's state file"))

@@ -47,7 +47,7 @@ class OnePass:
         """Fill the runs' states; ends within the deadline given, with or without answers."""
         after = [run for run in runs if self._log_needs_job(run)]
         before = [run for run in runs if not self._log_needs_job(run)]
-        alone = (self._facet(facet, runs) for facet in ("host", "code", "records"))
+        alone = (self._facet(facet, runs) for facet in ("host", "code"))
         chain = self._chain(runs, after, feed=feed)
         await asyncio.gather(chain, self._facet("log", before), *alone)
 
@@ -58,7 +58,9 @@ class OnePass:
     async def _chain(
         self, runs: Sequence[RunSpec], logs_after: Sequence[RunSpec], *, feed: bool
     ) -> None:
-        await asyncio.gather(self._facet("tracker", runs), self._facet("monitor", runs))
+        # what others told names the job, and rejects checkpoints
+        first = (self._facet(facet, runs) for facet in ("tracker", "monitor", "records"))
+        await asyncio.gather(*first)
         rows = (self._rows(runs),) if feed else ()
         await asyncio.gather(self._job_and_what_needs_it(runs, logs_after), *rows)
 

@@ -80,6 +80,7 @@ def real_sources(clock: Clock) -> Sources:
     from cockpit.sources.git import code
     from cockpit.sources.github import client as github
     from cockpit.sources.monitor import source as monitor
+    from cockpit.sources.told import Remotes
     from cockpit.sources.wandb import offline as wandb_offline
 
     platforms = Platforms(clock)
@@ -92,6 +93,6 @@ def real_sources(clock: Clock) -> Sources:
         monitor=monitor.Monitors(clock),
         host=Bulk(platforms.hosts),
         code=code.Code(clock),
-        records=logbook.Records(clock, logbook.Issues(issues, clock)),
+        records=logbook.Records(clock, logbook.Issues(issues, clock), Remotes(clock)),
         platform_of=platforms.of,
     )

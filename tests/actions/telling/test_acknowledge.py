@@ -37,7 +37,7 @@ async def test_it_is_taken_where_every_cockpit_looks(rest: Rest) -> None:
     assert result.outcome is Outcome.DONE, result.message
     (kept,) = Alerts(rest.store).open(run_key(rest.file.path, RUN))
     taken = kept.alert.acknowledged
-    assert taken is not None and taken.by == "bob"
+    assert taken is not None and taken.by == "bob, typed by ada"
     assert taken.until is not None and abs(taken.until - taken.at - 7200) < 1
     report = await rest.look(RUN)
     assert next(a for a in report.alerts if a.key == key).acknowledged == taken

@@ -8,10 +8,12 @@ import pytest
 
 from cockpit.actions.core.action import RefuseError
 from cockpit.actions.telling.escalate import Escalate
-from cockpit.actions.telling.handoff import Handoff, owner_of
+from cockpit.actions.telling.handoff import Handoff
 from cockpit.actions.telling.log_entry import LogEntry
 from cockpit.model.plan import Level, Outcome, Plan, Request, plan_of
 from cockpit.model.run import RecordsSpec, RunSpec
+from cockpit.model.told import owner_now
+from cockpit.store.journal import handed_over
 from tests.actions.contexts import NOW, alert, context, entry
 from tests.rules.making import run_spec
 
@@ -48,9 +50,10 @@ async def test_the_owner_is_who_it_was_handed_to_last() -> None:
         entry("handoff", NOW - 30, facts={"to": "bob"}),
         entry("handoff", NOW - 20, facts={"to": "eve"}, outcome=Outcome.FAILED),
     ]
-    assert owner_of(handed) == "bob"
-    assert owner_of([]) is None
-    again = await Handoff().draft(context(_run(), entries=handed), _asked("handoff", to="bob"))
+    told = handed_over(handed)
+    assert [each.value for each in told] == ["bob"]
+    assert owner_now("ada", None, told).name == "bob"
+    again = await Handoff().draft(context(_run(dri="bob")), _asked("handoff", to="bob"))
     assert again.checks[0].level is Level.WARN
 
 

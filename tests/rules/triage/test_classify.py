@@ -260,6 +260,7 @@ def test_it_never_raises_and_its_evidence_stands_in_the_log(
 ) -> None:
     found = triage(lines, state, code)
     for line in found.evidence:
+        assert line.line is not None
         raw = lines[line.line - 1]
         assert line.text == raw or "\x1b" in raw
 

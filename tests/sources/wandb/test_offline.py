@@ -225,7 +225,33 @@ async def test_a_run_that_is_not_in_the_folder(tmp_path: Path) -> None:
     found = await facet(spec(tmp_path, id="zzz"))
     assert found.error is not None
     assert found.error.kind is ErrorKind.NOT_FOUND
-    assert found.error.message == f"no run-zzz.wandb in {tmp_path}"
+    assert found.error.message == (
+        f"no W&B run zzz in {tmp_path}; there: abc "
+        "(newest first; without wandb.id the newest is read)"
+    )
+
+
+async def test_an_id_that_matches_nothing_is_answered_with_those_that_are_there(
+    tmp_path: Path,
+) -> None:
+    for day in range(1, 9):
+        directory = tmp_path / "wandb" / f"offline-run-2026010{day}_000000-made-up-{day}"
+        directory.mkdir(parents=True)
+        (directory / f"run-made-up-{day}.wandb").write_bytes(small())
+    found = await facet(spec(tmp_path, id="my-run"))
+    assert found.error is not None
+    shown = "made-up-8, made-up-7, made-up-6, made-up-5, made-up-4 and 3 more"
+    assert f"no W&B run my-run in {tmp_path}; there: {shown}" in found.error.message
+    assert (await value(spec(tmp_path))).files[0].endswith("run-made-up-8.wandb")
+
+
+@pytest.mark.parametrize(("wanted", "said"), [(None, "no W&B run"), ("abc", "nor any other")])
+async def test_a_folder_without_any_run_says_not_yet(
+    tmp_path: Path, wanted: str | None, said: str
+) -> None:
+    found = await facet(spec(tmp_path, **({} if wanted is None else {"id": wanted})))
+    assert found.error is not None and found.error.kind is ErrorKind.NOT_FOUND
+    assert said in found.error.message and found.error.message.endswith("yet")
 
 
 async def test_another_kind_of_file_stays_an_error(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.observed import Pick
+from cockpit.model.outcome import Records
 from cockpit.model.plan import (
     Approval,
     Basis,
@@ -90,7 +91,7 @@ def test_property_no_line_of_the_steps_is_too_wide(
 
 @given(words, st.integers(1, 200), st.sampled_from(SaveStage))
 def test_property_nothing_else_is_too_wide(said: str, width: int, stage: SaveStage) -> None:
-    done = Done(said, said, said, made.NOW, None, None, said, said, False)
+    done = Done(said, said, said, made.NOW, None, None, said, said, Records.PARTLY)
     fields = (
         FormField("a", said, said, True),
         FormField("b", said, said, False, (Choice("x", said, said),)),

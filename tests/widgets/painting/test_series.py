@@ -2,14 +2,25 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.model.observed import Column
+from cockpit.model.observed import Column, Row
+from cockpit.model.report import Facets
+from cockpit.sources.wandb.history import LossColumns
 from tests.widgets import reports as made
 from tests.widgets.anything import columns
-from widgets.loss_chart import paint_chart
-from widgets.painting.series import block_line, fold, loss_columns, plot, scale_of
+from widgets.loss_chart import LABELS, paint_chart
+from widgets.painting.series import (
+    StepAxis,
+    block_line,
+    fold,
+    loss_columns,
+    plot,
+    scale_of,
+    why_no_curve,
+)
 
 
 def point(step: int, value: float) -> Column:
@@ -22,7 +33,7 @@ def test_a_short_spike_survives_the_folding() -> None:
     series = fold(values, 50)
     assert series is not None
     assert series.extent == (2.0, 9.0)
-    assert max(range(50), key=lambda at: series.bins[at].high or 0) == 517 * 50 // 1000
+    assert max(range(50), key=lambda at: series.bins[at].high or 0) == series.axis.column(517)
 
 
 def test_a_single_non_number_marks_its_column_and_no_other() -> None:
@@ -43,8 +54,9 @@ def test_a_gap_stays_a_gap_and_sparse_rows_are_joined() -> None:
     gap = Column(10, 19, None, None, None, 0)
     series = fold([point(0, 1.0), point(9, 1.0), gap, point(20, 1.0)], 21)
     assert series is not None
-    assert all(each.mean == 1.0 for each in series.bins[:10])
-    assert all(each.mean is None and not each.bad for each in series.bins[10:20])
+    bins = series.line(scale_of(series))
+    assert all(each.mean == 1.0 for each in bins[:10])
+    assert all(each.mean is None and not each.bad for each in bins[10:20])
 
 
 def test_the_line_shows_marks_where_there_are_no_numbers() -> None:
@@ -59,7 +71,7 @@ def test_nothing_but_non_numbers_is_still_a_line() -> None:
 def test_a_rising_line_is_drawn_from_bottom_left_to_top_right() -> None:
     series = fold([point(step, float(step)) for step in range(8)], 8)
     assert series is not None
-    rows = plot(series, scale_of((0.0, 7.0), log=False), 4, 2, "$a", "$b")
+    rows = plot(series, scale_of(series, log=False), 4, 2, "$a", "$b")
     assert [row.plain for row in rows] == ["  ⡠⠊", "⡠⠊  "]
 
 
@@ -80,6 +92,105 @@ def test_property_any_columns_can_be_drawn(
         assert not drawn
         return
     assert block_line(series, width, "$a").cell_length <= width
-    scale = scale_of(series.extent or (0.0, 1.0), log)
+    scale = scale_of(series, log)
     rows = plot(series, scale, width, height, "$a", "$b")
     assert [row.cell_length for row in rows] == [width] * height
+
+
+steps_logged = st.lists(st.integers(0, 5000), min_size=1, max_size=60)
+
+
+@given(steps_logged, st.integers(1, 160))
+def test_property_a_point_stands_where_its_step_is(logged: list[int], count: int) -> None:
+    """Also with fewer rows than dots, with gaps, and after a resume that goes back."""
+    gathered = LossColumns()
+    gathered.add(Row(step, None, float(step)) for step in logged)
+    series = fold(gathered.columns(), count)
+    assert series is not None
+    stands: dict[int, list[int]] = {}
+    for step in logged:
+        stands.setdefault(series.axis.column(step), []).append(step)
+    assert {at for at, each in enumerate(series.bins) if each.seen} == stands.keys()
+    assert all(
+        (series.bins[at].low, series.bins[at].high) == (min(steps), max(steps))
+        for at, steps in stands.items()
+    )
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(2, 400), st.floats(0, 1))
+def test_property_the_axis_is_even_from_edge_to_edge(
+    first: int, span: int, count: int, share: float
+) -> None:
+    axis = StepAxis(first, first + span, count)
+    step = first + round(span * share)
+    assert axis.column(first) == 0
+    assert axis.column(first + span) == (count - 1 if span else 0)
+    wide = span / (count - 1)
+    assert abs(axis.step(axis.column(step)) - step) <= wide / 2 + 1
+    assert abs(axis.column(step) * wide - (step - first)) <= wide / 2 + 1e-6 * span + 1e-9
+
+
+@given(st.integers(0, 3000), st.integers(1, 3000), st.integers(30, 200))
+def test_property_labels_stand_below_their_steps(first: int, span: int, width: int) -> None:
+    last = first + span
+    drawn = paint_chart([point(first, 1.0), point(last, 2.0)], width, 12, False, 1.0)[-2].plain
+    across = width - LABELS - 1
+    axis = StepAxis(first, last, across * 2)
+    marks = drawn.split()
+    assert marks[0] == f"{first:,}"
+    for mark in marks:
+        begin = LABELS + 1 + axis.column(int(mark.replace(",", ""))) // 2
+        at = drawn.index(mark)
+        assert at <= begin < at + len(mark) + 1
+
+
+def test_fewer_rows_than_dots_fill_the_whole_axis() -> None:
+    lines = paint_chart([point(step, 5.0 - step / 40) for step in range(0, 90, 2)], 80, 12, None, 1)
+    assert lines[-2].plain.split()[-1] == "88"
+    assert lines[-2].cell_length == lines[-4].cell_length == 80
+    assert not lines[-4].plain.endswith(" ")
+
+
+@pytest.mark.parametrize("spike", [495.0, 1e30, -495.0])
+def test_one_huge_value_is_marked_at_the_edge_and_flattens_nothing(spike: float) -> None:
+    values = [point(step, 2.0 + step % 7 / 10) for step in range(100)]
+    values[60] = point(60, spike)
+    lines = [line.plain for line in paint_chart(values, 80, 14, None, 1.0)]
+    mark = "↑" if spike > 0 else "↓"
+    edge = lines[0] if spike > 0 else lines[-4]
+    assert edge.index(mark) == LABELS + 1 + StepAxis(0, 99, 140).column(60) // 2
+    assert f"{mark} to " in lines[-1]
+    assert lines[0].split()[0] == "2.600"
+    assert mark in block_line(fold(values, 20), 20, "").plain
+
+
+def test_a_curve_that_falls_from_its_start_is_no_outlier() -> None:
+    values = [point(step, 2 + 9 * math.exp(-step / 15)) for step in range(1000)]
+    lines = [line.plain for line in paint_chart(values, 80, 14, False, 1.0)]
+    assert lines[0].split()[0] == "11.00"
+    assert "↑" not in "".join(lines)
+
+
+def test_equal_values_lie_in_the_middle_and_labels_differ() -> None:
+    lines = [line.plain for line in paint_chart([point(0, 2.0), point(9, 2.0)], 80, 14, None, 1.0)]
+    labels = [line.split()[0] for line in lines[:-3] if "┤" in line]
+    assert len(set(labels)) == len(labels)
+    assert any(line.count("⠒") > 30 for line in lines[4:7])
+    close = [point(step, 2 + step % 3 / 1e5) for step in range(9)]
+    labels = [line.plain.split()[0] for line in paint_chart(close, 80, 14, None, 1.0)[:-3]]
+    assert len({each for each in labels if each[0].isdigit()}) == 4
+
+
+def test_an_empty_chart_says_why() -> None:
+    bare = {"columns": (), "history": (), "loss": None}
+    said = {
+        "not read": made.tracker(**bare, scanned=0.0),
+        "no loss among": made.tracker(**bare),
+        "nothing was logged": made.tracker(**bare, step=None, last_step_at=None),
+        "no answer in 20 s": made.missing(),
+        "no tracker in the run file": Facets().tracker,
+    }
+    for words, tracker in said.items():
+        assert words in why_no_curve(made.report(seen=made.facets(tracker=tracker))), words
+    nothing = paint_chart([Column(0, 9, None, None, None, 5)], 80, 12, None, 1.0)
+    assert "NaN or infinite" in nothing[0].plain

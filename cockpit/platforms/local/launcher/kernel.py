@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import os
 import time
+import zlib
 from contextlib import suppress
 from pathlib import Path
+
+from cockpit.platforms.local.launcher.modes import follow
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 MACHINE_ID = Path("/etc/machine-id")
 RETRIES, RETRY_AFTER = 20, 0.5
 """How often, and after how many seconds, a status that cannot be written is tried again."""
 ROOM = 16
+GUARD = 64
 
 
 def started_at(pid: int) -> float | None:
@@ -72,6 +76,7 @@ def write_atomically(path: Path, text: str) -> None:
 def write_whole(path: Path, text: str) -> None:
     """Write a file of our own and have the disk take it; raises ``OSError``."""
     with path.open("w", encoding="utf-8") as file:
+        follow(file.fileno(), path.parent)
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
@@ -100,6 +105,7 @@ class Status:
         self._fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._handle = os.open(self._fresh, flags, 0o644)
+        follow(self._handle, path.parent)
         try:
             os.pwrite(self._handle, b" " * (ROOM - 1) + b"\n", 0)
             os.fsync(self._handle)
@@ -125,3 +131,19 @@ class Status:
             except OSError:
                 time.sleep(RETRY_AFTER)
         settle_folder(self._path.parent)
+
+
+def end_mark(path: Path) -> tuple[int, int, int] | None:
+    """Return inode, size and checksum of a log's end, where a job's lines will begin.
+
+    The checksum is of the last ``GUARD`` bytes: it tells the place again after a rotation
+    (``cockpit.sources.logs.present``). ``None`` if the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            start = max(0, status.st_size - GUARD)
+            before = os.pread(file.fileno(), status.st_size - start, start)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, zlib.crc32(before)

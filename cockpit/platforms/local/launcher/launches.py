@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cockpit.platforms.local.launcher.kernel import settle_folder, write_atomically, write_whole
+from cockpit.platforms.local.launcher.modes import follow, make_folder
 
 STARTING = "starting"
 """The id is used; the command has not begun, and cannot unless this supervisor lets it."""
@@ -42,7 +43,7 @@ def launches_folder(output_root: Path | None, pid_file: Path) -> Path:
 
 def intend(folder: Path, launch_id: str, fields: Mapping[str, object]) -> None:
     """Note that a launch is about to be made; raises ``OSError``, then it must not be made."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     write_atomically(folder / f"{launch_id}{INTENT}", _text(fields))
 
 
@@ -51,7 +52,7 @@ def claim(folder: Path, launch_id: str, fields: Mapping[str, object]) -> Path:
 
     Raises ``FileExistsError`` if it was used before, another ``OSError`` if it cannot be noted.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     path = folder / launch_id
     fresh = folder / f".{launch_id}.{os.getpid()}.{secrets.token_hex(4)}"
     try:
@@ -72,6 +73,7 @@ def _put(fresh: Path, path: Path, text: str) -> None:
         raise
     except OSError:
         with path.open("x", encoding="utf-8") as file:
+            follow(file.fileno(), path.parent)
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

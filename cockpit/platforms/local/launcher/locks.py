@@ -16,6 +16,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from cockpit.platforms.local.launcher.modes import follow, make_folder
+
 UNSUPPORTED = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 """What a file system says that has no locks."""
 JOB_LOCK = Path(".cockpit", "job.lock")
@@ -91,7 +93,7 @@ def release(handles: Iterable[int]) -> None:
 
 def _lock(path: Path) -> int:
     """Return a locked descriptor of ``path``; raises ``HeldError`` or ``OSError``."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     while True:
         handle = _open(path)
         try:
@@ -112,9 +114,11 @@ def _lock(path: Path) -> int:
 def _open(path: Path) -> int:
     flags = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_CREAT
     try:
-        return os.open(path, os.O_RDWR | flags, 0o644)
+        handle = os.open(path, os.O_RDWR | flags, 0o644)
     except PermissionError:  # another user's: it can be locked all the same
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    follow(handle, path.parent)
+    return handle
 
 
 def describe(handles: Iterable[int], text: str) -> None:

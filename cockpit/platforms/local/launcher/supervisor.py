@@ -41,11 +41,13 @@ from cockpit.platforms.local.launcher.detached import Launch
 from cockpit.platforms.local.launcher.kernel import (
     Status,
     boot_id,
+    end_mark,
     machine_id,
     start_ticks,
     started_at,
     write_atomically,
 )
+from cockpit.platforms.local.launcher.modes import follow, make_folder
 
 PASSED_ON = (signal.SIGTERM, signal.SIGINT)
 """Signals that reach the command when someone sends them to the supervisor."""
@@ -103,7 +105,10 @@ def _start(launch: Launch, held: list[int], status: Status, note: Path | None) -
     try:
         command = expand(launch.command, env)
         _find(command[0], launch.cwd, env)
+        new = not launch.log.exists()
         with launch.log.open("ab") as log:
+            if new:
+                follow(log.fileno(), launch.log.parent)
             child = Child(command, launch.cwd, log.fileno(), env, held)
     except KeyError as error:
         text = f"the command uses ${error.args[0]}, which is not set; nothing was started"
@@ -112,7 +117,7 @@ def _start(launch: Launch, held: list[int], status: Status, note: Path | None) -
         raise _cannot(launch, status, error) from error
     former = _text_of(launch.pid_file)
     try:
-        write_atomically(launch.pid_file, _note(launch, child.pid))
+        write_atomically(launch.pid_file, _note(launch, child.pid, end_mark(launch.log)))
         if note is not None:
             launches.tell(note, _fields(launch, launches.RUNNING, child.pid))
         launch.exit_file.unlink(missing_ok=True)  # the former job's
@@ -172,7 +177,7 @@ def _ready(launch: Launch) -> Status:
     """Make the folders and take room for the exit status."""
     try:
         for path in (launch.log, launch.pid_file, launch.exit_file):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
         if launch.locks:  # the room that killed supervisors had taken: we hold their locks now
             for path in launch.exit_file.parent.iterdir():
                 if path.name.startswith(f"{launch.exit_file.name}.") and path.suffix == ".new":
@@ -251,12 +256,13 @@ def _lock_text(launch: Launch, supervisor: int, pid: int | None = None) -> str:
     return f"{command}supervisor={supervisor}\nlaunch_id={launch.launch_id or ''}\n"
 
 
-def _note(launch: Launch, pid: int) -> str:
+def _note(launch: Launch, pid: int, log: tuple[int, int, int] | None) -> str:
     begun = started_at(pid) or time.time()
     ticks = start_ticks(pid)
     exact = "" if ticks is None else f"ticks={ticks}\n"
     name = "" if launch.launch_id is None else f"launch_id={launch.launch_id}\n"
-    return f"{pid}\nstart={begun:.2f}\n{exact}{name}"
+    lines = "" if log is None else f"log={log[0]}:{log[1]}:{log[2]}\n"
+    return f"{pid}\nstart={begun:.2f}\n{exact}{name}{lines}"
 
 
 def _text_of(path: Path) -> str | None:

@@ -1,0 +1,118 @@
+"""Which checkpoint is the newest, and which one a relaunch takes (SPEC K). Pure.
+
+By step where all steps are known. A file that does not tell its step (nanoGPT's ``ckpt.pt``) is
+held against the others by the time of its save, and the choice says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from cockpit.model.observed import Checkpoint, CheckpointsValue, Pick
+from cockpit.model.wording import steps
+
+
+def named(one: Pick | Checkpoint) -> str:
+    """Return what a checkpoint is called in a sentence: ``step 700``, or its file's name."""
+    step = one.step
+    if step is None and isinstance(one, Checkpoint):
+        step = one.name_step
+    name = one.path.rstrip("/").rpartition("/")[2]
+    return f"{name} (step unknown)" if step is None else f"step {steps(step)}"
+
+
+def newest_of(items: Iterable[Checkpoint]) -> Checkpoint | None:
+    """Return the newest of ``items``: of the greatest step, unless one without a step is later."""
+    known = list(items)
+    stepped = [item for item in known if item.step is not None]
+    best = max(stepped, key=lambda item: (item.step or 0, *_saved(item)), default=None)
+    blank = max((item for item in known if item.step is None), key=_saved, default=None)
+    if best is None or blank is None:
+        return best or blank
+    return blank if _saved(blank)[0] > _saved(best)[0] else best
+
+
+def _saved(item: Checkpoint) -> tuple[float, str]:
+    return (item.saved_at or 0.0, item.path)
+
+
+def newest_good(items: Iterable[Checkpoint]) -> Checkpoint | None:
+    """Return the newest complete one that is not suspect."""
+    return newest_of(item for item in items if item.good)
+
+
+def relaunch_pick(items: Sequence[Checkpoint]) -> Pick | None:
+    """Return what a relaunch resumes from (HERO: the newest complete one), and why.
+
+    Never one that is suspect: what a person may load all the same is for the plan to say.
+    """
+    newest = newest_good(items)
+    if newest is None:
+        return None
+    by = "step" if newest.step is not None else "the time of its save: its step is unknown"
+    why = [f"newest complete by {by}", *_passed_over(items, newest)]
+    if newest.permanent is False:
+        why.insert(1, "temporary: the next save may delete it")
+    return Pick(path=newest.path, step=newest.step, why="; ".join(why))
+
+
+def would_resume(value: CheckpointsValue, *, by_name: bool) -> Pick | None:
+    """Return what a relaunch would really load; ``by_name``: the command names the checkpoint.
+
+    One that is suspect only where the trainer takes it by itself, or where there is no other:
+    then a person has to let it pass.
+    """
+    theirs, ours = value.trainer_would_load, value.relaunch_from
+    if not by_name and theirs is not None and suspected(value, theirs) is not None:
+        return theirs
+    if ours is not None or value.unlisted:
+        return ours
+    newest = newest_of(item for item in value.items if item.complete)
+    if newest is None:
+        return None
+    return Pick(path=newest.path, step=newest.step, why=f"newest complete, but {SUSPECT}")
+
+
+SUSPECT = "suspect"
+
+
+def suspected(value: CheckpointsValue, pick: Pick) -> str | None:
+    """Return why what would be loaded is suspect, if it is."""
+    item = value.at(pick.path)
+    return None if item is None else item.suspect
+
+
+def _passed_over(items: Sequence[Checkpoint], newest: Checkpoint) -> list[str]:
+    """Return what is newer than the pick and is not taken: each that is no whole one by itself."""
+    if newest.step is None:
+        return []
+    newer = [item for item in items if item.step is not None and item.step > newest.step]
+    bad = sorted((item.step or 0, item.state.value) for item in newer if not item.complete)
+    suspect = [item.step or 0 for item in newer if item.complete]
+    told = [f"step {step} is {state}" for step, state in bad[-3:]]
+    if suspect:
+        told.append(f"{len(suspect)} newer suspect, up to step {max(suspect)}")
+    return told
+
+
+def with_suspects(value: CheckpointsValue, why: dict[str, str]) -> CheckpointsValue:
+    """Return ``value`` with those at the paths in ``why`` suspect, and picked anew.
+
+    Where not all roots could be listed nothing is picked, as before.
+    """
+    if not why and not any(item.suspect for item in value.items):
+        return value
+    items = tuple(item.model_copy(update={"suspect": why.get(item.path)}) for item in value.items)
+    pick = None if value.unlisted else relaunch_pick(items)
+    items = tuple(_kept_for(item, pick) for item in items)
+    return value.model_copy(update={"items": items, "relaunch_from": pick})
+
+
+def _kept_for(item: Checkpoint, pick: Pick | None) -> Checkpoint:
+    """Return the pick with its own protection: later suspect ones never outlive it."""
+    if pick is None or item.path != pick.path or NOT_SUSPECT in item.protected:
+        return item
+    return item.model_copy(update={"protected": (*item.protected, NOT_SUSPECT)})
+
+
+NOT_SUSPECT = "newest complete that is not suspect"

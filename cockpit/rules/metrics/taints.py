@@ -1,0 +1,127 @@
+"""Which saves may be spoilt (SPEC K): the steps and times in which the loss was no sound number.
+
+A taint begins at the first non-finite step, or at the first step of a spike while that is open.
+It ends when the numbers are sound again for good (as C-09 and C-11 see it), or when training goes
+back to before its beginning: then a new trajectory begins, which is judged by its own rows, while
+what the former one has saved stays what it is.
+"""
+
+from __future__ import annotations
+
+import math
+
+from cockpit.model.observed import Row
+from cockpit.model.trend import Taint, Taints, WatchedMetric
+from cockpit.rules.metrics.nonfinite import KEY_METRIC_ROWS, LOSS_ROWS, FiniteFold
+from cockpit.rules.metrics.spike import SpikeFold
+
+KEPT = 16
+"""Taints that are over and still remembered: what was saved in them may still lie there."""
+SPIKE = "spike"
+
+
+class TaintFold:
+    """Accumulates ``Taints``; ``spike`` is the run's own fold, which has taken the row already."""
+
+    def __init__(self, taints: Taints, spike: SpikeFold) -> None:
+        self._folds = {
+            "loss": FiniteFold(taints.loss, "loss", LOSS_ROWS),
+            "grad_norm": FiniteFold(taints.grad_norm, "grad_norm", KEY_METRIC_ROWS),
+        }
+        self._spike = spike
+        self._rise = taints.rise
+        self._open = {taint.metric: taint for taint in taints.open}
+        self._over = list(taints.over)
+        self._sound = taints.sound
+        self._began = taints.began
+
+    def add(self, row: Row, resumed: bool) -> None:
+        """Take one row; ``resumed`` tells that its step went back."""
+        if resumed:
+            self._go_back(row)
+        self._finite("loss", row, row.loss)
+        self._finite("grad_norm", row, row.grad_norm)
+        self._spiking(row)
+        sound = row.loss is not None and math.isfinite(row.loss) and not self._open
+        if sound and row.step is not None:
+            self._sound = row.step
+
+    def _go_back(self, row: Row) -> None:
+        """End what the row's trajectory has not come to; what it went back into stays open."""
+        self._began = row.at
+        for metric, taint in tuple(self._open.items()):
+            if taint.step is None or row.step is None or row.step > taint.step:
+                continue
+            self._close(metric, row.at, new_trajectory=True)
+            if metric in self._folds:
+                needed = self._folds[metric].needed
+                self._folds[metric] = FiniteFold(WatchedMetric(), metric, needed)
+        if self._rise is not None and row.step is not None:
+            self._rise = None if row.step <= (self._rise[0] or 0) else self._rise
+        if not self._open:
+            self._sound = None if row.step is None else row.step - 1
+
+    def _finite(self, metric: str, row: Row, value: float | None) -> None:
+        fold = self._folds[metric]
+        fold.add(row, value)
+        found = fold.finding
+        if found is None:
+            if metric in self._open:
+                self._close(metric, self._open[metric].sound_at)
+            return
+        former = self._open.get(metric)
+        if former is None or value is None:
+            if former is None:
+                self._begin(metric, found.value, found.step, found.at, row)
+            return
+        bad = not math.isfinite(value)
+        self._open[metric] = former.model_copy(
+            update={
+                "last": row.step if bad else former.last,
+                "sound_at": None if bad else former.sound_at or row.at,
+            }
+        )
+
+    def _spiking(self, row: Row) -> None:
+        spike, loss = self._spike, row.loss
+        if loss is None or not math.isfinite(loss):
+            return
+        rising = spike.above > 0 and spike.calm == 0
+        if rising and self._rise is None:
+            self._rise = (row.step, row.at)
+        if not spike.above:
+            self._rise = None
+            if SPIKE in self._open:
+                del self._open[SPIKE]  # it came back by itself: nothing was lost
+        elif spike.is_open and self._rise is not None and rising:
+            if SPIKE not in self._open:
+                self._begin(SPIKE, "", *self._rise, row)
+            taint = self._open[SPIKE]
+            self._open[SPIKE] = taint.model_copy(update={"last": row.step})
+
+    def _begin(self, metric: str, value: str, step: int | None, at: float | None, row: Row) -> None:
+        self._open[metric] = Taint(
+            metric=metric,
+            value=value,
+            step=step,
+            at=at,
+            last=row.step,
+            sound=self._sound,
+            began=self._began,
+        )
+
+    def _close(self, metric: str, until: float | None, new_trajectory: bool = False) -> None:
+        update = {"until": until, "over": True, "left": new_trajectory}
+        self._over = [*self._over, self._open.pop(metric).model_copy(update=update)][-KEPT:]
+
+    def freeze(self) -> Taints:
+        """Return the value."""
+        return Taints(
+            open=tuple(self._open.values()),
+            over=tuple(self._over),
+            sound=self._sound,
+            rise=self._rise,
+            began=self._began,
+            loss=self._folds["loss"].freeze(),
+            grad_norm=self._folds["grad_norm"].freeze(),
+        )

@@ -1,0 +1,128 @@
+"""What a checkpoint that is one file tells of itself: whether it is whole, and its step.
+
+``torch.save`` writes a zip: a directory at its end (a file that is cut off has none), a pickle
+``<name>/data.pkl`` and the arrays. Only the directory and the pickle are read, in a bounded number
+of bytes, and the pickle is never run. Blocking.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from io import SEEK_CUR, SEEK_END, BufferedIOBase
+from typing import Final, NamedTuple
+
+from cockpit.sources.checkpoints.pickled import Blank, NotReadableError, top_of
+
+PICKLE: Final = 8 << 20
+"""Bytes of the pickle that are read at most."""
+DIRECTORY: Final = 4 << 20
+"""Bytes of the zip's directory that are read at most."""
+BIGGEST: Final = 1 << 62
+STEPS: Final = (
+    *("global_step", "iter_num", "step", "iteration", "iter", "num_updates"),
+    *("current_step", "train_step", "training_step", "total_steps_done", "steps_done"),
+    *("n_iter", "it", "steps"),
+)
+"""Names under which trainers keep the step, the most telling first."""
+INNER: Final = (
+    *("trainer", "trainer_state", "train_state", "training_state", "state"),
+    *("extra_state", "progress", "meta", "metadata", "checkpoint"),
+)
+"""Parts of a checkpoint in which a step may lie one level deeper."""
+
+
+class ArchiveSays(NamedTuple):
+    """``whole``: the zip has its directory and its pickle. ``problem``: why there is no step."""
+
+    whole: bool
+    step: int | None = None
+    epoch: int | None = None
+    problem: str | None = None
+
+
+def read_archive(fd: int, size: int) -> ArchiveSays:
+    """Return what the file says; never raises."""
+    try:
+        with zipfile.ZipFile(_Window(fd, size)) as archive:
+            names = archive.infolist()
+            pickles = [each for each in names if each.filename.rpartition("/")[2] == "data.pkl"]
+            if not pickles:
+                return ArchiveSays(False, problem="it holds no data.pkl")
+            first = min(pickles, key=lambda each: each.filename.count("/"))
+            with archive.open(first) as file:
+                data = file.read(PICKLE + 1)
+    except (zipfile.BadZipFile, _TooMuchError, EOFError, struct.error, NotImplementedError) as e:
+        return ArchiveSays(False, problem=f"it is no readable archive ({e})")
+    except (OSError, ValueError, RuntimeError, zlib.error, MemoryError) as error:
+        return ArchiveSays(False, problem=f"it cannot be read ({error})")
+    return _told(data)
+
+
+def _told(data: bytes) -> ArchiveSays:
+    if len(data) > PICKLE:
+        return ArchiveSays(True, problem=f"its pickle is larger than {PICKLE >> 20} MB")
+    try:
+        top = top_of(data)
+    except NotReadableError as error:
+        return ArchiveSays(True, problem=f"its pickle is not followed ({error})")
+    step, epoch = step_in(top), _whole(top.get("epoch"))
+    return ArchiveSays(True, step, epoch, None if step is not None else "the file names none")
+
+
+def step_in(top: Mapping[str, object]) -> int | None:
+    """Return the step that a checkpoint's named values tell."""
+    places = [top, *(each.items for name in INNER if isinstance(each := top.get(name), Blank))]
+    found = (_whole(place.get(name)) for place in places for name in STEPS)
+    return next((step for step in found if step is not None), None)
+
+
+def _whole(value: object) -> int | None:
+    plain = isinstance(value, int) and not isinstance(value, bool)
+    return value if plain and isinstance(value, int) and 0 <= value < BIGGEST else None
+
+
+class _TooMuchError(Exception):
+    """More of the file would have to be read than is reasonable."""
+
+
+class _Window(BufferedIOBase):
+    """A file that gives no more than a bounded number of bytes in all."""
+
+    def __init__(self, fd: int, size: int) -> None:
+        self._fd, self._size, self._at = fd, size, 0
+        self._left = DIRECTORY + 2 * PICKLE
+
+    def seekable(self) -> bool:
+        """Tell that any place can be gone to."""
+        return True
+
+    def readable(self) -> bool:
+        """Tell that it can be read."""
+        return True
+
+    def tell(self) -> int:
+        """Return the place."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Go to a place."""
+        start = {SEEK_CUR: self._at, SEEK_END: self._size}.get(whence, 0)
+        if start + offset < 0:
+            raise ValueError("before the file's beginning")
+        self._at = start + offset
+        return self._at
+
+    def read(self, count: int | None = -1, /) -> bytes:
+        """Return the next bytes; raises ``_TooMuchError``."""
+        rest = max(0, self._size - self._at)
+        wanted = rest if count is None or count < 0 else min(count, rest)
+        if wanted > min(self._left, DIRECTORY + PICKLE):
+            raise _TooMuchError("its directory is too large")
+        data = os.pread(self._fd, wanted, self._at)
+        self._at += len(data)
+        self._left -= len(data)
+        return data

@@ -1,0 +1,63 @@
+"""Where a loss stopped being a number, in a log of which only the end was read.
+
+The lines in between are not parsed: in a run that went on for days they are thousands. Blocking.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from cockpit.runtime.regular import open_regular
+from cockpit.sources.logs.lines import line_start, read_at
+
+STEP: Final = 1 << 20
+"""Bytes that are read at once, from the end upwards."""
+MOST: Final = 16 << 20
+"""Bytes before the known lines that are looked through at most."""
+CLEAN: Final = 120
+"""Finite lines in a row above which no line of the same trouble is looked for."""
+STATES: Final = 2000
+"""States given back at most before the first broken line."""
+
+_BREAKS = re.compile(rb"[\r\n]+")
+_LOSS = re.compile(rb"(?i)loss|grad_?norm")
+_BROKEN = re.compile(
+    rb"(?i)(?:loss|entropy|grad_?norm)[^\d\r\n]{0,12}?(?:nan|[-+]?inf(?:inity)?)\b"
+)
+
+
+class Earlier(NamedTuple):
+    """States around the first broken line, oldest first; ``begin`` is where the reading began.
+
+    ``found`` is False where no broken line stands before the known ones. ``begin`` is 0 when
+    everything before was looked through without so many finite lines in a row.
+    """
+
+    states: tuple[bytes, ...]
+    begin: int
+    found: bool
+
+
+def before(path: str, end: int) -> Earlier:
+    """Look upwards from offset ``end`` for the first broken line of the same trouble.
+
+    Raises ``OSError``.
+    """
+    kept: list[bytes] = []
+    clean, found, at = 0, False, end
+    with open_regular(path) as (fd, status):
+        while at > 0 and clean < CLEAN and end - at < MOST:
+            start = line_start(fd, max(0, at - STEP), status.st_size)
+            start = start if start < at else 0
+            lines = [line for line in _BREAKS.split(read_at(fd, start, at)) if line]
+            for line in reversed(lines):
+                if _BROKEN.search(line):
+                    kept, clean, found = [], 0, True
+                elif _LOSS.search(line):
+                    clean += 1
+                kept.append(line)
+                if clean >= CLEAN or len(kept) > STATES:
+                    return Earlier(tuple(reversed(kept)), start, found)
+            at = start
+    return Earlier(tuple(reversed(kept)), at, found)

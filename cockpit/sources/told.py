@@ -1,0 +1,263 @@
+"""What others told of a run, read where it stands: logbook, its remote, the output root (SPEC A).
+
+The remote is asked in the background, once a minute and repository; only the very first look
+waits, and shortly. Nothing is written into the person's repository: commits that are not there
+yet are fetched into a folder of their own, which is removed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cockpit.model.clock import Clock
+from cockpit.model.lineage import local_root
+from cockpit.model.records import Rejected
+from cockpit.model.run import RunSpec
+from cockpit.model.told import Told
+from cockpit.runtime.offload import offload
+from cockpit.runtime.regular import open_regular
+from cockpit.runtime.shell import Completed, run_command
+from cockpit.text.logbook_scan import last_entry_at, read_entries
+from cockpit.text.rejections import read_rejections
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+from cockpit.text.told_lines import read_plain, read_told
+
+EVERY: Final = 60.0
+FIRST_WAIT: Final = 2.5
+ANSWER: Final = 10.0
+"""Seconds for the question what the remote's branch is now."""
+BRING: Final = 30.0
+"""Seconds for bringing what is new on it."""
+SLIP: Final = 86400.0
+"""Seconds after now up to which a time is believed (clocks go wrong, zones get mixed up)."""
+BELOW: Final = Path(".cockpit", "told.md")
+"""Where it is told under an output root."""
+_MOST: Final = 8 << 20
+_SSH: Final = "-o BatchMode=yes -o ConnectTimeout=10"
+_LOW_SPEED: Final = ("-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=10")
+_QUIET: Final = ("--no-pager", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
+_ENV: Final = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_PAGER": "cat",
+    "GCM_INTERACTIVE": "never",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "LC_ALL": "C.UTF-8",
+}
+
+
+class Heard(NamedTuple):
+    """What a remote's logbook tells; ``trouble`` is why that is not known, or not newly."""
+
+    told: tuple[Told, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    last_entry_at: float | None = None
+    trouble: str | None = None
+
+
+NOTHING: Final = Heard()
+
+
+class _Upstream(NamedTuple):
+    """Where a logbook is pushed to: its repository, remote and branch there, its path in it."""
+
+    top: str
+    remote: str
+    ref: str
+    path: str
+
+
+@dataclass
+class _Watched:
+    """One logbook of a remote: what was heard, at which commit, and until when that is new."""
+
+    heard: Heard | None = None
+    commit: str = ""
+    due: float = float("-inf")
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Remotes:
+    """The logbooks of many runs as their remotes have them. Never raises, never blocks for long."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._watched: dict[str, _Watched] = {}
+        self._asking: set[asyncio.Task[None]] = set()
+
+    async def heard(self, logbook: str) -> Heard:
+        """Return what is known of a logbook (a real path) on its remote."""
+        watched = self._watched.setdefault(logbook, _Watched())
+        now = self._clock.monotonic()
+        if watched.due <= now:
+            watched.due = now + EVERY
+            task = asyncio.ensure_future(self._ask(logbook, watched))
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+        if watched.heard is None:
+            try:
+                await asyncio.wait_for(watched.ready.wait(), FIRST_WAIT)
+            except TimeoutError:
+                return Heard(trouble=f"the logbook's remote gave no answer in {FIRST_WAIT:g} s")
+        return watched.heard or NOTHING
+
+    async def _ask(self, logbook: str, watched: _Watched) -> None:
+        try:
+            to = await _upstream(Path(logbook))
+            heard = NOTHING if to is None else await self._read(to, watched)
+            watched.heard = heard
+        except _NotAnsweredError as error:
+            former = watched.heard or NOTHING
+            watched.heard = former._replace(trouble=str(error))
+        except (OSError, TimeoutError) as error:
+            former = watched.heard or NOTHING
+            watched.heard = former._replace(trouble=_line(error))
+        finally:
+            watched.ready.set()
+
+    async def _read(self, to: _Upstream, watched: _Watched) -> Heard:
+        """Return what the remote's logbook tells now; read only when its branch has moved."""
+        done = await _git(to.top, *_LOW_SPEED, "ls-remote", to.remote, to.ref, network=True)
+        if not done.ok:
+            raise _NotAnsweredError(_said(done, f"{to.remote} was not read"))
+        pairs = (line.partition("\t") for line in done.text.splitlines())
+        commit = next((oid for oid, _, ref in pairs if ref == to.ref), "")
+        if not commit:
+            return NOTHING
+        if commit == watched.commit and watched.heard is not None:
+            return watched.heard._replace(trouble=None)
+        text = await _content(to, commit)
+        until = self._clock.now() + SLIP
+        source = f"logbook on {clean(to.remote, 200)}"
+        heard = await offload(lambda: _of(text, source, until), deadline=ANSWER)
+        watched.commit = commit
+        return heard
+
+
+class _NotAnsweredError(Exception):
+    """A remote that could not be read; the message is one line."""
+
+
+def _of(text: str, source: str, until: float) -> Heard:
+    return Heard(
+        told=read_told(text, source, until),
+        rejected=read_rejections(text),
+        last_entry_at=last_entry_at(read_entries(text), until),
+    )
+
+
+def told_under(run: RunSpec, now: float) -> tuple[Told, ...]:
+    """Return what stands under a run's output root on this machine; blocking."""
+    root = local_root(run)
+    if root is None:
+        return ()
+    place = Path(root) / BELOW
+    try:
+        with open_regular(str(place)) as (handle, found):
+            skipped = max(0, found.st_size - _MOST)
+            text = os.pread(handle, _MOST, skipped).decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return ()
+    return read_plain(text, "output root", now + SLIP)
+
+
+async def _upstream(logbook: Path) -> _Upstream | None:
+    """Return where a logbook is pushed to, ``None`` for one without a repository or a remote."""
+    folder = str(logbook.parent)
+    words = ("rev-parse", "--show-toplevel", "--show-prefix", "--symbolic-full-name", "HEAD")
+    done = await _git(folder, *words)
+    lines = os.fsdecode(done.out).split("\n")
+    if not done.ok or len(lines) < 3 or not lines[2].startswith("refs/heads/"):
+        return None
+    top, prefix, branch = lines[0], lines[1], lines[2]
+    form = "--format=%(upstream:remotename)%00%(upstream:remoteref)"
+    said = (await _git(folder, "for-each-ref", form, branch)).text.split("\n")[0]
+    remote, _, ref = said.partition("\0")
+    if not remote or remote == "." or not ref:
+        names = (await _git(folder, "remote")).text.split()
+        sole = names[0] if len(names) == 1 else "origin" if "origin" in names else ""
+        remote, ref = sole, branch
+    return _Upstream(top, remote, ref, prefix + logbook.name) if remote else None
+
+
+async def _content(to: _Upstream, commit: str) -> str:
+    """Return the logbook's text at a commit of the remote; empty if it has no such file."""
+    if (await _git(to.top, "cat-file", "-e", f"{commit}^{{tree}}")).ok:
+        return await _blob(to, commit, {})
+    objects = await _git(to.top, "rev-parse", "--path-format=absolute", "--git-path", "objects")
+    folder = tempfile.mkdtemp(prefix="cockpit-heard-")
+    try:
+        aside = {
+            "GIT_OBJECT_DIRECTORY": folder,
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _listed(objects.text.rstrip("\n")),
+        }
+        words = (
+            *_LOW_SPEED, "-c", "maintenance.auto=false", "-c", "gc.auto=0",
+            "-c", "fetch.writeCommitGraph=false", "fetch", "--quiet", "--no-tags",
+            "--no-write-fetch-head", "--no-recurse-submodules", "--refmap=", to.remote, to.ref,
+        )  # fmt: skip
+        done = await _git(to.top, *words, network=True, env=aside, deadline=BRING)
+        if not done.ok:
+            raise _NotAnsweredError(_said(done, f"{to.remote} was not read"))
+        return await _blob(to, commit, aside)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _listed(path: str) -> str:
+    """Return a path as a list of alternates takes it: quoted where it holds what parts two."""
+    if not set(path) & set(':"\\'):
+        return path
+    return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+async def _blob(to: _Upstream, commit: str, env: Mapping[str, str]) -> str:
+    done = await _git(to.top, "cat-file", "blob", f"{commit}:{to.path}", env=env)
+    return done.out.decode("utf-8", "replace") if done.ok else ""
+
+
+async def _git(
+    folder: str,
+    *words: str,
+    network: bool = False,
+    env: Mapping[str, str] | None = None,
+    deadline: float = ANSWER,
+) -> Completed:
+    extra = {**_ENV, **(env or {}), **(await _ssh(folder) if network else {})}
+    return await run_command(
+        ("git", *_QUIET, *words), deadline=deadline, cwd=folder, env=extra, cap=_MOST
+    )
+
+
+async def _ssh(folder: str) -> dict[str, str]:
+    """Return what keeps ssh from asking; a program that is not ssh is left alone."""
+    if "GIT_SSH" in os.environ and "GIT_SSH_COMMAND" not in os.environ:
+        return {}
+    said = os.environ.get("GIT_SSH_COMMAND")
+    if not said:
+        said = (await _git(folder, "config", "--get", "core.sshCommand")).text.strip() or "ssh"
+    try:
+        program = Path(shlex.split(said)[0]).name
+    except (ValueError, IndexError):
+        return {}
+    return {"GIT_SSH_COMMAND": f"{said} {_SSH}"} if program == "ssh" else {}
+
+
+def _said(done: Completed, doing: str) -> str:
+    if done.timed_out:
+        return clean(f"{doing}: no answer in time")
+    lines = [line for line in done.err.decode("utf-8", "replace").splitlines() if line.strip()]
+    return scrub(clean(f"{doing}: {lines[0] if lines else 'git said nothing'}", 400))
+
+
+def _line(error: Exception) -> str:
+    return scrub(clean(getattr(error, "strerror", None) or str(error) or "no answer in time", 400))

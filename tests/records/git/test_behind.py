@@ -1,0 +1,80 @@
+"""Records never delay: a push goes on behind, and a remote that hangs is not waited for twice."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+from cockpit.model.clock import SystemClock
+from cockpit.records.git.behind import PushStage, push_of
+from cockpit.records.git.repository import Limits
+from cockpit.records.git.saver import Saver
+from tests.records.remotes import LOGBOOK, adding, entry, git, remote_logbook, shared
+
+HANGS = "ext::sleep 60"
+SHORT = Limits(network=1.0)
+
+
+def hangs(folder: Path) -> None:
+    """Let the remote give no answer, ever."""
+    git(folder, "config", "protocol.ext.allow", "always")
+    git(folder, "remote", "set-url", "origin", HANGS)
+
+
+def answers(folder: Path) -> None:
+    git(folder, "remote", "set-url", "origin", str(folder.parent / "remote.git"))
+
+
+async def test_a_record_is_committed_at_once_and_its_push_goes_on(tmp_path: Path) -> None:
+    ada = shared(tmp_path)
+    saver = Saver(SystemClock())
+    done = await saver.save(ada / LOGBOOK, adding(entry("relaunch")), "run: log", behind=True)
+    assert done.stage.value == "committed" and done.pending and done.lasting
+    assert (await saver.pushes(ada / LOGBOOK, within=30.0)).stage is PushStage.PUSHED
+    assert b"relaunch" in remote_logbook(tmp_path)
+    again = await saver.save(ada / LOGBOOK, adding(entry("relaunch")), "run: log", behind=True)
+    assert again.stage.value == "pushed" and not again.pending
+
+
+async def test_a_remote_that_hangs_delays_nothing_and_is_not_waited_for_twice(
+    tmp_path: Path,
+) -> None:
+    ada = shared(tmp_path)
+    hangs(ada)
+    saver = Saver(SystemClock(), SHORT)
+    assert (await saver.save(ada / LOGBOOK, adding(entry("one")), "m", behind=True)).pending
+    assert (await saver.pushes(ada / LOGBOOK)).stage in (PushStage.QUEUED, PushStage.PUSHING)
+    failed = await saver.pushes(ada / LOGBOOK, within=60.0)
+    assert failed.stage is PushStage.FAILED and "origin" in failed.text
+    began = time.monotonic()
+    other = Saver(SystemClock(), SHORT)  # another cockpit knows it too
+    said = await other.push(ada / LOGBOOK)
+    assert "no answer since" in (said.trouble or "") and time.monotonic() - began < 1.0
+    answers(ada)
+    assert (await other.retry(ada / LOGBOOK)).stage.value == "pushed", "a person's retry asks"
+    assert (await other.push(ada / LOGBOOK)).trouble is None
+
+
+def test_a_push_that_its_process_leaves_behind_is_made_by_one_of_its_own(tmp_path: Path) -> None:
+    ada = shared(tmp_path)
+
+    async def verb() -> None:
+        saver = Saver(SystemClock())
+        assert (await saver.save(ada / LOGBOOK, adding(entry("one")), "m", behind=True)).pending
+
+    asyncio.run(verb())
+    until = time.monotonic() + 30.0
+    while b"one" not in remote_logbook(tmp_path):
+        assert time.monotonic() < until, "nobody pushed"
+        time.sleep(0.05)
+
+
+async def test_what_a_killed_cockpit_left_is_pushed_by_the_next(tmp_path: Path) -> None:
+    ada = shared(tmp_path)
+    (ada / LOGBOOK).write_bytes((ada / LOGBOOK).read_bytes() + entry("left"))
+    git(ada, "commit", "-qam", "left")
+    assert (await push_of(ada / LOGBOOK, Limits())).stage is PushStage.QUEUED
+    saver = Saver(SystemClock())
+    await saver.push_left(ada / LOGBOOK)
+    assert (await saver.pushes(ada / LOGBOOK, within=30.0)).stage is PushStage.PUSHED

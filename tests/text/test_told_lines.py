@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cockpit.model.records import EventEntry
+from cockpit.model.told import KINDS, Told
+from cockpit.records.logbook.writing import with_event
+from cockpit.text.rejections import read_rejections
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+from cockpit.text.told_lines import (
+    quoted,
+    read_plain,
+    read_told,
+    told_line,
+    told_lines,
+)
+
+AT, LATER = 1_773_219_331.25, 9e9
+START = b"# Toy: Hero Run Logbook\n\n## Event Log\n"
+NASTY = st.text("ab`\\\n\r-:,()~#>|*_ <é\u2028\x1b", max_size=20) | st.text(max_size=20)
+
+
+def told(value: str = "bob", **parts: str) -> Told:
+    return Told(what="owner", value=value, at=AT, typed_by="ada (login root)", parts=parts)
+
+
+def shown(text: str) -> str:
+    return scrub(clean(text or "?", 1000))
+
+
+@given(st.sampled_from(KINDS), NASTY, NASTY, NASTY, st.booleans())
+def test_what_was_told_is_read_back_and_nothing_else(
+    what: str, value: str, other: str, who: str, plain: bool
+) -> None:
+    one = Told(what=what, value=value, at=AT, typed_by=who, parts={"from": other})
+    if plain:
+        read = read_plain(told_lines([one]), "", LATER)
+    else:
+        entry = EventEntry(title="t", at=AT, evidence=other, decision=value, said=told_lines([one]))
+        read = read_told(with_event(START, entry).decode(), "", LATER)
+    (found,) = read
+    assert (found.what, found.at, found.typed_by) == (what, AT, shown(who))
+    assert found.value == shown(value)
+    assert found.parts == ({"from": shown(other)} if other else {})
+
+
+@given(st.sampled_from(("status", "evidence", "decision", "next", "title")),
+       st.sampled_from(("", "- ", "* ", "  - ", "x\n", "x\n\n- ", "Decision: ", "1. ", "**")),
+       st.booleans())  # fmt: skip
+def test_no_other_text_of_an_entry_tells_anything(field: str, before: str, wrapped: bool) -> None:
+    line = told_line(told("mallory"))
+    text = before + (line.replace(" (", "\n (") if wrapped else line)
+    entry = EventEntry.model_validate({"title": "t", "at": AT, field: text})
+    book = with_event(START, entry)
+    assert read_told(book.decode(), "", LATER) == ()
+    assert with_event(book, entry) == book, "written once, whatever it says"
+
+
+def test_what_a_trainer_prints_rejects_nothing_where_it_is_quoted() -> None:
+    line = "- rejected checkpoint: step 40 `/x/step-40` (saved until 2026-03-11T08:55:31Z, by a)"
+    book = with_event(START, EventEntry(title="t", at=AT, evidence=f"seen\n{quoted(line)}"))
+    assert read_rejections(book.decode()) == ()
+
+
+def test_a_fence_a_comment_a_quote_and_a_table_tell_nothing() -> None:
+    line = told_line(told())
+    for text in (f"```\n- {line}\n```", f"<!--\n- {line}\n-->", f"> - {line}", f"| {line} |"):
+        book = f"# T\n\n## Event Log\n\n### 2026-03-11 08:55 UTC - x\n{text}\n"
+        assert read_told(book, "", LATER) == (), text
+
+
+def test_a_time_that_is_not_yet_is_not_believed() -> None:
+    assert read_plain(told_lines([told()]), "", AT - 1) == ()
+
+
+def test_a_line_that_an_editor_wrapped_is_read() -> None:
+    line = told_line(told()).replace(" (2", "\n  (2")
+    book = f"# T\n\n## Event Log\n\n### 2026-03-11 08:55 UTC - x\n- {line}\n"
+    assert [each.value for each in read_told(book, "", LATER)] == ["bob"]

@@ -1,0 +1,192 @@
+"""What ``check`` says of steps and times is true of the run's own files."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cockpit.cli import main
+from cockpit.model.base import rfc3339
+from cockpit.sources.logs import earlier
+from cockpit.sources.wandb import history
+from cockpit.watch import ingest
+from cockpit.watch.polling import onepass
+from tests.verbs.seen_run import SeenRun, alert, ids, living, steps_of
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    yield from living()
+
+
+@pytest.fixture
+def seen(tmp_path: Path, process: subprocess.Popen[bytes]) -> SeenRun:
+    return SeenRun(tmp_path, process)
+
+
+def test_the_newest_step_wins_and_names_its_source(
+    seen: SeenRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen.tracked([seen.row(step, "2.5", at) for step, at in steps_of(0, 46)], 48)
+    seen.log("".join(f"iter {step}/300: loss 2.5\n" for step in range(75)), 76)
+    progress = seen.check(capsys, 77)["progress"]
+    assert (progress["text"], progress["step_source"]) == ("~74/300", "log")
+    assert progress["eta_s"] == pytest.approx(300 - 74)
+    seen.saved(80, 84)
+    progress = seen.check(capsys, 85)["progress"]
+    assert (progress["text"], progress["step_source"]) == ("~80/300", "checkpoints")
+
+
+def test_a_step_of_the_former_job_does_not_win_by_being_larger(
+    seen: SeenRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen.saved(240, -30)
+    early = [seen.row(step, "2.5", step - 300.0) for step in range(200, 251)]
+    seen.tracked(early, -50)
+    seen.log("".join(f"iter {step}/300: loss 2.5\n" for step in (*range(200, 251), 205)), 12)
+    progress = seen.check(capsys, 14)["progress"]
+    assert (progress["text"], progress["step_source"]) == ("~205/300", "log")
+
+
+def test_before_the_first_step_the_former_one_is_told_as_such(
+    seen: SeenRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen.tracked([seen.row(step, "2.5", step - 300.0) for step in range(200, 251)], -50)
+    progress = seen.check(capsys, 5)["progress"]
+    assert (progress["text"], progress["step_source"]) == ("~250/300", "tracker, before this job")
+
+
+def test_a_copied_checkpoint_is_no_progress(
+    seen: SeenRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen.tracked([seen.row(step, "2.5", at) for step, at in steps_of(100, 150)], 53)
+    seen.saved(290, 52)
+    assert seen.check(capsys, 54)["progress"]["text"] == "~150/300"
+
+
+def test_a_bar_that_is_drawn_counts_before_it_is_overwritten(
+    seen: SeenRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bars = "".join(
+        f"\r {step // 3}%|██        | {step}/300 [00:{step}<04:01,  1.00it/s, loss=2.5]"
+        for step in range(1, 60)
+    )
+    seen.log(bars, 60)
+    run = seen.check(capsys, 61)
+    assert run["progress"]["text"] == "~59/300"
+    assert "59/300" in run["facets"]["log"]["value"]["lines"][-1]
+
+
+def test_the_end_is_told_by_the_log_where_the_tracker_lost_its_last_rows(
+    seen: SeenRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen.tracked([seen.row(step, "2.5", at) for step, at in steps_of(0, 280)], 282)
+    seen.log("".join(f"iter {step}/300: loss 2.5\n" for step in range(1, 301)), 302)
+    (seen.folder / "run.exit").write_text("0\n")
+    assert seen.check(capsys, 310)["progress"]["text"] == "~300/300"
+
+
+BROKEN, LAST = 130, 3600
+LINE = "iter {step}: loss {loss}, time 2.31ms, mfu 31.00%\n"
+
+
+def half_read(seen: SeenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of which a check reads the newest rows only; the loss broke long before those."""
+    rows = [
+        seen.row(step, "2.5" if step < BROKEN else "NaN", 1 + step / 100)
+        for step in range(LAST + 1)
+    ]
+    seen.tracked(rows, 1 + LAST / 100)
+    monkeypatch.setattr(history, "CHUNK_BYTES", 4096)
+    monkeypatch.setattr(onepass, "ROWS_BUDGET", 0.05)
+    monkeypatch.setattr(ingest, "RECENT", 50)
+
+
+def test_a_file_that_was_not_read_whole_in_time_says_so(
+    seen: SeenRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half_read(seen, monkeypatch)
+    run = seen.check(capsys, 40)
+    found = alert(run, "C-09")
+    assert found["title"].startswith("loss is nan at or before step 3,")
+    assert found["since_or_before"]
+    assert "at or before" in found["evidence"][0]["text"]
+    assert 0 <= run["facets"]["tracker"]["value"]["scanned"] < 1
+    seen.tracked([seen.row(step, "2.5", 1 + step / 100) for step in range(LAST)], 1 + LAST / 100)
+    now = rfc3339(seen.start + 40)
+    assert main(["check", "--config", str(seen.config), "--now", now]) == 1
+    assert "of the tracker's rows were read in time" in capsys.readouterr().out
+
+
+def test_a_file_that_was_read_whole_names_the_first_step(
+    seen: SeenRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [seen.row(step, "2.5" if step < 30 else "NaN", 1 + step / 9) for step in range(300)]
+    seen.tracked(rows, 35)
+    found = alert(seen.check(capsys, 36), "C-09")
+    assert (found["title"], found["since_or_before"]) == ("loss is nan at step 30", False)
+
+
+def test_the_first_broken_line_of_a_log_is_found_above_its_tail(
+    seen: SeenRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    losses = ("2.5" if step < BROKEN else "nan" for step in range(LAST))
+    seen.log("".join(LINE.format(step=n, loss=loss) for n, loss in enumerate(losses)), 40)
+    found = alert(seen.check(capsys, 41), "C-09")
+    assert (found["title"], found["since_or_before"]) == ("loss is nan at step 130", False)
+
+
+def test_a_trouble_that_was_over_is_not_the_first(
+    seen: SeenRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = {130, 131, *range(2000, LAST)}
+    losses = ("nan" if step in bad else "2.5" for step in range(LAST))
+    seen.log("".join(LINE.format(step=n, loss=loss) for n, loss in enumerate(losses)), 40)
+    assert alert(seen.check(capsys, 41), "C-09")["title"] == "loss is nan at step 2,000"
+
+
+def test_beyond_what_is_looked_through_the_step_is_only_the_latest(
+    seen: SeenRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(earlier, "MOST", 20_000)
+    monkeypatch.setattr(earlier, "STEP", 10_000)
+    losses = ("2.5" if step < BROKEN else "nan" for step in range(LAST))
+    seen.log("".join(LINE.format(step=n, loss=loss) for n, loss in enumerate(losses)), 40)
+    found = alert(seen.check(capsys, 41), "C-09")
+    assert found["title"].startswith("loss is nan at or before step 2,")
+    assert "at least" in found["evidence"][0]["text"]
+
+
+def test_a_zero_beside_a_gradient_that_is_no_number_is_no_loss(
+    seen: SeenRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        seen.row(step, "2.5" if step < 30 else "0.0", step / 9, **{"train/grad_norm": norm})
+        for step in range(1, 300)
+        for norm in ["1.5" if step < 30 else "NaN"]
+    ]
+    seen.tracked(rows, 34)
+    found = alert(seen.check(capsys, 36), "C-09")
+    assert found["title"] == "loss is 0.0 beside a grad norm of nan at step 30"
+    fine = [seen.row(step, "0.0", step / 9, **{"train/grad_norm": "0.0"}) for step in range(1, 300)]
+    seen.tracked(fine, 34)
+    assert "C-09" not in ids(seen.check(capsys, 36))
+
+
+def test_the_log_of_a_trainer_that_writes_zeros_says_it_too(
+    seen: SeenRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bar = "\r {part}%|##   | {step}/300 [00:01<00:02,  9.0it/s]"
+    said = "{{'loss': {loss}, 'grad_norm': {norm}, 'learning_rate': 5e-05, 'epoch': 0.26}}\n"
+    text = ""
+    for step in range(10, 301, 10):
+        text += bar.format(part=step // 3, step=step) + "\r" + " " * 60 + "\r"
+        fine = step < 130
+        text += said.format(loss=2.31 if fine else 0.0, norm=1.5 if fine else "nan")
+    seen.log(text, 40)
+    run = seen.check(capsys, 41)
+    assert alert(run, "C-09")["title"] == "loss is 0.0 beside a grad norm of nan at step 130"
+    assert run["progress"]["text"] == "~300/300"
