@@ -116,7 +116,8 @@ class CockpitApp(TerminalApp):
     def _set_theme(self) -> None:
         themes = load_themes()
         for theme in themes.values():
-            self.register_theme(theme.textual())
+            shown = theme.colourless() if self.no_color else theme
+            self.register_theme(shown.textual())
         wanted = self.file.ui.theme
         self.theme = wanted if wanted in themes else "cockpit-dark"
         if wanted not in themes:
@@ -290,10 +291,13 @@ class CockpitApp(TerminalApp):
         self._show()
 
     def _show(self) -> None:
+        """Show the news on every screen that can be seen: a dialog hides none of what is below."""
         self._gathering = False
-        screen = self.screen_stack[-1] if self.screen_stack else None
-        if isinstance(screen, CockpitScreen | Dialog) and screen.is_mounted:
-            screen.show()
+        for screen in reversed(self.screen_stack):
+            if isinstance(screen, CockpitScreen | Dialog) and screen.is_mounted:
+                screen.show()
+            if not screen.is_modal or isinstance(screen, HelpScreen):
+                break
 
     def _watch_ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
