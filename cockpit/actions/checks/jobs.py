@@ -26,7 +26,7 @@ def relaunch_state(context: ActionContext) -> list[Check]:
     if job.phase is Phase.SUCCEEDED:
         short = next((alert for alert in context.report.alerts if alert.id == "C-19"), None)
         if short is not None:
-            return [warned(STATE, f"it ended with success, but: {short.title}")]
+            return [warned(STATE, f"its exit status says success, but: {short.title}")]
         return [blocked(STATE, "it ended with success: there is nothing to relaunch, seal it")]
     if job.phase.terminal:
         return [passed(STATE, f"the job is over: {_words(job)}", value=_label(job))]
