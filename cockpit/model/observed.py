@@ -141,6 +141,8 @@ class LogValue(Frozen):
     """Training progress read from lines that are new since the former observation."""
     rows_begin: int = Field(default=0, exclude=True)
     """The offset from which every line was read for rows; what stands before it was not."""
+    clock_offset_s: Seconds | None = None
+    """The writer's clock minus ours where it is off: the times of lines are on ours."""
 
 
 class LogPage(NamedTuple):
@@ -207,6 +209,8 @@ class TrackerValue(Frozen):
     scanned: float = 0.0
     """How much of the file was read row by row, 0 to 1: what the rest holds is unknown."""
     usual_step_s: Seconds | None = None
+    clock_offset_s: Seconds | None = None
+    """The trainer's clock minus ours where it is off: all times in here are on ours."""
     config: dict[str, object] = Field(default_factory=dict, exclude=True)
 
     @property

@@ -106,7 +106,8 @@ class StepClock:
         self.direct = logged is not None
         tracked = tracker.value.last_step_at if tracker.value is not None else None
         moments = [tracked, history.trend.last_step_at, logged]
-        self.last = max((at for at in moments if at is not None), default=None)
+        now = history.now  # a step's time may not lie in the future
+        self.last = max((min(at, now) for at in moments if at is not None), default=None)
         looks = [
             seen_at(facet, history.now)
             for facet, shows in ((tracker, True), (log, logged is not None))

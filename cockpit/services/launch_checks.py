@@ -126,8 +126,8 @@ class LaunchChecks:
         step = StepResult(name="progress", state=state, at=at, note=followup.text)
         await asked(self._journal.step, followup.entry, PLACE, step)
         if report.spec.records.logbook is not None:
-            message = f"{followup.run}: log {followup.action}"
             entry = outcome_entry(followup, at)
+            message = f"{followup.run}: log {entry.title}"
             if not (await self._recorder.event(report.spec, entry, message)).lasting:
                 return followup
         done = followup.model_copy(update={"recorded": True})

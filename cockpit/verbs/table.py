@@ -134,12 +134,21 @@ def _below(run: RunReport) -> Iterator[str]:
         if facet.error is not None and facet.configured:
             yield f"  {UNKNOWN} {name}: {facet.error.kind.value}: {facet.error.message}"
     yield from _unread(run)
+    yield from _clocks(run)
     yield from owner_lines(run)
     for gone in run.closed:
         if not gone.seen:
             yield f"  closed, unseen: {alert_line(gone.alert)}"
     if not run.alerts:
         yield f"  next: {run.next_action}"
+
+
+def _clocks(run: RunReport) -> Iterator[str]:
+    """Yield whose clock is off, and how far."""
+    tracker, log = run.facets.tracker, run.facets.log
+    for name, facet in (("tracker", tracker), ("log", log)):
+        if facet.value is not None and (off := wording.clock_off(facet.value.clock_offset_s)):
+            yield f"  clock of the {name}'s writer: {off}"
 
 
 def _unread(run: RunReport) -> Iterator[str]:

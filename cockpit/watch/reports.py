@@ -113,7 +113,7 @@ def seen_of(case: Case) -> History:
     history = history.model_copy(update={"facets": facets, "trend": trend, "log_trend": log_trend})
     if not tracked and log_trend.rows:
         history = history.model_copy(update={"rows_from": max(history.rows_from, history.log_from)})
-    return history.model_copy(update={"facets": marked(history, log_trend)})
+    return history.model_copy(update={"facets": marked(history)})
 
 
 def reconcile(

@@ -16,6 +16,7 @@ from cockpit.actions.launching.launch_records import record_steps, trouble_step
 from cockpit.actions.launching.relaunch_steps import (
     archive,
     go,
+    gone,
     look_again,
     looked,
     planned_facts,
@@ -86,7 +87,7 @@ class Relaunch(Action):
         return (
             Step("evidence", archive),
             Step(SAVE, save_first),
-            Step("stop", stop),
+            Step("stop", stop, seen=gone),
             Step("checkpoint", look_again),
             Step("submit", go),
             Step("verify", looked),

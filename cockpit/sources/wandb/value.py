@@ -34,7 +34,7 @@ def tracker_value(
     that has just written; see ``with_state``.
     """
     newest = fragments[-1]
-    tails = [fragment.latest(keys) for fragment in fragments]
+    tails = [_on_our_clock(fragment, keys) for fragment in fragments]
     joined = _joined(tails)
     head = newest_head(fragments)
     run, series = head.run, _Series(fragments, keys, scan)
@@ -64,10 +64,24 @@ def tracker_value(
         skipped_blocks=max(scan.skipped, sum(tail.skipped for tail in tails)),
         scanned=series.share,
         usual_step_s=usual,
+        clock_offset_s=newest.offset or None,
         config=config,
     )
     # A thousand columns of our own making, once a second for each run: not validated again.
     return value.model_copy(update={"history": series.points(), "columns": series.columns()})
+
+
+def _on_our_clock(fragment: Fragment, keys: MetricKeys) -> Latest:
+    """Return a file's newest of everything, none of it later than the file was written."""
+    tail = fragment.latest(keys)
+    if not fragment.offset:
+        return tail
+    (newest,) = fragment.on_our_clock([tail.row])
+    at = tail.record_at
+    rows = tuple(fragment.on_our_clock(tail.rows))
+    return tail.with_row(newest)._replace(
+        rows=rows, record_at=None if at is None else min(at, fragment.mtime)
+    )
 
 
 def _usual_step_seconds(tails: Sequence[Latest]) -> float | None:
