@@ -139,6 +139,8 @@ class LogValue(Frozen):
     inode: int | None = Field(default=None, exclude=True)
     rows: tuple[Row, ...] = Field(default=(), exclude=True)
     """Training progress read from lines that are new since the former observation."""
+    torn: bool = Field(default=False, exclude=True)
+    """True where the last line breaks off: what comes after it is not written yet."""
     rows_begin: int = Field(default=0, exclude=True)
     """The offset from which every line was read for rows; what stands before it was not."""
     clock_offset_s: Seconds | None = None
