@@ -70,6 +70,7 @@ def case_of(state: RunState, now: float) -> Case:
         stop_ordered_by=state.stop_ordered_by,
         former_failures=state.shared.failures,
         launched=state.shared.launched,
+        sharers=state.sharers,
         sealed_by=state.shared.sealed,
     )
     new, state.log_rows = state.log_rows, ()

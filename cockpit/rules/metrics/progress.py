@@ -9,7 +9,7 @@ from cockpit.model.observed import CheckpointState, Phase
 from cockpit.model.report import Facets, Progress
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
-from cockpit.rules.present import CLOCK_SKEW, job_of, phase_of
+from cockpit.rules.present import CLOCK_SKEW, job_of, phase_of, stopped
 
 REACH = 1.5
 """How much faster than usual training may have stepped since another source last told."""
@@ -122,6 +122,8 @@ def reached(step: int, final: int) -> bool:
 def _eta(history: History, step: int | None, final: int | None) -> float | None:
     """Return seconds to the final step while the job runs, by the usual step time."""
     if step is None or final is None or phase_of(history) is not Phase.RUNNING:
+        return None
+    if stopped(history) is not None:
         return None
     if reached(step, final):
         return 0.0
