@@ -59,17 +59,16 @@ def relaunch_pick(items: Sequence[Checkpoint]) -> Pick | None:
 def would_resume(value: CheckpointsValue, *, by_name: bool) -> Pick | None:
     """Return what a relaunch would really load; ``by_name``: the command names the checkpoint.
 
-    One that is suspect only where the trainer takes it by itself, or where there is no other:
-    then a person has to let it pass.
+    One that is suspect only where the trainer takes it by itself (or may, where its rule is not
+    known), or where there is no other: then a person has to let it pass.
     """
     theirs, ours = value.trainer_would_load, value.relaunch_from
     if not by_name and theirs is not None and suspected(value, theirs) is not None:
         return theirs
-    if ours is not None or value.unlisted:
-        return ours
     newest = newest_of(item for item in value.items if item.complete)
-    if newest is None:
-        return None
+    own_way = not by_name and theirs is None  # by whatever rule: most likely the newest
+    if newest is None or value.unlisted or (ours is not None and not (own_way and newest.suspect)):
+        return ours
     return Pick(path=newest.path, step=newest.step, why=f"newest complete, but {SUSPECT}")
 
 
