@@ -115,8 +115,9 @@ def _no_rule(pick: Pick, value: CheckpointsValue, run: RunSpec) -> Check:
         text = f"wanted is {what}, but the trainer would find nothing and begin at step 0:"
         return blocked(ID, f"{text} name it in the command with {{checkpoint}}", value=pick.path)
     if flag is not None:
-        text = f"wanted is {what} ({pick.why}); the command tells the trainer to resume ({flag}):"
-        return passed(ID, f"{text} its first step will tell", Basis.INFERRED, pick.path)
+        text = f"wanted is {what} ({pick.why}); the command tells the trainer to resume ({flag}),"
+        text += " what it loads is not known before its first step"
+        return passed(ID, text, Basis.INFERRED, pick.path)
     if item is not None and item.layout == "nanogpt":
         text = "neither {checkpoint} nor a resume flag (--init_from=resume) in the command: a"
         text += f" trainer of this kind begins at step 0 and overwrites {pick.path}"

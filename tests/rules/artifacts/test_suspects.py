@@ -170,3 +170,14 @@ def test_who_goes_back_to_before_the_suspect_ones_has_not_restarted_wrongly() ->
 
     assert restarted(broken(130)) == []
     assert restarted(losses([2.0] * 301)) == ["restarted at step 101 beside step 300"]
+
+
+def test_one_that_no_row_speaks_for_is_taken_with_a_remark() -> None:
+    rows = [Row(step, T0 + step, 2.0 if step < 130 else NAN) for step in range(0, 301, 20)]
+    items = checkpoints(*(checkpoint(step, at) for step, at in saves((100, 125, 150))))
+    value = judged(history(T0 + 1e5, folded(rows), checkpoints=items))
+    assert [item.suspect is not None for item in value.items] == [False, False, True]
+    assert value.items[0].note is None
+    remark = "saved between step 120, still sound, and step 140, where loss was nan"
+    assert value.items[1].note == remark
+    assert value.relaunch_from is not None and remark in value.relaunch_from.why
