@@ -149,7 +149,8 @@ def resume_flag(run: RunSpec) -> str | None:
 _INIT: Final = re.compile(r"--?(?:init[-_]from|ckpt[-_]path|load(?:[-_]\w+)?)")
 """Flags that say what to load in the word behind them."""
 _RESUMES: Final = re.compile(
-    r"(?!.*wandb)(?:--?|\+)?(?:[\w.-]*[._-])?(?:"
+    r"(?!.*wandb)(?!\W*(?:no|not|dont|never|skip|disable|without)[-_])"
+    r"(?:(?=[-+]|.*=)(?:--?|\+)?(?:[\w.-]*[._-])?)?(?:"
     r"(?:auto[-_]?)?(?:resume|restore|continue)(?:[-_]\w+)*"
     r"(?:=(?!(?:false|no|none|never|null|0|off|''|\"\")$).+)?"
     r"|init[-_]from[= ]resume|ckpt[-_]path[= ](?!(?:none|null)$|-).+"

@@ -306,6 +306,12 @@ def test_a_new_lineage_from_a_suspect_one_is_let_pass_by_name() -> None:
         ("python train.py --wandb-resume=allow", None),
         ("python train.py --init_from scratch --out_dir=resume_me", None),
         ("python presume.py", None),
+        ("python train.py --no-resume", None),
+        ("python train.py --disable_resume=true", None),
+        ("python train.py --name my-resume", None),
+        ("python train.py --load_best_model_at_end True", None),
+        ("env RESUME=1 python train.py", "RESUME=1"),
+        ("python train.py resume", "resume"),
     ],
 )
 def test_the_trainer_s_own_resume_flag_takes_a_file_without_a_step(
