@@ -12,7 +12,7 @@ from typing import Any
 from cockpit.model.alert import Evidence
 from cockpit.model.facet import Facet
 from cockpit.model.history import History
-from cockpit.model.observed import JobValue, Phase
+from cockpit.model.observed import JobValue, Phase, Stopped
 
 _NOT_TRAINING = (Phase.WAITING, Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED)
 
@@ -51,6 +51,12 @@ def phase_of(history: History) -> Phase:
     """Return the job's phase as last seen."""
     job = job_of(history)
     return Phase.UNKNOWN if job is None else job.phase
+
+
+def stopped(history: History) -> Stopped | None:
+    """Return that the job's process is stopped (SIGSTOP, a debugger), if it is."""
+    job = job_of(history)
+    return None if job is None or job.phase is not Phase.RUNNING else job.stopped
 
 
 def may_train(history: History) -> bool:

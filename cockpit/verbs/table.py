@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cockpit.model import wording
 from cockpit.model.alert import Alert
 from cockpit.model.base import rfc3339
+from cockpit.model.observed import Phase
 from cockpit.model.picking import named, newest_of
 from cockpit.model.report import FleetReport, RunReport, Verdict
 
@@ -47,13 +48,18 @@ def loss_text(run: RunReport) -> str:
 
 
 def job_text(run: RunReport) -> str:
-    """Return the job's phase in capitals, ``?`` with the age of what was last known."""
+    """Return the job's phase in capitals, ``?`` with what was last known.
+
+    One whose process is stopped (SIGSTOP) is not said to run.
+    """
     job = run.facets.job
     if not job.configured:
         return NONE
     if job.value is None:
         return UNKNOWN
-    word = job.value.phase.value.upper()
+    if job.value.phase is Phase.UNKNOWN:
+        return UNKNOWN
+    word = "STOPPED" if job.value.stopped is not None else job.value.phase.value.upper()
     return word if job.known else f"{UNKNOWN} (was {word})"
 
 

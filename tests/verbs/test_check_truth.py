@@ -55,12 +55,12 @@ def test_a_step_of_the_former_job_does_not_win_by_being_larger(
     assert (progress["text"], progress["step_source"]) == ("~205/300", "log")
 
 
-def test_before_the_first_step_the_former_one_is_told_as_such(
+def test_before_its_first_step_a_running_job_has_none(
     seen: SeenRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen.tracked([seen.row(step, "2.5", step - 300.0) for step in range(200, 251)], -50)
     progress = seen.check(capsys, 5)["progress"]
-    assert (progress["text"], progress["step_source"]) == ("~250/300", "tracker, before this job")
+    assert (progress["text"], progress["step_source"]) == ("unknown/300", None)
 
 
 def test_a_copied_checkpoint_is_no_progress(

@@ -50,7 +50,7 @@ def test_a_failure_is_critical_and_names_the_line_of_code() -> None:
     assert (alert.id, alert.severity, alert.since) == ("C-01", Severity.CRITICAL, T0 + 77)
     assert alert.title == "ended, not success: exit 1 · small code bug at schedule.py:12"
     assert [line.text for line in alert.evidence] == ["failed, exit code 1", "KeyError: 'warm_up'"]
-    assert alert.evidence[1].source == "log"
+    assert alert.evidence[1].source == "log:7"
     assert alert.next_action == "fix /home/ada/toy/schedule.py:12, then relaunch toy"
 
 
