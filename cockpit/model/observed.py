@@ -214,6 +214,8 @@ class TrackerValue(Frozen):
     url: str | None = None
     state: str
     step: int | None = None
+    counts_calls: bool = Field(default=False, exclude=True)
+    """True where the trainer logs no step of its own: then the step counts calls of ``log``."""
     loss: Number | None = None
     throughput: Number | None = None
     throughput_unit: str | None = None
