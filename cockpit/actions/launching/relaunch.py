@@ -8,6 +8,7 @@ from typing import NamedTuple
 from cockpit.actions.checks import checkpoint, code, commands, identity, jobs, recover
 from cockpit.actions.checks.material import Material, gather
 from cockpit.actions.checks.people import for_dri, has_dri
+from cockpit.actions.checks.places import places
 from cockpit.actions.core.action import Action, Step
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import yes_param
@@ -107,6 +108,7 @@ async def _look(context: ActionContext) -> RelaunchLook:
     values = values_for(context.spec, context.launch_id, pick)
     checks, words = commands.ready(context.platform, context.spec, command, values)
     would = WouldRun(words, template_of(command), pick)
+    checks += await places(context, context.spec, words, pick)
     return RelaunchLook(material, would, checks, compared(context, material, would))
 
 
