@@ -13,6 +13,7 @@ from cockpit.model.picking import named as called
 from cockpit.model.picking import newest_of, suspected, would_resume
 from cockpit.model.place import place_of
 from cockpit.model.plan import Basis, Check
+from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import masked, words_of
@@ -182,7 +183,11 @@ def _of_this_run(context: ActionContext, pick: Pick) -> list[Check]:
     if item is not None and not any(root.contains(place_of(item.root)) for root in roots):
         text = f"{pick.path} lies in {item.root}, which is none of the run's roots"
         return [blocked(f"{ID}:root", text)]
-    reached, tracker, spec = last_step(context), context.report.facets.tracker.value, context.spec
+    reached, tracker, spec = (
+        last_step(context.report),
+        context.report.facets.tracker.value,
+        context.spec,
+    )
     usual = tracker.usual_step_s if tracker is not None else None
     every = spec.checkpoints.save_every if spec.checkpoints is not None else None
     # About the steps between two saves: trackers are flushed late.
@@ -194,12 +199,12 @@ def _of_this_run(context: ActionContext, pick: Pick) -> list[Check]:
     return []
 
 
-def last_step(context: ActionContext) -> int | None:
+def last_step(report: RunReport) -> int | None:
     """Return the last step that the log or the tracker has seen of the run."""
-    log, tracker = context.report.facets.log.value, context.report.facets.tracker.value
+    log, tracker = report.facets.log.value, report.facets.tracker.value
     steps = [row.step for row in log.rows[-1:]] if log is not None else []
     steps.append(tracker.step if tracker is not None else None)
-    steps.append(context.report.progress.step)
+    steps.append(report.progress.step)
     return max((step for step in steps if step is not None), default=None)
 
 
