@@ -109,7 +109,11 @@ def _alert(
     log, job = history.facets.log, job_of(history)
     lines = [line.plain for line in log.value.lines] if log.value is not None else []
     signs = present.evidence(log.source, *[line for line in lines if DEGRADED.search(line)][-3:])
-    reason = [f"job {job.state}: {job.reason}"] if job is not None and job.reason else []
+    reason = (
+        [f"job {wording.with_reason(job.state, job.reason)}"]
+        if job is not None and job.reason
+        else []
+    )
     advice = "look at the log and the host; stop and relaunch only once the cause is known"
     if signs:
         advice = f"escalate to {wording.person(run)}: nodes are lost; never touch the cluster"
