@@ -109,6 +109,7 @@ class StandInService:
         self.entries: dict[str, tuple[JournalEntry, ...]] = {}
         self.left_gate: asyncio.Event | None = None
         self.recovered: list[str] = []
+        self.seen: list[Loss | None] = []
         self.measure: Callable[[Plan, RunReport], Plan] = lambda plan, report: plan
 
     async def plan(self, request: Request, approvals: Sequence[Approval] = ()) -> Plan:
@@ -130,6 +131,7 @@ class StandInService:
         on_step: Callable[[StepResult], None] = lambda step: None,
     ) -> Result:
         self.acted.append((request, words, shown))
+        self.seen.append(seen)
         if self.result is not None:
             return self.result(request, shown or "")
         done = []
