@@ -84,7 +84,7 @@ ITEM = shape(
 TRIAGE = shape(
     **{"class": text},
     action=any_of("relaunch", "fix_then_relaunch", "escalate", "wait", "none"),
-    confidence=text, evidence=each(shape(line=count, text=text)),
+    confidence=text, evidence=each(shape(line=null_or(count), text=text)),
     code_location=null_or(shape(file=text, line=null_or(count))), step=null_or(count),
 )  # fmt: skip
 POINT: Check = lambda value: len(value) == 2 and count(value[0]) and number(value[1])  # noqa: E731

@@ -17,7 +17,8 @@ class Pace(Frozen):
 
     ``step`` and ``at`` are the newest training step and its time; ``recent`` holds up to 64
     newest (step, time) pairs of this instance, oldest first. ``resumes`` counts how often the
-    step went back (a relaunch or rollback), ``resumed_at`` is the first row after the last one.
+    step went back (a relaunch or rollback), ``resumed_at`` and ``resumed_step`` are the first
+    row after the last time.
     ``pauses`` are the newest times (from, to) of this instance in which no step was logged
     for much longer than usual.
     """
@@ -28,6 +29,7 @@ class Pace(Frozen):
     first_at: float | None = None
     resumes: int = 0
     resumed_at: float | None = None
+    began: tuple[tuple[int, float], ...] = ()
     metrics_seen: bool = False
     recent: tuple[tuple[int, float], ...] = ()
     pauses: tuple[tuple[float, float], ...] = ()

@@ -16,7 +16,8 @@ from cockpit.model.plan import StepResult, StepState
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
 from cockpit.records.recorder import RecordWriter
-from cockpit.rules.metrics.resume import first_step_wrong
+from cockpit.rules.artifacts.success import ended_early
+from cockpit.rules.metrics.resume import first_completed, first_step_wrong
 from cockpit.store.followups import FIRST_CHECK, Followup, FollowupStore, Progressed
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, StoreError
@@ -205,13 +206,9 @@ def _followed(followup: Followup, report: RunReport, begun: float) -> Seen:
     if wrong is not None:
         return Seen(state=Progressed.WRONG_STEP, text=wrong, first_step=first)
     job = report.facets.job
-    if job.known and job.value is not None and _own(followup, job.value):
-        if job.value.phase in (Phase.FAILED, Phase.CANCELLED):
-            text = _death(followup, job.value, first)
-            return Seen(state=Progressed.DIED, text=text, first_step=first)
-        if job.value.phase is Phase.SUCCEEDED:
-            text = f"{followup.launch_id} ended with success"
-            return Seen(state=Progressed.PASSED, text=text, first_step=first)
+    own = job.value if job.value is not None and _own(followup, job.value) else None
+    if job.known and own is not None and own.phase.terminal:
+        return _over(followup, report, own, first)
     beyond, missing = _beyond(followup, report)
     if beyond and not missing:
         text = f"past step {wording.step(_goal(followup))} by {', '.join(beyond)}"
@@ -228,6 +225,19 @@ def _followed(followup: Followup, report: RunReport, begun: float) -> Seen:
     return Seen(state=state, text="no step yet" if alive else "not seen running yet")
 
 
+def _over(followup: Followup, report: RunReport, job: JobValue, first: int | None) -> Seen:
+    """Judge a job that is over; an exit status of 0 short of the final step is no success."""
+    if job.phase is not Phase.SUCCEEDED:
+        text = _death(followup, job, first)
+        return Seen(state=Progressed.DIED, text=text, first_step=first)
+    early = next((alert.title for alert in report.alerts if ended_early(alert)), None)
+    if early is not None:
+        text = f"{followup.launch_id} ended with exit status 0, {early}"
+        return Seen(state=Progressed.DIED, text=text, first_step=first)
+    text = f"{followup.launch_id} ended with success"
+    return Seen(state=Progressed.PASSED, text=text, first_step=first)
+
+
 def _goal(followup: Followup) -> int:
     """Return the step to get past: where it failed, else where it resumed, else the start."""
     known = (followup.failed_step, followup.resumes_from, 0)
@@ -237,11 +247,15 @@ def _goal(followup: Followup) -> int:
 def _first_step(followup: Followup, report: RunReport) -> int | None:
     """Return the lowest step seen of this launch, by this report and those before it."""
     tracker, log = report.facets.tracker.value, report.facets.log.value
-    steps = [followup.first_step]
+    steps: list[int | None] = []
     if tracker is not None and (tracker.last_step_at or 0.0) >= followup.at:
         steps.append(tracker.step)
-    if log is not None:
-        steps += [row.step for row in log.rows if (row.at or 0.0) >= followup.at]
+    rows = [] if log is None else [(row.step, row.at or 0.0) for row in log.rows]
+    logged = [(step, at) for step, at in rows if step is not None and at >= followup.at]
+    completed = first_completed(logged)
+    steps.append(None if completed is None else completed[0])
+    if all(step != followup.first_step for step, _ in logged):
+        steps.append(followup.first_step)  # else the rows that follow it say what it was
     return min((step for step in steps if step is not None), default=None)
 
 

@@ -99,6 +99,8 @@ def _numbered(number: int, block: list[str]) -> Iterator[tuple[int, LineProgress
 
 def _from_bar(bar: Bar) -> LineProgress | None:
     """Return a bar's progress if what stands before it speaks of training, or says nothing."""
+    if not bar.begun:
+        return None
     before, inside = list(fields(bar.before)), list(fields(bar.inside))
     loss = find_loss([*inside, *before])
     unit = bar_unit(bar.rate_unit) if bar.rate_unit else None
@@ -198,10 +200,14 @@ _LOGGABLE = re.compile(
     rf"Progress on:(?P<desc>.*?) (?:-|{_COUNT})/(?:\?|-|{_TOTAL})"
     r" rate:(?P<rate>\S+) remaining:\S+ elapsed:\S+(?: postfix:(?P<post>.*))?"
 )
+_RICH = re.compile(
+    rf"(?:[━╸╺]+|[-#=>]{{8,}}) +{_COUNT}/(?:--|{_TOTAL}) +(?P<inside>\d+:\d\d:\d\d • .*)"
+)
 _KERAS = re.compile(
     r"^\s*(?P<n>\d+)/(?P<m>\d+) (?=\[[=>. ]*\]|[━╸╺]|- \d+m?s )(?P<inside>.*\bloss: .*)",
     re.MULTILINE,
 )
+_NO_RATE = re.compile(r"(?<![\w.])[?-] ?[A-Za-z]+/s\b|<\?(?=[,\]\s]|$)")
 _RATE = re.compile(
     r"(?<![\w.])(?P<value>\d+(?:\.\d+)?)(?P<scale>[kMG]?)\s?(?P<unit>[A-Za-z]+/[A-Za-z]+)"
 )
@@ -219,6 +225,20 @@ class Bar(NamedTuple):
     rate: float | None
     rate_unit: str | None
     form: str
+    rates: str
+    """What the rate was read in."""
+
+    @property
+    def begun(self) -> bool:
+        """True when it counts something completed since it was drawn.
+
+        A bar is drawn before its first step, at 0 or at the step that it resumes from: then it
+        has no rate yet (``?it/s``, ``0.00it/s``, a remaining time of ``?``).
+        """
+        if self.rate is None:
+            nothing = self.done is None or float(self.done.rstrip("kMGT")) == 0.0
+            return not nothing and _NO_RATE.search(self.rates) is None
+        return self.rate > 0.0
 
 
 def read_bar(line: str) -> Bar | None:
@@ -229,6 +249,8 @@ def read_bar(line: str) -> Bar | None:
         return _bar(found, line[: found.start()], found["inside"], found["inside"], "tqdm")
     if "it [" in line and (found := _OPEN_ENDED.search(line)):
         return _bar(found, line[: found.start()], found["inside"], found["inside"], "tqdm")
+    if " • " in line and (found := _RICH.search(line)):
+        return _bar(found, line[: found.start()], found["inside"], found["inside"], "rich")
     if "/" in line and (found := _KERAS.search(line)):
         return _bar(found, "Epoch 0", found["inside"], found["inside"], "keras")
     return None
@@ -246,6 +268,7 @@ def _bar(found: re.Match[str], before: str, rates: str, inside: str, form: str) 
         rate=None if rate is None else float(rate["value"]) * _SCALES[rate["scale"]],
         rate_unit=None if rate is None else rate["unit"],
         form=form,
+        rates=rates,
     )
 
 

@@ -27,7 +27,7 @@ from cockpit.store.memory import RunMemory
 from cockpit.store.store import Store
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.ingest import RowIngest
-from cockpit.watch.judge import CadenceLoop, Judge, remember_report
+from cockpit.watch.judge import PATIENCE, CadenceLoop, Judge, remember_report
 from cockpit.watch.listeners import Listeners
 from cockpit.watch.maintenance import Maintenance
 from cockpit.watch.owner import ownership_of
@@ -39,6 +39,8 @@ from cockpit.watch.polling.supervise import Supervisor, within
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import StoreWriter
 
+FOR_JUDGING = 0.95
+"""The share of a check's deadline until which it may wait for logs to be read."""
 LAST_WORDS = 0.3
 """Seconds that leaving may spend on writing the last state down."""
 
@@ -122,8 +124,11 @@ class Engine:
         runs = self._fleet.select(names)
         await self.recall()
         one = OnePass(self._fleet, self._sources, self._supervisor, self._clock, deadline)
+        until = self._clock.monotonic() + deadline * FOR_JUDGING
         await one.run(runs, feed=not self._running)
-        await self._judge.judge([run.name for run in runs], keep=self._running)
+        patience = max(PATIENCE, until - self._clock.monotonic())
+        names = [run.name for run in runs]
+        await self._judge.judge(names, keep=self._running, patience=patience)
         return self._fleet.report(self._clock.now(), runs)
 
     async def run(self) -> None:

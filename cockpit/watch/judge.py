@@ -10,6 +10,7 @@ from cockpit.model.facet import Problem
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
 from cockpit.store.memory import Observation, RunMemory
+from cockpit.watch.diagnoser import Diagnoser, asked
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.listeners import Listeners
 from cockpit.watch.polling.supervise import Supervisor
@@ -21,8 +22,10 @@ from cockpit.watch.reports import (
     reconcile,
     report_of,
     taken_elsewhere,
+    with_diagnosis,
 )
 from cockpit.watch.runstate import RunState
+from cockpit.watch.sharing import find_sharers
 from cockpit.watch.store_writer import StoreWriter
 from cockpit.watch.waiting import WaitingRuns
 
@@ -33,6 +36,8 @@ NEWS_AGE = 15.0
 CLOSED_KEPT = 50
 GATHER = 0.1
 """Seconds in which the news of a moment (log, rows, tracker) gather to be judged once."""
+PATIENCE = 1.0
+"""Seconds that judging waits for logs to be read; what comes later is judged again."""
 TICK = 1.0
 FIRST_ROUND_WITHIN = 20.0
 """Seconds that the first round waits for facets which have not answered yet."""
@@ -57,6 +62,7 @@ class Judge:
         self._supervisor = supervisor
         self._clock = clock
         self._waiting = WaitingRuns()
+        self._diagnoser = Diagnoser(supervisor, self.touch)
         self._one_at_a_time = asyncio.Lock()
 
     def touch(self, name: str) -> None:
@@ -76,21 +82,59 @@ class Judge:
             if state.announced is None and state.report is not None:
                 self._news.call(state.report)
 
-    async def judge(self, names: Sequence[str], *, keep: bool = True) -> None:
-        """Judge these runs now, off the event loop; with ``keep`` it is remembered and told."""
+    async def judge(
+        self, names: Sequence[str], *, keep: bool = True, patience: float = PATIENCE
+    ) -> None:
+        """Judge these runs now, off the event loop; with ``keep`` it is remembered and told.
+
+        A log that must be read first (SPEC T) is waited for, ``patience`` seconds.
+        """
         async with self._one_at_a_time:
-            now = self._clock.now()
             states = [self._fleet.states[name] for name in names if name in self._fleet.states]
+            now = self._clock.now()
+            sharers = find_sharers(self._fleet.states.values())
+            for state in states:
+                state.sharers = sharers.get(state.spec.name, ())
             cases = [case_of(state, now) for state in states]
+            await self._diagnoser.refresh(states, cases, patience)
+            cases = [with_diagnosis(case, s) for case, s in zip(cases, states, strict=True)]
             for state in states:
                 state.judged_at = self._clock.monotonic()
-            together = await self._supervisor.run("the rules", DEADLINE, _judge_all(cases))
-            found: Sequence[Judged | None] = (
-                await self._one_by_one(cases) if isinstance(together, Problem) else together
-            )
+            found = await self._judged(cases)
+            found = await self._with_stalls(states, cases, found, patience)
             for state, outcome in zip(states, found, strict=True):
                 if outcome is not None:
                     self._settle(state, outcome, keep=keep)
+
+    async def _judged(self, cases: list[Case]) -> Sequence[Judged | None]:
+        together = await self._supervisor.run("the rules", DEADLINE, _judge_all(cases))
+        return await self._one_by_one(cases) if isinstance(together, Problem) else together
+
+    async def _with_stalls(
+        self,
+        states: Sequence[RunState],
+        cases: list[Case],
+        found: Sequence[Judged | None],
+        patience: float,
+    ) -> Sequence[Judged | None]:
+        """Judge those that stand still once more, with what their logs say of it."""
+        still = [
+            at
+            for at, each in enumerate(found)
+            if each is not None and any(alert.id == "C-06" for alert in each.alerts)
+        ]
+        for at, state in enumerate(states):
+            if at not in still and asked(state):
+                state.diagnosis = None
+        if not still:
+            return found
+        stalled, stood = [states[at] for at in still], [cases[at] for at in still]
+        await self._diagnoser.refresh(stalled, stood, patience, stalled=True)
+        again = [with_diagnosis(case, s) for case, s in zip(stood, stalled, strict=True)]
+        outcomes = await self._judged(again)
+        return [
+            dict(zip(still, outcomes, strict=True)).get(at, one) for at, one in enumerate(found)
+        ]
 
     async def _one_by_one(self, cases: list[Case]) -> Sequence[Judged | None]:
         """Judge each alone, so that a fault in a rule costs one run its verdict, not all."""

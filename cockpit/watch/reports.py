@@ -7,13 +7,12 @@ while it lasts, and closes. One that comes back within a cadence of closing is t
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cockpit.model.alert import Acknowledgement, Alert, Severity
 from cockpit.model.history import History
-from cockpit.model.observed import Phase, Row
+from cockpit.model.observed import Row, Triage
 from cockpit.model.report import Facets, Progress, RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.told import OwnerNow, Told, owner_now, taken_in
@@ -22,14 +21,9 @@ from cockpit.rules.artifacts.suspects import marked
 from cockpit.rules.judge import judge
 from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.metrics.progress import progress, with_baseline
-from cockpit.rules.triage.classify import triage
 from cockpit.rules.verdict import next_action, verdict
 from cockpit.store.alerts import Kept
 from cockpit.watch.runstate import RunState
-
-_triage = functools.lru_cache(maxsize=1024)(triage)
-"""A log that stands still is read once, not at every judging: it takes milliseconds."""
-STATE_WORDS = {Phase.FAILED: "failed", Phase.CANCELLED: "cancelled"}
 
 
 class Case(NamedTuple):
@@ -39,6 +33,7 @@ class Case(NamedTuple):
     history: History
     log_trend: Trend
     log_rows: tuple[Row, ...]
+    triage: Triage | None = None
 
 
 class Judged(NamedTuple):
@@ -75,11 +70,17 @@ def case_of(state: RunState, now: float) -> Case:
         stop_ordered_by=state.stop_ordered_by,
         former_failures=state.shared.failures,
         launched=state.shared.launched,
+        sharers=state.sharers,
         sealed_by=state.shared.sealed,
     )
     new, state.log_rows = state.log_rows, ()
     spec = state.spec.model_copy(update={"dri": owner_of(state, state.facets).name})
-    return Case(spec, history, state.log_trend, new)
+    return with_diagnosis(Case(spec, history, state.log_trend, new), state)
+
+
+def with_diagnosis(case: Case, state: RunState) -> Case:
+    """Return a case with what is known of why its job ended or stands still."""
+    return case._replace(triage=None if state.diagnosis is None else state.diagnosis.triage)
 
 
 def _unread(state: RunState) -> float:
@@ -96,17 +97,24 @@ def _log_unread(facets: Facets) -> float:
 
 
 def judged(case: Case) -> Judged:
-    """Judge one run; the log's rows stand in where the tracker has given none."""
-    spec, history = case.spec, case.history
-    log_trend = advance(case.log_trend, case.log_rows, spec)
+    """Judge one run by what is seen of it, and by why its job ended or stands still."""
+    spec, seen = case.spec, seen_of(case)
+    facets = _with_triage(seen.facets, case.triage)
+    history = seen.model_copy(update={"facets": facets})
+    return Judged(spec, history, judge(spec, history), progress(spec, history), history.log_trend)
+
+
+def seen_of(case: Case) -> History:
+    """Return what is seen, folds and all; the log's rows stand in for a tracker without any."""
+    history = case.history
+    log_trend = advance(case.log_trend, case.log_rows, case.spec)
     tracked = history.trend.rows > 0
     trend = history.trend if tracked else log_trend
-    facets = with_baseline(_with_triage(history.facets), trend)
+    facets = with_baseline(history.facets, trend)
     history = history.model_copy(update={"facets": facets, "trend": trend, "log_trend": log_trend})
     if not tracked and log_trend.rows:
         history = history.model_copy(update={"rows_from": max(history.rows_from, history.log_from)})
-    history = history.model_copy(update={"facets": marked(history, log_trend)})
-    return Judged(spec, history, judge(spec, history), progress(spec, history), log_trend)
+    return history.model_copy(update={"facets": marked(history)})
 
 
 def reconcile(
@@ -203,12 +211,10 @@ def _taken(kept: Kept, told: Sequence[Told], now: float) -> Kept:
     )
 
 
-def _with_triage(facets: Facets) -> Facets:
-    """Fill the log's triage in for a job that ended without success (SPEC T)."""
-    job, log = facets.job.value, facets.log.value
-    if job is None or log is None or job.phase not in STATE_WORDS:
+def _with_triage(facets: Facets, found: Triage | None) -> Facets:
+    """Put the answer of a diagnosis into the log's facet (SPEC T)."""
+    log = facets.log.value
+    if log is None or log.triage == found:
         return facets
-    lines = tuple(line.plain for line in log.lines)
-    state = job.state if job.state.isupper() else STATE_WORDS[job.phase]
-    value = log.model_copy(update={"triage": _triage(lines, state, job.exit_code)})
+    value = log.model_copy(update={"triage": found})
     return facets.model_copy(update={"log": facets.log.model_copy(update={"value": value})})

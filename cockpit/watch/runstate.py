@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from cockpit.model.alert import ClosedAlert
 from cockpit.model.facet import Facet, merge
-from cockpit.model.history import CheckpointMark, History, PhaseMark
-from cockpit.model.observed import CheckpointState, Phase, Row
+from cockpit.model.history import CheckpointMark, History, PhaseMark, Sharer
+from cockpit.model.observed import CheckpointState, JobValue, Phase, Row, Triage
 from cockpit.model.report import FACETS, Facets, RunReport
 from cockpit.model.run import RunSpec
 from cockpit.model.told import ACKNOWLEDGED, END, Told, instant_in, stop_in
@@ -26,6 +26,19 @@ LOG_ROWS = 1000
 STOP_SLACK = 5.0
 """Seconds by which a job may seem to have started after it was ordered to stop."""
 MARKS = 500
+
+
+class Diagnosis(NamedTuple):
+    """Why a job ended or stands still: the answer, and the question that it answers."""
+
+    question: tuple[Any, ...]
+    triage: Triage
+
+    @property
+    def over(self) -> bool:
+        """True when it was asked of a job that was over."""
+        job: JobValue = self.question[0]
+        return job.phase.terminal
 
 
 @dataclass
@@ -52,12 +65,15 @@ class RunState:
     log_trend: Trend = field(default_factory=Trend)
     log_rows: tuple[Row, ...] = ()
     """Rows of the log that are not in ``log_trend`` yet."""
+    diagnosis: Diagnosis | None = None
     phases: list[PhaseMark] = field(default_factory=list)
     marks: list[CheckpointMark] = field(default_factory=list)
     open: dict[str, Kept] = field(default_factory=dict)
     closed: list[Kept] = field(default_factory=list)
     shared: Shared = field(default_factory=Shared)
     """What the store says of it; of the alerts, ``open`` and ``closed`` are newer."""
+    sharers: tuple[Sharer, ...] = ()
+    """The other runs of the run file that write to the same place, as they are now."""
     remembered: bool = False
     report: RunReport | None = None
     announced: RunReport | None = None

@@ -23,6 +23,7 @@ from cockpit.model.run import CheckpointSpec, JobSpec, MonitorSpec, RunSpec, Thr
 from cockpit.model.safetext import SafeText
 from cockpit.model.trend import Trend
 from cockpit.rules.metrics.numerics import advance
+from cockpit.rules.triage.classify import triage, word_of
 
 T0 = 1_800_000_000.0
 CADENCE = 60.0
@@ -110,7 +111,20 @@ def seen(now: float, **values: Any) -> Facets:
         name: value if isinstance(value, Facet) else known(value, name, now)
         for name, value in values.items()
     }
-    return Facets(**facets)
+    return triaged(Facets(**facets))
+
+
+def triaged(facets: Facets) -> Facets:
+    """With the answer that the watch finds in the log once a job is over, or stands still."""
+    ended, text = facets.job.value, facets.log.value
+    if ended is None or text is None or text.triage is not None:
+        return facets
+    if ended.phase in (Phase.WAITING, Phase.UNKNOWN):
+        return facets
+    lines = [line.plain for line in text.lines]
+    found = triage(lines, word_of(ended), ended.exit_code)
+    value = text.model_copy(update={"triage": found})
+    return facets.model_copy(update={"log": facets.log.model_copy(update={"value": value})})
 
 
 def blind(now: float = T0, kind: ErrorKind = ErrorKind.TIMEOUT) -> Facet[Any]:

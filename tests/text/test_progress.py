@@ -117,6 +117,36 @@ NOT_PROGRESS = [
 ]
 
 
+NOT_BEGUN = [
+    "  0%|          | 0/300 [00:00<?, ?it/s]",
+    "  0%|          | 0/300 [00:00<?",
+    " 20%|██        | 60/300 [00:00<?, ?it/s]",
+    "  2%|▏         | 6/300 [00:00<?, ?it/s, loss=2.3]",
+    "  0%|          | 0/300 [00:00<?, ?step/s]",
+    "  0%|          | 0/300 [00:12<00:00,  0.00it/s]",
+    "Epoch 0:   0%|          | 0/30 [00:00<?, ?it/s, v_num=0]",
+    "0it [00:00, ?it/s]",
+    "Progress on:train -/300 rate:-it/s remaining:? elapsed:00:00 postfix:-",
+    "Progress on:train 0.00it/300it rate:?it/s remaining:? elapsed:00:00 postfix:-",
+    "Epoch 0/9  ━━━━━━━━━━━━━━━━━ 0/300 0:00:00 • -:--:-- 0.00it/s v_num: 0.000",
+    "Sanity Checking ━━━━━━━━━━━━━ 1/2 0:00:12 • 0:01:50 2.45it/s",
+]
+
+
+@pytest.mark.parametrize("line", NOT_BEGUN)
+def test_a_bar_without_a_rate_is_no_step(line: str) -> None:
+    assert read_progress(line) is None
+
+
+def test_rich_s_bar_is_read() -> None:
+    line = (
+        "Epoch 0/9  ━━━━━━━━━━╸━━━━━━ 29/300 0:00:12 • 0:01:50 2.45it/s v_num: 0 train_loss: 2.301"
+    )
+    found = read_progress(line)
+    assert found is not None and found.scope == "epoch" and found.format == "rich"
+    assert (found.step, found.max_step, found.loss, found.throughput) == (29, 300, 2.301, 2.45)
+
+
 @pytest.mark.parametrize("line", NOT_PROGRESS)
 def test_other_work_is_not_progress(line: str) -> None:
     assert read_progress(line) is None

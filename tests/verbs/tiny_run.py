@@ -12,7 +12,7 @@ from pathlib import Path
 
 TRAINER = """
 import os, sys, time
-step = 0
+step = 10
 def line():
     with open("run.log", "a") as log:
         log.write(f"step {step}/1000 loss={2.0 + step % 7 / 10:.3f}\\n")

@@ -8,12 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.alert import Acknowledgement, Alert, Evidence, Severity
-from cockpit.model.history import CheckpointMark, FormerFailure, History, Launched, PhaseMark
+from cockpit.model.history import (
+    CheckpointMark,
+    FormerFailure,
+    History,
+    Launched,
+    PhaseMark,
+    Sharer,
+)
 from cockpit.model.observed import Phase
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Stopped
 from cockpit.watch.reports import Reconciled, case_of, judged, reconcile
-from cockpit.watch.runstate import Rows, RunState
+from cockpit.watch.runstate import Diagnosis, Rows, RunState
 from cockpit.watch.store_writer import Shared
 from tests.rules.making import T0, folded, job, log, losses, run_spec, seen
 
@@ -121,7 +128,9 @@ def test_open_is_always_what_the_rules_say_and_each_key_is_open_once(
 def state(**shared: Any) -> RunState:
     over = job(Phase.FAILED, exit_code=143, started_at=T0, ended_at=T0 + 50)
     facets = seen(T0 + 60, job=over, log=log("step 1 loss 1"))
-    return RunState(run_spec(), "/x#toy", facets=facets, shared=Shared(**shared))
+    assert facets.log.value is not None and facets.log.value.triage is not None
+    found = Diagnosis((over,), facets.log.value.triage)
+    return RunState(run_spec(), "/x#toy", facets=facets, shared=Shared(**shared), diagnosis=found)
 
 
 def titles(found: RunState) -> list[str]:
@@ -163,6 +172,7 @@ def test_a_rule_is_given_all_that_is_remembered() -> None:
         phases=[PhaseMark(at=T0, phase=Phase.RUNNING)],
         marks=[CheckpointMark(at=T0, complete=1, newest=10)],
         shared=shared,
+        sharers=(Sharer(run="other", what="output root /x"),),
     )
     given, empty = case_of(state, T0 + 10).history, History(now=0.0)
     same = [name for name in History.model_fields if getattr(given, name) == getattr(empty, name)]

@@ -14,7 +14,6 @@ from cockpit.model.plan import Basis, Check, Outcome, StepState
 from cockpit.model.told import Told, stop_in
 from cockpit.rules.jobs.repeated import failure_of, identity, same_again
 from cockpit.rules.jobs.terminal import diagnosis
-from cockpit.rules.triage.classify import triage
 from cockpit.store.journal import JournalEntry, stopped
 from cockpit.store.snapshots import Snapshot
 from cockpit.text.checks import blocked, passed, warned
@@ -41,7 +40,8 @@ def recoverable(context: ActionContext) -> list[Check]:
         return [passed("T", text, Basis.RECORDED, told.typed_by)]
     found = present_triage(context)
     if found is None:
-        text = "the log has not been read since the end: what ended it is unknown"
+        end = "ended it" if job.phase.terminal else "holds it up"
+        text = f"the log has not been read since: what {end} is unknown"
         return [blocked("T", text, overridable=True)]
     return [_by_action(found, job), *_recipe(context, found)]
 
@@ -50,6 +50,8 @@ def _by_action(found: Triage, job: JobValue) -> Check:
     name = found.name.replace("_", " ")
     line = found.evidence[-1].text if found.evidence else "no line decides it"
     what = f"{name} ({found.confidence}): {line}"
+    if found.action == "relaunch" and job.phase.terminal and found.read and found.read.why:
+        return warned("T", f"{what}; {found.read.why}", value=found.name)
     if found.action == "relaunch" and job.phase.terminal:
         return passed("T", what, value=found.name)
     if found.action == "fix_then_relaunch" and job.phase.terminal:
@@ -79,9 +81,9 @@ def present_triage(context: ActionContext) -> Triage | None:
     job, log = facets.job.value, facets.log.value
     if job is None or log is None:
         return None
-    if job.phase.terminal and job.phase is not Phase.SUCCEEDED:
+    if job.phase.terminal:
         return diagnosis(History(now=context.now, facets=facets))
-    return triage([line.plain for line in log.lines], job.phase.value, job.exit_code)
+    return log.triage
 
 
 def own_stop(context: ActionContext, job: JobValue) -> JournalEntry | None:

@@ -18,7 +18,6 @@ from cockpit.rules.present import (
     seen_after_end,
     trained_after_end,
 )
-from cockpit.rules.triage.classify import STATE_CLASS, triage
 
 _NOT_SUCCESS = (Phase.FAILED, Phase.CANCELLED)
 
@@ -43,20 +42,14 @@ def ended_not_success(run: RunSpec, history: History) -> Iterator[Alert]:
 
 
 def diagnosis(history: History) -> Triage | None:
-    """Return the triage of a job that ended without success.
+    """Return the triage of a job that is over.
 
     ``None`` while its log has not been read since the end: the last words are missing.
     """
     job, facet = job_of(history), history.facets.log
-    log = facet.value
-    if job is None or log is None or job.phase not in _NOT_SUCCESS:
+    if job is None or facet.value is None or not job.phase.terminal:
         return None
-    if not seen_after_end(facet, history):
-        return None
-    if log.triage is not None:
-        return log.triage
-    state = job.state if job.state.upper() in STATE_CLASS else job.phase.value
-    return triage([line.plain for line in log.lines], state, job.exit_code)
+    return facet.value.triage if seen_after_end(facet, history) else None
 
 
 def _stopped(history: History, job: JobValue, found: Triage | None) -> bool:
@@ -73,6 +66,8 @@ def _title(history: History, job: JobValue, found: Triage | None, went_on: float
     code = f"exit {job.exit_code}" if job.exit_code is not None else job.state
     if went_on is not None:
         return f"the recorded job ended ({code}), but something trains on"
+    if job.rivals:
+        return f"the recorded job ended ({code}), but {job.rivals[0].id} of its lineage lives"
     if found is None:
         return f"ended, not success: {code}"
     place = found.code_location
@@ -89,19 +84,32 @@ def _evidence(
     if went_on is not None:
         text = f"steps were logged until {wording.moment(went_on)}, after its end"
         yield Evidence(text=text, source="logged rows")
-    # The numbers count from the start of what was read, the log's tail: not the file's own.
-    for line in found.evidence if found is not None else ():
-        yield Evidence(text=line.text, source=history.facets.log.source)
+    for rival in job.rivals:
+        text = f"{rival.id} lives: {rival.name} ({rival.why})"
+        yield Evidence(text=text, source=job.rivals_source)
+    yield from triage_evidence(history.facets.log.source, found)
     if history.stop_ordered_by is not None:
         text = f"the stop was ordered by {history.stop_ordered_by}"
         yield Evidence(text=text, source="journal")
+
+
+def triage_evidence(source: str, found: Triage | None) -> Iterator[Evidence]:
+    """Yield the lines that a triage rests on, by their number in the file where it is known.
+
+    And that older lines of the job were not read, where that is so: then it is not the whole.
+    """
+    for line in found.evidence if found is not None else ():
+        file = line.file or source
+        yield Evidence(text=line.text, source=file if line.line is None else f"{file}:{line.line}")
+    if found is not None and found.read is not None and found.read.why is not None:
+        yield Evidence(text=f"not the whole log: {found.read.why}", source=source)
 
 
 def _next(
     run: RunSpec, history: History, job: JobValue, found: Triage | None, went_on: float | None
 ) -> str:
     who = wording.person(run)
-    if went_on is not None:
+    if went_on is not None or job.rivals:
         return f"find the job that still trains {run.name}; a relaunch would be a second copy"
     if _stopped(history, job, found):
         known = history.stop_ordered_by is not None

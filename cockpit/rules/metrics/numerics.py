@@ -21,6 +21,9 @@ from cockpit.rules.metrics.throughput import ThroughputFold
 RECENT = 64
 """How many newest logged steps the usual step time is taken from."""
 
+BEGINNING = 4
+"""How many of the first steps after a resume are kept: what the first one was, they tell."""
+
 PAUSE = 3.0
 """How many times the usual time between two logged steps is a pause of training."""
 PAUSES = 64
@@ -33,6 +36,7 @@ class PaceFold:
         self.step, self.at = pace.step, pace.at
         self.first = (pace.first_step, pace.first_at)
         self.resumes, self.resumed_at = pace.resumes, pace.resumed_at
+        self.began = pace.began
         self.metrics = pace.metrics_seen
         self.recent: deque[tuple[int, float]] = deque(pace.recent, RECENT)
         self.pauses: deque[tuple[float, float]] = deque(pace.pauses, PAUSES)
@@ -66,7 +70,7 @@ class PaceFold:
         if self.step is not None and step < self.step:
             self.resumed = True
             self.resumes += 1
-            self.resumed_at = at
+            self.resumed_at, self.began = at, ()
             self.recent.clear()
             self.pauses.clear()
         self.step = step
@@ -78,6 +82,10 @@ class PaceFold:
                 self.rate = (step - last_step) / (at - last_at)
                 self._pause(last_at, at)
         self.at = at
+        if [when for _, when in list(self.recent)[-2:]] == [at, at]:
+            self.recent.pop()  # of rows that came at one time the first and the last say all
+        if self.resumes and len(self.began) < BEGINNING:
+            self.began = (*self.began, (step, at))
         if [when for _, when in list(self.recent)[-2:]] == [at, at]:
             self.recent.pop()  # of rows that came at one time the first and the last say all
         self.recent.append((step, at))
@@ -103,6 +111,7 @@ class PaceFold:
             first_at=self.first[1],
             resumes=self.resumes,
             resumed_at=self.resumed_at,
+            began=self.began,
             metrics_seen=self.metrics,
             recent=tuple(self.recent),
             pauses=tuple(self.pauses),

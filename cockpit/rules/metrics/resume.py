@@ -1,24 +1,45 @@
-"""C-12, the first step after a launch: a resume that found nothing starts silently at step 0.
+"""C-12, the first step after a start: a resume that found nothing starts silently at step 0.
 
-It would later overwrite good checkpoints (SPEC K), so one glance at the first step decides.
-Trainers count differently: one that loads step N goes on with N or N + 1; both are right.
+It would later overwrite good checkpoints (SPEC K), so one glance at the first step decides,
+whoever made the start: a launch of ours was told what to load, any other is held against the
+newest complete checkpoint that was there before it. Trainers count differently: one that loads
+step N goes on with N or N + 1; both are right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History, Launched
+from cockpit.model.observed import Checkpoint, CheckpointState
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
-from cockpit.rules.present import CLOCK_SKEW, may_train
+from cockpit.rules.present import CLOCK_SKEW, job_of, may_train
 
 REACH = 1.5
 """How much faster than usual a resumed run may step before its first step is out of reach."""
 SLACK = 100
 """Steps by which the first one seen may lie behind: not every step is logged."""
+START_SLACK = 5.0
+"""Seconds by which a job may seem to have started before its launch was noted."""
+
+Step = tuple[int, float]
+"""A completed step, and when it was logged."""
+
+
+class Start(NamedTuple):
+    """The present job's start: since when, what it should load, and on whose word."""
+
+    at: float
+    expected: int
+    name: str
+    source: str
+    order: str
+    confidence: Literal["sure", "likely"]
 
 
 def first_step_wrong(
@@ -34,9 +55,7 @@ def first_step_wrong(
     if expected is None:
         return None
     if first < expected:
-        return (
-            f"the first step seen is {wording.step(first)}, expected {wording.step(expected + 1)}"
-        )
+        return _too_low(first, expected)
     if at is None or not usual_step_s or at < launched.at + CLOCK_SKEW:
         return None
     reach = expected + 1 + SLACK + REACH * (at - launched.at) / usual_step_s
@@ -48,43 +67,123 @@ def first_step_wrong(
     )
 
 
-def _first_step_seen(launched: Launched, history: History) -> tuple[int, float] | None:
-    """Return the lowest step that was logged after a launch, and when; ``None`` before one is.
+def _too_low(first: int, expected: int) -> str:
+    return f"the first step seen is {wording.step(first)}, expected {wording.step(expected + 1)}"
 
-    The lowest is the first: where clocks differ, a late row of the former job is above it.
+
+def first_completed(steps: Sequence[Step]) -> Step | None:
+    """Return the first step that was completed among those logged since a start.
+
+    The lowest is the first: where clocks differ, a late row of the former job is above it. One
+    that stands alone, far below all that follow it, was no step: a line about the start, an
+    evaluation before training.
     """
+    ordered = sorted(steps, key=lambda each: each[1])
+    low = min(steps, default=None)
+    if low is None:
+        return None
+    after = sorted(step for step, at in ordered if at >= low[1] and step > low[0])
+    strides = [later - earlier for earlier, later in pairwise(after)]
+    alone = sum(step == low[0] for step, _ in steps) == 1
+    if alone and len(strides) > 1 and after[0] - low[0] > 2 * max(strides):
+        return min(each for each in steps if each[0] > low[0])
+    return low
+
+
+def _steps_since(at: float, history: History) -> list[Step]:
+    """Return the newest steps that were logged since ``at``, as far as they are remembered."""
     log = history.facets.log.value
     rows = [] if log is None else [(row.step, row.at) for row in log.rows]
-    timed = [*history.trend.pace.recent, *rows]
-    after = [
-        (step, at)
-        for step, at in timed
-        if step is not None and at is not None and at >= launched.at
-    ]
-    return min(after, default=None)
+    timed = [*history.trend.pace.recent, *history.log_trend.pace.recent, *rows]
+    known = ((step, when) for step, when in timed if step is not None and when is not None)
+    return [each for each in dict.fromkeys(known) if each[1] >= at]
+
+
+def _first_since(at: float, history: History) -> Step | None:
+    """Return the first completed step since ``at``: of the newest ones, or of the last resume."""
+    kept = (history.trend.pace.began, history.log_trend.pace.began)
+    began = [[each for each in steps if each[1] >= at] for steps in kept]
+    found = (first_completed(steps) for steps in (*began, _steps_since(at, history)))
+    return min((each for each in found if each is not None), default=None)
 
 
 def resumed_elsewhere(run: RunSpec, history: History) -> Iterator[Alert]:
-    """C-12 (first step): at once, and until the next launch: what it overwrites is at stake."""
-    launched = history.launched
-    if launched is None or not may_train(history):
+    """C-12 (first step): at once, and until the next start: what it overwrites is at stake."""
+    if not may_train(history):
         return
-    noted = None if launched.first_step is None else (launched.first_step, None)
-    seen = [each for each in (noted, _first_step_seen(launched, history)) if each is not None]
+    ours = _ours(history)
+    if ours is not None:
+        yield from _launch_wrong(run, history, ours)
+        return
+    start = _observed_start(history)
+    first = None if start is None else _first_since(start.at, history)
+    if start is not None and first is not None and first[0] < start.expected:
+        yield _alert(run, start, first[0], _too_low(first[0], start.expected))
+
+
+def _ours(history: History) -> Launched | None:
+    """Return our last launch if the present job is its job, and no later one's."""
+    launched, job = history.launched, job_of(history)
+    if launched is None or job is None or job.launch_id == launched.launch_id:
+        return launched
+    later = job.started_at is not None and job.started_at > launched.at + START_SLACK
+    return None if later and job.id != launched.job_id else launched
+
+
+def _launch_wrong(run: RunSpec, history: History, launched: Launched) -> Iterator[Alert]:
+    steps = _steps_since(launched.at, history)
+    seen: list[tuple[int, float | None]] = [*filter(None, (_first_since(launched.at, history),))]
+    noted = launched.first_step
+    if noted is not None and all(step != noted for step, _ in steps):
+        seen.append((noted, None))
     first, at = min(seen, key=lambda each: each[0], default=(None, None))
     pace = history.trend.usual_step_s
     wrong = None if first is None else first_step_wrong(launched, first, at, pace)
-    if wrong is None:
+    if first is None or wrong is None or launched.resumes_from is None:
         return
-    meant = wording.step(launched.resumes_from)
-    order = f"{launched.launch_id} was to load step {meant}"
-    yield Alert(
+    order = f"{launched.launch_id} was to load step {wording.step(launched.resumes_from)}"
+    start = Start(launched.at, launched.resumes_from, launched.launch_id, "journal", order, "sure")
+    yield _alert(run, start, first, wrong)
+
+
+def _observed_start(history: History) -> Start | None:
+    """Return the start of a job that we did not launch, beside a checkpoint older than it."""
+    job, saved = job_of(history), history.facets.checkpoints
+    if job is None or job.started_at is None or saved.value is None:
+        return None
+    before = [item for item in saved.value.items if _saved_before(item, job.started_at)]
+    newest = max((item.step for item in before if item.step is not None), default=None)
+    if newest is None:
+        return None
+    text = f"step {wording.step(newest)} was complete before this job started"
+    name = job.launch_id or f"{job.id}@{job.started_at:.0f}"
+    order = f"{text} at {wording.moment(job.started_at)}"
+    return Start(job.started_at, newest, name, saved.source, order, "likely")
+
+
+def _saved_before(item: Checkpoint, started_at: float) -> bool:
+    """Tell whether a checkpoint was complete before a job began; another clock has its slack."""
+    slack = CLOCK_SKEW if "://" in item.path else 0.0
+    complete = item.state is CheckpointState.COMPLETE and item.saved_at is not None
+    return complete and (item.saved_at or 0.0) < started_at - slack
+
+
+def _alert(run: RunSpec, start: Start, first: int, wrong: str) -> Alert:
+    meant = wording.step(start.expected)
+    sure = start.confidence == "sure"
+    title = f"resumed at step {wording.step(first)}, not from {meant}"
+    ask = f"ask who restarted {run.name} and from what; if that was not meant, "
+    return Alert(
         id="C-12",
-        key=f"C-12:first-step:{run.name}:{launched.launch_id}",
+        key=f"C-12:first-step:{run.name}:{start.name}",
         severity=Severity.ALERT,
-        title=f"resumed at step {wording.step(first)}, not from {meant}",
-        since=launched.at,
-        evidence=(*present.evidence("logged rows", wrong), *present.evidence("journal", order)),
-        confidence="sure",
-        next_action=f"stop {run.name} before it overwrites good checkpoints; then look at its log",
+        title=title if sure else f"restarted at step {wording.step(first)} beside step {meant}",
+        since=start.at,
+        evidence=(
+            *present.evidence("logged rows", wrong),
+            *present.evidence(start.source, start.order),
+        ),
+        confidence=start.confidence,
+        next_action=f"{'' if sure else ask}stop {run.name} before it overwrites good checkpoints;"
+        " then look at its log",
     )

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from cockpit.model.observed import Triage
+from cockpit.model.logtext import PresentLog, held
+from cockpit.model.observed import JobValue, Triage
+from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.log_text import (
     Raised,
     bare,
     decisive,
     exceptions,
+    is_echo,
     losses_leave_trend,
     newest_step,
 )
@@ -26,15 +29,19 @@ from cockpit.rules.triage.signs import (
     DATA,
     DONE,
     DRAIN,
+    ECHO,
     ELSEWHERE,
+    FATAL,
     KILLED,
     NETWORK,
     NEVER_STARTS,
     NOT_SMALL,
+    OPENING,
     REQUEUED,
     SIGNS,
     SMALL,
-    STARTS,
+    SPECULATED,
+    SPECULATES,
     STOPPED,
     TERMINATED,
     TRACKER,
@@ -46,9 +53,6 @@ from cockpit.rules.triage.signs import (
     Sign,
 )
 
-READ = 20_000
-"""Newest lines that are looked at."""
-
 TAIL = 12
 """Lines at the end that must hold the words of a program that said why it ended."""
 
@@ -57,7 +61,6 @@ LAST_WORDS = 300
 
 EVIDENCE = 5
 
-_SGR = re.compile(r"\x1b\[[\d;]*m")
 _STATES = (
     ("succeeded", re.compile(r"succe|^completed$|finished", re.I)),
     ("waiting", re.compile(r"pend|wait|queue|configuring|unschedulable", re.I)),
@@ -79,39 +82,76 @@ _INTERRUPT_CODES = (130, -2)
 _TERM_CODES = (143, -15)
 
 
-class Log(NamedTuple):
-    """The present job's lines, and the number (1-based) of the first of them."""
-
-    lines: tuple[str, ...]
-    first: int
-
-    def matching(self, pattern: re.Pattern[str]) -> list[int]:
-        """Return the indexes of the lines that match."""
-        return [index for index, line in enumerate(self.lines) if pattern.search(line)]
+def word_of(job: JobValue) -> str:
+    """Return the word for a job's state that is part of triage's input."""
+    return job.state if job.state.upper() in STATE_CLASS else job.phase.value
 
 
 def triage(lines: Sequence[str], state: str, exit_code: int | None) -> Triage:
+    """Return the answer for a whole log, given as its lines; see ``diagnose``."""
+    return diagnose(held(tuple(map(str, lines))), state, exit_code)
+
+
+def diagnose(
+    log: PresentLog, state: str, exit_code: int | None, *, short: bool | None = None
+) -> Triage:
     """Return the class, action, confidence, evidence, code location and step of a log.
 
-    ``state`` is the orchestrator's word at that moment, its own or the phase's.
+    ``state`` is the orchestrator's word at that moment, its own or the phase's. ``short``
+    tells whether training ended before its final step, ``None`` where that is not known.
     """
-    log = _present_job(lines)
+    lines = Log.of(log)
     phase = next((name for name, pattern in _STATES if pattern.search(state)), "failed")
     if phase == "succeeded":
-        return _answer(log, "success", "none", "sure", log.matching(DONE))
+        return _succeeded(lines, short)
     if phase == "waiting":
-        return _waiting(log)
+        return _waiting(lines)
     if phase == "running":
-        return _running(log)
-    return _ended(log, state, phase == "cancelled", exit_code)
+        return _running(lines)
+    found = _ended(lines, state, phase == "cancelled", exit_code)
+    return _as_sure_as_read(lines, _never_over_nan(lines, found))
 
 
-def _present_job(lines: Sequence[str]) -> Log:
-    begin = max(0, len(lines) - READ)
-    clean = [_SGR.sub("", str(line)) for line in lines[begin:]]
-    starts = [index for index, line in enumerate(clean) if STARTS.search(line)]
-    cut = starts[-1] if starts else 0
-    return Log(tuple(clean[cut:]), begin + cut + 1)
+def _succeeded(log: Log, short: bool | None) -> Triage:
+    """Judge an exit status of 0: only its word, if the program was told to leave (SPEC J, T)."""
+    done = log.matching(DONE)
+    if short is False or (done and short is None):
+        return _answer(log, "success", "none", "sure", done)
+    last = len(log.lines) - LAST_WORDS
+    for sign in SIGNS:
+        found = [index for index in log.matching(sign.pattern) if index >= last]
+        if short and found and not log.outlived(found[-1]):
+            return _by_sign(log, sign, found)
+    told = [i for p in (STOPPED, TERMINATED) for i in log.matching(p) if i >= last]
+    if told and not log.outlived(max(told)):
+        return _answer(log, "user_stopped", "none", "guess", sorted(told))
+    if short:
+        return _answer(log, "unknown", "escalate", "guess", log.matching(ALARM)[-EVIDENCE:])
+    return _answer(log, "success", "none", "likely", done)
+
+
+def _never_over_nan(log: Log, found: Triage) -> Triage:
+    """Turn a plain relaunch down where the last loss was no number (SPEC T, C-09)."""
+    lost = log.lost_numbers()
+    if not lost or found.action not in ("relaunch", "wait"):
+        return found
+    return _answer(log, "numeric_instability", "escalate", "likely", lost)
+
+
+def _as_sure_as_read(log: Log, found: Triage) -> Triage:
+    """Take back what older lines of the job may contradict, where they were not read.
+
+    The first cause may stand in them. Where no training step is among the lines that were
+    read, the end began above them: then they are echoes, and a person must look.
+    """
+    if log.read.whole:
+        return found
+    if not log.steps and found.action in ("relaunch", "wait", "none"):
+        said = [index for index in log.matching(ALARM) if log.lines[index].strip()]
+        return _answer(log, "unknown", "escalate", "guess", said[-EVIDENCE:])
+    if found.confidence == "sure":
+        return found.model_copy(update={"confidence": "likely"})
+    return found
 
 
 def _answer(
@@ -127,11 +167,10 @@ def _answer(
         name=name,
         action=action,
         confidence=confidence,
-        evidence=tuple(
-            Triage.Line(line=log.first + index, text=log.lines[index]) for index in chosen
-        ),
+        evidence=tuple(log.evidence(index) for index in chosen),
         code_location=place,
-        step=newest_step(log.lines),
+        step=log.newest_step,
+        read=log.read,
     )
 
 
@@ -148,7 +187,7 @@ def _waiting(log: Log) -> Triage:
 
 def _running(log: Log) -> Triage:
     sign, found = _first_sign(log)
-    moved_on = bool(found) and _went_on(log, found[-1])
+    moved_on = bool(found) and log.went_on(found[-1])
     if sign is not None and not (moved_on and sign.name not in _LASTING):
         return _answer(log, sign.name, sign.alive, "likely", found)
     leaving = losses_leave_trend(log.lines)
@@ -164,7 +203,7 @@ _LASTING = frozenset(("numeric_instability", "disk_full", "hardware_fault"))
 def _running_noise(log: Log) -> Triage:
     raised = decisive(exceptions(log.lines))
     own = raised is not None and not TRACKER.search(log.lines[raised.at])
-    if raised is not None and own and not _went_on(log, raised.at):
+    if raised is not None and own and not log.went_on(raised.at):
         return _answer(log, "complex_code_bug", "escalate", "guess", (raised.at,))
     trouble = [i for i in log.matching(TRACKER) if TROUBLE.search(log.lines[i])]
     if trouble:
@@ -175,18 +214,49 @@ def _running_noise(log: Log) -> Triage:
     return _answer(log, "harmless_noise", "none", "guess", log.matching(ALARM))
 
 
-def _went_on(log: Log, index: int) -> bool:
-    """Tell whether training progress is printed after the line at ``index``."""
-    return newest_step(log.lines[index + 1 :]) is not None
+def _named(log: Log, sign: Sign) -> list[int]:
+    """Return the lines that name a sign, but for texts that only list what may have been."""
+    found = log.matching(sign.pattern)
+    if sign.name not in SPECULATED:
+        return found
+    return [index for index in found if not SPECULATES.search(log.lines[index])]
 
 
 def _first_sign(log: Log) -> tuple[Sign | None, list[int]]:
     """Return the deepest cause that the log names, and where."""
     for sign in SIGNS:
-        found = log.matching(sign.pattern)
+        found = _named(log, sign)
         if found:
             return sign, found
     return None, []
+
+
+def _standing_sign(log: Log) -> tuple[Sign | None, list[int]]:
+    """Return the deepest cause that was not overcome, and where.
+
+    Numbers that were lost before it are the cause, whatever came of it (SPEC T: the first
+    cause in time outranks its echoes).
+    """
+    numeric: tuple[Sign, list[int]] | None = None
+    deepest: tuple[Sign, list[int]] | None = None
+    for sign in SIGNS:
+        found = [index for index in _named(log, sign) if not _overcome(log, sign, index)]
+        if found and sign.name == "numeric_instability":
+            numeric = (sign, found)
+        if found and deepest is None:
+            deepest = (sign, found)
+    if deepest is None:
+        return None, []
+    if numeric is not None and numeric[1][0] < deepest[1][0]:
+        return numeric
+    return deepest
+
+
+def _overcome(log: Log, sign: Sign, index: int) -> bool:
+    """Tell whether training went on after a sign, and for what it lost, without it."""
+    if sign.name == "numeric_instability":
+        return log.numbers_came_back(index)
+    return log.outlived(index) and len(log.lines) - index > TAIL
 
 
 def _ended(log: Log, state: str, cancelled: bool, exit_code: int | None) -> Triage:
@@ -194,11 +264,9 @@ def _ended(log: Log, state: str, cancelled: bool, exit_code: int | None) -> Tria
     if known is not None:
         named = [i for sign in SIGNS if sign.name == known[0] for i in log.matching(sign.pattern)]
         return _answer(log, known[0], known[1], "sure", named)
-    raised = decisive(exceptions(log.lines))
-    if raised is not None and _healed(log, raised.at):
-        raised = None
-    sign, found = _first_sign(log)
-    if sign is not None and _decides(log, sign, found, raised):
+    raised = decisive([each for each in exceptions(log.lines) if not _healed(log, each.at)])
+    sign, found = _standing_sign(log)
+    if sign is not None and _decides(sign, found, raised):
         return _by_sign(log, sign, found)
     stopped = log.matching(STOPPED)
     if (
@@ -210,27 +278,25 @@ def _ended(log: Log, state: str, cancelled: bool, exit_code: int | None) -> Tria
     return _by_exit(log, exit_code) if raised is None else _by_exception(log, raised)
 
 
+def _decides(sign: Sign, found: list[int], raised: Raised | None) -> bool:
+    """Tell whether a sign ended the job, and not that ranks waited for one that had raised."""
+    waited = sign.name == "distributed_hang" and raised is not None and not is_echo(raised)
+    return not (waited and raised is not None and raised.at < found[0])
+
+
 def _by_sign(log: Log, sign: Sign, found: list[int]) -> Triage:
     action: Action = sign.action
     if sign.name == "preempted" and log.matching(REQUEUED):
         action = "wait"
     if sign.name == "hardware_fault" and log.matching(DRAIN):
         action = "escalate"
+    if sign.name == "hardware_fault" and not log.steps and log.matching(OPENING):
+        return _answer(log, "bad_node", "escalate", "likely", found)
     return _answer(log, sign.name, action, "sure", found)
 
 
-def _decides(log: Log, sign: Sign, found: list[int], raised: Raised | None) -> bool:
-    """Tell whether a sign ended the job: training did not go on after it.
-
-    Nor may it be that ranks waited in vain for one that had raised before.
-    """
-    if sign.name == "distributed_hang" and raised is not None and raised.at < found[0]:
-        return False
-    return sign.name in _LASTING or not _healed(log, found[-1])
-
-
 def _healed(log: Log, index: int) -> bool:
-    return _went_on(log, index) and len(log.lines) - index > TAIL
+    return log.outlived(index) and len(log.lines) - index > TAIL
 
 
 def _by_exception(log: Log, raised: Raised) -> Triage:
@@ -280,12 +346,29 @@ def _by_exit(log: Log, exit_code: int | None) -> Triage:
         return _answer(log, "killed", "relaunch", "likely", killed or _end(log))
     if exit_code in _TERM_CODES:
         return _answer(log, "user_stopped", "none", "guess", log.matching(TERMINATED) or _end(log))
+    return _by_complaint(log, exit_code)
+
+
+def _by_complaint(log: Log, exit_code: int | None) -> Triage:
+    """Judge by what is complained of at the end, without a traceback."""
+    data = [index for index in log.matching(DATA) if not _healed(log, index)]
+    if data:
+        return _answer(log, "data_error", "escalate", "likely", data)
     network = [index for index in log.matching(NETWORK) if len(log.lines) - index <= TAIL]
-    if network:
+    more = _complaints(log)
+    if network and not more:
         return _answer(log, "network_transient", "relaunch", "guess", network)
     if exit_code is None and _just_stops(log):
         return _answer(log, "killed", "relaunch", "guess", _end(log))
-    return _answer(log, "unknown", "escalate", "guess", log.matching(ALARM)[-EVIDENCE:])
+    alarm = more or log.matching(ALARM)[-EVIDENCE:]
+    return _answer(log, "unknown", "escalate", "guess", alarm)
+
+
+def _complaints(log: Log) -> list[int]:
+    """Return the lines at the end that complain of more than the network: a cause, perhaps."""
+    own = [index for index in log.matching(FATAL) if not _healed(log, index)]
+    echoes = (NETWORK, ECHO)
+    return [i for i in own if not any(pattern.search(log.lines[i]) for pattern in echoes)]
 
 
 def _just_stops(log: Log) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
-from cockpit.rules.triage.signs import LIBRARY, WRAPPERS
+from cockpit.rules.triage.signs import ECHO, ECHO_NAMES, LIBRARY, WRAPPERS
 
 BEGIN = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
@@ -19,11 +19,13 @@ _RAISED = re.compile(
 )
 _PREFIX = re.compile(
     r"^(?:\x1b\[[\d;]*m|\[?(?:rank|default|worker|proc)_?\d+\]?:\s?|\([A-Za-z]\w*[^)]{0,80}\)\s"
-    r"|\d+: |[A-Z]\d{8} [\d:.]+ \d+ \S+\s)+"
+    r"|\d+: |[A-Z]\d{8} [\d:.]+ \d+ \S+\s"
+    r"|\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\s)+"
 )
+_RANK = re.compile(r"(?:rank|worker|proc|default|pid=|ip=)_?\d[\d.]*|^\d+(?=: )")
 _STEP = re.compile(
     r"\b(?:global[_ ]?step|iteration|iter|step|steps)\b['\"]?\s*[:=#/]?\s*\[?\s*(\d[\d,]*)(?!\.?\d)"
-    r"|\b(\d[\d,]*)(?:it)?\s*/\s*\d[\d,.]*[kM]?(?:it)?\s*\[.*(?:it/s|s/it)",
+    r"|\b(\d[\d,]*)(?:it)?\s*/\s*\d[\d,.]*[kM]?(?:it)?\s*\[(?![^\]]{0,200}\?\s?it/s).*(?:it/s|s/it)",
     re.I,
 )
 _LOSS = re.compile(
@@ -38,6 +40,12 @@ JUMP = 1.5
 """How much higher the loss must be after it (SPEC C-11)."""
 
 KEPT = 500
+
+LONGEST = 1000
+"""Characters of a line in which an exception's name and message are looked for."""
+
+CHAIN = 100
+"""Lines within which one exception that was raised from another still follows it."""
 
 
 class Frame(NamedTuple):
@@ -55,7 +63,8 @@ class Frame(NamedTuple):
 class Raised(NamedTuple):
     """One exception: its short name, message, line (``at``, 0-based) and frames.
 
-    ``begin`` is the line (0-based) at which its traceback begins.
+    ``begin`` is the line (0-based) at which its traceback begins, ``who`` what its launcher
+    put before the line: the rank that raised it, where ranks are told apart.
     """
 
     name: str
@@ -63,6 +72,7 @@ class Raised(NamedTuple):
     at: int
     frames: tuple[Frame, ...]
     begin: int
+    who: str = ""
 
     @property
     def place(self) -> Frame | None:
@@ -93,18 +103,53 @@ def exceptions(lines: Sequence[str]) -> list[Raised]:
         elif frame := _FRAME.match(line):
             begin = index if begin is None else begin
             frames.append(Frame(frame["file"], int(frame["line"])))
-        elif (raised := _RAISED.match(line)) and (frames or after_code):
+        elif (frames or after_code) and (raised := _RAISED.match(line[:LONGEST])):
             name = raised["name"].rpartition(".")[2]
             start = index if begin is None else begin
-            found.append(Raised(name, raised["text"] or "", index, tuple(frames), start))
+            who = " ".join(_RANK.findall(raw[: len(raw.rstrip()) - len(line)]))
+            found.append(Raised(name, raised["text"] or "", index, tuple(frames), start, who))
             frames, begin = [], None
     return found
 
 
 def decisive(raised: Sequence[Raised]) -> Raised | None:
-    """Return the exception that ended the program: the last that reports no other one."""
+    """Return the exception that ended the program: the last one, but for echoes.
+
+    What only reports that another process has failed is no cause, nor is what a process meets
+    when another one has gone (a connection that is reset, a collective that breaks). Where
+    ranks are told apart, the first one that raised is the cause of the others' troubles.
+    """
     real = [each for each in raised if each.name not in WRAPPERS]
-    return real[-1] if real else (raised[-1] if raised else None)
+    if not real:
+        return raised[-1] if raised else None
+    own = [each for each in real if not is_echo(each)]
+    if not own:
+        return real[-1]
+    last = own[-1]
+    others = [each for each in own if each.who and last.who and each.who != last.who]
+    return _end_of_chain(own, others[0]) if others else last
+
+
+def _end_of_chain(raised: Sequence[Raised], first: Raised) -> Raised:
+    """Return the last that the same rank raised in one go: exceptions are raised from others."""
+    same = [each for each in raised if each.who == first.who]
+    chain = [each for each in same if each.at - first.at <= CHAIN]
+    return chain[-1]
+
+
+def is_echo(raised: Raised) -> bool:
+    """Tell whether a process raises this when another process, or its peer, has gone."""
+    return raised.name in ECHO_NAMES or ECHO.search(raised.text) is not None
+
+
+def steps_of(lines: Sequence[str]) -> list[tuple[int, int]]:
+    """Return (index, step) of every training line."""
+    found = []
+    for index, line in enumerate(lines):
+        step = _STEP.search(line)
+        if step and not _EVAL.search(line):
+            found.append((index, int((step[1] or step[2]).replace(",", "")[:18])))
+    return found
 
 
 def newest_step(lines: Sequence[str]) -> int | None:
@@ -116,12 +161,17 @@ def newest_step(lines: Sequence[str]) -> int | None:
     return None
 
 
+def losses_of(lines: Sequence[str]) -> list[tuple[int, float]]:
+    """Return (index, loss) of every line that tells a training loss."""
+    return [(index, loss) for index, line in enumerate(lines) if (loss := _loss(line)) is not None]
+
+
 def losses_leave_trend(lines: Sequence[str]) -> list[int]:
     """Return the indexes of the lines whose loss stays above 1.5 times the earlier median.
 
     Or of those whose loss is not a number. Empty when the loss behaves.
     """
-    seen = [(index, loss) for index, line in enumerate(lines) if (loss := _loss(line)) is not None]
+    seen = losses_of(lines)
     broken = [index for index, loss in seen if not math.isfinite(loss)]
     if broken:
         return broken

@@ -160,18 +160,6 @@ SIGNS: tuple[Sign, ...] = (
         r"the tpu is already in use|libtpu.{0,30}already in use",
     ),
     _sign(
-        "distributed_hang",
-        "escalate",
-        "escalate",
-        r"watchdog.{0,60}(timeout|timed out)|heartbeat monitor timed out",
-        r"timed out after .{0,30}waiting for (clients|workers|ranks|peers)|\bDistStoreError\b",
-        r"(collective|allreduce|all_reduce|allgather|broadcast|nccl|gloo|rccl)\b.{0,80}timed? ?out",
-        r"barrier.{0,60}timed? ?out|timed? ?out.{0,60}barrier",
-        r"timed out (initializing|waiting for).{0,40}(process group|ranks|clients|workers)",
-        r"coordination (service|agent).{0,80}(timed? ?out|deadline|unhealthy)",
-        r"deadline_?exceeded.{0,80}(barrier|coordination|collective)",
-    ),
-    _sign(
         "numeric_instability",
         "escalate",
         "escalate",
@@ -185,6 +173,20 @@ SIGNS: tuple[Sign, ...] = (
         r"\bFloatingPointError\b",
         r"\bloss\b.{0,20}\b(diverged|exploded)|training (has )?diverged",
     ),
+    _sign(
+        "distributed_hang",
+        "escalate",
+        "escalate",
+        r"watchdog.{0,60}(timeout|timed out)|heartbeat monitor timed out",
+        r"timed out after .{0,30}waiting for (clients|workers|ranks|peers)|\bDistStoreError\b",
+        r"(collective|allreduce|all_reduce|allgather|broadcast|nccl|gloo|rccl)\b.{0,80}timed? ?out",
+        r"barrier.{0,60}timed? ?out|timed? ?out.{0,60}barrier",
+        r"timed out (initializing|waiting for).{0,40}(process group|ranks|clients|workers)",
+        r"coordination (service|agent).{0,80}(timed? ?out|deadline|unhealthy)",
+        r"deadline_?exceeded.{0,80}(barrier|coordination|collective)",
+        r"(error from|rpc to) (the )?coordination service|distributed service detected fatal",
+        r"\[c10d\].{0,80}(timed out|failed to connect)|\bDistNetworkError\b",
+    ),
 )
 
 DATA = re.compile(
@@ -194,7 +196,17 @@ DATA = re.compile(
     r"|datasets\.(exceptions|builder|table)|\bDatasetGenerationError\b"
     r"|\bBadZipFile\b|\bJSONDecodeError\b|EOFError: ran out of input"
     r"|truncated (record|file|image|shard)|tokenizer.{0,60}(mismatch|not found|missing|invalid)"
-    r"|not a (gzip|zip|parquet) file|invalid (tar|parquet|zip) ",
+    r"|not a (gzip|zip|parquet) file|invalid (tar|parquet|zip) "
+    r"|(could not|couldn't|can(no|')t|failed to|unable to|error|cannot)( \w+)? "
+    r"(read|load|open|decode|pars|deseriali|fetch|unpack|decompress)\w*\b"
+    r"(?!.{0,80}\b(checkpoint|ckpt|weights?|model|optimi[sz]er|safetensors|state.?dict|config"
+    r"|shared object|librar\w+|\w+\.so)\b)"
+    r".{0,80}\b(shards?|samples?|records?|examples?|data ?(set|file|point)?|tfrecords?|batch"
+    r"|corpus|tokens|\w+\.(tar|parquet|arrow|jsonl(\.\w+)?|tfrecord|npy|npz|bin|mds|jpe?g|png))\b"
+    r"|\b(shard|sample|record|dataset|data file)\b.{0,60}\b(corrupt\w*|truncated|unreadable"
+    r"|malformed|missing|bad (magic|header|checksum)|checksum mismatch|crc)\b"
+    r"|unexpected end of data"
+    r"|\b(crc|checksum)\b.{0,40}\b(mismatch|fail\w*|error)\b.{0,80}\b(shard|record|data|sample)",
     re.I,
 )
 """Trouble that the input data makes; decisive only where it ended the job."""
@@ -238,6 +250,7 @@ WAITING = re.compile(
 NEVER_STARTS = re.compile(
     r"DependencyNeverSatisfied|JobHeld|PartitionNodeLimit|BadConstraints|PartitionTimeLimit"
     r"|QOSMax\w*PerJob|never (be )?(satisf|schedul)|exceeds? .{0,30}(limit|maximum|total|capacity)"
+    r"|NotTriggerScaleUp|didn.t trigger scale-?up"
     r"|requested node configuration is not available|no node (type )?can",
     re.I,
 )
@@ -262,6 +275,20 @@ CRASH = re.compile(
 )
 """Native code has died: no traceback says where."""
 
+SPECULATES = re.compile(
+    r"\beither\b.{0,160}\bor\b|\b(possible|likely|common|potential) (causes?|reasons?)\b"
+    r"|\b(may|might|could) (be|have been)\b|\bpossibly\b|\bfor example\b|\be\.g\.",
+    re.I,
+)
+"""A text that lists possible causes: it names none (SPEC T)."""
+SPECULATED = frozenset(("preempted", "walltime", "node_death", "hardware_fault", "bad_node"))
+"""Classes that such texts like to name."""
+
+OPENING = re.compile(
+    r"\b(set_device|_lazy_init|_setup_devices|init_device|get_device_properties)\b"
+)
+"""Code that opens a device: what fails there is no fault in mid-run."""
+
 DRAIN = re.compile(r"\bdrain|\bRMA\b|replace the (gpu|node)", re.I)
 
 DONE = re.compile(
@@ -270,6 +297,11 @@ DONE = re.compile(
     re.I,
 )
 ALARM = re.compile(r"error|warn|fail|overflow|exception|traceback|nan\b|skipp|retry", re.I)
+
+FATAL = re.compile(
+    r"\w(Error|Exception)\b|\b(error|fatal|failed|exception|abort(ed|ing)?|assert\w*)\b", re.I
+)
+"""What a program says that does not go on."""
 
 ELSEWHERE = frozenset(("FileNotFoundError", "NotADirectoryError", "IsADirectoryError"))
 """Small exceptions that a library raises for its caller."""
@@ -305,6 +337,21 @@ TRAJECTORY = re.compile(
 LIBRARY = re.compile(
     r"site-packages|dist-packages|/lib/python\d|^<|\.pyx$|/(opt|usr)/\S*python\d|^python/"
 )
+ECHO_NAMES = frozenset(
+    (
+        *("ConnectionResetError", "ConnectionAbortedError", "ConnectionRefusedError"),
+        *("BrokenPipeError", "DistBackendError", "DistNetworkError", "DistStoreError"),
+        *("ClientDisconnectedError", "CancelledError", "BrokenProcessPool"),
+    )
+)
+ECHO = re.compile(
+    r"connection (was )?(reset|closed|aborted|lost|refused) ?(by peer)?|broken pipe"
+    r"|socket (closed|timeout)|remote process (exited|has)|peer .{0,20}(gone|closed|disconnect)"
+    r"|\b(nccl|gloo|rccl|process ?group|watchdog|c10d|tcpstore|rendezvous)\b"
+    r"|coordination (service|agent)|another (task|process|rank) (died|failed|has)",
+    re.I,
+)
+"""What a process meets when another one has gone: an echo, wherever it is the last word."""
 WRAPPERS = frozenset(
     (
         "ChildFailedError",

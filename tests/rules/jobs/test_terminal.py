@@ -42,7 +42,7 @@ def alert_of(past: History) -> Alert:
 def failed(*lines: str, code: int | None = 1, **more: Any) -> History:
     value = job(Phase.FAILED, exit_code=code, ended_at=T0 + 77)
     saved = checkpoints(checkpoint(100, T0))
-    return history(T0 + 90, **{"job": value, "log": log(*lines), "checkpoints": saved, **more})
+    return history(T0 + 140, **{"job": value, "log": log(*lines), "checkpoints": saved, **more})
 
 
 def test_a_failure_is_critical_and_names_the_line_of_code() -> None:
@@ -50,7 +50,7 @@ def test_a_failure_is_critical_and_names_the_line_of_code() -> None:
     assert (alert.id, alert.severity, alert.since) == ("C-01", Severity.CRITICAL, T0 + 77)
     assert alert.title == "ended, not success: exit 1 · small code bug at schedule.py:12"
     assert [line.text for line in alert.evidence] == ["failed, exit code 1", "KeyError: 'warm_up'"]
-    assert alert.evidence[1].source == "log"
+    assert alert.evidence[1].source == "log:7"
     assert alert.next_action == "fix /home/ada/toy/schedule.py:12, then relaunch toy"
 
 

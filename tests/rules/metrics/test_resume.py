@@ -6,8 +6,18 @@ from hypothesis import strategies as st
 from cockpit.model.history import History, Launched
 from cockpit.model.observed import Phase, Row
 from cockpit.rules.judge import judge
-from cockpit.rules.metrics.resume import first_step_wrong, resumed_elsewhere
-from tests.rules.making import T0, folded, history, job, log, losses, run_spec
+from cockpit.rules.metrics.resume import first_completed, first_step_wrong, resumed_elsewhere
+from tests.rules.making import (
+    T0,
+    checkpoint,
+    checkpoints,
+    folded,
+    history,
+    job,
+    log,
+    losses,
+    run_spec,
+)
 
 LAUNCHED = Launched(at=T0 + 100, job_id="host:1", launch_id="toy-i002", resumes_from=50)
 
@@ -69,6 +79,46 @@ def test_a_job_that_is_over_is_told_otherwise() -> None:
 def test_from_scratch_there_is_nothing_to_expect() -> None:
     scratch = LAUNCHED.model_copy(update={"resumes_from": None})
     assert found(after(Row(0, T0 + 110, 9.0), launched=scratch)) == []
+
+
+def restarted(*rows: Row, saved: float = T0 + 90, **more: object) -> History:
+    """A job that no cockpit launched, begun at T0 + 100 beside a complete checkpoint of 46."""
+    began = {"job": job(started_at=T0 + 100), "checkpoints": checkpoints(checkpoint(46, saved))}
+    return history(T0 + 200, folded([*losses([2.0] * 60), *rows]), **{**began, **more})
+
+
+def test_a_restart_by_anybody_from_zero_is_an_alert() -> None:
+    past = restarted(Row(0, T0 + 110, 9.0))
+    (alert,) = resumed_elsewhere(run_spec(), past)
+    assert alert.title == "restarted at step 0 beside step 46"
+    assert (alert.confidence, alert.since) == ("likely", T0 + 100)
+    assert "stop toy" in alert.next_action
+    later = [Row(step, T0 + 110 + step, 2.0) for step in range(90)]
+    assert found(restarted(*later)) == ["restarted at step 0 beside step 46"]
+
+
+def test_a_restart_by_anybody_that_goes_on_is_silent() -> None:
+    assert found(restarted(Row(46, T0 + 110, 2.0), Row(47, T0 + 111, 2.0))) == []
+    assert found(restarted(Row(50, T0 + 110, 2.0))) == []
+
+
+def test_what_the_job_saved_itself_is_not_what_it_should_have_loaded() -> None:
+    assert found(restarted(Row(1, T0 + 101, 9.0), saved=T0 + 150)) == []
+
+
+def test_a_later_restart_by_hand_is_not_measured_by_our_launch() -> None:
+    past = restarted(Row(46, T0 + 160, 2.0), job=job(started_at=T0 + 155, id="host:2"))
+    past = past.model_copy(update={"launched": LAUNCHED})
+    assert found(past) == []
+
+
+def test_a_lone_low_line_before_the_steps_is_no_step() -> None:
+    rows = [Row(0, T0 + 110, 2.0), *(Row(51 + i, T0 + 111 + i, 2.0) for i in range(4))]
+    assert found(after(*rows)) == []
+    noted = LAUNCHED.model_copy(update={"first_step": 0})
+    past = history(T0 + 200, job=job(), log=log("x", rows=tuple(rows)))
+    assert found(past.model_copy(update={"launched": noted})) == []
+    assert first_completed([(0, 1.0), (50, 2.0), (100, 3.0), (150, 4.0)]) == (0, 1.0)
 
 
 @given(st.integers(0, 10**7), st.integers(0, 10**7))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+import zlib
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,9 +15,11 @@ from cockpit.platforms.local.launcher.modes import follow
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 MACHINE_ID = Path("/etc/machine-id")
+PID_SPACE = Path("/proc/self/ns/pid")
 RETRIES, RETRY_AFTER = 20, 0.5
 """How often, and after how many seconds, a status that cannot be written is tried again."""
 ROOM = 16
+GUARD = 64
 
 
 def started_at(pid: int) -> float | None:
@@ -52,6 +55,14 @@ def machine_id() -> str | None:
     try:
         return MACHINE_ID.read_text(encoding="ascii").strip() or None
     except (OSError, ValueError):
+        return None
+
+
+def pid_space() -> str | None:
+    """Return which process ids ours are, where the kernel says: a container counts its own."""
+    try:
+        return str(PID_SPACE.readlink())
+    except OSError:
         return None
 
 
@@ -129,3 +140,19 @@ class Status:
             except OSError:
                 time.sleep(RETRY_AFTER)
         settle_folder(self._path.parent)
+
+
+def end_mark(path: Path) -> tuple[int, int, int] | None:
+    """Return inode, size and checksum of a log's end, where a job's lines will begin.
+
+    The checksum is of the last ``GUARD`` bytes: it tells the place again after a rotation
+    (``cockpit.sources.logs.present``). ``None`` if the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            start = max(0, status.st_size - GUARD)
+            before = os.pread(file.fileno(), status.st_size - start, start)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, zlib.crc32(before)

@@ -41,7 +41,9 @@ from cockpit.platforms.local.launcher.detached import Launch
 from cockpit.platforms.local.launcher.kernel import (
     Status,
     boot_id,
+    end_mark,
     machine_id,
+    pid_space,
     start_ticks,
     started_at,
     write_atomically,
@@ -116,7 +118,7 @@ def _start(launch: Launch, held: list[int], status: Status, note: Path | None) -
         raise _cannot(launch, status, error) from error
     former = _text_of(launch.pid_file)
     try:
-        write_atomically(launch.pid_file, _note(launch, child.pid))
+        write_atomically(launch.pid_file, _note(launch, child.pid, end_mark(launch.log)))
         if note is not None:
             launches.tell(note, _fields(launch, launches.RUNNING, child.pid))
         launch.exit_file.unlink(missing_ok=True)  # the former job's
@@ -255,12 +257,20 @@ def _lock_text(launch: Launch, supervisor: int, pid: int | None = None) -> str:
     return f"{command}supervisor={supervisor}\nlaunch_id={launch.launch_id or ''}\n"
 
 
-def _note(launch: Launch, pid: int) -> str:
+def _note(launch: Launch, pid: int, log: tuple[int, int, int] | None) -> str:
     begun = started_at(pid) or time.time()
     ticks = start_ticks(pid)
     exact = "" if ticks is None else f"ticks={ticks}\n"
     name = "" if launch.launch_id is None else f"launch_id={launch.launch_id}\n"
-    return f"{pid}\nstart={begun:.2f}\n{exact}{name}"
+    told = {
+        "boot": boot_id(),
+        "machine": machine_id(),
+        "host": os.uname().nodename,
+        "space": pid_space(),
+        "log": None if log is None else f"{log[0]}:{log[1]}:{log[2]}",
+    }
+    more = "".join(f"{key}={value}\n" for key, value in told.items() if value is not None)
+    return f"{pid}\nstart={begun:.2f}\n{exact}{name}{more}"
 
 
 def _text_of(path: Path) -> str | None:

@@ -1,0 +1,61 @@
+"""What a diagnosis reads: the lines of the present job, each with its place in the file."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from cockpit.model.base import Frozen
+
+
+class LogMark(NamedTuple):
+    """Where a job's first byte stands in its log, as its launcher noted it.
+
+    ``before`` is a checksum of the bytes right before ``offset``: it tells whether a file with
+    that many bytes is still the same text (rotation copies and truncates).
+    """
+
+    inode: int
+    offset: int
+    before: int
+
+
+class Read(Frozen):
+    """How much of the present job's lines was read, and how its first one was found.
+
+    ``since``: ``recorded`` by the launcher, ``stamped`` by the lines' own times, ``said`` by a
+    line that only a start prints, ``file`` where nothing tells: then all of the file counts.
+    ``whole`` is false where older lines of the job were left out, and ``why`` says why.
+    """
+
+    lines: int
+    bytes: int
+    whole: bool
+    since: Literal["recorded", "stamped", "said", "file"] = "file"
+    why: str | None = None
+
+
+class LogLine(NamedTuple):
+    """One line, or one state of a progress bar's line.
+
+    ``number`` counts the file's line breaks from 1 and ``offset`` its bytes; ``None`` where
+    that is not known: too far into a huge file, or in a ``file`` that was rotated away.
+    """
+
+    text: str
+    number: int | None = None
+    offset: int | None = None
+    file: str | None = None
+
+
+class PresentLog(NamedTuple):
+    """The lines of the present job, oldest first, as far as they were read."""
+
+    lines: tuple[LogLine, ...]
+    read: Read
+
+
+def held(lines: tuple[str, ...], why: str | None = None) -> PresentLog:
+    """Return lines that are all there is at hand, numbered from 1; ``why``: they are not all."""
+    size = sum(len(line) + 1 for line in lines)
+    numbered = tuple(LogLine(line, None if why else number) for number, line in enumerate(lines, 1))
+    return PresentLog(numbered, Read(lines=len(lines), bytes=size, whole=why is None, why=why))

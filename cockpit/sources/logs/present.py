@@ -1,0 +1,267 @@
+r"""The present job's lines of a log, read once it matters why the job ended (SPEC T).
+
+Up to ``MOST_LINES`` lines and ``MOST_BYTES`` bytes, the newest ones: the cost does not grow
+with the file. Where the job's first line stands is what its launcher noted, else what the
+lines' own times tell. A file that was rotated away while the job ran is read too.
+
+``\r`` separates the states of a progress bar: each counts as a line of its own, of a row of
+bars the first and the last.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from cockpit.model.logtext import LogLine, LogMark, PresentLog, Read
+from cockpit.runtime.regular import open_regular
+from cockpit.sources.logs.lines import read_at
+from cockpit.sources.logs.stamp import line_time, read_stamp, writes_utc
+
+MOST_LINES: Final = 20_000
+MOST_BYTES: Final = 4_194_304
+"""20,000 lines of 200 bytes; more would make diagnosis slow, for nothing but very long lines."""
+MOST_COUNTED: Final = 268_435_456
+"""Bytes before the first line read whose line breaks are counted; beyond, no number is known."""
+MOST_UNPACKED: Final = 67_108_864
+"""Bytes of a compressed file that are unpacked, to have its last ones."""
+PIECE: Final = 1_000
+"""Characters of a line that are looked at as one; a longer one is looked at in pieces."""
+OVERLAP: Final = 200
+STAMP_SLACK: Final = 2.0
+"""Seconds by which a line's time may lie before its job's start: times are often whole seconds."""
+GUARD: Final = 64
+"""Bytes before a job's first one that its mark has a checksum of (the launcher's ``end_mark``)."""
+MOST_FORMER: Final = 5
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)?|.)")
+_BAR = re.compile(rb"%\||it/s|s/it|\xe2\x94\x81| rate:")
+_ROTATED = re.compile(r"(?:[.-]\d[\dT_.:-]*|\.old|\.bak)(?:\.gz)?|\.gz")
+
+
+class _Part(NamedTuple):
+    """The bytes of one file that belong to the present job; ``at`` is where they start."""
+
+    path: str
+    data: bytes
+    at: int | None
+    number: int | None
+    """The number of its first line."""
+
+
+def read_present(
+    path: str, mark: LogMark | None = None, started_at: float | None = None
+) -> PresentLog:
+    """Return the present job's lines; blocking, raises ``OSError``.
+
+    ``mark`` is where they begin, if that was noted; ``started_at`` is the job's start.
+    """
+    with open_regular(path) as (fd, status):
+        own = _offset_in(fd, status.st_ino, status.st_size, mark)
+        part, cut = _end_of(path, fd, own or 0, status.st_size)
+        mtime = status.st_mtime
+    parts, begun = [part], own is not None
+    if not begun and not cut:
+        older, begun, cut = _former(path, mark, started_at, MOST_BYTES - len(part.data))
+        parts = [*older, part]
+    return _put_together(path, parts, begun, cut, started_at, mtime)
+
+
+def _put_together(
+    path: str, parts: list[_Part], begun: bool, cut: bool, started_at: float | None, mtime: float
+) -> PresentLog:
+    newest: deque[LogLine] = deque(maxlen=MOST_LINES + 1)
+    for part in parts:
+        newest.extend(_lines_of(part, path))
+    why = f"only its last {MOST_BYTES // 1_048_576} MB were read" if cut else None
+    if len(newest) > MOST_LINES:
+        newest.popleft()
+        why = f"only its last {MOST_LINES:,} lines were read"
+    lines = list(newest)
+    since: Literal["recorded", "stamped", "file"] = "recorded" if begun else "file"
+    if not begun and started_at is not None:
+        first = _stamped_from(lines, started_at, mtime)
+        if first > 0:
+            lines, since, why = lines[first:], "stamped", None
+    size = sum(len(part.data) for part in parts)
+    read = Read(lines=len(lines), bytes=size, whole=why is None, since=since, why=why)
+    return PresentLog(tuple(lines), read)
+
+
+def _offset_in(fd: int, inode: int, size: int, mark: LogMark | None) -> int | None:
+    """Return where the marked byte stands in an open file, if it stands there."""
+    if mark is None or size < mark.offset or (mark.offset == 0 and inode != mark.inode):
+        return None
+    return mark.offset if checksum(fd, mark.offset) == mark.before else None
+
+
+def checksum(fd: int, offset: int) -> int:
+    """Return what tells the bytes right before ``offset`` from others."""
+    return zlib.crc32(read_at(fd, max(0, offset - GUARD), offset))
+
+
+def _end_of(path: str, fd: int, start: int, size: int) -> tuple[_Part, bool]:
+    """Return the last bytes of ``[start, size)`` from the start of a line; whether more remain."""
+    at = max(start, size - MOST_BYTES)
+    data = read_at(fd, at, size)
+    cut = at > start
+    if cut:
+        edge = data.find(b"\n") + 1
+        at, data = at + edge, data[edge:]
+    return _Part(path, data, at, _number_at(fd, at)), cut
+
+
+def _number_at(fd: int, at: int) -> int | None:
+    """Return the number of the line that starts at ``at``; ``None`` if that costs too much."""
+    if at > MOST_COUNTED:
+        return None
+    breaks, seen = 0, 0
+    while seen < at:
+        data = read_at(fd, seen, min(at, seen + 4_194_304))
+        if not data:
+            break
+        breaks += data.count(b"\n")
+        seen += len(data)
+    return breaks + 1
+
+
+def _former(
+    path: str, mark: LogMark | None, started_at: float | None, room: int
+) -> tuple[list[_Part], bool, bool]:
+    """Return what was rotated away since the job began, oldest first; is it all, was it cut."""
+    parts: list[_Part] = []
+    for each in _rotated(path):
+        with suppress(OSError, EOFError, zlib.error):
+            found, begun, cut = _former_part(each, mark, started_at, room)
+            if found is None:
+                break
+            parts.insert(0, found)
+            room -= len(found.data)
+            if begun or cut or room <= 0:
+                return parts, begun, cut or (room <= 0 and not begun)
+    return parts, False, False
+
+
+def _former_part(
+    path: str, mark: LogMark | None, started_at: float | None, room: int
+) -> tuple[_Part | None, bool, bool]:
+    if path.endswith(".gz"):
+        late = started_at is not None and Path(path).stat().st_mtime >= started_at
+        data, cut = _unpacked(path, room) if late else (b"", False)
+        return (_Part(path, data, None, None) if late else None), False, cut
+    with open_regular(path) as (fd, status):
+        own = _offset_in(fd, status.st_ino, status.st_size, mark)
+        late = started_at is not None and status.st_mtime >= started_at
+        if own is None and not late:
+            return None, False, False
+        at = max(own or 0, status.st_size - room)
+        data = read_at(fd, at, status.st_size)
+    return _Part(path, data, None, None), own is not None, at > (own or 0)
+
+
+def _rotated(path: str) -> list[str]:
+    """Return the files that a rotation has made of this one, the newest first."""
+    name = Path(path).name
+    found: list[tuple[float, str]] = []
+    with suppress(OSError):
+        for each in Path(path).parent.iterdir():
+            if each.name.startswith(name) and _ROTATED.fullmatch(each.name[len(name) :]):
+                with suppress(OSError):
+                    found.append((each.stat().st_mtime, str(each)))
+    return [each for _, each in sorted(found, reverse=True)][:MOST_FORMER]
+
+
+def _unpacked(path: str, room: int) -> tuple[bytes, bool]:
+    """Return the last bytes of a compressed file; whether there are more."""
+    kept, total = b"", 0
+    with gzip.open(path) as file:
+        while total < MOST_UNPACKED and (data := file.read(1_048_576)):
+            total += len(data)
+            kept = (kept + data)[-room:]
+        more = bool(file.read(1))
+    return kept, more or total > len(kept)
+
+
+def _lines_of(part: _Part, path: str) -> Iterator[LogLine]:
+    """Yield the lines of some bytes with their places; bars and giant lines in pieces."""
+    number, at = part.number, part.at
+    file = None if part.path == path else part.path
+    whole = part.data.split(b"\n")
+    if whole[-1] == b"":
+        whole.pop()
+    for raw in whole:
+        for begin, state in _states(raw):
+            offset = None if at is None else at + begin
+            for text in _pieces(state):
+                yield LogLine(text, number, offset, file)
+        number = None if number is None else number + 1
+        at = None if at is None else at + len(raw) + 1
+
+
+def _states(raw: bytes) -> Iterator[tuple[int, bytes]]:
+    r"""Yield what stands between ``\r``, and where; of a row of bars the first and the last."""
+    if b"\r" not in raw:
+        yield 0, raw
+        return
+    states = [(begin, state) for begin, state in _split(raw) if state.strip()]
+    bars = [_BAR.search(state) is not None for _, state in states]
+    last = len(states) - 1
+    for index, found in enumerate(states):
+        if 0 < index < last and bars[index - 1] and bars[index] and bars[index + 1]:
+            continue
+        yield found
+
+
+def _split(raw: bytes) -> Iterable[tuple[int, bytes]]:
+    begin = 0
+    for state in raw.split(b"\r"):
+        yield begin, state
+        begin += len(state) + 1
+
+
+def _pieces(raw: bytes) -> Iterator[str]:
+    """Yield a line's text, a giant one in overlapping pieces; bytes that are no text are none."""
+    text = raw.decode("utf-8", "replace")
+    if not text.isprintable():
+        text = _ESCAPES.sub("", text)
+    if _is_garbage(text):
+        text = ""
+    if len(text) <= PIECE:
+        yield text
+        return
+    for begin in range(0, len(text) - OVERLAP, PIECE - OVERLAP):
+        yield text[begin : begin + PIECE]
+
+
+def _is_garbage(text: str) -> bool:
+    if text.isascii() and text.isprintable():
+        return False
+    head = text[:PIECE]
+    odd = sum(char == "\N{REPLACEMENT CHARACTER}" or char < "\t" for char in head)
+    return odd * 4 > len(head)
+
+
+def _stamped_from(lines: list[LogLine], started_at: float, mtime: float) -> int:
+    """Return the index from which the lines' own times tell of the present job, 0 for all.
+
+    Only where times from before the start are followed by one from after it: a clock that is
+    behind would make every line look old. Lines without a time go with the present job.
+    """
+    stamped = [(at, each.text) for at, each in enumerate(lines) if read_stamp(each.text)]
+    if not stamped:
+        return 0
+    utc = writes_utc((text for _, text in reversed(stamped)), mtime)
+    after = 0
+    for at, text in stamped:
+        time = line_time(text, mtime, utc)
+        if time is None:
+            continue
+        if time >= started_at - STAMP_SLACK:
+            return after
+        after = at + 1
+    return 0

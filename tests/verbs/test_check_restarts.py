@@ -1,0 +1,115 @@
+"""C-12 through ``check``: who restarted it does not matter, and an empty bar is no step."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cockpit.cli import main
+from tests.verbs.acting_run import World
+
+RUN_FILE = """
+[cockpit]
+cadence = "60s"
+operator = "ada"
+[[run]]
+name = "toy"
+final_step = 600
+job = { kind = "local", log = "run.log", pid_file = "run.pid", exit_file = "run.exit" }
+checkpoints = { path = "checkpoints", layout = "levanter" }
+"""
+BAR = "{percent:3}%|█  | {step}/600 [00:02<04:53,  1.00it/s]"
+
+
+def check(folder: Path) -> dict[str, Any]:
+    out = io.StringIO()
+    with redirect_stdout(out):
+        main(["check", "--json", "--config", str(folder / "cockpit.toml")])
+    run: dict[str, Any] = json.loads(out.getvalue())["runs"][0]
+    return run
+
+
+def c12(folder: Path) -> list[str]:
+    return [alert["title"] for alert in check(folder)["alerts"] if alert["id"] == "C-12"]
+
+
+@pytest.fixture
+def restarted(tmp_path: Path) -> Iterator[Path]:
+    """A run with a complete checkpoint at 460 that somebody has started again by hand."""
+    saved = tmp_path / "checkpoints" / "step-460"
+    saved.mkdir(parents=True)
+    (saved / "metadata.json").write_text('{"step": 460}')
+    (saved / "arrays").write_bytes(b"x" * 100)
+    for path in (saved / "metadata.json", saved / "arrays"):
+        os.utime(path, (time.time() - 600, time.time() - 600))
+    (tmp_path / "cockpit.toml").write_text(RUN_FILE)
+    trainer = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    (tmp_path / "run.pid").write_text(f"{trainer.pid}\n")
+    yield tmp_path
+    trainer.kill()
+    trainer.wait(60)
+
+
+def test_a_reset_to_step_0_is_seen_whoever_restarted_it(restarted: Path) -> None:
+    (restarted / "run.log").write_text("step 29/600 loss=5.1\n")
+    assert c12(restarted) == ["restarted at step 29 beside step 460"]
+
+
+def test_an_empty_bar_is_no_step(restarted: Path) -> None:
+    log = restarted / "run.log"
+    log.write_text("  0%|          | 0/600 [00:00<?, ?it/s]")
+    assert c12(restarted) == []
+    assert check(restarted)["progress"]["step_source"] == "checkpoints, before this job"
+    log.write_text("  0%|   | 0/600 [00:00<?, ?it/s]\r" + BAR.format(percent=77, step=461) + "\r")
+    assert c12(restarted) == []
+    log.write_text("  0%|   | 0/600 [00:00<?, ?it/s]\r" + BAR.format(percent=1, step=4) + "\r")
+    assert c12(restarted) == ["restarted at step 4 beside step 460"]
+
+
+TRAINER = """
+import os, sys, time
+sys.stderr.write("  0%|          | 0/300 [00:00<?, ?it/s]\\r")
+sys.stderr.flush()
+while not os.path.exists("go"):
+    time.sleep(0.05)
+for step in range(41, 300):
+    sys.stderr.write(f" 14%|█         | {step}/300 [00:02<00:51,  5.00it/s]\\r")
+    sys.stderr.flush()
+    time.sleep(0.1)
+"""
+
+
+def test_our_own_relaunch_that_draws_an_empty_bar_first_is_right(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.add("toy")
+    (tmp_path / "code" / "trainer.py").write_text(TRAINER)
+    subprocess.run(["git", "commit", "-qam", "bar"], cwd=tmp_path / "code", check=True)
+    subprocess.run(["git", "push", "-q"], cwd=tmp_path / "code", check=True)
+    world.save("toy", 20, 40)
+    world.ended("toy", 137, "step 44/300 loss=2.1", "Killed")
+    try:
+        approved = ("--approve", "C-15", "--by", "ada", "--reason", "a trainer with a bar")
+        done = world.said("relaunch", "toy", "--confirm", "relaunch toy", *approved)
+        assert done.returncode == 0, done.stdout + done.stderr
+        log = tmp_path / "out" / "toy.log"
+        world.until(log.exists)
+        seen = {alert["id"] for alert in check(tmp_path)["alerts"]}
+        (tmp_path / "code" / "go").touch()
+        while "50/300" not in log.read_text():
+            seen |= {alert["id"] for alert in check(tmp_path)["alerts"]}
+            time.sleep(0.1)
+        assert "C-12" not in seen | {alert["id"] for alert in check(tmp_path)["alerts"]}
+        history = world.asked("history", "toy")[1]
+        assert "step 0" not in json.dumps(history)
+    finally:
+        world.close()
