@@ -93,7 +93,8 @@ def _observed(report: RunReport, now: float) -> Iterator[str]:
         newest = newest_of(item for item in checkpoints.value.items if item.complete)
         if newest is not None:
             told = named(newest).removeprefix("step ")
-            yield f"newest complete checkpoint {told} ({_from(checkpoints.source, newest.saved_at, now)})"
+            when = _from(checkpoints.source, newest.saved_at, now)
+            yield f"newest complete checkpoint {told} ({when})"
             good = newest_good(checkpoints.value.items)
             if newest.suspect is not None:
                 last = "none" if good is None else named(good).removeprefix("step ")
