@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import pwd
+import stat
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from cockpit.records.git import documents
@@ -19,6 +21,7 @@ from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed
 from cockpit.text.safe import clean
 
+_NOT_SHARED = ("umask", "false", "no", "off", "0")
 LOCKED_FOR = 5.0
 """Seconds for which another git may hold a lock without its being a hindrance."""
 
@@ -36,7 +39,8 @@ async def trouble_with(path: Path, limits: Limits | None = None) -> str | None:
             said = of_discovery(found, real)
             return None if said.endswith(NO_HISTORY) else said
         branch = await found.branch()
-        said = await offload(_of_repository, found, branch, deadline=asked.local)
+        shared = await found.setting("core.sharedRepository")
+        said = await offload(_of_repository, found, branch, shared, deadline=asked.local)
         return said or await obstacle(found, str(real.relative_to(found.top.resolve())))
     except GitError as error:
         return of_command(error.done, clean(path, 4096))
@@ -54,8 +58,9 @@ def _of_file(path: Path) -> str | None:
     return None
 
 
-def _of_repository(repository: Repository, branch: str | None) -> str | None:
+def _of_repository(repository: Repository, branch: str | None, shared: str | None) -> str | None:
     """Return what of a repository this user may not write to, or who holds it locked."""
+    repository = replace(repository, common=repository.common.resolve())
     lock = repository.folder / "index.lock"
     if lock.exists() and time.time() - lock.stat().st_mtime > LOCKED_FOR:
         who = _owner(lock)
@@ -65,9 +70,22 @@ def _of_repository(repository: Repository, branch: str | None) -> str | None:
         )
     for place in _needed(repository, branch):
         if place.exists() and not os.access(place, os.W_OK | (os.X_OK if place.is_dir() else 0)):
-            shared = f"git -C {clean(repository.top, 4096)} config core.sharedRepository group"
-            return _refused(place, f"{shared}, and chmod -R g+w {clean(repository.common, 4096)}")
+            return _refused(place, _sharing(repository))
+    objects = (repository.common / "objects").stat()
+    alone = not objects.st_mode & stat.S_ISGID and objects.st_gid != os.getegid()
+    if objects.st_uid != os.geteuid() and (alone or (shared or "umask") in _NOT_SHARED):
+        who = _owner(repository.common / "objects")
+        return f"a commit of this user would lock {who} out: {_sharing(repository)}"
     return None
+
+
+def _sharing(repository: Repository) -> str:
+    """Return what makes a repository a group's, for whoever owns it."""
+    top, common = clean(repository.top, 4096), clean(repository.common, 4096)
+    return (
+        f"git -C {top} config core.sharedRepository group; chmod -R g+rwX {common}; "
+        f"find {common} -type d -exec chmod g+s {{}} +"
+    )
 
 
 def _needed(repository: Repository, branch: str | None) -> list[Path]:
