@@ -96,7 +96,7 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
 
     def failed(self, said: str) -> None:
         """Tell of a fault; ``said`` is one line."""
-        self.cockpit.say(said)
+        self.cockpit.warn(said)
 
     async def on_key(self, event: events.Key) -> None:
         """Take keys in their order: what comes behind ``/`` in one burst belongs to its line."""

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
 from textual.content import Content
+from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
@@ -21,6 +22,8 @@ from widgets.base.paged import Paged, Sheet
 from widgets.painting.line import ACCENT, DIM, STRONG, text, wrapped
 
 R = TypeVar("R")
+READ_AFTER: Final = 0.3
+"""Seconds for which a question must have been visible before an answer counts."""
 WIDEST: Final = 112
 AROUND: Final = 24
 """Columns that must be left beside a box, else it takes the whole width."""
@@ -106,6 +109,7 @@ class LeavingScreen(Dialog[bool]):
     def __init__(self, under_way: Sequence[str]) -> None:
         super().__init__()
         self._under_way = tuple(under_way)
+        self._read_from: float | None = None
 
     def compose(self) -> ComposeResult:
         """Lay out the page."""
@@ -113,8 +117,12 @@ class LeavingScreen(Dialog[bool]):
             yield Paged()
 
     def on_mount(self) -> None:
-        """Say what is under way."""
+        """Say what is under way; an answer counts once that could be read."""
         self.lay_out()
+        self.call_after_refresh(self._painted)
+
+    def _painted(self) -> None:
+        self._read_from = Message().time + READ_AFTER
 
     def lay_out(self) -> None:
         """Show what is under way, and the keys."""
@@ -128,8 +136,9 @@ class LeavingScreen(Dialog[bool]):
         self.fit_box(len(page.lines_for(self.inner)) + 4)
 
     def action_leave_now(self) -> None:
-        """Leave."""
-        self.dismiss(True)
+        """Leave: not for a key that was pressed twice before anything could be read."""
+        if self._read_from is not None and Message().time >= self._read_from:
+            self.dismiss(True)
 
     def action_leave_not(self) -> None:
         """Stay."""

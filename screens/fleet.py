@@ -96,8 +96,8 @@ class FleetScreen(ActingScreen):
     def compose(self) -> ComposeResult:
         """Header, panels or list, footer or filter."""
         yield FleetHeader()
-        count, size = len(self.cockpit.reports), self.app.size
-        yield PanelGrid(count if shape(count, size.width - 2, size.height - AROUND) else 0)
+        count = len(self.cockpit.reports)
+        yield PanelGrid(count if self._shape_for(count) else 0)
         yield RunList()
         yield Prompt("filter: words in name, state, alert; enter keeps it, esc drops it")
         yield KeyLine()
@@ -119,8 +119,7 @@ class FleetScreen(ActingScreen):
         shown = self.shown
         self._select(shown)
         self._in_sight = bool(shown)
-        size = self.app.size
-        self._shape = shape(len(shown), size.width - 2, size.height - AROUND)
+        self._shape = self._shape_for(len(shown))
         grid, listed = self.query_one(PanelGrid), self.query_one(RunList)
         grid.display, listed.display = self._shape is not None, self._shape is None
         if self._shape is not None:
@@ -129,8 +128,17 @@ class FleetScreen(ActingScreen):
             listed.show(shown, self.cockpit.now(), self._place, self._nothing())
         sort = "" if self._sort == SORTS[0] else self._sort
         watch = self.cockpit.watch_state._replace(filter=self._filter, sort=sort)
-        self.query_one(FleetHeader).show(self.cockpit.reports, watch, len(shown))
+        news = self.cockpit.actions.news
+        self.query_one(FleetHeader).show(self.cockpit.reports, watch, len(shown), news)
         self.show_keys()
+
+    @property
+    def _height(self) -> int:
+        """The lines that the runs have."""
+        return self.app.size.height - AROUND - len(self.cockpit.actions.news)
+
+    def _shape_for(self, count: int) -> GridShape | None:
+        return shape(count, self.app.size.width - 2, self._height)
 
     def _nothing(self) -> tuple[str, str]:
         """Return why there is no run to be seen, and what to do about it."""
@@ -199,7 +207,7 @@ class FleetScreen(ActingScreen):
         """Select a page further down, or up."""
         page = self.query_one(RunList).page
         if self._shape is not None:
-            page = self._columns * max(1, (self.app.size.height - AROUND) // self._shape.height)
+            page = self._columns * max(1, self._height // self._shape.height)
         self._move(pages * page)
 
     def action_edge(self, end: bool) -> None:
@@ -227,6 +235,8 @@ class FleetScreen(ActingScreen):
 
     def action_clear(self) -> None:
         """Show all runs again, and select the one from before if nothing was done since."""
+        if not self._filter:
+            self.cockpit.actions.seen()
         self._filter = ""
         self._chosen, self._before_filter = self._before_filter or self._chosen, None
         self._close_prompt()

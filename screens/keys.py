@@ -38,6 +38,7 @@ class Hotkey:
     """Something a key does. ``keys`` are separated by blanks; ``footer`` names it in the footer.
 
     ``call`` is the Textual action that it runs, where that is not named like the ``id``.
+    ``writes``: pressing it changes something outside the screen, at once.
     """
 
     id: str
@@ -48,6 +49,7 @@ class Hotkey:
     footer: bool = False
     palette: bool = True
     call: str = ""
+    writes: bool = False
 
     @property
     def run(self) -> str:
@@ -136,7 +138,7 @@ ACTIONS: Final = (
     Hotkey("journal", "J", "journal", "what was done to the runs, and what was interrupted",
            "act"),
     Hotkey("plan_confirm", "enter", "act", "act, once the words stand there; later: close", "plan",
-           palette=False),
+           palette=False, writes=True),
     Hotkey("plan_leave", "escape", "leave", "leave; what has begun goes on, else nothing is done",
            "plan", palette=False),
     Hotkey("plan_approve", "f2", "approve", "let a block pass, by name and with a reason", "plan",
@@ -159,8 +161,9 @@ ACTIONS: Final = (
            palette=False, call="pick(1)"),
     Hotkey("form_up", "up", "up", "the choice before, else the field before", "form",
            palette=False, call="pick(-1)"),
-    Hotkey("ack_take", "enter", "take", "take the selected alert", "ack", palette=False),
-    Hotkey("ack_undo", "u", "undo", "let the alert ring again", "ack", palette=False),
+    Hotkey("ack_take", "enter", "take", "take the selected alert", "ack", palette=False,
+           writes=True),
+    Hotkey("ack_undo", "u", "undo", "let the alert ring again", "ack", palette=False, writes=True),
     Hotkey("ack_leave", "escape", "leave", "leave; what was taken stays taken", "ack",
            palette=False),
     Hotkey("ack_down", "down", "down", "the next alert", "ack", palette=False, call="step(1)"),
@@ -171,9 +174,9 @@ ACTIONS: Final = (
            call="quiet(-1)"),
     Hotkey("ack_why", "w", "why", "say why", "ack", palette=False),
     Hotkey("entry_save", "ctrl+s", "save", "save, commit and push this entry", "entry",
-           footer=True, palette=False),
+           footer=True, palette=False, writes=True),
     Hotkey("entry_retry", "ctrl+r", "retry", "push again what could not be pushed", "entry",
-           footer=True, palette=False),
+           footer=True, palette=False, writes=True),
     Hotkey("entry_leave", "escape", "keep draft", "leave; what is not saved stays as a draft",
            "entry", footer=True, palette=False),
     Hotkey("sheet_copy", "y", "copy", "copy the whole page", "page", footer=True, palette=False),
@@ -185,8 +188,8 @@ ACTIONS: Final = (
            palette=False, call="turn(1)"),
     Hotkey("sheet_former", "pageup ctrl+u", "page up", "a page up", "page", palette=False,
            call="turn(-1)"),
-    Hotkey("settle", "s", "settle", "look up and write down how the interrupted action ended",
-           "journal", footer=True, palette=False),
+    Hotkey("settle", "S", "settle", "look up and write down how the interrupted action ended",
+           "journal", footer=True, palette=False, writes=True),
     Hotkey("journal_open", "enter", "open the run", "open the run of the selected action",
            "journal", footer=True, palette=False),
     Hotkey("journal_back", "escape q", "back", "back to where you were", "journal", footer=True,
@@ -200,7 +203,7 @@ ACTIONS: Final = (
     Hotkey("journal_former", "pageup ctrl+u", "page up", "a page up", "journal", palette=False,
            call="turn(-1)"),
     Hotkey("leave_now", "q ctrl+q", "leave now", "leave; the journal tells how far it came",
-           "leaving", palette=False),
+           "leaving", palette=False, writes=True),
     Hotkey("leave_not", "escape", "stay", "stay until the action has ended", "leaving",
            palette=False),
     Hotkey("demo", "d", "demo", "leave, and start the demo: seven real small runs", "welcome",
@@ -239,6 +242,10 @@ TOGETHER: Final = (
     {"leaving"},
 )
 """Scopes whose keys work at the same time, so that none may mean two things."""
+
+
+ARMED: Final = ("plan", "ack", "leaving")
+"""Scopes whose screens take nothing that was pressed before they could be read."""
 
 
 _FIRST: Final = ("open", "back", "relaunch", "entry", "handoff", "filter", "search", "palette",
@@ -301,9 +308,31 @@ def read_keys(settings: Mapping[str, object]) -> Keys:
         else:
             own[action] = tuple(str(key) for key in keys)
     problems += _conflicts(Keys(own))
+    problems += [
+        f'keys.{one}: "{key}" is {other} elsewhere; a key that writes may mean nothing else'
+        for one, other, key in mistakable(Keys(own))
+        if own.keys() & {one, other}
+    ]
     if problems:
         raise KeysError(problems)
     return Keys(own)
+
+
+def mistakable(keys: Keys) -> list[tuple[str, str, str]]:
+    """Return (action that writes, harmless action, key) that a person could take for each other.
+
+    Screens follow one another while keys are on the line: what is harmless on one may not write
+    on the next, unless that one waits until it could be read.
+    """
+    return [
+        (one.id, other.id, key)
+        for one in ACTIONS
+        if one.writes and one.where not in ARMED
+        for other in ACTIONS
+        if not other.writes
+        for key in keys.of(one.id)
+        if key in keys.of(other.id)
+    ]
 
 
 def bindings(*wheres: str) -> list[BindingType]:

@@ -31,7 +31,7 @@ class Cockpit(Protocol):
 
     @property
     def notice(self) -> str:
-        """The newest thing to tell, until a key is pressed."""
+        """What to tell by now, what matters most first."""
 
     def now(self) -> float:
         """Return seconds since the epoch."""
@@ -40,7 +40,10 @@ class Cockpit(Protocol):
         """Return the newest report of a run (``None``: of the selected one)."""
 
     def say(self, words: str) -> None:
-        """Show one line until the next key."""
+        """Show one line for a short while, or until something else is said."""
+
+    def warn(self, words: str) -> None:
+        """Show one line for a while, whatever else is said meanwhile."""
 
     def look_again(self, name: str) -> None:
         """Ask every source of a run again."""
@@ -50,6 +53,9 @@ class Cockpit(Protocol):
 
     def open_run(self, name: str) -> None:
         """Show a run's own screen."""
+
+    def show_news(self) -> None:
+        """Show what is known by now, soon."""
 
     def choose(self, name: str) -> None:
         """Select a run in the fleet: a person has turned to it elsewhere."""

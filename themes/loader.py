@@ -63,6 +63,22 @@ class ThemeFile(_Strict):
         own = self.colors.model_dump(by_alias=True)
         return own | {f"log-{name}": colour for name, colour in self.log.model_dump().items()}
 
+    def colourless(self) -> ThemeFile:
+        """Return the theme for ``NO_COLOR``: rank by contrast, what needs a person first.
+
+        Taken for its brightness alone a red is dimmer than a green.
+        """
+        own = self.colors
+        first = "#ffffff" if self.dark else "#000000"
+        quiet = _between(own.ink, own.dim)
+        colours = own.model_copy(
+            update=dict.fromkeys(("critical", "critical_line", "attention"), first)
+            | dict.fromkeys(("unknown", "accent"), own.ink)
+            | dict.fromkeys(("well", "spark"), quiet)
+        )
+        log = dict.fromkeys(LogColours.model_fields, own.ink) | {"red": first, "yellow": first}
+        return self.model_copy(update={"colors": colours, "log": LogColours(**log)})
+
     def textual(self) -> Theme:
         """Return it as Textual knows themes."""
         own = self.colors
@@ -81,6 +97,12 @@ class ThemeFile(_Strict):
             panel=own.cursor,
             variables=self.variables(),
         )
+
+
+def _between(one: str, other: str) -> str:
+    """Return the colour half way between two."""
+    pairs = zip(bytes.fromhex(one[1:]), bytes.fromhex(other[1:]), strict=True)
+    return "#" + bytes((a + b) // 2 for a, b in pairs).hex()
 
 
 @lru_cache(maxsize=1)

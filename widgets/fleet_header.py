@@ -12,7 +12,7 @@ from cockpit.model.report import RunReport, Verdict
 from cockpit.model.wording import clock_time, glyph
 from widgets.base.painted import Painted
 from widgets.painting import facts
-from widgets.painting.line import ACCENT, DIM, Part, row, text, whole
+from widgets.painting.line import ACCENT, DIM, Part, cut, row, text, whole
 
 WORDS = {
     Verdict.CRITICAL: "critical",
@@ -52,6 +52,15 @@ def paint_header(reports: Sequence[RunReport], watch: Watch, shown: int, width: 
     view = text(*_view(watch, shown, len(reports), width))
     left = text(begin, _fitting(reports, view, room))
     return row(left, right, width, gap=2)
+
+
+def paint_news(words: str, bad: bool, width: int) -> Content:
+    """Return the line of something that was left; of a long one the end stays, with its key."""
+    mark, style = (glyph("critical"), "bold $critical") if bad else (glyph("next"), ACCENT)
+    said, _, key = words.rpartition(" · ")
+    end = text((f" · {key} " if said else "", DIM))
+    line = cut(Content(said or words), max(0, width - 3 - end.cell_length))
+    return text((f" {mark} ", style), line, end)
 
 
 def _fitting(reports: Sequence[RunReport], view: Content, room: int) -> Content:
@@ -97,7 +106,7 @@ def _watching(reports: Sequence[RunReport], watch: Watch, wide: bool) -> list[Pa
 
 
 class FleetHeader(Painted):
-    """One line at the top of the fleet."""
+    """One line at the top of the fleet, and one more for each thing that was left undone."""
 
     DEFAULT_CSS = """
     FleetHeader { height: 1; }
@@ -108,12 +117,26 @@ class FleetHeader(Painted):
         self._reports: Sequence[RunReport] = ()
         self._state = Watch()
         self._shown = 0
+        self._news: Sequence[tuple[str, bool]] = ()
 
-    def show(self, reports: Sequence[RunReport], watch: Watch, shown: int) -> None:
-        """Show the whole fleet's counts; ``shown`` is how many pass the filter."""
+    def show(
+        self,
+        reports: Sequence[RunReport],
+        watch: Watch,
+        shown: int,
+        news: Sequence[tuple[str, bool]] = (),
+    ) -> None:
+        """Show the whole fleet's counts; ``shown`` is how many pass the filter.
+
+        ``news`` is what a former cockpit left, and whether that is bad.
+        """
         self._reports, self._state, self._shown = reports, watch, shown
+        if len(news) != len(self._news):
+            self.styles.height = 1 + len(news)
+        self._news = tuple(news)
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Content]:
-        """Return the line."""
-        return [paint_header(self._reports, self._state, self._shown, width)]
+        """Return the lines."""
+        head = paint_header(self._reports, self._state, self._shown, width)
+        return [head, *(paint_news(words, bad, width) for words, bad in self._news)]

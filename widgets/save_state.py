@@ -30,8 +30,10 @@ def paint_save(recorded: Recorded | None, note: str, bad: bool, width: int) -> C
     elif recorded.trouble:
         missing = next((w for s, w in _STAGES if _RANK[s] > _RANK[recorded.stage]), "")
         parts += [(f"✗ not {missing}: ", "bold $critical"), recorded.trouble]
-    right = text((note, "$attention" if bad else DIM)) if note else text("")
-    return row(text(*parts), right, width)
+    left, right = text(*parts), text((note, "$attention" if bad else DIM) if note else "")
+    if recorded.trouble and left.cell_length + 1 + right.cell_length > width:
+        right = text("")
+    return row(left, right, width)
 
 
 class SaveState(Painted):

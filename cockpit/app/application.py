@@ -39,6 +39,7 @@ from themes.loader import load_themes
 from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:
+    from cockpit.actions.core.open_plans import OpenPlans
     from cockpit.actions.telling.logbooks import Logbooks
     from cockpit.services.service import BackgroundServices
     from cockpit.watch.engine import Engine
@@ -52,9 +53,13 @@ NEWS: Final = 0.25
 ATTEND_AFTER: Final = 1.5
 """Seconds after the start: what tells people takes a while to import."""
 NOTICE: Final = 10.0
+WARNING: Final = 60.0
+"""Seconds for which a reply, and a warning, stand in the last line."""
 LEAVE_WITHIN: Final = 0.3
 """Seconds that the engine may spend on its last words."""
 CONFIG: Final = 2
+LEFT_ON_PURPOSE: Final = (None, 0, 130)
+"""Exit statuses when a person has left; a line that drops, or a kill, gives others."""
 
 
 class CockpitApp(TerminalApp):
@@ -80,6 +85,7 @@ class CockpitApp(TerminalApp):
         books: Callable[[], Logbooks] | None = None,
         attend: Attend | None = None,
         version: Callable[[], int] | None = None,
+        plans: OpenPlans | None = None,
     ) -> None:
         super().__init__()
         self._attend = attend
@@ -95,8 +101,11 @@ class CockpitApp(TerminalApp):
         if engine is not None:
             self._reports = {each.name: each for each in engine.report().runs}
         self._at_work = Watch(operator=self.file.operator or "", read_only=read_only or present)
-        self.actions = GuardedActions(self, self, service, books, version, present=present)
+        self.actions = GuardedActions(
+            self, self, service, books, version, plans=plans, present=present
+        )
         self._said = ""
+        self._warned: list[str] = []
         self.trouble = ""
         self._gathering = False
         self._watching: asyncio.Task[None] | None = None
@@ -107,11 +116,12 @@ class CockpitApp(TerminalApp):
     def _set_theme(self) -> None:
         themes = load_themes()
         for theme in themes.values():
-            self.register_theme(theme.textual())
+            shown = theme.colourless() if self.no_color else theme
+            self.register_theme(shown.textual())
         wanted = self.file.ui.theme
         self.theme = wanted if wanted in themes else "cockpit-dark"
         if wanted not in themes:
-            self._said = f"no theme {wanted!r}; there are: {', '.join(themes)}"
+            self._warned.append(f"no theme {wanted!r}; there are: {', '.join(themes)}")
 
     def _masking(self) -> Mask:
         people = {login_name(), socket.gethostname(), self._at_work.operator}
@@ -136,13 +146,15 @@ class CockpitApp(TerminalApp):
         if self._first is not None and self._first in self._reports:
             self.open_run(self._first)
         self.actions.look_for_interrupted()
-        if (unread := unread_notice(self.file)) is not None and not self._said:
+        if (unread := unread_notice(self.file)) is not None:
             self.say(unread)
         if self._attend is not None:
             self.set_timer(ATTEND_AFTER, partial(spawn, self, self._attending))
 
     async def stop_work(self) -> None:
         """Give the engine and the attendant one moment, the same, for their last words."""
+        if self.return_code in LEFT_ON_PURPOSE:
+            self.actions.planning.end_all()
         last: set[asyncio.Future[Any]] = set()
         if self._watching is not None and not self._watching.done():
             self._watching.cancel()
@@ -172,11 +184,14 @@ class CockpitApp(TerminalApp):
 
     @property
     def notice(self) -> str:
-        """What was said last, else what the engine has to say about itself."""
+        """What to tell, what matters most first: nothing harmless takes a warning's place."""
         notices = self._engine.notices if self._engine is not None else ()
         notices = (*notices, *(self._background.notices if self._background is not None else ()))
         going = [f"● {each} is under way" for each in self.actions.under_way]
-        return self._said or next(iter(going), notices[-1] if notices else self.trouble)
+        left = [] if isinstance(self._front, FleetScreen) else self.actions.news
+        standing = [*going, *(words for words, _ in left), self.trouble, *notices[::-1]]
+        said = [*self._warned[::-1], self._said, *standing]
+        return " · ".join(dict.fromkeys(filter(None, said)))
 
     def now(self) -> float:
         """Return seconds since the epoch."""
@@ -205,6 +220,18 @@ class CockpitApp(TerminalApp):
         self._said = words
         self._repaint_footer()
         self.set_timer(NOTICE, unsay)
+
+    def warn(self, words: str) -> None:
+        """Show one line for a while, whatever else is said meanwhile."""
+
+        def unsay() -> None:
+            if words in self._warned:
+                self._warned.remove(words)
+                self._repaint_footer()
+
+        self._warned = [*(each for each in self._warned if each != words), words]
+        self._repaint_footer()
+        self.set_timer(WARNING, unsay)
 
     @property
     def _front(self) -> CockpitScreen | None:
@@ -244,7 +271,7 @@ class CockpitApp(TerminalApp):
         """Show a fault of the cockpit's own, besides keeping its details."""
         said = super().report_fault(error)
         if self.is_running and self.crash_line is None:
-            self.say(said)
+            self.warn(said)
         return said
 
     def _news(self, report: RunReport) -> None:
@@ -253,16 +280,24 @@ class CockpitApp(TerminalApp):
             self._gathering = True
             self.set_timer(NEWS, self._show)
 
+    def show_news(self) -> None:
+        """Show what is known by now, soon."""
+        if self.is_running:
+            self._show()
+
     def _take_all(self) -> None:
         if self._engine is not None:
             self._reports = {each.name: each for each in self._engine.report().runs}
         self._show()
 
     def _show(self) -> None:
+        """Show the news on every screen that can be seen: a dialog hides none of what is below."""
         self._gathering = False
-        screen = self.screen_stack[-1] if self.screen_stack else None
-        if isinstance(screen, CockpitScreen | Dialog) and screen.is_mounted:
-            screen.show()
+        for screen in reversed(self.screen_stack):
+            if isinstance(screen, CockpitScreen | Dialog) and screen.is_mounted:
+                screen.show()
+            if not screen.is_modal or isinstance(screen, HelpScreen):
+                break
 
     def _watch_ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
@@ -381,7 +416,7 @@ def run_app(
         made = make(file, read_only or present)
         engine, trouble = made.engine, made.trouble
         more = {"service": made.service, "books": make_books, "attend": made.attend,
-                "version": made.version}  # fmt: skip
+                "version": made.version, "plans": made.plans}  # fmt: skip
     try:
         app = CockpitApp(
             file, engine, read_only=read_only, present=present, ascii=ascii, run=run, **more

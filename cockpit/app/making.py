@@ -10,6 +10,7 @@ from cockpit.model.run import CockpitFile
 from screens.acting.guarded import MakeService
 
 if TYPE_CHECKING:
+    from cockpit.actions.core.open_plans import OpenPlans
     from cockpit.actions.core.service import ActionService
     from cockpit.actions.telling.logbooks import Logbooks
     from cockpit.services.service import BackgroundServices
@@ -29,11 +30,13 @@ class Making(NamedTuple):
     attend: Attend | None
     version: Callable[[], int] | None = None
     """Changes whenever another process has written to the store; may block."""
+    plans: OpenPlans | None = None
 
 
 def make(file: CockpitFile, read_only: bool) -> Making:
     """Return what the app on a run file is given; one that only reads attends to nothing."""
-    from cockpit.config.file import store_path
+    from cockpit.actions.core.open_plans import OpenPlans
+    from cockpit.config.file import state_dir, store_path
     from cockpit.store.store import Store, StoreError
     from cockpit.watch.engine import Engine
 
@@ -58,7 +61,8 @@ def make(file: CockpitFile, read_only: bool) -> Making:
         return app_services(engine, store, clock, operator, ring)
 
     version = None if store is None else store.version
-    return Making(engine, trouble, service, None if read_only else attend, version)
+    plans = None if read_only else OpenPlans(state_dir() / "planning", file.path)
+    return Making(engine, trouble, service, None if read_only else attend, version, plans)
 
 
 def make_books() -> Logbooks:

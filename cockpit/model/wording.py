@@ -259,6 +259,15 @@ def step(number: int | None) -> str:
     return "unknown" if number is None else f"{number:,}"
 
 
+def clock_off(seconds: float | None) -> str:
+    """Return how far another clock is off: ``2h ahead, times corrected``; nothing where right."""
+    if not seconds:
+        return ""
+    off = abs(seconds)
+    about = span(round(off / _MINUTE) * _MINUTE if off >= 5 * _MINUTE else round(off))
+    return f"{about} {'ahead' if seconds > 0 else 'behind'}, times corrected"
+
+
 def person(run: RunSpec) -> str:
     """Return the DRI's name, or who they are."""
     return run.dri or "the DRI"

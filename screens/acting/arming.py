@@ -12,11 +12,11 @@ from typing import Final
 from textual import events
 from textual.message import Message
 
-from screens.dialog import TextLine
+from screens.dialog import READ_AFTER, TextLine
 
 SETTLED: Final = 0.05
 """Seconds after the question was painted before a character counts."""
-VISIBLE: Final = 0.3
+VISIBLE: Final = READ_AFTER
 """Seconds for which it must have been visible before Enter counts."""
 APART: Final = 0.15
 """Seconds by which Enter must follow the key before it; also what ends a stream of type-ahead."""

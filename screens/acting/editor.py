@@ -88,6 +88,7 @@ class EditorScreen(CockpitScreen):
         self._opened: Opened | None = None
         self._kept = self._words = ""
         self._warned_about: str | None = None
+        self._told_lost: str | None = None
         self._prefilled = ""
         self._timer: Timer | None = None
         self._unkept_since = 0.0
@@ -175,11 +176,14 @@ class EditorScreen(CockpitScreen):
         self._timer = None
         spawn(self, self.keep, group="draft", exclusive=True)
 
-    async def keep(self) -> None:
-        """Keep what was typed as a draft, unless it is kept, saved, or only what was prefilled."""
+    async def keep(self) -> str:
+        """Keep what was typed as a draft, unless it is kept, saved, or only what was prefilled.
+
+        Returns why it is not kept, or nothing.
+        """
         words = self._words
         if self._opened is None or words == self._kept or self._is_saved or self._saving:
-            return
+            return ""
         trouble = await self._books.keep(self._report, words)
         self._kept = self._kept if trouble else words
         if not self._gone:
@@ -187,9 +191,10 @@ class EditorScreen(CockpitScreen):
             warning = self._warning()
             state = self.query_one(SaveState)
             state.show_text(" · ".join(filter(None, (warning, said))), bad=bool(trouble or warning))
+        return trouble
 
     def _warning(self) -> str:
-        """Return what must stand below the text whatever else is said there, or nothing."""
+        """Return what must stand below the text whatever harmless is said there, or nothing."""
         if self._opened is not None and self._opened.trouble:
             return self._opened.trouble
         return MASKED if self.text == self._warned_about else ""
@@ -241,15 +246,22 @@ class EditorScreen(CockpitScreen):
         self._saving = not last
         if self._gone:
             if last and recorded.trouble:
-                self.cockpit.say(f"logbook of {self._report.name}: {recorded.trouble}")
+                self.cockpit.warn(f"logbook of {self._report.name}: {recorded.trouble}")
             return
         self.query_one(EntryArea).read_only = self._saving or self._is_saved
         self.query_one(SaveState).show(recorded)
 
     async def action_entry_leave(self) -> None:
-        """Leave; what is not saved stays as a draft."""
-        await self.keep()
-        if self._opened is not None and not self._is_saved and self.text != self._prefilled:
+        """Leave; what is not saved stays as a draft. If it cannot, that is said first."""
+        trouble = await self.keep()
+        if trouble and self._told_lost != self.text:
+            self._told_lost = self.text
+            said = f"the draft is not kept: {trouble} · esc again leaves, and it is lost"
+            self.query_one(SaveState).show_text(said, bad=True)
+            return
+        if trouble:
+            self.cockpit.warn(f"logbook of {self._report.name}: the draft is lost: {trouble}")
+        elif self._opened is not None and not self._is_saved and self.text != self._prefilled:
             self.cockpit.say("the draft is kept: it is here again when you come back")
         self.dismiss(None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +15,7 @@ from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
 from screens.acting.offers import again_with, fields_of, offers
 from screens.acting.palette import Command
+from screens.acting.planning import Planning
 from screens.acting.running import RunningAction, RunningActions
 from screens.base import spawn
 from screens.dialog import LeavingScreen
@@ -22,6 +23,7 @@ from screens.ports import Cockpit
 from widgets.painting.steps import OUTCOMES
 
 if TYPE_CHECKING:
+    from cockpit.actions.core.open_plans import OpenPlans
     from cockpit.actions.core.recovery import InterruptedAction
     from cockpit.actions.core.service import ActionService
     from cockpit.actions.telling.logbooks import Logbooks
@@ -32,8 +34,10 @@ MAKE_WITHIN: Final = 10.0
 ASK_WITHIN: Final = 5.0
 LOOK_FOR_INTERRUPTED: Final = 0.5
 """Seconds after the start at which the journal is asked: never before the first frame."""
-FRONT_WITHIN: Final = 5.0
-"""Seconds from the start in which an interrupted action may come to the front by itself."""
+LOOK_AGAIN: Final = 15.0
+"""Seconds after which it is looked whether somebody else has ended what was interrupted."""
+NAMED: Final = 2
+"""Interrupted actions that are named in the head; the journal has all."""
 FOLLOW_FOR: Final = 10.0
 FOLLOW_ROUNDS: Final = 30
 """How often, and for how many seconds each, the push of an action's records is looked at."""
@@ -57,6 +61,7 @@ class GuardedActions:
         books: Callable[[], Logbooks] | None = None,
         version: Callable[[], int] | None = None,
         *,
+        plans: OpenPlans | None = None,
         present: bool = False,
     ) -> None:
         self._app = app
@@ -74,8 +79,9 @@ class GuardedActions:
         self._asked_to_leave = False
         self.running_actions = RunningActions(self._deed_ended, cockpit.report_fault)
         self.interrupted: tuple[InterruptedAction, ...] = ()
-        self.touched = False
-        """Whether a person has begun to type: from then on nothing opens by itself."""
+        self.planning = Planning(plans)
+        self._left: list[str] = []
+        self._stood: object | None = None
 
     @property
     def reading_only(self) -> str:
@@ -150,9 +156,11 @@ class GuardedActions:
         if running_action is not None:
             self._app.push_screen(PlanScreen(self._cockpit, running_action.request, running_action))
             return
+        spawn(self._app, partial(self.planning.begin, request, self._cockpit.now()))
         fields = fields_of(verb, report)
         if not fields:
-            self._app.push_screen(PlanScreen(self._cockpit, request))
+            page = PlanScreen(self._cockpit, request)
+            self._app.push_screen(page, lambda _: self.planning.end(request))
             return
         again = again_with(fields, self._typed.get((verb, report.name), {}))
         form = FormScreen(self._cockpit, f"{verb} {report.name}", again)
@@ -165,11 +173,14 @@ class GuardedActions:
         self._typed[request.action, request.run] = form.values
         if given is not None:
             page = PlanScreen(self._cockpit, request.model_copy(update={"params": given}))
-            self._app.push_screen(page, partial(self._left, page))
+            self._app.push_screen(page, partial(self._plan_left, page))
+        else:
+            self.planning.end(request)
 
-    def _left(self, page: PlanScreen, _: None) -> None:
+    def _plan_left(self, page: PlanScreen, _: None) -> None:
         """Forget what was typed if it has begun; go back to it if no plan could be made of it."""
         verb, run = page.request.action, page.request.run
+        self.planning.end(page.request)
         report = self._cockpit.report_of(run)
         if page.begun:
             self._typed.pop((verb, run), None)
@@ -211,28 +222,57 @@ class GuardedActions:
         """Ask the journal, beside everything else, what crashed cockpits have left."""
         if self._make_service is not None:
             self._app.set_timer(LOOK_FOR_INTERRUPTED, partial(spawn, self._app, self._interrupted))
+            self._app.set_interval(LOOK_AGAIN, self._look_again)
 
     async def _interrupted(self) -> None:
+        """Learn what was interrupted, and what was only being planned; nothing opens by itself."""
         from cockpit.actions.core.action import RefuseError
         from cockpit.store.store import StoreError
 
-        begun = asyncio.get_running_loop().time()
         found: list[InterruptedAction] = []
         try:
             service = await self.service()
             for run in self._cockpit.reports:
                 found += await service.interrupted(run.name)
+            if not self.reading_only:
+                self._left += await self.planning.left(service, self._cockpit.now())
         except (RefuseError, StoreError, TimeoutError) as error:
-            self._cockpit.say(f"the journal gives no answer: {error}")
+            self._cockpit.warn(f"the journal gives no answer: {error}")
         self.interrupted = tuple(found)
-        left = [each for each in found if each.outcome is not None]
-        if not left:
-            return
-        key = self._cockpit.keys.shown("journal")
-        self._cockpit.say(f"■ {len(left)} interrupted: {key} shows the journal")
-        soon = asyncio.get_running_loop().time() - begun < FRONT_WITHIN
-        if soon and not self.touched and len(self._app.screen_stack) <= 2:
-            self._show_journal(list(dict.fromkeys(each.entry.plan.run for each in left)))
+        self._stood = await self.journal_stands()
+        self._cockpit.show_news()
+
+    def _look_again(self) -> None:
+        if self.interrupted:
+            spawn(self._app, self._ended_elsewhere, group="interrupted", exclusive=True)
+
+    async def _ended_elsewhere(self) -> None:
+        """Ask again what is interrupted if the journal has changed since it was asked."""
+        stands = await self.journal_stands()
+        if stands is None or stands != self._stood:
+            await self._interrupted()
+
+    def settled(self, runs: Collection[str], found: Iterable[InterruptedAction]) -> None:
+        """Know what is interrupted by now on these runs: their journal was asked just now."""
+        others = (each for each in self.interrupted if each.entry.plan.run not in runs)
+        self.interrupted = (*others, *found)
+        self._cockpit.show_news()
+
+    @property
+    def news(self) -> list[tuple[str, bool]]:
+        """What the last cockpit left, a line each, and whether it is bad: for the head."""
+        left = [each for each in self.interrupted if each.outcome is not None]
+        names = list(dict.fromkeys(f"{each.entry.action} {each.entry.plan.run}" for each in left))
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        said = f"interrupted: {', '.join(names[:NAMED])}{more}"
+        keys = self._cockpit.keys
+        shows = "" if self.reading_only else f" · {keys.shown('journal')} journal"
+        planned = [(f"{line} · {keys.shown('clear')} seen", False) for line in self._left]
+        return [*([(f"{said}{shows}", True)] if left else []), *planned]
+
+    def seen(self) -> None:
+        """Stop telling of what was only being planned: a person has read it."""
+        self._left.clear()
 
     def go_on_with(self, work: Coroutine[Any, Any, None]) -> None:
         """Do some work that goes on when the screen that began it is left."""
@@ -260,6 +300,7 @@ class GuardedActions:
 
     def _deed_ended(self, running_action: RunningAction) -> None:
         """Tell how an action ended, whoever looks."""
+        self.planning.end(running_action.request)
         result = running_action.result
         if result is None or not self._app.is_running:
             return
@@ -275,7 +316,9 @@ class GuardedActions:
         told = result.outcome is not Outcome.REFUSED and kept
         parts = (means(result.outcome), result.written.value if told else "")
         more = "; ".join(filter(None, parts))
-        self._cockpit.say(": ".join(filter(None, (f"{running_action.title} {word}", more))))
+        bad = result.outcome in (Outcome.FAILED, Outcome.UNKNOWN) or (told and lacks)
+        tell = self._cockpit.warn if bad else self._cockpit.say
+        tell(": ".join(filter(None, (f"{running_action.title} {word}", more))))
 
     async def _pushed(self, running_action: RunningAction, result: Result) -> None:
         """Follow the push of an action's records until it is over, and tell how it ended."""

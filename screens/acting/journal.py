@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 
 UNDER_WAY: Final = "nothing: whoever is at it will end it; its plan stays blocked until then"
 _DECIDE: Final = {
-    Outcome.DONE: "nothing: s writes it down and finishes its records",
-    Outcome.FAILED: "s writes it down; then look at the run and plan again if you still want it",
-    Outcome.UNKNOWN: "look on the system itself whether it happened; s looks it up again; until "
-    "it is known no other action on the run is possible",
+    Outcome.DONE: "nothing: {key} writes it down and finishes its records",
+    Outcome.FAILED: "{key} writes it down; then look at the run and plan again if you still want "
+    "it",
+    Outcome.UNKNOWN: "look on the system itself whether it happened; {key} looks it up again; "
+    "until it is known no other action on the run is possible",
     Outcome.REFUSED: "nothing",
 }
 
@@ -49,6 +50,7 @@ class Pages(Scrolled):
         self.entries: Sequence[JournalEntry] = ()
         self.now = 0.0
         self.status = "asking the journal"
+        self.settle_key = ""
         self._runs: list[str | None] = []
 
     @property
@@ -79,7 +81,11 @@ class Pages(Scrolled):
         if self.open:
             put(None, text(("interrupted: nothing is repeated by itself", STRONG)), EMPTY)
         for settled in self.open:
-            put(settled.entry.plan.run, *paint_open(open_of(settled), self.now, width), EMPTY)
+            put(
+                settled.entry.plan.run,
+                *paint_open(open_of(settled, self.settle_key), self.now, width),
+                EMPTY,
+            )
         shown = {settled.entry.number for settled in self.open}
         others = [each for each in self.entries if each.number not in shown]
         if others:
@@ -112,6 +118,8 @@ class JournalScreen(ActingScreen):
         self._names = tuple(runs)
         self._pages = Pages()
         self._pages.open = tuple(found)
+        if not cockpit.actions.reading_only:
+            self._pages.settle_key = cockpit.keys.shown("settle")
 
     def compose(self) -> ComposeResult:
         """Lay out the journal and the footer."""
@@ -148,6 +156,7 @@ class JournalScreen(ActingScreen):
             nothing = f"no action was ever begun on {', '.join(self._names)}"
             pages.status = status or ("" if found or entries else nothing)
             pages.take(found, entries)
+            self.cockpit.actions.settled(self._names, found)
         self.show()
 
     def show(self) -> None:
@@ -160,7 +169,11 @@ class JournalScreen(ActingScreen):
 
     def footer(self) -> list[tuple[str, str]]:
         """Return the keys that matter here."""
-        return self.cockpit.keys.footer("journal")
+        keys = self.cockpit.keys
+        offered = keys.footer("journal")
+        if self.cockpit.actions.reading_only:
+            offered = [each for each in offered if each[0] != keys.shown("settle")]
+        return offered
 
     def action_settle(self) -> None:
         """Look up and write down how the interrupted actions of the selected run ended."""
@@ -179,7 +192,7 @@ class JournalScreen(ActingScreen):
         try:
             settled = await (await self.cockpit.actions.service()).recover(run)
         except (RefuseError, StoreError, TimeoutError) as error:
-            self.cockpit.say(f"not settled: {error}")
+            self.cockpit.warn(f"not settled: {error}")
             return
         words = [f"{each.entry.action}: {each.outcome.value}" for each in settled if each.outcome]
         self.ask(f"settled {run}: {', '.join(words) or 'nothing was left'}")
@@ -242,8 +255,11 @@ async def meanwhile(cockpit: Cockpit, plan: Plan) -> str:
     return f". Meanwhile {last.by} began {last.action} at {at}: {ended}"
 
 
-def open_of(settled: InterruptedAction) -> Open:
-    """Return an interrupted action: what is known, what was looked up, what is to be decided."""
+def open_of(settled: InterruptedAction, key: str) -> Open:
+    """Return an interrupted action: what is known, what was looked up, what is to be decided.
+
+    ``key`` settles it; without one (nothing may be changed here) another cockpit does.
+    """
     entry = settled.entry
     done = done_of(entry)._replace(outcome=settled.outcome, job_id=settled.job_id or entry.job_id)
     looked = settled.looked_up
@@ -254,7 +270,8 @@ def open_of(settled: InterruptedAction) -> Open:
         if looked is None
         else f"{_FOUND[looked.found]}: {looked.text}"
     )
-    decide = UNDER_WAY if settled.outcome is None else _DECIDE[settled.outcome]
+    who = key or "a cockpit that may act"
+    decide = UNDER_WAY if settled.outcome is None else _DECIDE[settled.outcome].format(key=who)
     what = settled.text if looked is None else f"{entry.action} by {entry.operator}"
     return Open(done, f"{what} ({steps or 'no step was begun'})", found, decide)
 

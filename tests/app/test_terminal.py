@@ -203,7 +203,7 @@ PLAIN = {
 
 @pytest.mark.parametrize("how", PLAIN)
 def test_a_locale_without_utf_8_gets_ascii(how: str, tmp_path: Path) -> None:
-    terminal = start("well", tmp_path, **PLAIN[how])
+    terminal = start("well", tmp_path, (80, 24), **PLAIN[how])
     terminal.wait_for("run-failed")
     terminal.type("q")
     terminal.end()

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
 import pytest
+from textual.color import Color
+from textual.filter import Monochrome
 from textual.geometry import Region
 
+from cockpit.app.application import CockpitApp
+from cockpit.model.alert import Severity
 from cockpit.model.report import Verdict
+from screens.acting.ack import AckScreen
 from screens.fleet import FleetScreen
 from screens.help import HelpScreen
 from screens.run import RunScreen
+from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.stand_in import SIZES, StandIn, StillClock, cockpit, screen_of, text_of
 from tests.widgets import reports as made
 
@@ -152,10 +158,10 @@ async def test_an_age_that_steps_repaints_one_line_of_its_panel(
 
 
 async def test_a_run_file_with_other_keys() -> None:
-    app = cockpit(keys={"sort": "S"})
+    app = cockpit(keys={"sort": "O"})
     async with app.run_test(size=(120, 40)) as pilot:
-        assert "S sort" in text_of(app)
-        await pilot.press("S")
+        assert "O sort" in text_of(app)
+        await pilot.press("O")
         assert screen_of(app, FleetScreen)._sort == "name"
         await pilot.press("s")
         assert screen_of(app, FleetScreen)._sort == "name"
@@ -211,3 +217,50 @@ async def test_present_masks_people_hosts_and_paths_but_no_run() -> None:
             assert secret not in shown.replace("run-ada", "")
         await pilot.press("enter", "4")
         assert "/data" not in text_of(app)
+
+
+async def test_behind_a_dialog_the_fleet_goes_on_living() -> None:
+    engine = StandIn(made.report("run-a"), made.report("run-b"))
+    app = cockpit(engine=engine, service=StandInService())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("A")
+        await pilot.pause(0.2)
+        assert screen_of(app, AckScreen) and "log now" in text_of(app)
+        assert isinstance(app._clock, StillClock)
+        app._clock.at += 600
+        engine.tell(made.failed("run-b"))
+        await pilot.pause(0.5)
+        assert screen_of(app, AckScreen)
+        shown = text_of(app)
+        assert "log now" not in shown and "run-b" in shown and "FAILED" in shown
+        assert "1 critical" in shown
+
+
+@pytest.mark.parametrize("theme", ["cockpit-dark", "cockpit-light", "cockpit-dark-safe"])
+async def test_without_colour_what_needs_a_person_stands_out_most(
+    theme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    alert = made.alert("C-05", Severity.ALERT)
+    app = cockpit(
+        made.failed(), made.report("run-b", Verdict.ATTENTION, (alert,)), made.report("c")
+    )
+    async with app.run_test(size=(200, 50)) as pilot:
+        app.theme = theme
+        await pilot.pause(0.2)
+        critical, attention = contrast(app, "■ 1 critical"), contrast(app, "▲ 1 attention")
+        assert critical >= attention >= contrast(app, "RUNNING") > contrast(app, "loss")
+        await pilot.press("t")
+        assert contrast(app, "■ 1 critical") >= contrast(app, "RUNNING")
+
+
+def contrast(app: CockpitApp, words: str) -> float:
+    """Return how much the words stand out from their ground, as the terminal is sent them."""
+    for strip in app.screen._compositor.render_strips():
+        for segment in Monochrome().apply(list(strip), Color.parse("black")):
+            if words in segment.text and segment.style is not None:
+                ink, ground = segment.style.color, segment.style.bgcolor
+                assert ink is not None and ground is not None
+                light = [Color.from_rich_color(each).brightness for each in (ink, ground)]
+                return max(light) - min(light)
+    raise AssertionError(f"{words!r} is not there")

@@ -12,7 +12,18 @@ from screens.acting.plan import PlanScreen
 from screens.dialog import LeavingScreen
 from screens.fleet import FleetScreen
 from screens.help import sections
-from screens.keys import ACTIONS, TOGETHER, WHERES, Hotkey, Keys, KeysError, key_table, read_keys
+from screens.keys import (
+    ACTIONS,
+    ARMED,
+    TOGETHER,
+    WHERES,
+    Hotkey,
+    Keys,
+    KeysError,
+    key_table,
+    mistakable,
+    read_keys,
+)
 from screens.run import RunScreen
 from screens.welcome import WelcomeScreen
 
@@ -46,6 +57,14 @@ def test_no_key_means_two_things_in_one_place() -> None:
         assert len(keys) == len(set(keys))
 
 
+def test_no_key_is_harmless_on_one_screen_and_writes_on_another() -> None:
+    """Any screen may follow any other; only those that wait until they were read may differ."""
+    assert mistakable(Keys()) == []
+    writing = {each.where for each in ACTIONS if each.writes}
+    assert writing == {"plan", "ack", "leaving", "entry", "journal"}
+    assert set(ARMED) < writing
+
+
 def test_help_and_readme_hold_every_action() -> None:
     shown = [title for _, rows in sections(Keys(), ("fleet",)) for _, title, _ in rows]
     assert sorted(shown) == sorted(action.title for action in ACTIONS)
@@ -58,12 +77,12 @@ def test_every_scope_has_a_title() -> None:
 
 
 def test_keys_can_be_changed() -> None:
-    keys = read_keys({"filter": "F", "sort": ["S", "f5"]})
+    keys = read_keys({"filter": "F", "sort": ["O", "f5"]})
     assert keys.of("filter") == ("F",)
-    assert keys.of("sort") == ("S", "f5")
+    assert keys.of("sort") == ("O", "f5")
     assert keys.of("open") == ("enter",)
     assert ("F", "filter") in keys.footer("fleet")
-    assert keys.keymap() == {"filter": "F", "sort": "S,f5"}
+    assert keys.keymap() == {"filter": "F", "sort": "O,f5"}
 
 
 @pytest.mark.parametrize(
@@ -76,6 +95,8 @@ def test_keys_can_be_changed() -> None:
         ({"filter": []}, "keys.filter: [] is not a key"),
         ({"filter": "s"}, 'keys.filter: "s" already means sort'),
         ({"filter": "q"}, 'keys.filter: "q" already means quit'),
+        ({"settle": "s"}, 'keys.settle: "s" is sort elsewhere; a key that writes may mean'),
+        ({"sort": "S"}, 'keys.settle: "S" is sort elsewhere; a key that writes may mean'),
     ],
 )
 def test_a_wrong_key_is_told_in_one_clear_line(settings: dict[str, object], told: str) -> None:

@@ -17,6 +17,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import masked, words_of
 from cockpit.runtime.regular import is_folder, open_regular
+from cockpit.sources.checkpoints.source import list_checkpoints
 from cockpit.text.checks import blocked, passed, warned
 
 ID: Final = "C-17"
@@ -137,13 +138,14 @@ def resume_flag(run: RunSpec) -> str | None:
     return None
 
 
-_INIT: Final = re.compile(r"--?init[-_]from")
+_INIT: Final = re.compile(r"--?(?:init[-_]from|ckpt[-_]path|load(?:[-_]\w+)?)")
+"""Flags that say what to load in the word behind them."""
 _RESUMES: Final = re.compile(
     r"(?!.*wandb)(?:--?|\+)?(?:[\w.-]*[._-])?(?:"
     r"(?:auto[-_]?)?(?:resume|restore|continue)(?:[-_]\w+)*"
     r"(?:=(?!(?:false|no|none|never|null|0|off|''|\"\")$).+)?"
-    r"|init[-_]from[= ]resume|ckpt[-_]path=(?!(?:none|null)$).+"
-    r"|load(?:[-_](?:from|checkpoint|ckpt|dir|path)\w*)?=(?!(?:false|no|none|null|0)$).+)",
+    r"|init[-_]from[= ]resume|ckpt[-_]path[= ](?!(?:none|null)$|-).+"
+    r"|load(?:[-_](?:from|checkpoint|ckpt|dir|path)\w*)?[= ](?!(?:false|no|none|null|0)$|-).+)",
     re.I,
 )
 _NO: Final = re.compile(r"false|no|none|never|null|0|off", re.I)
@@ -199,7 +201,9 @@ def last_step(context: ActionContext) -> int | None:
     log, tracker = context.report.facets.log.value, context.report.facets.tracker.value
     steps = [row.step for row in log.rows[-1:]] if log is not None else []
     steps.append(tracker.step if tracker is not None else None)
-    steps.append(context.report.progress.step)
+    progress = context.report.progress
+    saved = progress.step_source is not None and progress.step_source.startswith("checkpoints")
+    steps.append(None if saved else progress.step)  # else a pick would vouch for itself
     return max((step for step in steps if step is not None), default=None)
 
 
@@ -245,10 +249,22 @@ def _inside(source: str, named: int | None) -> Check:
     if isinstance(step, str):
         text = f"initialize_from {source} is not complete: {step}"
         return blocked(ORIGIN, text, value=source)
+    without = _emptied(source)
+    if without is not None:
+        return blocked(ORIGIN, f"initialize_from {source} is not complete: {without}", value=source)
     text = f"initialize_from step {wording.step(step)}, complete: {source}"
     if named is not None and named != step:
         return warned(ORIGIN, f"{text}; its name says {wording.step(named)}", value=source)
     return passed(ORIGIN, text, value=source)
+
+
+def _emptied(source: str) -> str | None:
+    """Return why nothing but its marker is left of a checkpoint, if that is so; blocking."""
+    try:
+        value = list_checkpoints([source], now=0.0)
+    except (OSError, ValueError) as error:
+        return f"it cannot be listed: {getattr(error, 'strerror', None) or error}"
+    return next((item.note for item in value.items if item.emptied), None)
 
 
 def marked_step(folder: str) -> int | str:

@@ -60,6 +60,7 @@ class Execution:
     facts: dict[str, str] = field(default_factory=dict)
     job_id: str | None = None
     trouble: str | None = None
+    unknown: bool = False
     at: Failpoint = lambda point: None
     pushing: set[Path] = field(default_factory=set)
 
@@ -81,12 +82,18 @@ class Step:
     A step that ``records`` may be done again after a crash (it finds what is there already),
     and when it fails the action was still done. ``after_failure`` marks one that is also done
     when a step before it has failed (``Execution.trouble`` says how): a failure is recorded too.
+
+    Where a crash has cut an action short, the next cockpit does what is ``again`` (harmless when
+    it is done twice: marks, intents) up to the first step that is not. ``seen`` looks whether a
+    step that was begun has happened (the text says what is there; ``None``: not whole).
     """
 
     name: str
     run: Callable[[Execution], Awaitable[str | None]]
     records: bool = False
     after_failure: bool = False
+    again: bool = False
+    seen: Callable[[Execution], Awaitable[str | None]] | None = None
 
 
 class Action(ABC):

@@ -17,7 +17,9 @@ from cockpit.actions.core.action import Action, Execution, Failpoint, RefuseErro
 from cockpit.actions.core.context import ActionContext, Dependencies, acting, people_of
 from cockpit.actions.core.execution import StepListener, run_steps
 from cockpit.actions.core.guards import Claims, claim_checks
+from cockpit.actions.core.launch_ids import noted_ids
 from cockpit.actions.core.parameters import masked_plan
+from cockpit.actions.core.pushes import after_push, refreshed
 from cockpit.actions.core.recording import records_ready
 from cockpit.actions.core.recovery import InterruptedAction, Recovery, check_of, declared_over
 from cockpit.model.jobs import Live
@@ -36,7 +38,7 @@ from cockpit.model.plan import (
 )
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.platforms.local.launcher.launches import next_launch_id
-from cockpit.records.git.behind import Push, PushStage
+from cockpit.records.git.behind import PushStage
 from cockpit.records.lease.holder import this_holder, under_way
 from cockpit.store.journal import Busy, JournalEntry, UsedIdError
 from cockpit.store.store import StoreError, run_key
@@ -118,6 +120,7 @@ class ActionService:
         request, approvals = _masked(request, approvals)
         try:
             await self.recover(request.run)
+            await self._parts.recorder.push_left(self._spec(request.run))
             plan = await self._meant(request, words, shown)
             if isinstance(plan, Result):
                 return plan
@@ -141,7 +144,14 @@ class ActionService:
 
     async def history(self, run: str) -> tuple[JournalEntry, ...]:
         """Return every action on a run, oldest first; raises ``StoreError``."""
-        return () if self._journal is None else await asked(self._journal.entries, self._key(run))
+        if self._journal is None:
+            return ()
+        told = await asked(self._journal.entries, self._key(run))
+        known = await refreshed(told, self._spec(run).records.logbook)
+        changed = (now for was, now in zip(told, known, strict=True) if was is not now)
+        for entry in changed if self._journal.writes and not self.read_only else ():
+            await asked(self._journal.recorded, entry.number, entry.written)
+        return known
 
     async def _meant(self, request: Request, words: str, shown: str | None) -> Plan | Result:
         """Return the plan that these words confirm, or the refusal."""
@@ -307,6 +317,7 @@ class ActionService:
             return context, settled
         known = await self._known_ids(context)
         known |= {claim.launch_id for claim in context.claims if claim.launch_id}
+        known |= await noted_ids(spec)
         return replace(context, launch_id=next_launch_id(spec.name, known)), settled
 
     async def _context_of(self, spec: RunSpec, operator: str) -> ActionContext:
@@ -385,16 +396,6 @@ class ActionService:
 
     def _key(self, run: str) -> str:
         return run_key(self._file().path, run)
-
-
-def after_push(records: Records, pushes: Sequence[Push]) -> Records:
-    """Return how far something is written down whose pushes stand like this."""
-    if records not in (Records.PENDING, Records.HERE):
-        return records
-    stages = {each.stage for each in pushes}
-    if PushStage.FAILED in stages:
-        return Records.HERE
-    return Records.PENDING if stages & {PushStage.QUEUED, PushStage.PUSHING} else Records.KEPT
 
 
 def _masked(

@@ -72,7 +72,10 @@ class NewLineage(Action):
             words=f"lineage {request.run} {run.name}",
             checks=for_dri(checks, code.of_the_dri(context, material.changes), context.spec.dri),
             command=shown_command(words) or None,
-            spares=tuple(job_name(job) for job in (*context.live.jobs, *context.live.spared)),
+            spares=tuple(
+                job_name(job)
+                for job in (*context.live.jobs, *context.live.possible, *context.live.spared)
+            ),
             checkpoint=pick,
             differences=tuple(_differences(context.spec, run)),
             page=run_block(run, pick.path if pick is not None else "?"),
@@ -125,6 +128,8 @@ async def _nothing_yet(context: ActionContext, run: RunSpec) -> list[Check]:
         if live.unknown is not None or live.jobs:
             left = live.unknown or ", ".join(job_name(job) for job in live.jobs)
             return [blocked("C-25", f"something of {run.name} may live already: {left}")]
+        if live.possible:
+            return [warned("C-25", jobs.possible_jobs(live))]
     if context.live.jobs:
         names = ", ".join(job_name(job) for job in context.live.jobs)
         return [warned("C-25", f"the old lineage still trains and is left alone: {names}")]

@@ -16,6 +16,7 @@ from cockpit.actions.launching.launch_records import record_steps, trouble_step
 from cockpit.actions.launching.relaunch_steps import (
     archive,
     go,
+    gone,
     look_again,
     looked,
     planned_facts,
@@ -68,7 +69,7 @@ class Relaunch(Action):
             ),
             command=shown_command(found.would.words) or None,
             stops=tuple(job_name(job) for job in own),
-            spares=tuple(job_name(job) for job in context.live.spared),
+            spares=tuple(job_name(job) for job in (*context.live.possible, *context.live.spared)),
             checkpoint=found.would.pick,
             trainer_would_load=value.trainer_would_load if value is not None else None,
             differences=found.compared.differences,
@@ -86,7 +87,7 @@ class Relaunch(Action):
         return (
             Step("evidence", archive),
             Step(SAVE, save_first),
-            Step("stop", stop),
+            Step("stop", stop, seen=gone),
             Step("checkpoint", look_again),
             Step("submit", go),
             Step("verify", looked),

@@ -19,6 +19,7 @@ from cockpit.actions.launching.launch_records import (
 from cockpit.actions.launching.snapshot import snapshot_of
 from cockpit.actions.launching.submitting import SNAPSHOT, platform_of, submit, verify
 from cockpit.actions.stopping.stop import STOPS, evidence
+from cockpit.actions.stopping.stop import gone as jobs_gone
 from cockpit.actions.stopping.stop import stop as stop_jobs
 from cockpit.model.observed import CheckpointsValue, CodeValue, Pick
 from cockpit.model.picking import named, suspected, would_resume
@@ -64,6 +65,14 @@ async def stop(execution: Execution) -> str:
         raise SkipStep("the job is over")
     said = await stop_jobs(execution)
     await execution.note(**{STOPPED: "yes"})
+    return said
+
+
+async def gone(execution: Execution) -> str | None:
+    """Return that the old job is gone, if a stop that was cut short has done that."""
+    said = await jobs_gone(execution)
+    if said is not None:
+        await execution.note(**{STOPPED: "yes"})
     return said
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cockpit.actions.checks.jobs import possible_jobs
 from cockpit.actions.core.context import ActionContext
 from cockpit.model.alert import Severity
 from cockpit.model.observed import Checkpoint, CheckpointState, Phase
@@ -18,6 +19,8 @@ def job_done(context: ActionContext) -> Iterator[Check]:
     if live.jobs:
         names = ", ".join(each.name for each in live.jobs)
         yield blocked("C-25", f"a job of this lineage is still alive: {names}")
+    elif live.possible:
+        yield warned("C-25", possible_jobs(live))
     elif live.unknown is not None:
         yield warned("C-25", f"whether a job is still alive is not known: {live.unknown}")
     if context.spec.job is None:

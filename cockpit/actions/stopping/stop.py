@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -38,6 +39,8 @@ from cockpit.text.checks import blocked, passed, warned
 LOSS: Final = "loses"
 HEALTH: Final = "health"
 STOPS: Final = "stops"
+ORDERED: Final = "ordered"
+"""The fact that the jobs were told to stop."""
 SAVE: Final = "save"
 SAVED_WITHIN: Final = 120.0
 """Seconds within which a checkpoint is complete, unless former ones have taken longer."""
@@ -69,7 +72,7 @@ class Stop(Action):
             words=f"{words} {step}" if healthy and step is not None else words,
             checks=(*_alive(context), health, _loss(lost), *saving(context, save=save)),
             stops=tuple(job_name(job) for job in live.jobs),
-            spares=tuple(job_name(job) for job in live.spared),
+            spares=tuple(job_name(job) for job in (*live.possible, *live.spared)),
             loses=lost,
             can_save_first=can_save(context),
             facts={
@@ -85,9 +88,9 @@ class Stop(Action):
         return (
             Step("evidence", evidence),
             Step(SAVE, save_first),
-            Step("stop", stop),
-            log_step(_entry, f"{plan.run}: log stop"),
-            status_step(_status, f"{plan.run}: log stop"),
+            Step("stop", stop, seen=gone),
+            _ordered(log_step(_entry, f"{plan.run}: log stop", after_failure=True)),
+            status_step(_status, f"{plan.run}: log stop in the run log"),
         )
 
     def revalidate(self, shown: Plan, now: Plan) -> str | None:
@@ -170,9 +173,29 @@ def counted(report: RunReport, count: int, since: str) -> str:
     return f"{plural(count, 'step')} {since}{about}"
 
 
+def _ordered(log: Step) -> Step:
+    """Return the step that logs; a stop that was never ordered leaves nothing to tell."""
+
+    async def run(execution: Execution) -> str | None:
+        if execution.trouble is not None and not execution.facts.get(ORDERED):
+            raise SkipStep("no job was told to stop")
+        return await log.run(execution)
+
+    return replace(log, run=run)
+
+
 def _entry(execution: Execution) -> EventEntry:
     where = execution.facts.get("evidence")
     archived = f"evidence: {where}" if where else ""
+    if execution.trouble is not None:
+        return EventEntry(
+            title="stop: not finished",
+            at=execution.entry.begun_at,
+            status=execution.trouble,
+            evidence=archived,
+            decision=f"stop ordered by {execution.entry.operator}",
+            next="look whether it lives, then stop it again",
+        )
     return EventEntry(
         title="stop",
         at=execution.entry.begun_at,
@@ -270,7 +293,7 @@ async def stop(execution: Execution) -> str:
     run, jobs = execution.context.spec, await _mine(execution)
     if not jobs:
         raise SkipStep("they ended by themselves meanwhile")
-    await execution.note(**{STOPS: "\n".join(job.id for job in jobs)})
+    await execution.note(**{STOPS: "\n".join(job.id for job in jobs), ORDERED: "yes"})
     platform = _platform(execution)
     await platform.stop(run, jobs)
     after = (await platform.live([run]))[run.name]
@@ -280,6 +303,11 @@ async def stop(execution: Execution) -> str:
     if after.unknown is not None:
         raise StepUnknownError(f"stopped, but whether it is gone is not known: {after.unknown}")
     return f"{plural(len(jobs), 'job')} stopped: {', '.join(job.name for job in jobs)}"
+
+
+async def gone(execution: Execution) -> str | None:
+    """Return that nothing of what was to be stopped lives any more, if that is so."""
+    return None if await _mine(execution) else "nothing of what was to be stopped lives"
 
 
 async def _mine(execution: Execution) -> tuple[LiveJob, ...]:

@@ -64,7 +64,7 @@ class Handoff(PageAction):
         """Return: transfer, log, comment."""
         commit = f"{plan.run}: log handoff to {plan.facts['to']}"
         return (
-            Step("transfer", _transfer),
+            Step("transfer", _transfer, again=True),
             log_step(_entry, commit, tells=lambda execution: handed_over([_done(execution)])),
             comment_step(event_name, lambda execution: execution.plan.facts["comment"]),
         )

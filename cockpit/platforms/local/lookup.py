@@ -5,6 +5,7 @@ Blocking; called through ``offload``.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from cockpit.platforms.local.files import PidNote, read_pid
 from cockpit.platforms.local.launcher import launches
 from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
 from cockpit.platforms.local.launcher.kernel import boot_id
+from cockpit.platforms.local.recorded import Look, Who, identify
 
 
 def look_up(run: RunSpec, launch_id: str) -> LookUp:
@@ -125,8 +127,10 @@ def _by_pid_file(run: RunSpec, launch_id: str) -> LookUp | None:
     note = read_pid(path.path) if path is not None else None
     if not isinstance(note, PidNote) or note.launch_id != launch_id:
         return None
-    found = census().get(note.pid)
-    alive = found is not None and note.ticks in (None, found.ticks)
+    who = identify(run, note, Look(), time.time())
+    if who.who is Who.UNSURE:
+        return LookUp(found=Found.UNKNOWN, text=f"{launch_id} by {path}: {who.text}")
+    alive = who.who is Who.SAME
     how = "runs" if alive else "ended"
     return LookUp(
         found=Found.LIVE if alive else Found.ENDED,

@@ -31,6 +31,7 @@ from cockpit.platforms.local.launcher.kernel import machine_id, settle_folder, w
 from cockpit.platforms.local.launcher.launches import number_of
 from cockpit.platforms.local.launcher.modes import follow, make_folder
 from cockpit.records.lease.holder import lives, this_holder
+from cockpit.records.lease.state import not_above
 from cockpit.runtime.offload import offload
 from cockpit.store.journal import Holder
 from cockpit.text.safe import clean
@@ -165,6 +166,10 @@ class RootClaim:
             nonce=secrets.token_hex(16),
         )
         with _changing(root):
+            used = _highest(run, root)
+            if not_above(launch_id, used):
+                text = f"launch id {launch_id} was given out under {root} already ({used})"
+                return Claim(level=Level.BLOCK.value, text=f"{text}; plan again", launch_id=used)
             former = _read(root)
             if former is not None:
                 alive = lives(former.holder)

@@ -17,7 +17,7 @@ from cockpit.model.history import History
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.picking import with_suspects
 from cockpit.model.report import Facets
-from cockpit.model.trend import Taint, Taints, Trend
+from cockpit.model.trend import Taint, Taints
 from cockpit.rules.metrics.taints import SPIKE
 from cockpit.rules.present import job_of
 
@@ -25,13 +25,13 @@ NEVER = (CheckpointState.REJECTED, CheckpointState.INCOMPLETE)
 """What nobody takes anyway."""
 
 
-def marked(history: History, log_trend: Trend) -> Facets:
+def marked(history: History) -> Facets:
     """Return the facets with suspect checkpoints marked and the relaunch's pick made anew."""
     facet = history.facets.checkpoints
     value = facet.value
     if value is None or not value.items:
         return history.facets
-    known = sorted(_taints(history, log_trend), key=lambda each: each.taint.metric == SPIKE)
+    known = sorted(_taints(history), key=lambda each: each.taint.metric == SPIKE)
     found = _with(value, history, tuple(known))
     if found is value:
         return history.facets
@@ -57,18 +57,20 @@ def _with(value: CheckpointsValue, history: History, known: tuple[_Known, ...]) 
     return with_suspects(value, whys)
 
 
-def _taints(history: History, log_trend: Trend) -> Iterator[_Known]:
+def _taints(history: History) -> Iterator[_Known]:
     """Yield what is known of unsound rows: the tracker's, the log's where it knows more."""
-    own, log = history.trend, log_trend
-    partly = history.rows_from > 0 or own == log
+    own, log = history.trend, history.log_trend
+    partly = history.rows_from > 0
     yield from (_Known(taint, partly) for taint in (*own.taints.open, *own.taints.over))
-    if own != log:
-        yield from (_Known(taint, True) for taint in _log_only(own.taints, log.taints))
+    if own is not log:
+        unread = history.log_from > 0
+        yield from (_Known(taint, unread) for taint in _log_only(own.taints, log.taints))
     value, folded = history.facets.tracker.value, own.pace.step
-    if value is None or value.loss is None or math.isfinite(value.loss):
+    newest = None if value is None else value.true_loss
+    if value is None or newest is None or math.isfinite(newest):
         return
     if value.step is None or folded is None or value.step > folded:
-        loss, at, sound = str(value.loss), value.last_step_at, own.taints.sound
+        loss, at, sound = str(newest), value.last_step_at, own.taints.sound
         taint = Taint(metric="loss", value=loss, step=value.step, at=at, sound=sound)
         yield _Known(taint, partly)
 

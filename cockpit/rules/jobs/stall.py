@@ -9,11 +9,19 @@ from typing import Literal
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
-from cockpit.model.observed import Phase
+from cockpit.model.observed import Phase, Stopped
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.metrics.progress import current_step
-from cockpit.rules.present import StepClock, job_of, job_source, phase_of, phase_since, seen_at
+from cockpit.rules.present import (
+    StepClock,
+    job_of,
+    job_source,
+    phase_of,
+    phase_since,
+    seen_at,
+    stopped,
+)
 
 CADENCES = 2
 
@@ -34,8 +42,12 @@ BLIND_ROWS = 64
 
 
 def step_stalled(run: RunSpec, history: History) -> Iterator[Alert]:
-    """C-06: the job is said to run, and training does not step."""
+    """C-06: the job is said to run, and training does not step, or its process is stopped."""
     if phase_of(history) is not Phase.RUNNING:
+        return
+    halted = stopped(history)
+    if halted is not None:
+        yield _process_stopped(run, history, halted)
         return
     job, clock = job_of(history), StepClock(history)
     started = float("-inf") if job is None or job.started_at is None else job.started_at
@@ -43,6 +55,25 @@ def step_stalled(run: RunSpec, history: History) -> Iterator[Alert]:
         yield from _no_first_step(run, history, clock, started)
     elif clock.until is not None and clock.until - clock.last > patience(run, history):
         yield _stalled(run, history, clock.last)
+
+
+def _process_stopped(run: RunSpec, history: History, found: Stopped) -> Alert:
+    """Return that the process itself is stopped: the process table tells, no step is waited for."""
+    job, who = job_of(history), wording.person(run)
+    reason = () if job is None or job.reason is None else (job.reason,)
+    advice = f"ask {who} who stopped it; kill -CONT {found.pid} lets it go on"
+    if found.held:
+        advice = f"ask {who} who holds it; it goes on when the debugger lets go"
+    return Alert(
+        id="C-06",
+        key=f"C-06:{run.name}",
+        severity=Severity.ALERT,
+        title="held by a debugger (state t)" if found.held else "stopped by SIGSTOP (state T)",
+        since=found.since,
+        evidence=present.evidence(job_source(history), *reason),
+        confidence="sure",
+        next_action=f"{advice}; nothing is to be relaunched",
+    )
 
 
 def patience(run: RunSpec, history: History) -> float:

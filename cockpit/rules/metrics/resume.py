@@ -94,15 +94,16 @@ def _steps_since(at: float, history: History) -> list[Step]:
     """Return the newest steps that were logged since ``at``, as far as they are remembered."""
     log = history.facets.log.value
     rows = [] if log is None else [(row.step, row.at) for row in log.rows]
-    timed = [*history.trend.pace.recent, *rows]
+    timed = [*history.trend.pace.recent, *history.log_trend.pace.recent, *rows]
     known = ((step, when) for step, when in timed if step is not None and when is not None)
     return [each for each in dict.fromkeys(known) if each[1] >= at]
 
 
 def _first_since(at: float, history: History) -> Step | None:
     """Return the first completed step since ``at``: of the newest ones, or of the last resume."""
-    began = [each for each in history.trend.pace.began if each[1] >= at]
-    found = (first_completed(steps) for steps in (began, _steps_since(at, history)))
+    kept = (history.trend.pace.began, history.log_trend.pace.began)
+    began = [[each for each in steps if each[1] >= at] for steps in kept]
+    found = (first_completed(steps) for steps in (*began, _steps_since(at, history)))
     return min((each for each in found if each is not None), default=None)
 
 

@@ -8,7 +8,7 @@ from cockpit.actions.checks import checkpoint, identity, jobs, people, records, 
 from cockpit.model.facet import ErrorKind
 from cockpit.model.history import FormerFailure
 from cockpit.model.jobs import Live
-from cockpit.model.observed import Phase, TrackerValue
+from cockpit.model.observed import Phase, Pick, TrackerValue
 from cockpit.model.plan import Approval, Basis, Check, Level, Outcome, Plan, StepState
 from cockpit.model.run import CheckpointSpec, JobSpec, RecordsSpec, WandbSpec
 from cockpit.records.logbook.reading import read_logbook
@@ -250,6 +250,60 @@ def test_a_trainer_that_would_find_nothing_is_blocked_where_its_rule_is_known() 
     run = run_spec(checkpoints=CheckpointSpec(path=("/c",), layout="nanogpt"))
     (check,) = checkpoint.resume_from(context(run, checkpoints=value), named=False)
     assert (check.level, check.basis) == (Level.WARN, Basis.INFERRED)
+
+
+def test_a_suspect_one_is_only_let_pass_by_name() -> None:
+    why = "saved at or after step 130, where loss was nan"
+    bad = item(900).model_copy(update={"suspect": why})
+    value = listing(item(100), bad, pick=100, trainer=900)
+    (check,) = checkpoint.resume_from(context(checkpoints=value), named=False)
+    assert check.id == "suspect" and soft(check) and check.value == bad.path
+    assert why in check.text and "cockpit rollback toy --to 100 --move yes" in check.text
+    assert picks(value, named=True) == {"C-17": "pass"}
+    value = listing(bad, trainer=900)
+    (check,) = checkpoint.resume_from(context(checkpoints=value), named=False)
+    assert soft(check) and "free of suspicion" in check.text
+    found = picks(value, named=True)
+    assert found == {"suspect": "block", "C-17": "pass"}
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("python train.py --init_from=resume", "--init_from=resume"),
+        ("python train.py --init_from resume", "--init_from resume"),
+        ("python train.py --resume", "--resume"),
+        ("python train.py --resume_from_checkpoint=latest", "--resume_from_checkpoint=latest"),
+        ("python train.py trainer.resume=true", "trainer.resume=true"),
+        ("python train.py --auto-resume", "--auto-resume"),
+        ("python train.py --ckpt_path=last", "--ckpt_path=last"),
+        ("python train.py --out o --ckpt_path last", "--ckpt_path last"),
+        ("python train.py --resume_from_checkpoint auto", "--resume_from_checkpoint"),
+        ("torchrun train.py --load out/ckpt.pt", "--load out/ckpt.pt"),
+        ("python train.py --init_from=scratch", None),
+        ("python train.py --resume=false", None),
+        ("python train.py --resume no", None),
+        ("python train.py --wandb-resume=allow", None),
+        ("python train.py --init_from scratch --out_dir=resume_me", None),
+        ("python presume.py", None),
+    ],
+)
+def test_the_trainer_s_own_resume_flag_takes_a_file_without_a_step(
+    command: str, said: str | None
+) -> None:
+    file = item(0).model_copy(
+        update={"step": None, "name_step": None, "path": "/c/ckpt.pt", "layout": "nanogpt"}
+    )
+    value = listing(file).model_copy(
+        update={"relaunch_from": Pick(path="/c/ckpt.pt", step=None, why="newest by its time")}
+    )
+    run = run_spec(resubmit=command)
+    (check,) = checkpoint.resume_from(context(run, checkpoints=value), named=False)
+    if said is None:
+        assert soft(check) and check.id == "resume" and "overwrites /c/ckpt.pt" in check.text
+    else:
+        assert check.level is Level.PASS and f"({said})" in check.text
+        assert "ckpt.pt (step unknown) (newest by its time)" in check.text
 
 
 def test_no_complete_checkpoint_is_a_hard_block_that_names_the_way_out() -> None:

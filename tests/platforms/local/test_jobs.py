@@ -41,8 +41,8 @@ class Box:
         paths = {key: str(self.folder / name) for key, name in names.items() if key not in without}
         return RunSpec(name="r", job=JobSpec(kind="local", **paths))
 
-    def start(self, *argv: str) -> subprocess.Popen[bytes]:
-        child = subprocess.Popen(argv or ("sleep", "60"))
+    def start(self, *argv: str, cwd: str | None = None) -> subprocess.Popen[bytes]:
+        child = subprocess.Popen(argv or ("sleep", "60"), cwd=cwd or self.folder)
         self.children.append(child)
         return child
 
@@ -117,7 +117,15 @@ async def test_a_stopped_process_says_so(box: Box) -> None:
     wait_for(lambda: process_facts(child.pid).stopped)
     value = await box.value()
     assert (value.phase, value.state) == (Phase.RUNNING, "stopped")
-    assert value.reason == "the process is stopped (SIGSTOP)"
+    assert value.stopped is not None and value.stopped.pid == child.pid
+    assert value.reason is not None
+    assert value.reason.startswith("stopped by SIGSTOP or Ctrl-Z (state T) since ")
+    assert time.time() - 30 < value.stopped.since <= time.time()
+    again = await box.value()
+    assert again.stopped == value.stopped, "since when it is stopped does not move"
+    child.send_signal(signal.SIGCONT)
+    wait_for(lambda: not process_facts(child.pid).stopped)
+    assert (await box.value()).state == "running"
 
 
 async def test_exit_status_zero_succeeds(box: Box) -> None:
@@ -205,10 +213,14 @@ async def test_an_undated_record_does_not_end_a_living_process(box: Box) -> None
     assert (await box.value(record=1)).phase is Phase.RUNNING
 
 
-async def test_a_new_exit_file_outweighs_a_process_that_still_winds_down(box: Box) -> None:
+@pytest.mark.parametrize("age", [-1.0, 0.0, 1.0, 60.0])
+async def test_the_recorded_process_that_lives_outweighs_any_file(box: Box, age: float) -> None:
+    """A restart loop writes the exit file each time; believed, it ends the living job for good."""
     box.note(box.start().pid)
-    box.write("exit", "0")
-    assert (await box.value()).phase is Phase.SUCCEEDED
+    box.write("log", "step 1\n")
+    box.write("exit", "1", age=age)
+    box.write("DONE", "", age=age)
+    assert (await box.value()).phase is Phase.RUNNING
 
 
 @pytest.mark.parametrize("name", ["exit", "DONE"])
@@ -226,9 +238,9 @@ async def test_what_the_former_job_left_does_not_count(box: Box, name: str) -> N
 
 
 async def test_a_reused_pid_is_gone_by_the_recorded_start(box: Box) -> None:
-    child = box.start()
+    child = box.start(cwd="/")
     box.note(child.pid, f"start={time.time() - DAY}")
-    box.write("log", "step 1\n")
+    box.write("log", "step 1\n", age=DAY)
     value = await box.value()
     assert value.phase is Phase.FAILED
     assert value.reason == (
@@ -261,8 +273,8 @@ async def test_ticks_that_are_no_number_leave_the_start_to_decide(box: Box) -> N
 
 
 async def test_a_reused_pid_is_gone_by_the_age_of_the_pid_file(box: Box) -> None:
-    box.write("run.pid", f"{box.start().pid}\n", age=DAY)
-    box.write("log", "step 1\n")
+    box.write("run.pid", f"{box.start(cwd='/').pid}\n", age=DAY)
+    box.write("log", "step 1\n", age=DAY)
     assert (await box.value()).phase is Phase.FAILED
 
 

@@ -16,13 +16,12 @@ from cockpit.model.jobs import Found, LookUp
 from cockpit.model.plan import Outcome
 from screens.acting.ack import AckScreen
 from screens.acting.form import FormScreen
-from screens.acting.journal import JournalScreen
 from screens.acting.plan import PlanScreen
 from screens.fleet import FleetScreen
 from screens.run import RunScreen
 from tests.screens.acting.stand_in_service import BLOCKED, StandInService, draft, entry, target
 from tests.screens.acting.test_plan import failed, until
-from tests.screens.stand_in import SIZES, StandIn, app_of, cockpit, text_of
+from tests.screens.stand_in import SIZES, StandIn, app_of, cockpit, screen_of, text_of
 from tests.widgets import reports as made
 
 PAGE = "# run-failed\n\n- job: 17 on gpu-box, /data/run.log\n- owner: ada\n- [/] [bold]x"
@@ -122,6 +121,28 @@ async def test_rolling_back_picks_a_whole_checkpoint(size: tuple[int, int]) -> N
         assert service.planned[0][0].params == {"to": "2000", "reason": "bad_data"}
 
 
+@pytest.mark.parametrize("size", SIZES)
+async def test_rolling_back_begins_before_what_is_suspect(size: tuple[int, int]) -> None:
+    why = "saved at or after step 2,500, where loss was nan"
+    late = [made.checkpoint(step, old=100) for step in range(3000, 14000, 1000)]
+    items = (*[made.checkpoint(step) for step in (1000, 2000)],
+             *[each.model_copy(update={"suspect": why}) for each in late])  # fmt: skip
+    report, service = failed(), StandInService()
+    seen = report.facets.model_copy(update={"checkpoints": made.checkpoints(*items)})
+    engine = StandIn(report.model_copy(update={"facets": seen}))
+    async with opened(service, size, engine=engine) as pilot:
+        await pilot.press("b")
+        await pilot.pause(0.1)
+        shown = text_of(pilot.app)
+        assert "●  2,000" in shown and "▲ suspect" in shown and "↑ 6 more" in shown
+        await pilot.press(*["up"] * 6)
+        shown = text_of(pilot.app)
+        assert "●  8,000" in shown and "↑ 2 more" in shown and "↓ 4 more" in shown
+        await pilot.press(*["down"] * 4, "enter")
+        await until(pilot, lambda: bool(service.planned))
+        assert service.planned[0][0].params == {"to": "4000"}
+
+
 async def test_a_form_asks_for_what_is_required() -> None:
     service = StandInService()
     async with opened(service, (80, 24)) as pilot:
@@ -205,11 +226,21 @@ async def test_the_runs_end_is_taken_and_a_refusal_is_told() -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_after_a_crash_the_journal_comes_first(size: tuple[int, int]) -> None:
+async def test_after_a_crash_a_line_says_so_and_its_key_opens_the_journal(
+    size: tuple[int, int],
+) -> None:
     service = StandInService()
     service.left = {"run-failed": (settled(),)}
     async with opened(service, size) as pilot:
-        await until(pilot, lambda: isinstance(pilot.app.screen, JournalScreen))
+        await until(
+            pilot, lambda: "interrupted: relaunch run-failed · J journal" in text_of(pilot.app)
+        )
+        assert screen_of(pilot.app, FleetScreen)
+        await pilot.press("s", "enter")
+        assert screen_of(pilot.app, RunScreen)
+        assert service.recovered == []
+        assert "interrupted: relaunch run-failed" in text_of(pilot.app)
+        await pilot.press("J")
         await until(pilot, lambda: "to decide" in text_of(pilot.app))
         shown = " ".join(text_of(pilot.app).replace("│", " ").split())
         assert "relaunch run-failed by ada UNKNOWN" in shown
@@ -217,26 +248,59 @@ async def test_after_a_crash_the_journal_comes_first(size: tuple[int, int]) -> N
         assert "looked up not known: no answer in 10 s" in shown
         assert "look on the system itself whether it happened" in shown
         await pilot.press("s")
+        assert service.recovered == []
+        await pilot.press("S")
         await until(pilot, lambda: service.recovered == ["run-failed"])
         await until(pilot, lambda: "settled run-failed: relaunch: unknown" in text_of(pilot.app))
-        await pilot.press("escape")
+        await pilot.press("escape", "escape")
         assert isinstance(pilot.app.screen, FleetScreen)
 
 
-async def test_whoever_types_already_is_told_and_not_interrupted() -> None:
+@pytest.mark.parametrize("option", ["read_only", "present"])
+async def test_reading_only_is_told_of_it_and_offered_nothing(option: str) -> None:
+    service = StandInService()
+    service.left = {"run-failed": (settled(),)}
+    async with opened(service, (120, 40), **{option: True}) as pilot:
+        await until(pilot, lambda: "interrupted: relaunch run-failed" in text_of(pilot.app))
+        assert isinstance(pilot.app.screen, FleetScreen)
+        assert "J journal" not in text_of(pilot.app)
+        await pilot.press("J", "S")
+        await until(pilot, lambda: "to decide" in text_of(pilot.app))
+        assert "settle" not in text_of(pilot.app) and service.recovered == []
+
+
+async def test_nothing_opens_by_itself_whatever_comes() -> None:
+    """What is open was asked for: the keys that are on the line were meant for it."""
     service = StandInService()
     service.left = {"run-failed": (settled(),)}
     service.left_gate = asyncio.Event()
+    engine = StandIn(failed(), made.report("run-b"))
+    async with opened(service, engine=engine) as pilot:
+        app = app_of(pilot)
+        for screen in (FleetScreen, RunScreen):
+            assert type(app.screen) is screen
+            stack = list(app.screen_stack)
+            service.left_gate.set()
+            engine.tell(made.report("run-failed"))
+            engine.tell(made.diverged("run-b"))
+            engine.notices = ("the run file was read again",)
+            await app.actions._interrupted()
+            engine.runs.pop()
+            app._take_all()
+            await pilot.pause(0.4)
+            assert app.screen_stack == stack
+            engine.runs.append(made.report("run-b"))
+            await pilot.press("enter")
+
+
+async def test_somebody_else_has_settled_it() -> None:
+    service = StandInService()
+    service.left = {"run-failed": (settled(),)}
     async with opened(service) as pilot:
-        await pilot.press("/", *"run")
-        service.left_gate.set()
-        await until(pilot, lambda: bool(app_of(pilot).actions.interrupted))
-        await pilot.pause(0.1)
-        assert isinstance(pilot.app.screen, FleetScreen)
-        await pilot.press("enter")
-        assert "1 interrupted: J shows the journal" in text_of(pilot.app)
-        await pilot.press("J")
-        assert isinstance(pilot.app.screen, JournalScreen)
+        await until(pilot, lambda: "interrupted: relaunch" in text_of(pilot.app))
+        service.left = {}
+        app_of(pilot).actions._look_again()
+        await until(pilot, lambda: "interrupted" not in text_of(pilot.app))
 
 
 async def test_what_somebody_is_at_is_no_crash() -> None:
@@ -247,7 +311,7 @@ async def test_what_somebody_is_at_is_no_crash() -> None:
         assert isinstance(pilot.app.screen, FleetScreen)
         await pilot.press("J")
         await until(pilot, lambda: "whoever is at it will end it" in text_of(pilot.app))
-        await pilot.press("s")
+        await pilot.press("S")
         assert "somebody is at it" in text_of(pilot.app)
 
 

@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import os
+import signal
+import subprocess
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -31,12 +33,16 @@ is read every 15 s and the job every 30 s."""
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
+def config(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "cockpit.toml").write_text(RUN.format(name="real"))
-    (tmp_path / "run.log").write_text("step 1/1000 loss=2.5\n")
-    (tmp_path / "run.pid").write_text(f"{os.getpid()}\n")
     (tmp_path / "checkpoints").mkdir()
-    return tmp_path / "cockpit.toml"
+    with (tmp_path / "run.log").open("a") as log:
+        child = subprocess.Popen(("sleep", "60"), stdout=log, cwd=tmp_path)
+        log.write("step 1/1000 loss=2.5\n")
+    (tmp_path / "run.pid").write_text(f"{child.pid}\n")
+    yield tmp_path / "cockpit.toml"
+    child.kill()
+    child.wait()
 
 
 @asynccontextmanager
@@ -77,6 +83,7 @@ async def test_changes_of_local_files_show_at_once_though_the_cadence_is_long(
         await until(lambda: last_line(engine).startswith("step 2"))
         assert time.monotonic() - began < LOCAL_CHANGE_SHOWS_WITHIN
         began = time.monotonic()
+        os.kill(int((folder / "run.pid").read_text()), signal.SIGKILL)
         (folder / "run.exit").write_text("1\n")
         await until(lambda: the_run(engine).alerts)
         assert time.monotonic() - began < LOCAL_CHANGE_SHOWS_WITHIN
