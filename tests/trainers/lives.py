@@ -163,8 +163,10 @@ def terminated(world: World) -> Iterator[Fact]:
     facts.same("exit status", world.trainer.term_status, status)
     facts.same("exit code", status, value(look, "job").get("exit_code"))
     facts.among("verdict", ("attention", "critical"), look.run["verdict"])
-    phase = value(look, "job").get("phase")
-    facts.add("phase", phase != "succeeded", "not succeeded", phase)
+    phase, said = value(look, "job").get("phase"), _said(look)
+    # An exit status of 0 is the process's own word; whose success it was is the cockpit's.
+    honest = "not success" in said if phase == "succeeded" else phase == "cancelled"
+    facts.add("no success", honest, "stopped, or told to be no success", f"{phase}: {said}")
     facts.same("triage", "user_stopped", triage(look).get("name", triage(look).get("class")))
     facts.same("action", "none", triage(look).get("action"))
     progress(facts, look)
