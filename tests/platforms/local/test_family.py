@@ -135,7 +135,11 @@ def test_a_pipeline_is_one_job_whichever_end_is_recorded(tmp_path: Path, zoo: Zo
     until(lambda: (root / "run.log").exists() and (root / "run.log").read_text())
     tee = int((root / "run.pid").read_text())
     assert pids(live(run)) == [tee]
-    trainer = next(one.pid for one in census().values() if "--output_dir=." in one.argv[-1:])
+    trainer = next(
+        one.pid
+        for one in census().values()
+        if "--output_dir=." in one.argv[-1:] and one.cwd == str(root)
+    )
     record(run, trainer)
     assert pids(live(run)) == [trainer]
 
