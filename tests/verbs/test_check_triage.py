@@ -172,3 +172,11 @@ def test_the_relaunch_of_one_that_was_told_to_stop_is_a_person_s_word(tmp_path: 
     assert checks["job-state"]["level"] == "warn"
     assert checks["T"]["level"] == "block" and checks["T"]["overridable"]
     assert "unknown hand" in checks["T"]["text"] and "SIGTERM" in checks["T"]["text"]
+
+
+def test_a_job_that_is_gone_without_a_status_is_diagnosed_too(tmp_path: Path) -> None:
+    ended(tmp_path, 1, [*TRAIN, "torch.OutOfMemoryError: CUDA out of memory.", *FRAMES])
+    (tmp_path / "run.exit").unlink()
+    run = check(tmp_path)
+    assert triage(run)["class"] == "oom_device"
+    assert run["next_action"].startswith("escalate to ada")
