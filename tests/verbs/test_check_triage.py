@@ -180,3 +180,10 @@ def test_a_job_that_is_gone_without_a_status_is_diagnosed_too(tmp_path: Path) ->
     run = check(tmp_path)
     assert triage(run)["class"] == "oom_device"
     assert run["next_action"].startswith("escalate to ada")
+
+
+def test_steps_above_long_farewells_are_not_missing(tmp_path: Path) -> None:
+    run = ended(tmp_path, 0, [*TRAIN, *FRAMES * 10], "final_step = 200")
+    assert triage(run)["class"] == "success"
+    titles = [alert["title"] for alert in run["alerts"] if alert["id"] == "C-19"]
+    assert titles == ["success, but there is no complete checkpoint of the final step 200"]
