@@ -47,7 +47,9 @@ class LogTab:
         log = report.facets.log.value
         seen = None if log is None else (log.path, log.size, log.mtime, log.inode)
         if self._seen is None:
-            self._view.show_tail(held_lines(report))
+            self._view.show_tail(held_lines(report), placed=log is None or bool(log.offsets))
+        elif log is not None and not self._view.following:
+            self._view.grown(log.size)
         self._reader = None if path is None else LogReader(path)
         if self._reader is None and log is None:
             self._view.say(f"nothing to show: {reason(report.facets.log)}")
@@ -163,10 +165,11 @@ class LogTab:
         elif report is not None:
             if self._reader is not None:
                 self._view.say("")
-            self._view.show_tail(held_lines(report))
+            placed = log is None or bool(log.offsets)
+            self._view.show_tail(held_lines(report), placed=placed)
 
     def _show_tail(self, page: LogPage) -> None:
-        if self._view.following:
+        if self._view.following or not self._view.placed:
             self._view.say("")
             self._view.show_tail(page)
 
@@ -258,7 +261,11 @@ def local_log(report: RunReport) -> str | None:
 
 
 def held_lines(report: RunReport) -> LogPage:
-    """Return the last lines that the source has brought; where it is not known, placed anew."""
+    """Return the last lines that the source has brought.
+
+    Of remembered ones nobody knows where in the file they stand: they are placed from 0 on,
+    and the view must not speak of places.
+    """
     log = report.facets.log.value
     if log is None:
         return LogPage((), (), 0, 0, 0)

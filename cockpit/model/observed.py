@@ -214,6 +214,8 @@ class TrackerValue(Frozen):
     url: str | None = None
     state: str
     step: int | None = None
+    counts_calls: bool = Field(default=False, exclude=True)
+    """True where the trainer logs no step of its own: then the step counts calls of ``log``."""
     loss: Number | None = None
     throughput: Number | None = None
     throughput_unit: str | None = None
@@ -282,6 +284,8 @@ class Checkpoint(Frozen):
     """The newest change of any of its files: the age of one that is not complete."""
     layout: str = Field(default="", exclude=True)
     """The layout that it was judged by."""
+    doubt: str | None = Field(default=None, exclude=True)
+    """Why a good one may be spoilt all the same: saved where no row tells."""
     emptied: bool = Field(default=False, exclude=True)
     """True for one whose marker is there and whose data is gone."""
 

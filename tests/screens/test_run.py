@@ -333,3 +333,22 @@ async def test_what_was_done_is_asked_again_only_when_the_journal_changed() -> N
         version[0] = 2
         app._take_all()
         await until(pilot, lambda: asked == ["run-a", "run-a"])
+
+
+async def test_a_log_paused_at_once_tells_its_place_in_the_whole_file(tmp_path: Path) -> None:
+    """Of remembered lines the place is not known: nothing is claimed until the file was read."""
+    path = write_log(tmp_path / "run.log", 700)
+    engine = StandIn(with_log(path))
+    app = cockpit(engine=engine, run="run-a")
+    async with app.run_test(size=(100, 30)) as pilot:
+        view = view_of(app)
+        view.hold()
+        assert "% of" not in text_of(app) or "of 16.1 kB" in text_of(app)
+        await until(pilot, lambda: "of 16.1 kB" in text_of(app))
+        assert "line 000699" in text_of(app)
+        assert "log paused" in text_of(app)
+        with path.open("a") as file:
+            file.write("line more\n" * 5000)
+        engine.tell(with_log(path))
+        await until(pilot, lambda: "of 66.1 kB" in text_of(app))
+        assert "24." in text_of(app)

@@ -157,7 +157,11 @@ def _alert(
         if found is None or signs or found.name in _NOTHING
         else triage_evidence(log.source, found)
     )
-    reason = [f"job {job.state}: {job.reason}"] if job is not None and job.reason else []
+    reason = (
+        [f"job {wording.with_reason(job.state, job.reason)}"]
+        if job is not None and job.reason
+        else []
+    )
     advice = "look at the log and the host; stop and relaunch only once the cause is known"
     if signs:
         advice = f"escalate to {wording.person(run)}: nodes are lost; never touch the cluster"
