@@ -157,6 +157,8 @@ class LogValue(Frozen):
     inode: int | None = Field(default=None, exclude=True)
     rows: tuple[Row, ...] = Field(default=(), exclude=True)
     """Training progress read from lines that are new since the former observation."""
+    torn: bool = Field(default=False, exclude=True)
+    """True where the last line breaks off: what comes after it is not written yet."""
     rows_begin: int = Field(default=0, exclude=True)
     """The offset from which every line was read for rows; what stands before it was not."""
     clock_offset_s: Seconds | None = None
@@ -212,6 +214,8 @@ class TrackerValue(Frozen):
     url: str | None = None
     state: str
     step: int | None = None
+    counts_calls: bool = Field(default=False, exclude=True)
+    """True where the trainer logs no step of its own: then the step counts calls of ``log``."""
     loss: Number | None = None
     throughput: Number | None = None
     throughput_unit: str | None = None

@@ -13,6 +13,7 @@ from cockpit.model.picking import named as called
 from cockpit.model.picking import newest_of, suspected, would_resume
 from cockpit.model.place import place_of
 from cockpit.model.plan import Basis, Check
+from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import masked, words_of
@@ -193,7 +194,11 @@ def _of_this_run(context: ActionContext, pick: Pick) -> list[Check]:
     if item is not None and not any(root.contains(place_of(item.root)) for root in roots):
         text = f"{pick.path} lies in {item.root}, which is none of the run's roots"
         return [blocked(f"{ID}:root", text)]
-    reached, tracker, spec = last_step(context), context.report.facets.tracker.value, context.spec
+    reached, tracker, spec = (
+        last_step(context.report),
+        context.report.facets.tracker.value,
+        context.spec,
+    )
     usual = tracker.usual_step_s if tracker is not None else None
     every = spec.checkpoints.save_every if spec.checkpoints is not None else None
     # About the steps between two saves: trackers are flushed late.
@@ -205,12 +210,12 @@ def _of_this_run(context: ActionContext, pick: Pick) -> list[Check]:
     return []
 
 
-def last_step(context: ActionContext) -> int | None:
+def last_step(report: RunReport) -> int | None:
     """Return the last step that the log or the tracker has seen of the run."""
-    log, tracker = context.report.facets.log.value, context.report.facets.tracker.value
+    log, tracker = report.facets.log.value, report.facets.tracker.value
     steps = [row.step for row in log.rows[-1:]] if log is not None else []
     steps.append(tracker.step if tracker is not None else None)
-    progress = context.report.progress
+    progress = report.progress
     saved = progress.step_source is not None and progress.step_source.startswith("checkpoints")
     steps.append(None if saved else progress.step)  # else a pick would vouch for itself
     return max((step for step in steps if step is not None), default=None)

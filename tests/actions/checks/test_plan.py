@@ -9,7 +9,7 @@ from cockpit.actions.checks.new_lineage import source_of
 from cockpit.model.facet import ErrorKind
 from cockpit.model.history import FormerFailure
 from cockpit.model.jobs import Live
-from cockpit.model.observed import Phase, Pick, TrackerValue
+from cockpit.model.observed import Phase, Pick, Stopped, TrackerValue
 from cockpit.model.plan import Approval, Basis, Check, Level, Outcome, Plan, StepState
 from cockpit.model.run import CheckpointSpec, JobSpec, RecordsSpec, WandbSpec
 from cockpit.records.logbook.reading import read_logbook
@@ -81,6 +81,21 @@ def test_another_job_of_the_lineage_is_never_overridden() -> None:
     went_on = tracker(last_step_at=T0 + 900)
     (check,) = jobs.lineage_jobs(context(tracker=went_on))
     assert hard(check) and "after the job's end" in check.text
+
+
+def test_what_nothing_proves_to_be_a_job_is_shown_and_stops_no_plan() -> None:
+    maybe = living("host:9").model_copy(update={"why": "the output root in its arguments (dir)"})
+    (check,) = jobs.lineage_jobs(context(live=Live(possible=(maybe,))))
+    assert levels([check]) == {"C-25": "warn"} and "host:9" in check.text
+    assert "nothing proves" in check.text
+    both = Live(jobs=(living("host:8"),), possible=(maybe,))
+    assert hard(jobs.lineage_jobs(context(live=both))[0])
+
+
+def test_a_job_whose_process_is_stopped_is_let_go_on_and_not_relaunched() -> None:
+    halted = job(state="stopped", stopped=Stopped(pid=77, since=T0))
+    (check,) = jobs.relaunch_state(context(job=halted, alerts=(alert("C-06"),)))
+    assert levels([check]) == {"job-state": "block"} and "kill -CONT 77" in check.text
 
 
 def test_a_launch_wants_a_run_without_a_job() -> None:
