@@ -10,6 +10,7 @@ from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import CheckpointState, Phase
 from cockpit.model.run import RunSpec
+from cockpit.model.wording import with_code
 from cockpit.rules.jobs.terminal import diagnosis, triage_evidence
 from cockpit.rules.metrics.progress import current_step, reached
 from cockpit.rules.present import phase_of, phase_since, seen_after_end, seen_at
@@ -134,7 +135,7 @@ def _tracker(run: RunSpec, history: History) -> Iterator[Evidence]:
         return
     if tracker.value.state == "finished" and tracker.value.exit_code is None:
         return
-    text = f'the tracker says "{tracker.value.state}", exit code {tracker.value.exit_code}'
+    text = with_code(f'the tracker says "{tracker.value.state}"', tracker.value.exit_code)
     yield Evidence(text=text, source=tracker.source)
 
 
