@@ -32,6 +32,14 @@ class RecordWriter:
         self._saver = saver
         self._issues = issues
 
+    async def hindrance(self, run: RunSpec) -> str | None:
+        """Return why nothing could be written into the run's logbook now; changes nothing."""
+        from cockpit.records.git.writable import trouble_with
+
+        return (
+            None if run.records.logbook is None else await trouble_with(Path(run.records.logbook))
+        )
+
     async def event(self, run: RunSpec, entry: EventEntry, commit: str) -> Recorded:
         """Append an entry to the event log, commit it as ``commit``, push."""
         from cockpit.records.logbook.writing import with_event

@@ -25,6 +25,9 @@ from cockpit.rules.verdict import next_action, verdict
 from cockpit.store.alerts import Kept
 from cockpit.watch.runstate import RunState
 
+SAME_WORD = 0.01
+"""Seconds by which one word, in the store and as it was told, may differ: times are cut off."""
+
 
 class Case(NamedTuple):
     """One run as it is at one moment; ``log_rows`` are to be folded into ``log_trend`` first."""
@@ -203,7 +206,9 @@ def _taken(kept: Kept, told: Sequence[Told], now: float) -> Kept:
     line, taken = found
     meant = [each for each in Severity if each.value == line.parts.get("severity")]
     own = alert.acknowledged
-    if (own is not None and own.at >= taken.at) or (meant and meant[0].rank < alert.severity.rank):
+    if (own is not None and own.at >= taken.at - SAME_WORD) or (
+        meant and meant[0].rank < alert.severity.rank
+    ):
         return kept
     acknowledged = current(taken, now)
     return kept.model_copy(

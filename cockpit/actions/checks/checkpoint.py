@@ -47,10 +47,17 @@ def resume_from(context: ActionContext, *, named: bool) -> list[Check]:
         return [_nothing_whole(value, run)]
     return [
         *_suspicion(pick, value, run),
-        *([] if suspected(value, pick) and not named else [_picked(pick, value, run, named=named)]),
+        *_unless_said(pick, value, run, named=named),
         *_judged_all(pick, value),
         *_of_this_run(context, pick),
     ]
+
+
+def _unless_said(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bool) -> list[Check]:
+    """Judge the pick, but for one of which it is said already that the trainer takes it."""
+    theirs = value.trainer_would_load
+    said = not named and theirs is not None and suspected(value, theirs) is not None
+    return [] if said else [_picked(pick, value, run, named=named)]
 
 
 def _nothing_whole(value: CheckpointsValue, run: RunSpec) -> Check:
@@ -69,12 +76,12 @@ def _suspicion(pick: Pick, value: CheckpointsValue, run: RunSpec) -> list[Check]
     if why is None:
         return []
     theirs = value.trainer_would_load
-    who = "the trainer would load" if theirs and theirs.path == pick.path else "it would load"
+    who = "the trainer would load" if theirs and theirs.path == pick.path else "it may load"
     text = f"{who} {called(pick)}, which is suspect: {why};"
     if good is None:
         text += " no complete checkpoint is free of suspicion, so there is none to go back to"
     elif good.step is None:
-        text += f" name {called(good)} in the command with {{checkpoint}}"
+        text += f" name {called(good)} ({good.path}) in the command with {{checkpoint}}"
     else:
         text += f" go back first (cockpit rollback {run.name} --to {good.step} --move yes),"
         text += " or name it in the command with {checkpoint}"
@@ -109,8 +116,9 @@ def _no_rule(pick: Pick, value: CheckpointsValue, run: RunSpec) -> Check:
         text = f"wanted is {what}, but the trainer would find nothing and begin at step 0:"
         return blocked(ID, f"{text} name it in the command with {{checkpoint}}", value=pick.path)
     if flag is not None:
-        text = f"wanted is {what} ({pick.why}); the command tells the trainer to resume ({flag}):"
-        return passed(ID, f"{text} its first step will tell", Basis.INFERRED, pick.path)
+        text = f"wanted is {what} ({pick.why}); the command tells the trainer to resume ({flag}),"
+        text += " what it loads is not known before its first step"
+        return passed(ID, text, Basis.INFERRED, pick.path)
     if item is not None and item.layout == "nanogpt":
         text = "neither {checkpoint} nor a resume flag (--init_from=resume) in the command: a"
         text += f" trainer of this kind begins at step 0 and overwrites {pick.path}"
@@ -142,7 +150,8 @@ def resume_flag(run: RunSpec) -> str | None:
 _INIT: Final = re.compile(r"--?(?:init[-_]from|ckpt[-_]path|load(?:[-_]\w+)?)")
 """Flags that say what to load in the word behind them."""
 _RESUMES: Final = re.compile(
-    r"(?!.*wandb)(?:--?|\+)?(?:[\w.-]*[._-])?(?:"
+    r"(?!.*wandb)(?!\W*(?:no|not|dont|never|skip|disable|without)[-_])"
+    r"(?:(?=[-+]|.*=)(?:--?|\+)?(?:[\w.-]*[._-])?)?(?:"
     r"(?:auto[-_]?)?(?:resume|restore|continue)(?:[-_]\w+)*"
     r"(?:=(?!(?:false|no|none|never|null|0|off|''|\"\")$).+)?"
     r"|init[-_]from[= ]resume|ckpt[-_]path[= ](?!(?:none|null)$|-).+"

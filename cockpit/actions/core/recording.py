@@ -12,12 +12,13 @@ from typing import Final
 
 from cockpit.actions.checks.records import linked_issue
 from cockpit.actions.core.action import Execution, SkipStep, Step, StepError
+from cockpit.actions.core.context import ActionContext
 from cockpit.model.plan import Basis, Check, Plan
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
 from cockpit.model.told import LAUNCHED, STOPPED, Told
 from cockpit.runtime.offload import offload
-from cockpit.text.checks import passed, warned
+from cockpit.text.checks import lacking, passed, warned
 from cockpit.text.told_lines import told_lines
 
 DEADLINE: Final = 10.0
@@ -161,6 +162,19 @@ def approvals_text(plan: Plan) -> str:
     """Return who let which block pass and why, one line each; empty without any."""
     given = [check.approved for check in plan.checks if check.approved is not None]
     return "\n".join(f"{each.check} approved by {each.whose}: {each.reason}" for each in given)
+
+
+async def records_ready(context: ActionContext) -> list[Check]:
+    """Return the check that this user can write the records; empty while that is so.
+
+    A hero run may not be launched without them; anything else goes on, and it is known before.
+    """
+    said = await context.parts.recorder.hindrance(context.spec)
+    if said is None:
+        return []
+    text = f"the logbook cannot be written: {said}"
+    check = lacking(context.spec, "records", text) if context.launch_id else warned("records", text)
+    return [check.model_copy(update={"about_acting": True})]
 
 
 def logbook_check(run: RunSpec) -> Check:

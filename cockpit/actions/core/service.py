@@ -27,6 +27,7 @@ from cockpit.actions.core.guards import Claims, claim_checks
 from cockpit.actions.core.launch_ids import noted_ids
 from cockpit.actions.core.parameters import masked_plan
 from cockpit.actions.core.pushes import after_push, refreshed
+from cockpit.actions.core.recording import records_ready
 from cockpit.actions.core.recovery import InterruptedAction, Recovery, check_of, declared_over
 from cockpit.model.jobs import Live
 from cockpit.model.outcome import Outcome, Records
@@ -407,6 +408,7 @@ class ActionService:
             here = await self._known_ids(context) if action.launches else None
             checks = [check_of(each) for each in settled]
             checks += claim_checks(context.spec.name, context.claims, here)
+        checks += await records_ready(context)
         facts = dict(draft.facts)
         if action.launches and context.launch_id is not None:
             facts[LAUNCH_ID] = context.launch_id

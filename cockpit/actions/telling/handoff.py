@@ -25,7 +25,7 @@ from cockpit.model.plan import Basis, Check, Draft, Outcome, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
-from cockpit.model.wording import ago, duration, from_to, number, rate, size, steps, utc_minute
+from cockpit.model.wording import duration, from_to, number, rate, size, steps, utc_minute
 from cockpit.records.issue.text import handed_off
 from cockpit.store.journal import JournalEntry, handed_over
 from cockpit.text.checks import passed, warned
@@ -153,7 +153,7 @@ def _state(report: RunReport, now: float) -> Iterator[str]:
         parts = [f"{value.phase.value}{said}", f"id {value.id or 'unknown'}"]
         parts += [f"launch {value.launch_id}"] if value.launch_id else []
         parts += [f"exit status {value.exit_code}"] if value.exit_code is not None else []
-        yield f"Job: {', '.join(parts)}, seen {ago(job.age(now))}"
+        yield f"Job: {', '.join(parts)}, seen {utc_minute(job.observed_at)}"
         yield from (f"Child: {child}" for child in value.children)
         yield from (f"Diagnostic, not the run itself: {job_id}" for job_id in value.diagnostic)
     left = report.progress.eta_s
@@ -168,8 +168,7 @@ def _signal(report: RunReport, now: float) -> Iterator[str]:
         yield from (f"`{_code(each.text)}` ({each.source})" for each in worst.evidence[:4])
     if log.value is not None and log.value.lines:
         last = next((line.plain for line in reversed(log.value.lines) if line.plain.strip()), "")
-        when = now - log.value.mtime
-        yield f"Last log line, {ago(when)}: `{_code(last)}`"
+        yield f"Last log line, {utc_minute(log.value.mtime)}: `{_code(last)}`"
     elif log.configured:
         yield f"Log: unknown ({_why(log)})"
 
@@ -199,8 +198,8 @@ def _tracker(report: RunReport, now: float) -> Iterator[str]:
         return
     loss = f"loss {number(value.loss)}"
     pace = rate(value.throughput, value.throughput_unit)
-    last = None if value.last_step_at is None else now - value.last_step_at
-    yield f"State: {value.state}, step {steps(value.step)}, {loss}, {pace}, last step {ago(last)}"
+    last = utc_minute(value.last_step_at)
+    yield f"State: {value.state}, step {steps(value.step)}, {loss}, {pace}, last step {last}"
 
 
 def _checkpoints(report: RunReport, now: float) -> Iterator[str]:
@@ -223,7 +222,7 @@ def _checkpoints(report: RunReport, now: float) -> Iterator[str]:
         yield _none_good(value)
     newest = newest_of(item for item in value.items if item.complete)
     if newest is not None and newest.saved_at is not None:
-        yield f"Newest complete: {size(newest.size)}, saved {ago(now - newest.saved_at)}"
+        yield f"Newest complete: {size(newest.size)}, saved {utc_minute(newest.saved_at)}"
     suspect = [item for item in value.items if item.complete and item.suspect]
     if suspect:
         yield f"Suspect: {len(suspect)}, {named(suspect[0])} to {named(suspect[-1])}"

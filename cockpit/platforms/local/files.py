@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import signal
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -144,3 +145,20 @@ def _seconds(text: str | None) -> float | None:
 
 def _shown(text: str) -> str:
     return f'"{clean(text, 40)}"' if text.strip() else "nothing (half written?)"
+
+
+def explain_exit(status: int) -> str | None:
+    """Return what an exit status says: ``None`` for 0, the signal's name for -n and 128+n."""
+    number = -status if status < 0 else status - 128
+    if status == 0:
+        return None
+    if number > 0:
+        try:
+            return f"killed by signal {number} ({signal.Signals(number).name})"
+        except ValueError:
+            pass
+    said = _SHELL_WORDS.get(status)
+    return f"exit status {status}" + (f" ({said})" if said else "")
+
+
+_SHELL_WORDS: Final = {126: "cannot be executed", 127: "command not found"}

@@ -28,7 +28,6 @@ The recorded process, as long as it lives, outweighs any file. A relaunch writes
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -40,6 +39,7 @@ from cockpit.model.observed import UNCLEAR, JobValue, Phase
 from cockpit.model.place import Place
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.local import lookup
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.elsewhere import NOTES, launched_elsewhere
 from cockpit.platforms.local.files import (
@@ -48,6 +48,7 @@ from cockpit.platforms.local.files import (
     ExitNote,
     Order,
     PidNote,
+    explain_exit,
     order_of,
     read_exit,
     read_pid,
@@ -201,8 +202,9 @@ def _id(facet: Facet[JobValue]) -> str | None:
 class _Seen(NamedTuple):
     """Everything that was read for one job, before anything is believed.
 
-    ``started`` is when its process started, ``members`` are that process and what works below
-    it, ``stop`` tells that it is stopped, if it is.
+    ``noted`` is the exit status in the launch's own note, which no clock dates; ``started`` is
+    when its process started, ``members`` are that process and what works below it, ``stop``
+    tells that it is stopped, if it is.
     """
 
     pid: PidNote | BadNote | None
@@ -211,6 +213,7 @@ class _Seen(NamedTuple):
     marker_at: float | None
     log_size: int
     log_at: float | None
+    noted: int | None = None
     started: float | None = None
     ticks: int | None = None
     members: tuple[Process, ...] = ()
@@ -225,15 +228,16 @@ def _look(run: RunSpec, look: Look | None, now: float) -> _Seen:
     ended = read_exit(job.exit_file.path) if job.exit_file else None
     marker_at = _mtime(job.done_marker)
     pid = read_pid(job.pid_file.path) if job.pid_file else None
-    who, facts = Identity(Who.GONE), None
+    who, facts, noted = Identity(Who.GONE), None, None
     if isinstance(pid, PidNote):
         facts = process_facts(pid.pid)
         who, look = _identity(run, pid, facts, look, now)
         if not facts.alive and job.exit_file:
             ended = read_exit(job.exit_file.path)  # it may have ended between the two looks
             marker_at = _mtime(job.done_marker)
+            noted = lookup.noted_exit(run, pid)
     log = _stat(newest_match(job.log.path) if job.log else None)
-    seen = _Seen(pid, who, ended, marker_at, log[0], log[1])
+    seen = _Seen(pid, who, ended, marker_at, log[0], log[1], noted)
     if who.who is not Who.SAME or facts is None:
         return seen
     members = () if look is None else tuple(workers(look.below(facts.pid)))
@@ -281,7 +285,7 @@ def _judge(job: JobSpec, seen: _Seen, record: int | None, now: float) -> Facet[J
         if isinstance(seen.exit, ExitNote)
         else None
     )
-    if isinstance(seen.exit, ExitNote) and order is Order.AFTER:
+    if isinstance(seen.exit, ExitNote) and (order is Order.AFTER or _is_noted(seen)):
         ended = _ended(seen, seen.exit.status, seen.exit.written_at)
         return known(ended, f"exit file {job.exit_file}", now)
     unsure = seen.who.who is Who.UNSURE
@@ -298,6 +302,11 @@ def _judge(job: JobSpec, seen: _Seen, record: int | None, now: float) -> Facet[J
         text = "no process of it lives, and whether the exit file is this job's cannot be told"
         return _unclear(seen, text, _source(job), now)
     return _without_status(job, seen, now)
+
+
+def _is_noted(seen: _Seen) -> bool:
+    """Tell whether the launch's own note says of this very job what the exit file says."""
+    return isinstance(seen.exit, ExitNote) and seen.noted == seen.exit.status
 
 
 def _unclear(seen: _Seen, text: str, source: str, now: float) -> Facet[JobValue]:
@@ -423,20 +432,3 @@ def _gone(seen: _Seen) -> str:
     if isinstance(seen.exit, ExitNote):
         reason += " (the exit file is older than this launch)"
     return reason
-
-
-def explain_exit(status: int) -> str | None:
-    """Return what an exit status says: ``None`` for 0, the signal's name for -n and 128+n."""
-    number = -status if status < 0 else status - 128
-    if status == 0:
-        return None
-    if number > 0:
-        try:
-            return f"killed by signal {number} ({signal.Signals(number).name})"
-        except ValueError:
-            pass
-    said = _SHELL_WORDS.get(status)
-    return f"exit status {status}" + (f" ({said})" if said else "")
-
-
-_SHELL_WORDS: Final = {126: "cannot be executed", 127: "command not found"}

@@ -12,7 +12,7 @@ from cockpit.records.logbook.reading import newest_first
 from cockpit.text.logbook_scan import LogbookEntry, contract_of, is_instances
 from cockpit.text.logbook_stamp import written_stamp
 
-_EVENT_LOG: Final = re.compile(r"\bevents?\b|\bevent[- ]?log\b")
+_EVENT_LOG: Final = re.compile(r"\bevents\b|\bevent[- ]?log\b")
 _LOG: Final = re.compile(
     r"(?:\w+ )?log(?:book)?|(?:status )?updates|timeline|history|journal|chronology"
 )

@@ -253,7 +253,7 @@ def _below(form: EntryForm, level: int) -> EntryForm:
 
 def _air(book: MarkdownFile) -> int:
     """Return 1 if this file has blank lines below the headings of its sections."""
-    airy = [book.blank(each.number + 1) for each in book.headings if not each.dated]
+    airy = [book.blank(book.below(each)) for each in book.headings if not each.dated]
     return int(2 * sum(airy) >= len(airy))
 
 
