@@ -193,12 +193,15 @@ class RunScreen(ActingScreen):
             self.dismiss(self._run)
 
     def action_jump(self) -> None:
-        """Go to the worst alert's evidence."""
+        """Go to the evidence of the alert at the cursor, else of the worst one, then the next."""
         report = self.report
         if report is None:
             return
+        timeline = self._views["timeline"]
+        assert isinstance(timeline, Timeline)
+        alert = timeline.at_cursor if self._tab == "timeline" else None
         self._go("log")
-        said = self._log_tab.jump(report)
+        said = self._log_tab.jump(report, alert)
         if said is not None:
             self.cockpit.say(said)
 

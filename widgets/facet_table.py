@@ -19,7 +19,17 @@ from cockpit.model.observed import (
 )
 from cockpit.model.picking import named, newest_of
 from cockpit.model.report import RunReport
-from cockpit.model.wording import age, day_time, duration, glyph, number, rate, size, steps
+from cockpit.model.wording import (
+    age,
+    clock_off,
+    day_time,
+    duration,
+    glyph,
+    number,
+    rate,
+    size,
+    steps,
+)
 from widgets.base.scrolled import ReportView
 from widgets.painting.facts import Look, look
 from widgets.painting.line import DIM, EMPTY, STRONG, cut, cut_start, row, text, within, wrapped
@@ -119,6 +129,7 @@ def _log(value: LogValue, now: float) -> Pairs:
         ("size", size(value.size)),
         ("written", age(now - value.mtime)),
         ("last stamped line", age(now - stamped) if stamped is not None else ""),
+        ("its clock", clock_off(value.clock_offset_s)),
         ("class", f"{triage.name} ({triage.confidence}) → {triage.action}" if triage else ""),
     ]
 
@@ -136,6 +147,7 @@ def _tracker(value: TrackerValue, now: float) -> Pairs:
         ("last step", _ago(value.last_step_at, now)),
         ("last record", _ago(value.last_record_at, now)),
         ("file", _ago(value.file_mtime, now)),
+        ("trainer's clock", clock_off(value.clock_offset_s)),
         ("exit", "" if value.exit_code is None else str(value.exit_code)),
         ("commit", (value.git_commit or "")[:12]),
         ("fragments", str(len(value.fragments)) if len(value.fragments) > 1 else ""),

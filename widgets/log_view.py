@@ -25,6 +25,8 @@ MOST: Final = 4000
 """Lines kept in the buffer."""
 SIDE_STEP: Final = 20
 HIT: Final = "bold on $hit"
+BEYOND: Final = 1 << 62
+"""An offset after every end."""
 
 
 class LogView(Painted):
@@ -40,6 +42,8 @@ class LogView(Painted):
     def __init__(self) -> None:
         super().__init__()
         self.following = True
+        self.placed = True
+        """False while it is not known where in the file the lines stand."""
         self.term = ""
         self._status = ""
         self._lines_held: list[SafeText] = []
@@ -55,7 +59,9 @@ class LogView(Painted):
 
     @property
     def place(self) -> tuple[int, int]:
-        """The byte offsets of the cursor's line and of the one after it."""
+        """The byte offsets of the cursor's line and of the one after it; else beyond the end."""
+        if not self.placed:
+            return BEYOND, BEYOND
         if not self._offsets:
             return 0, 0
         after = self._cursor + 1
@@ -63,11 +69,15 @@ class LogView(Painted):
             self._offsets[after] if after < len(self._offsets) else self._end
         )
 
-    def show_tail(self, page: LogPage) -> None:
-        """Show the end of the file (while following); what is held before it stays."""
+    def show_tail(self, page: LogPage, *, placed: bool = True) -> None:
+        """Show the end of the file; what is held before it stays.
+
+        ``placed`` is False of lines of which only the order is known.
+        """
+        known, self.placed = self.placed, placed
         at = bisect_left(self._offsets, page.start)
         held = self._lines_held[at:-1]
-        if self._start <= page.start and held and held == list(page.lines[: len(held)]):
+        if known and self._start <= page.start and held and held == list(page.lines[: len(held)]):
             self._lines_held[at:], self._offsets[at:] = page.lines, page.offsets
             self._end, self._bytes = page.end, page.size
             self._drop_first(max(0, len(self._offsets) - MOST))
@@ -80,7 +90,7 @@ class LogView(Painted):
 
     def show_at(self, page: LogPage, offset: int) -> None:
         """Hold still at the line that starts at ``offset``, in the middle of the window."""
-        self.following = False
+        self.following, self.placed = False, True
         self._take(page)
         self._cursor = next((n for n, at in enumerate(page.offsets) if at >= offset), 0)
         self._top = max(0, min(self._cursor - self.room // 3, len(self._offsets) - self.room))
@@ -102,6 +112,12 @@ class LogView(Painted):
             self._end = page.end
             self._drop_first(max(0, len(self._offsets) - MOST))
         self.repaint()
+
+    def grown(self, size_now: int) -> None:
+        """Take how large the file is now: what is in sight stands in a larger one."""
+        if self.placed and size_now > self._bytes:
+            self._bytes = size_now
+            self.repaint()
 
     def say(self, words: str) -> None:
         """Show how a search stands, in the frame."""
@@ -166,7 +182,12 @@ class LogView(Painted):
             for at, line in enumerate(shown)
         ]
         return frame(
-            body, width, height, self._title(shown), text((size(self._bytes), DIM)), self._foot()
+            body,
+            width,
+            height,
+            self._title(shown),
+            text((size(self._bytes) if self.placed else "", DIM)),
+            self._foot(),
         )
 
     def _title(self, shown: Sequence[SafeText]) -> Content:
@@ -184,6 +205,8 @@ class LogView(Painted):
         return f"/{self.term}/" if isinstance(self.term, Regex) else f'"{self.term}"'
 
     def _foot(self) -> Content:
+        if not self.placed:
+            return text(("the last lines", DIM))
         if self.following or not self._bytes:
             return text("")
         share = self.place[0] / self._bytes
@@ -209,6 +232,8 @@ class LogView(Painted):
     def _want_more(self) -> None:
         """Ask for lines before the cursor reaches the buffer's edge."""
         near = 2 * self.room
+        if not self.placed:
+            return
         if self._cursor < near and self._start > 0:
             self._ask(self.Wanted(self._start, back=True))
         elif self._cursor > len(self._offsets) - near and self._end < self._bytes:

@@ -54,6 +54,22 @@ class Launched(Frozen):
     first_step: int | None = None
 
 
+class Sharer(Frozen):
+    """Another run of the run file with the same output root or W&B run (C-25).
+
+    ``same_job`` tells that both name one job; without ``certain`` the two places only look the
+    same: W&B runs of one id that are written offline, and into no project yet.
+    """
+
+    run: str
+    what: str
+    lives: bool = False
+    same_job: bool = False
+    certain: bool = True
+    job_id: str | None = None
+    started_at: Instant | None = None
+
+
 class History(Frozen):
     """Everything that a rule may look at. Times are data time; ``now`` is the time of judging.
 
@@ -77,5 +93,7 @@ class History(Frozen):
     former_failures: tuple[FormerFailure, ...] = ()
     """Failures that this run has recovered from, oldest first."""
     launched: Launched | None = None
+    sharers: tuple[Sharer, ...] = ()
+    """The other runs of the run file that write to the same place."""
     sealed_by: str | None = None
     """Who sealed the run as it stands, by the store: told where no code repository holds a tag."""

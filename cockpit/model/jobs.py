@@ -24,16 +24,20 @@ class LiveJob(Frozen):
     why: str
     launch_id: str | None = None
     started_at: Instant | None = None
+    proven: bool = True
+    """False where only a note says that it lives: a machine that died cannot take it back."""
     handle: dict[str, str] = Field(default_factory=dict)
 
 
 class Live(Frozen):
     """What lives of a lineage: its jobs, and the neighbours that look like it but are not of it.
 
-    ``unknown`` is why this cannot be told; then ``jobs`` may be incomplete.
+    ``possible`` are those of which it cannot be told whether they write to it: shown, warned of,
+    never stopped. ``unknown`` is why this cannot be told at all; then ``jobs`` may be incomplete.
     """
 
     jobs: tuple[LiveJob, ...] = ()
+    possible: tuple[LiveJob, ...] = ()
     spared: tuple[LiveJob, ...] = ()
     unknown: str | None = None
 

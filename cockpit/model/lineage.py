@@ -63,3 +63,26 @@ def tag_of(run: RunSpec) -> str:
 def related(tag: str, other: str) -> bool:
     """Tell whether two tags name one lineage."""
     return not set(filter(None, tag.split(","))).isdisjoint(other.split(","))
+
+
+def shared_place(one: RunSpec, other: RunSpec) -> tuple[str, bool] | None:
+    """Return what two runs would both write to, and whether it is certainly one place.
+
+    W&B runs of one id that are written offline into different folders meet once they are synced:
+    certainly so where both name one project.
+    """
+    if root_key(one) is not None and root_key(one) == root_key(other):
+        return f"output root {one.output_root}", True
+    mine, theirs = one.wandb, other.wandb
+    if mine is None or theirs is None:
+        return None
+    if wandb_key(one) is not None and wandb_key(one) == wandb_key(other):
+        return f"W&B id {mine.id or theirs.id or mine.url}", True
+    if not mine.id or mine.id != theirs.id:
+        return None
+    named = ((mine.entity, theirs.entity), (mine.project, theirs.project))
+    if any(a is not None and b is not None and a != b for a, b in named):
+        return None
+    if (mine.base_url or "") != (theirs.base_url or ""):
+        return None
+    return f"W&B id {mine.id}", mine.project is not None and mine.project == theirs.project

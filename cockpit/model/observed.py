@@ -32,11 +32,23 @@ class Phase(StrEnum):
         return self in (Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED)
 
 
+UNCLEAR = "unclear"
+"""The state of a job that was looked at, and of which it cannot be told how it is."""
+
+
 class Tasks(Frozen):
     """How many of a job's tasks run."""
 
     running: int
     total: int
+
+
+class Stopped(Frozen):
+    """A process that is stopped: by SIGSTOP or Ctrl-Z, or ``held`` by a debugger."""
+
+    pid: int
+    since: Instant
+    held: bool = False
 
 
 class JobValue(Frozen):
@@ -59,6 +71,12 @@ class JobValue(Frozen):
     """Other live jobs of the lineage (C-25); not part of the document, like all below."""
     rivals_source: str = Field(default="", exclude=True)
     """Where the rivals were seen: the process table, the controller's list."""
+    possible: tuple[LiveJob, ...] = Field(default=(), exclude=True)
+    """Others that live and may be jobs of the lineage: nothing proves that they write to it."""
+    stopped: Stopped | None = Field(default=None, exclude=True)
+    """That its process is stopped, if it is: it lives, and runs no step."""
+    processes: tuple[int, ...] = Field(default=(), exclude=True)
+    """The processes of this machine whose state is the job's: its own and those below it."""
     queued: tuple[LiveJob, ...] = Field(default=(), exclude=True)
     """What starts by itself once this job is over: dependants, requeues (SPEC J)."""
     never: bool = Field(default=False, exclude=True)
@@ -139,8 +157,12 @@ class LogValue(Frozen):
     inode: int | None = Field(default=None, exclude=True)
     rows: tuple[Row, ...] = Field(default=(), exclude=True)
     """Training progress read from lines that are new since the former observation."""
+    torn: bool = Field(default=False, exclude=True)
+    """True where the last line breaks off: what comes after it is not written yet."""
     rows_begin: int = Field(default=0, exclude=True)
     """The offset from which every line was read for rows; what stands before it was not."""
+    clock_offset_s: Seconds | None = None
+    """The writer's clock minus ours where it is off: the times of lines are on ours."""
 
 
 class LogPage(NamedTuple):
@@ -170,6 +192,14 @@ class Column(NamedTuple):
     nonfinite: int = 0
 
 
+class Writer(Frozen):
+    """A launch of the run's W&B id that goes on writing after another one has begun."""
+
+    name: str
+    since: Instant
+    last_record_at: Instant
+
+
 class TrackerValue(Frozen):
     """What the experiment tracker (W&B) knows of the run, its three clocks kept apart.
 
@@ -184,6 +214,8 @@ class TrackerValue(Frozen):
     url: str | None = None
     state: str
     step: int | None = None
+    counts_calls: bool = Field(default=False, exclude=True)
+    """True where the trainer logs no step of its own: then the step counts calls of ``log``."""
     loss: Number | None = None
     throughput: Number | None = None
     throughput_unit: str | None = None
@@ -200,6 +232,8 @@ class TrackerValue(Frozen):
     fragments: tuple[str, ...] = ()
     files: tuple[str, ...] = Field(default=(), exclude=True)
     """Where the fragments lie on this machine, oldest first."""
+    writers: tuple[Writer, ...] = Field(default=(), exclude=True)
+    """Launches beside the newest one that still write: two jobs have one W&B id (C-25)."""
     skipped_blocks: int = 0
     history: tuple[tuple[int, Number], ...] = ()
     columns: tuple[Column, ...] = Field(default=(), exclude=True)
@@ -207,6 +241,8 @@ class TrackerValue(Frozen):
     scanned: float = 0.0
     """How much of the file was read row by row, 0 to 1: what the rest holds is unknown."""
     usual_step_s: Seconds | None = None
+    clock_offset_s: Seconds | None = None
+    """The trainer's clock minus ours where it is off: all times in here are on ours."""
     config: dict[str, object] = Field(default_factory=dict, exclude=True)
 
     @property
@@ -248,6 +284,8 @@ class Checkpoint(Frozen):
     """The newest change of any of its files: the age of one that is not complete."""
     layout: str = Field(default="", exclude=True)
     """The layout that it was judged by."""
+    doubt: str | None = Field(default=None, exclude=True)
+    """Why a good one may be spoilt all the same: saved where no row tells."""
     emptied: bool = Field(default=False, exclude=True)
     """True for one whose marker is there and whose data is gone."""
 

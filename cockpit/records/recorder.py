@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cockpit.model.base import Frozen
+from cockpit.model.clock import SystemClock
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
 from cockpit.records.git.behind import Push
@@ -31,6 +32,14 @@ class RecordWriter:
         self._saver = saver
         self._issues = issues
 
+    async def hindrance(self, run: RunSpec) -> str | None:
+        """Return why nothing could be written into the run's logbook now; changes nothing."""
+        from cockpit.records.git.writable import trouble_with
+
+        return (
+            None if run.records.logbook is None else await trouble_with(Path(run.records.logbook))
+        )
+
     async def event(self, run: RunSpec, entry: EventEntry, commit: str) -> Recorded:
         """Append an entry to the event log, commit it as ``commit``, push."""
         from cockpit.records.logbook.writing import with_event
@@ -46,13 +55,13 @@ class RecordWriter:
         return await self._save(run, lambda data: with_instance(_begun(run, data), safe), commit)
 
     async def contract(self, run: RunSpec, values: dict[str, str], commit: str) -> Recorded:
-        """Set fields of the Run Contract, commit, push; creates a logbook that is not there."""
+        """Add fields to the Run Contract, commit, push; creates a logbook that is not there."""
         from cockpit.records.logbook.writing import with_contract
 
-        safe = _masked(values)
+        safe, at = _masked(values), SystemClock().now()
 
         def edit(data: bytes) -> bytes:
-            return with_contract(data, safe) if data.strip() else _new(run, safe)
+            return with_contract(data, safe, at) if data.strip() else _new(run, safe)
 
         return await self._save(run, edit, commit)
 

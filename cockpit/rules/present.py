@@ -12,7 +12,7 @@ from typing import Any
 from cockpit.model.alert import Evidence
 from cockpit.model.facet import Facet
 from cockpit.model.history import History
-from cockpit.model.observed import JobValue, Phase
+from cockpit.model.observed import JobValue, Phase, Stopped
 
 _NOT_TRAINING = (Phase.WAITING, Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED)
 
@@ -51,6 +51,12 @@ def phase_of(history: History) -> Phase:
     """Return the job's phase as last seen."""
     job = job_of(history)
     return Phase.UNKNOWN if job is None else job.phase
+
+
+def stopped(history: History) -> Stopped | None:
+    """Return that the job's process is stopped (SIGSTOP, a debugger), if it is."""
+    job = job_of(history)
+    return None if job is None or job.phase is not Phase.RUNNING else job.stopped
 
 
 def may_train(history: History) -> bool:
@@ -106,7 +112,8 @@ class StepClock:
         self.direct = logged is not None
         tracked = tracker.value.last_step_at if tracker.value is not None else None
         moments = [tracked, history.trend.last_step_at, logged]
-        self.last = max((at for at in moments if at is not None), default=None)
+        now = history.now  # a step's time may not lie in the future
+        self.last = max((min(at, now) for at in moments if at is not None), default=None)
         looks = [
             seen_at(facet, history.now)
             for facet, shows in ((tracker, True), (log, logged is not None))

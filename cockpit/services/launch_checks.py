@@ -16,6 +16,7 @@ from cockpit.model.plan import StepResult, StepState
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
 from cockpit.records.recorder import RecordWriter
+from cockpit.rules.artifacts.success import ended_early
 from cockpit.rules.metrics.resume import first_completed, first_step_wrong
 from cockpit.store.followups import FIRST_CHECK, Followup, FollowupStore, Progressed
 from cockpit.store.journal import Journal
@@ -125,8 +126,8 @@ class LaunchChecks:
         step = StepResult(name="progress", state=state, at=at, note=followup.text)
         await asked(self._journal.step, followup.entry, PLACE, step)
         if report.spec.records.logbook is not None:
-            message = f"{followup.run}: log {followup.action}"
             entry = outcome_entry(followup, at)
+            message = f"{followup.run}: log {entry.title}"
             if not (await self._recorder.event(report.spec, entry, message)).lasting:
                 return followup
         done = followup.model_copy(update={"recorded": True})
@@ -205,13 +206,9 @@ def _followed(followup: Followup, report: RunReport, begun: float) -> Seen:
     if wrong is not None:
         return Seen(state=Progressed.WRONG_STEP, text=wrong, first_step=first)
     job = report.facets.job
-    if job.known and job.value is not None and _own(followup, job.value):
-        if job.value.phase in (Phase.FAILED, Phase.CANCELLED):
-            text = _death(followup, job.value, first)
-            return Seen(state=Progressed.DIED, text=text, first_step=first)
-        if job.value.phase is Phase.SUCCEEDED:
-            text = f"{followup.launch_id} ended with success"
-            return Seen(state=Progressed.PASSED, text=text, first_step=first)
+    own = job.value if job.value is not None and _own(followup, job.value) else None
+    if job.known and own is not None and own.phase.terminal:
+        return _over(followup, report, own, first)
     beyond, missing = _beyond(followup, report)
     if beyond and not missing:
         text = f"past step {wording.step(_goal(followup))} by {', '.join(beyond)}"
@@ -226,6 +223,19 @@ def _followed(followup: Followup, report: RunReport, begun: float) -> Seen:
     alive = job.known and job.value is not None and job.value.phase is Phase.RUNNING
     state = Progressed.ALIVE if alive else Progressed.WAITING
     return Seen(state=state, text="no step yet" if alive else "not seen running yet")
+
+
+def _over(followup: Followup, report: RunReport, job: JobValue, first: int | None) -> Seen:
+    """Judge a job that is over; an exit status of 0 short of the final step is no success."""
+    if job.phase is not Phase.SUCCEEDED:
+        text = _death(followup, job, first)
+        return Seen(state=Progressed.DIED, text=text, first_step=first)
+    early = next((alert.title for alert in report.alerts if ended_early(alert)), None)
+    if early is not None:
+        text = f"{followup.launch_id} ended with exit status 0, {early}"
+        return Seen(state=Progressed.DIED, text=text, first_step=first)
+    text = f"{followup.launch_id} ended with success"
+    return Seen(state=Progressed.PASSED, text=text, first_step=first)
 
 
 def _goal(followup: Followup) -> int:

@@ -13,12 +13,18 @@ FORGOTTEN_AFTER = 3.0
 
 
 class Owner(Frozen):
-    """A process that watches; ``started_at`` tells it from a later one with the same pid."""
+    """A process that watches; its start tells it from a later one with the same pid.
+
+    ``ticks`` is that start as the kernel counts it and ``boot`` the boot it counts from: setting
+    the machine's clock moves ``started_at``, never these.
+    """
 
     name: str
     host: str
     pid: int
     started_at: Instant | None = None
+    ticks: int | None = None
+    boot: str | None = None
 
     @property
     def label(self) -> str:
@@ -35,8 +41,8 @@ class Owned(Frozen):
     cadence: Seconds
 
 
-Alive = Callable[[int, float | None], bool]
-"""``(pid, start time)`` → is that very process still alive on this host."""
+Alive = Callable[[Owner], bool]
+"""Is that very process still alive on this host."""
 
 
 class Ownership:
@@ -56,7 +62,7 @@ class Ownership:
     def lives(self, owned: Owned, now: float) -> bool:
         """Return whether the owner is still there: its process here, its sign of life elsewhere."""
         if owned.owner.host == self._host:
-            return self._alive(owned.owner.pid, owned.owner.started_at)
+            return self._alive(owned.owner)
         return now - owned.heartbeat <= FORGOTTEN_AFTER * owned.cadence
 
     def claim(
@@ -100,17 +106,21 @@ def _write(
     cadence: float,
 ) -> None:
     connection.execute(
-        "INSERT OR REPLACE INTO owners VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (run, me.name, me.host, me.pid, me.started_at, since, now, cadence),
+        "INSERT OR REPLACE INTO owners (run, owner, host, pid, started_at, since, heartbeat,"
+        " cadence, ticks, boot) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*(run, me.name, me.host, me.pid, me.started_at, since, now, cadence), me.ticks, me.boot),
     )
 
 
 def _read(connection: sqlite3.Connection, run: str) -> Owned | None:
     row = connection.execute(
-        "SELECT owner, host, pid, started_at, since, heartbeat, cadence FROM owners WHERE run = ?",
+        "SELECT owner, host, pid, started_at, since, heartbeat, cadence, ticks, boot"
+        " FROM owners WHERE run = ?",
         (run,),
     ).fetchone()
     if row is None:
         return None
-    owner = Owner(name=row[0], host=row[1], pid=row[2], started_at=row[3])
+    owner = Owner(
+        name=row[0], host=row[1], pid=row[2], started_at=row[3], ticks=row[7], boot=row[8]
+    )
     return Owned(owner=owner, since=row[4], heartbeat=row[5], cadence=row[6])

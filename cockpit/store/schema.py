@@ -70,4 +70,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "INSERT INTO ends SELECT run, job_id, NULL, who, at FROM endings",
         "DROP TABLE endings",
     ),
+    (
+        "ALTER TABLE owners ADD COLUMN ticks INTEGER",
+        "ALTER TABLE owners ADD COLUMN boot TEXT",
+    ),
 )

@@ -11,12 +11,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.model.base import Frozen, Instant
-from cockpit.text.logbook_stamp import Stamp, read_stamp
+from cockpit.text.logbook_stamp import Stamp, read_stamp, written_stamp
 from cockpit.text.markdown_blocks import Blocks, split_lines
 
 _SHA: Final = re.compile(r"\bgit[ _-](?:sha|commit)\W{1,8}([0-9a-f]{7,64})\b", re.IGNORECASE)
 _DATED_LINE: Final = re.compile(r"\s{0,3}(?:[-*+|]\s+)?[*_`\[(]{0,3}(?=(?:19|20)\d\d[-/.]\d)")
 _CLOSING_MARKS: Final = re.compile(r"(?:^|[ \t])#+$")
+_WORD: Final = re.compile(r"[a-z]+")
+_APART: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_FILLERS: Final = frozenset(("the", "a", "hero", "our", "this", "s"))
+_UNDERLINE: Final = re.compile(r" {0,3}(?P<mark>=+|-{3,})[ \t]*")
+_NO_TITLE: Final = re.compile(r"[ \t]{4}|\t|[ \t]*(?:[-*+>|`~#<]|\d{1,9}[.)][ \t]|\[)")
+_SECTION: Final = re.compile(
+    r"event[ -]?log|events|launched instances|instances|launches|(?:\w+ )?log(?:book)?|timeline"
+    r"|history|journal|(?:run ?)?contract|notes|updates",
+    re.IGNORECASE,
+)
 _INSTANCE_WORDS: Final = ("instance", "launches")
 
 
@@ -80,8 +90,41 @@ class LogbookPage:
                 self.headings.append(_heading(number + 1, self.lines[number], level))
             elif blocks.quoted:
                 self.quoted.add(number + 1)
+        self.underlines: set[int] = set()
+        self._underlined()
         self.end_mark = blocks.open_end
         self.left_open = self.skipped + blocks.opened_at if self.end_mark else 0
+
+    def _underlined(self) -> None:
+        """Find the headings that a line of ``=`` or ``-`` makes of the one line above it.
+
+        Under prose ``---`` was most often meant as a rule: there a title has to look like one,
+        or the file to have others of that kind.
+        """
+        headed = {line.number for line in self.headings}
+        found = [
+            (number, mark)
+            for number in range(self.skipped + 2, len(self.lines) + 1)
+            if (mark := self._mark(number, headed))
+        ]
+        style = any(mark == "=" for _, mark in found)
+        for number, mark in found:
+            title = self.lines[number - 2].strip()
+            if mark == "=" or style or _SECTION.fullmatch(title) or _begins_dated(title):
+                level = 1 if mark == "=" else 2
+                self.headings.append(Line(number - 1, self.lines[number - 2], level, title))
+                self.underlines.add(number)
+        self.headings.sort()
+
+    def _mark(self, number: int, headed: set[int]) -> str:
+        """Return what underlines the line above ``number``; empty if nothing does."""
+        found = _UNDERLINE.fullmatch(self.lines[number - 1])
+        above, before = self.lines[number - 2], number - 3
+        if found is None or {number, number - 1} & (self.quoted | headed) or not above.strip():
+            return ""
+        alone = before < self.skipped or not self.lines[before].strip() or before + 1 in headed
+        plain = not _NO_TITLE.match(above) and not above.rstrip().endswith((".", ":", ",", ";"))
+        return found["mark"][0] if alone and plain else ""
 
     def between(self, first: int, last: int) -> list[Line]:
         """Return the lines ``first`` to ``last``, none of which is a heading."""
@@ -103,11 +146,22 @@ def scan(lines: Iterable[str], blocks: Blocks, first: int = 1) -> Iterator[Line]
         yield (_heading(number, text, level) if level else Line(number, text, quoted=blocks.quoted))
 
 
+def heading_of(text: str) -> Line | None:
+    """Return a line as the heading that it is by itself; ``None`` for anything else."""
+    level = Blocks().take(text)
+    return _heading(1, text, level) if level else None
+
+
 def _heading(number: int, text: str, level: int) -> Line:
     title = text.strip()[level:].strip()
     if title.endswith("#"):
         title = _CLOSING_MARKS.sub("", title).rstrip()
     return Line(number, text, level, title)
+
+
+def _begins_dated(title: str) -> bool:
+    stamp = written_stamp(title)
+    return stamp is not None and stamp.start() == 0
 
 
 def read_entries(text: str) -> tuple[LogbookEntry, ...]:
@@ -147,6 +201,7 @@ class _Scan:
 
     def _below(self, page: LogbookPage, first: int, last: int) -> None:
         """Take the lines ``first`` to ``last``, none of which is a heading."""
+        first += first in page.underlines
         if self._open is not None and self._open.level:
             self._body += page.lines[first - 1 : last]
             return
@@ -196,6 +251,20 @@ class _Scan:
             line=line.number,
             level=line.level,
         )
+
+
+def contract_of(titles: Sequence[str]) -> int | None:
+    """Return which of these headings is the Run Contract's, however it is written; else ``None``.
+
+    A heading that says "Contract" alone is meant where no other is; a heartbeat's contract, or
+    any other thing's, never is.
+    """
+    words = [_WORD.findall(_APART.sub(" ", title).lower()) for title in titles]
+    plain = [[word for word in each if word not in _FILLERS] for each in words]
+    named = [n for n, each in enumerate(plain) if "".join(each[:2]).startswith("runcontract")]
+    if not named:
+        named = [n for n, each in enumerate(plain) if each in (["contract"], ["runcontract"])]
+    return named[0] if named else None
 
 
 def is_instances(section: str) -> bool:

@@ -15,6 +15,16 @@ _FENCE: Final = re.compile(r"(?P<mark>`{3,})[^`]*$|(?P<wave>~{3,})")
 _ITEM: Final = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?P<gap>[ \t]+|$)")
 _ITEM_STARTS: Final = frozenset("-*+0123456789")
 _BLOCK_STARTS: Final = frozenset("#`~<")
+_HTML_BLOCKS: Final = (
+    (re.compile(r"<!--"), "-->"),
+    (re.compile(r"<pre(?=[\s>]|$)", re.IGNORECASE), "</pre>"),
+    (re.compile(r"<script(?=[\s>]|$)", re.IGNORECASE), "</script>"),
+    (re.compile(r"<style(?=[\s>]|$)", re.IGNORECASE), "</style>"),
+    (re.compile(r"<textarea(?=[\s>]|$)", re.IGNORECASE), "</textarea>"),
+    (re.compile(r"<\?"), "?>"),
+    (re.compile(r"<!\[CDATA\["), "]]>"),
+)
+"""What HTML quotes up to an end of its own, blank lines or not (CommonMark's kinds 1 to 5)."""
 _DEEPEST: Final = 3
 """Columns by which a block may be indented; more is a continuation or indented code."""
 
@@ -76,6 +86,11 @@ class Blocks:
         """
         return "" if self._inside else self._end
 
+    @property
+    def open(self) -> bool:
+        """True while a fence, a comment or another quoted block is open, in an item too."""
+        return bool(self._end)
+
     def take(self, text: str) -> int:
         """Read the next line; return its heading level (0: none). ``quoted`` tells the rest."""
         self.taken += 1
@@ -101,8 +116,8 @@ class Blocks:
         if self._inside and plain and indent_of(text) < self._inside:
             self._end = ""
             return False
-        if self._end == "-->":
-            ends = "-->" in plain
+        if self._end[0] not in "`~":
+            ends = self._end in plain.lower()
         else:
             mark = plain.rstrip()
             fence = mark.startswith(self._end) and not mark.strip(self._end[0])
@@ -133,7 +148,8 @@ class Blocks:
         fence = _FENCE.match(plain)
         if fence is not None:
             self._end = fence[fence.lastgroup or 0]
-        elif plain.startswith("<!--") and "-->" not in plain[4:]:
-            self._end = "-->"
+        elif plain[0] == "<":
+            end = next((end for start, end in _HTML_BLOCKS if start.match(plain)), "")
+            self._end = "" if end and end in plain[2:].lower() else end
         if self._end:
             self._inside, self.quoted, self.opened_at = inside, True, self.taken

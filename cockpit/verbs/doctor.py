@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 from cockpit import __version__
 from cockpit.config.file import find, store_path
+from cockpit.config.sharing import shared_places
 from cockpit.config.unread import UNREAD, unread_settings
 from cockpit.config.whose_machine import unaddressed_paths
 from cockpit.model.alert import Severity
@@ -111,6 +112,7 @@ def run(args: argparse.Namespace) -> int:
     if usable:
         file = run_file(args.config)
         findings += [*_unread_settings(file), *_foreign_settings(file), *_unaddressed_paths(file)]
+        findings += _shared_places(file)
         findings += _watched_only(file)
         findings += asyncio.run(_endpoints(file, args.runs, SystemClock()))
         findings += asyncio.run(route_findings(file, SystemClock(), send=args.notify))
@@ -229,6 +231,15 @@ def _foreign_settings(file: CockpitFile) -> Iterator[DoctorFinding]:
                 yield DoctorFinding(
                     name="setting", level="note", text=text, remedy=remedy, run=run.name
                 )
+
+
+def _shared_places(file: CockpitFile) -> Iterator[DoctorFinding]:
+    """Name the runs that would write to one place: two live jobs there are a duplicate (C-25)."""
+    remedy = "give each run its own; one run needs one [[run]], whatever it was called before"
+    for each in shared_places(file):
+        yield DoctorFinding(
+            name="run file", level="problem", text=each.text, remedy=remedy, run=each.one
+        )
 
 
 def _watched_only(file: CockpitFile) -> Iterator[DoctorFinding]:

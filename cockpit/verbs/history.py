@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from cockpit.actions.core.pushes import refreshed
 from cockpit.model.base import Frozen, Instant, rfc3339
 from cockpit.model.clock import SystemClock
 from cockpit.model.people import name_in
@@ -81,7 +82,10 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(str(error)) from error
         finally:
             store.close()
-    past = past.model_copy(update={"told": _others(asyncio.run(_told(spec)), past)})
+    acts = asyncio.run(refreshed(past.actions, spec.records.logbook))
+    past = past.model_copy(
+        update={"told": _others(asyncio.run(_told(spec)), past), "actions": acts}
+    )
     if args.json:
         print_document(document(past))
     else:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cockpit.model import wording
 from cockpit.model.alert import Alert
 from cockpit.model.base import rfc3339
+from cockpit.model.observed import Phase
 from cockpit.model.picking import named, newest_of
 from cockpit.model.report import FleetReport, RunReport, Verdict
 
@@ -47,13 +48,18 @@ def loss_text(run: RunReport) -> str:
 
 
 def job_text(run: RunReport) -> str:
-    """Return the job's phase in capitals, ``?`` with the age of what was last known."""
+    """Return the job's phase in capitals, ``?`` with what was last known.
+
+    One whose process is stopped (SIGSTOP) is not said to run.
+    """
     job = run.facets.job
     if not job.configured:
         return NONE
     if job.value is None:
         return UNKNOWN
-    word = job.value.phase.value.upper()
+    if job.value.phase is Phase.UNKNOWN:
+        return UNKNOWN
+    word = "STOPPED" if job.value.stopped is not None else job.value.phase.value.upper()
     return word if job.known else f"{UNKNOWN} (was {word})"
 
 
@@ -134,12 +140,21 @@ def _below(run: RunReport) -> Iterator[str]:
         if facet.error is not None and facet.configured:
             yield f"  {UNKNOWN} {name}: {facet.error.kind.value}: {facet.error.message}"
     yield from _unread(run)
+    yield from _clocks(run)
     yield from owner_lines(run)
     for gone in run.closed:
         if not gone.seen:
             yield f"  closed, unseen: {alert_line(gone.alert)}"
     if not run.alerts:
         yield f"  next: {run.next_action}"
+
+
+def _clocks(run: RunReport) -> Iterator[str]:
+    """Yield whose clock is off, and how far."""
+    tracker, log = run.facets.tracker, run.facets.log
+    for name, facet in (("tracker", tracker), ("log", log)):
+        if facet.value is not None and (off := wording.clock_off(facet.value.clock_offset_s)):
+            yield f"  clock of the {name}'s writer: {off}"
 
 
 def _unread(run: RunReport) -> Iterator[str]:

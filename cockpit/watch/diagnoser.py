@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.model.facet import Problem
-from cockpit.model.history import History
 from cockpit.model.logtext import PresentLog, held
 from cockpit.model.observed import JobValue, LogValue, Phase, Triage
 from cockpit.model.run import RunSpec
@@ -23,7 +22,9 @@ from cockpit.rules.triage.classify import diagnose, word_of
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.file import show
 from cockpit.sources.logs.present import read_present
+from cockpit.sources.logs.source import TAIL
 from cockpit.watch.polling.supervise import Supervisor
+from cockpit.watch.reports import Case, seen_of
 from cockpit.watch.runstate import Diagnosis, RunState
 
 DEADLINE: Final = 15.0
@@ -52,15 +53,21 @@ class Diagnoser:
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def refresh(
-        self, states: Sequence[RunState], now: float, patience: float, *, stalled: bool = False
+        self,
+        states: Sequence[RunState],
+        cases: Sequence[Case],
+        patience: float,
+        *,
+        stalled: bool = False,
     ) -> None:
         """Diagnose what is not yet, waiting ``patience`` (s); ``stalled``: these stand still."""
-        begun = [task for state in states if (task := self._begin(state, now, stalled))]
+        pairs = zip(states, cases, strict=True)
+        begun = [task for state, case in pairs if (task := self._begin(state, case, stalled))]
         if begun:
             await asyncio.wait(begun, timeout=patience)
 
-    def _begin(self, state: RunState, now: float, stalled: bool) -> asyncio.Task[None] | None:
-        question = question_of(state, now, stalled)
+    def _begin(self, state: RunState, case: Case, stalled: bool) -> asyncio.Task[None] | None:
+        question = question_of(case, asked(state) or stalled)
         name = state.spec.name
         if question is None:
             state.diagnosis = None
@@ -87,19 +94,21 @@ class Diagnoser:
             self._ready(name)
 
 
-def question_of(state: RunState, now: float, stalled: bool) -> _Question | None:
+def asked(state: RunState) -> bool:
+    """Tell whether a job that stood still has been diagnosed: it is kept up to date."""
+    return state.diagnosis is not None and not state.diagnosis.over
+
+
+def question_of(case: Case, stalled: bool) -> _Question | None:
     """Return what is to be found out of a run's log; ``None`` while its job just trains."""
-    spec, facets = state.spec, state.facets
-    rows = state.rows.trend if state.rows.trend.rows else state.log_trend
-    history = History(now=now, facets=facets, trend=rows, job_named=spec.job is not None)
-    job, log = job_of(history), facets.log.value
-    asked = state.diagnosis is not None and not state.diagnosis.over
-    if job is None or log is None or not facets.log.known:
+    job, log = job_of(case.history), case.history.facets.log
+    if job is None or log.value is None or log.error is not None:
         return None
-    if not job.phase.terminal and not (job.phase is Phase.RUNNING and (stalled or asked)):
+    if not job.phase.terminal and not (job.phase is Phase.RUNNING and stalled):
         return None
     plain = job.model_copy(update={"rivals": (), "queued": ()})
-    return _Question(plain, log.path, log.size, log.mtime, log.inode, fell_short(spec, history))
+    short, value = fell_short(case.spec, seen_of(case)), log.value
+    return _Question(plain, value.path, value.size, value.mtime, value.inode, short)
 
 
 def diagnosed(run: RunSpec, job: JobValue, log: LogValue, short: bool | None) -> Triage:
@@ -119,10 +128,10 @@ def _read(run: RunSpec, job: JobValue, log: LogValue) -> PresentLog:
     kind = kind_of(run)
     place = None if kind is None else kind.log_place(run, log)
     lines = tuple(line.plain for line in log.lines)
+    why = f"only its last {len(lines)} lines are at hand" if len(lines) >= TAIL else None
     if place is None:
-        return held(lines, f"only its last {len(lines)} lines are at hand")
+        return held(lines, why)
     try:
         return read_present(place.path, job.log_mark, job.started_at)
     except OSError as error:
-        reason = error.strerror or "it cannot be read"
-        return held(lines, f"only its last {len(lines)} lines are at hand: {reason.lower()}")
+        return held(lines, why and f"{why}: {(error.strerror or 'it cannot be read').lower()}")

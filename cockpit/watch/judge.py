@@ -10,7 +10,7 @@ from cockpit.model.facet import Problem
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
 from cockpit.store.memory import Observation, RunMemory
-from cockpit.watch.diagnoser import Diagnoser
+from cockpit.watch.diagnoser import Diagnoser, asked
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.listeners import Listeners
 from cockpit.watch.polling.supervise import Supervisor
@@ -25,6 +25,7 @@ from cockpit.watch.reports import (
     with_diagnosis,
 )
 from cockpit.watch.runstate import RunState
+from cockpit.watch.sharing import find_sharers
 from cockpit.watch.store_writer import StoreWriter
 from cockpit.watch.waiting import WaitingRuns
 
@@ -90,9 +91,13 @@ class Judge:
         """
         async with self._one_at_a_time:
             states = [self._fleet.states[name] for name in names if name in self._fleet.states]
-            await self._diagnoser.refresh(states, self._clock.now(), patience)
             now = self._clock.now()
+            sharers = find_sharers(self._fleet.states.values())
+            for state in states:
+                state.sharers = sharers.get(state.spec.name, ())
             cases = [case_of(state, now) for state in states]
+            await self._diagnoser.refresh(states, cases, patience)
+            cases = [with_diagnosis(case, s) for case, s in zip(cases, states, strict=True)]
             for state in states:
                 state.judged_at = self._clock.monotonic()
             found = await self._judged(cases)
@@ -118,14 +123,14 @@ class Judge:
             for at, each in enumerate(found)
             if each is not None and any(alert.id == "C-06" for alert in each.alerts)
         ]
-        stalled = [states[at] for at in still]
-        for state in {s.spec.name: s for s in states}.values():
-            if state not in stalled and state.diagnosis is not None and not state.diagnosis.over:
+        for at, state in enumerate(states):
+            if at not in still and asked(state):
                 state.diagnosis = None
-        if not stalled:
+        if not still:
             return found
-        await self._diagnoser.refresh(stalled, self._clock.now(), patience, stalled=True)
-        again = [with_diagnosis(cases[at], states[at]) for at in still]
+        stalled, stood = [states[at] for at in still], [cases[at] for at in still]
+        await self._diagnoser.refresh(stalled, stood, patience, stalled=True)
+        again = [with_diagnosis(case, s) for case, s in zip(stood, stalled, strict=True)]
         outcomes = await self._judged(again)
         return [
             dict(zip(still, outcomes, strict=True)).get(at, one) for at, one in enumerate(found)

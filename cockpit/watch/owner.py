@@ -7,6 +7,7 @@ import socket
 
 from cockpit.config.file import operator
 from cockpit.model.run import CockpitFile
+from cockpit.platforms.local.launcher.kernel import boot_id
 from cockpit.runtime.login import login_name
 from cockpit.runtime.process import process_facts
 from cockpit.store.ownership import Owner, Ownership
@@ -22,17 +23,31 @@ def ownership_of(store: Store | None) -> Ownership | None:
 
 def this_process(name: str) -> Owner:
     """Return this process as an owner of runs."""
-    pid = os.getpid()
-    started = process_facts(pid).started_at
-    return Owner(name=name, host=socket.gethostname(), pid=pid, started_at=started)
+    facts = process_facts(os.getpid())
+    return Owner(
+        name=name,
+        host=socket.gethostname(),
+        pid=facts.pid,
+        started_at=facts.started_at,
+        ticks=facts.ticks,
+        boot=boot_id(),
+    )
 
 
-def same_process(pid: int, started_at: float | None) -> bool:
-    """Return whether the very process that claimed is still alive (pids are reused)."""
-    found = process_facts(pid)
-    if not found.alive or started_at is None or found.started_at is None:
-        return found.alive
-    return abs(found.started_at - started_at) <= START_SLACK
+def same_process(owner: Owner) -> bool:
+    """Return whether the very process that claimed is still alive (pids are reused).
+
+    By its start in kernel ticks and the boot; only one that an older version has claimed, or
+    that no kernel told of, is known by the clock, and then a start that fits it decides.
+    """
+    found, boot = process_facts(owner.pid), boot_id()
+    if not found.alive or (None not in (owner.boot, boot) and owner.boot != boot):
+        return False
+    if owner.ticks is not None and found.ticks is not None:
+        return owner.ticks == found.ticks
+    if owner.started_at is None or found.started_at is None:
+        return True
+    return abs(found.started_at - owner.started_at) <= START_SLACK
 
 
 def operator_name(file: CockpitFile) -> str:

@@ -25,6 +25,9 @@ from cockpit.rules.verdict import next_action, verdict
 from cockpit.store.alerts import Kept
 from cockpit.watch.runstate import RunState
 
+SAME_WORD = 0.01
+"""Seconds by which one word, in the store and as it was told, may differ: times are cut off."""
+
 
 class Case(NamedTuple):
     """One run as it is at one moment; ``log_rows`` are to be folded into ``log_trend`` first."""
@@ -70,6 +73,7 @@ def case_of(state: RunState, now: float) -> Case:
         stop_ordered_by=state.stop_ordered_by,
         former_failures=state.shared.failures,
         launched=state.shared.launched,
+        sharers=state.sharers,
         sealed_by=state.shared.sealed,
     )
     new, state.log_rows = state.log_rows, ()
@@ -96,17 +100,24 @@ def _log_unread(facets: Facets) -> float:
 
 
 def judged(case: Case) -> Judged:
-    """Judge one run; the log's rows stand in where the tracker has given none."""
-    spec, history = case.spec, case.history
-    log_trend = advance(case.log_trend, case.log_rows, spec)
+    """Judge one run by what is seen of it, and by why its job ended or stands still."""
+    spec, seen = case.spec, seen_of(case)
+    facets = _with_triage(seen.facets, case.triage)
+    history = seen.model_copy(update={"facets": facets})
+    return Judged(spec, history, judge(spec, history), progress(spec, history), history.log_trend)
+
+
+def seen_of(case: Case) -> History:
+    """Return what is seen, folds and all; the log's rows stand in for a tracker without any."""
+    history = case.history
+    log_trend = advance(case.log_trend, case.log_rows, case.spec)
     tracked = history.trend.rows > 0
     trend = history.trend if tracked else log_trend
-    facets = with_baseline(_with_triage(history.facets, case.triage), trend)
+    facets = with_baseline(history.facets, trend)
     history = history.model_copy(update={"facets": facets, "trend": trend, "log_trend": log_trend})
     if not tracked and log_trend.rows:
         history = history.model_copy(update={"rows_from": max(history.rows_from, history.log_from)})
-    history = history.model_copy(update={"facets": marked(history, log_trend)})
-    return Judged(spec, history, judge(spec, history), progress(spec, history), log_trend)
+    return history.model_copy(update={"facets": marked(history)})
 
 
 def reconcile(
@@ -195,7 +206,9 @@ def _taken(kept: Kept, told: Sequence[Told], now: float) -> Kept:
     line, taken = found
     meant = [each for each in Severity if each.value == line.parts.get("severity")]
     own = alert.acknowledged
-    if (own is not None and own.at >= taken.at) or (meant and meant[0].rank < alert.severity.rank):
+    if (own is not None and own.at >= taken.at - SAME_WORD) or (
+        meant and meant[0].rank < alert.severity.rank
+    ):
         return kept
     acknowledged = current(taken, now)
     return kept.model_copy(

@@ -121,11 +121,12 @@ def _checkpoints(report: RunReport) -> tuple[Choice, ...]:
 
 
 def _preselected(report: RunReport) -> str:
-    """Return the newest complete step that is not suspect: what a person most likely wants."""
+    """Return the newest complete step that is not suspect; where all are, the least spoilt."""
     found = report.facets.checkpoints.value
-    items = () if found is None else found.items
-    good = newest_good(item for item in items if item.step is not None)
-    return "" if good is None else str(good.step)
+    items = [] if found is None else [item for item in found.items if item.step is not None]
+    good = newest_good(items)
+    whole = [item.step for item in items if item.complete and item.step is not None]
+    return str(good.step) if good is not None else str(min(whole)) if whole else ""
 
 
 def _choice(each: Checkpoint, now: float, width: int) -> Choice:

@@ -95,6 +95,9 @@ class Jobs(FilePlatform):
 class Book(RecordWriter):
     """Keeps what is recorded, by kind."""
 
+    async def push_left(self, run: RunSpec) -> None:
+        return
+
     def __init__(self) -> None:
         self.events: list[EventEntry] = []
         self.instances: list[InstanceEntry] = []

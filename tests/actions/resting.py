@@ -61,6 +61,9 @@ class SetJobs(StandIn):
 class Book(RecordWriter):
     """A logbook file: each entry is written once, as the real one does."""
 
+    async def push_left(self, run: RunSpec) -> None:
+        return
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self.entries: list[EventEntry] = []

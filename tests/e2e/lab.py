@@ -313,6 +313,7 @@ def check(lab: Lab, *machines: Machine) -> None:
     assert not still, f"left open: {json.dumps(still, indent=1)}"
     launches = [each["launch_id"] for one in told for each in one["launches"]]
     done = [one["launch_id"] for one in acts if one["outcome"] == "done" and one["launch_id"]]
+    until(lambda: all(launch in lab.logbook() for launch in lab.started()), "never pushed")
     book = lab.logbook()
     for launch in lab.started():
         assert launches.count(launch) == 1, f"{launch} in the launches: {launches}"

@@ -72,6 +72,8 @@ def goes_on(lab: Lab, machine: Machine) -> Answer:
     assert answer.code == (4 if lived else 0), str(answer)
     assert len(lab.settled()) == 1
     check(lab, machine)
+    committed(lab, machine)
+    told_once(lab, " - ")
     return answer
 
 
@@ -128,10 +130,25 @@ def test_a_rollback(lab: Lab, machine: Machine, chance: random.Random) -> None:
             assert machine.do(*back, "--confirm", machine.words(*back)).code == 0
             goes_on(lab, machine)
         check(lab, machine)
+        told_once(lab, "rollback")
+        committed(lab, machine)
         acts = [one for one in machine.actions[-3:] if one["outcome"] == "done"]
         if "rollback" in [one["action"] for one in acts]:
             assert int(acts[-1]["facts"]["resumes_from"]) == to
         lab.die()
+
+
+def told_once(lab: Lab, title: str) -> None:
+    """See that what is public stands there once, is committed here, and says what is so."""
+    book = lab.logbook()
+    heads = [line for line in book.splitlines() if line.startswith("### ") and title in line]
+    assert len(heads) == len(set(heads)), heads
+
+
+def committed(lab: Lab, machine: Machine) -> None:
+    """See that no entry is left that was written and never committed, nor one never pushed."""
+    until(lambda: not git(machine.clone, "status", "--porcelain", "--", "tiny.md"), "left open")
+    until(lambda: lab.logbook() == (machine.clone / "tiny.md").read_text(), "never pushed")
 
 
 def _aside(machine: Machine) -> list[int]:

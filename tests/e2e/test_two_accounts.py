@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import subprocess
+import time
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,17 @@ class Two:
     def did(self, who: str, *words: str, confirm: str) -> dict[str, Any]:
         code, result, said = self.of(who, *words, "--confirm", confirm)
         assert code == 0 and result["outcome"] == "done", (result, said)
+        if (self.root / who / "book").is_dir():
+            self._pushed(who)
         return result
+
+    def _pushed(self, who: str) -> None:
+        """Wait for the push that goes on behind."""
+        end = time.monotonic() + 30.0
+        mine = git(self.root / who / "book", "rev-parse", "HEAD")
+        while git(self.root / "remote.git", "rev-parse", "main") != mine:
+            assert time.monotonic() < end, "it was never pushed"
+            time.sleep(0.05)
 
 
 def check(plan: dict[str, Any], name: str) -> dict[str, Any]:

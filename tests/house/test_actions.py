@@ -29,7 +29,7 @@ STEPS: dict[str, tuple[str, ...]] = {
         *("checkpoint", "submit", "verify"),
         *(*LAUNCHED, "log", "issue", "run-log", "confirm", "log-trouble"),
     ),
-    "rollback": ("reject", "mark", "log", "move", "verify", "run-log", "issue"),
+    "rollback": ("mark", "reject", "intent", "move", "verify", "log", "run-log", "issue"),
     "stop": ("evidence", "save", "stop", "log", "run-log"),
     "retain": ("delete", "log", "issue"),
     "seal": ("seal", "end", "log", "run-log", "issue"),

@@ -69,9 +69,17 @@ def test_each_trainers_run_file_is_one_that_can_be_acted_on(heading: str, tmp_pa
     assert run.job is not None and run.job.pid_file is not None and run.job.exit_file is not None
 
 
+def test_a_pinned_id_is_recorded_as_the_document_says(tmp_path: Path) -> None:
+    (lines,) = re.findall(r"```toml\n(resubmit.*?)```", TRAINERS, re.S)
+    (tmp_path / "cockpit.toml").write_text(f'[[run]]\nname = "a"\n{lines}', encoding="utf-8")
+    (run,) = load(tmp_path / "cockpit.toml").runs
+    assert run.wandb is not None and run.resubmit is not None
+    assert f"WANDB_RUN_ID={run.wandb.id}" in words_of(run.resubmit)
+
+
 def test_every_trainer_that_is_run_has_its_section_and_each_placeholder_exists() -> None:
     assert {trainer.heading for trainer in REAL} < SECTIONS.keys()
-    assert TRAINERS.count("```toml") == len(SECTIONS)
+    assert TRAINERS.count("```toml\n[cockpit]") == len(SECTIONS)
     told = set(re.findall(r"`\{(\w+)\}`", TRAINERS))
     assert told and told <= {*PLACEHOLDERS}
 

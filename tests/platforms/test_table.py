@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import subprocess
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -35,8 +35,15 @@ def test_every_kind_of_a_run_file_has_one_platform() -> None:
     assert sorted(kinds) == sorted(get_args(JobSpec.model_fields["kind"].annotation))
 
 
-async def test_local_jobs_are_asked(tmp_path: Path) -> None:
-    (tmp_path / "pid").write_text(f"{os.getpid()}\n")
+@pytest.fixture
+def sleeper(tmp_path: Path) -> Iterator[int]:
+    with subprocess.Popen(["sleep", "60"], cwd=tmp_path) as child:
+        yield child.pid
+        child.kill()
+
+
+async def test_local_jobs_are_asked(tmp_path: Path, sleeper: int) -> None:
+    (tmp_path / "pid").write_text(f"{sleeper}\n")
     run = run_of("local", pid_file=str(tmp_path / "pid"))
     facet = (await Platforms(SystemClock()).jobs(queries_of([run])))["a"]
     assert facet.value is not None and facet.value.phase is Phase.RUNNING

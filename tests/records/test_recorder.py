@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from cockpit.model.clock import SystemClock
@@ -56,7 +57,8 @@ async def test_the_contract_makes_a_logbook_and_keeps_it(tmp_path: Path) -> None
     await service.contract(run, {"Goal": "win"}, "run: start hero-run logbook")
     assert (await service.contract(run, {"Goal": "win more"}, "run: log contract")).lasting
     text = (ada / "logs/new.md").read_text()
-    assert "## Run Contract" in text and "win more" in text and text.count("Goal") == 1
+    assert "## Run Contract" in text and "- Goal: win\n" in text
+    assert re.search(r"^- Goal \(since \d{4}-\d\d-\d\d\): win more$", text, re.MULTILINE)
     assert git(ada, "log", "-2", "--format=%s").split("\n")[:2] == [
         "run: log contract",
         "run: start hero-run logbook",

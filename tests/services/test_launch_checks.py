@@ -144,6 +144,9 @@ class Told(SystemClock):
 class Entries(RecordWriter):
     """A recorder that keeps entries; ``refuses`` while it may not write."""
 
+    async def push_left(self, run: RunSpec) -> None:
+        return
+
     def __init__(self) -> None:
         self.entries: list[EventEntry] = []
         self.refuses = False

@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def seen_from(store: Store, host: str, *living: int) -> Ownership:
-    return Ownership(store, host, lambda pid, started: pid in living)
+    return Ownership(store, host, lambda owner: owner.pid in living)
 
 
 def test_a_second_one_is_told_who_owns_the_run(store: Store) -> None:
@@ -90,7 +90,7 @@ from pathlib import Path
 from cockpit.store.ownership import Owner, Ownership
 from cockpit.store.schema import APPLICATION_ID, MIGRATIONS
 from cockpit.store.store import Store
-own = Ownership(Store(Path(sys.argv[1])), "here", lambda pid, started: True)
+own = Ownership(Store(Path(sys.argv[1])), "here", lambda owner: True)
 sys.stdin.readline()
 me = Owner(name="racer", host="here", pid=os.getpid())
 print("mine" if own.claim("r", me, 100.0, 60.0) is None else "busy", flush=True)
@@ -118,7 +118,9 @@ def test_of_many_processes_that_race_exactly_one_owns_the_run(tmp_path: Path) ->
 def test_this_very_process_is_recognised(store: Store) -> None:
     pid = os.getpid()
     me = Owner(name="me", host="here", pid=pid, started_at=process_facts(pid).started_at)
-    own = Ownership(store, "here", lambda p, s: process_facts(p).started_at == s)
+    own = Ownership(
+        store, "here", lambda owner: process_facts(owner.pid).started_at == owner.started_at
+    )
     own.claim("r", me, 1.0, 60.0)
     assert own.owner("r", 1e9) is not None
 

@@ -50,12 +50,14 @@ def _named(trainer: str, life: str, only: Sequence[str]) -> bool:
 
 def _lived(trainer: Trainer, life: str, into: Path, python: Path) -> list[Fact]:
     """Live one life; one that could not be lived to its end is a wrong fact."""
+    facts: list[Fact] = []
     try:
         with living(World(into / f"{trainer.name}-{life}", trainer, python)) as world:
-            return LIVES[life](world)
+            facts.extend(LIVES[life](world))
     except Exception as error:  # noqa: BLE001 - told in the table, with the others
         said = f"{type(error).__name__}: {error}"
-        return [Fact(trainer.name, life, "lived", False, "to its end", said)]
+        facts.append(Fact(trainer.name, life, "lived", False, "to its end", said))
+    return facts
 
 
 def table(facts: Sequence[Fact]) -> list[str]:

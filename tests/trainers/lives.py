@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,26 +25,27 @@ NAN_FROM: Final = 50
 RAISE_AT: Final = 70
 
 
-def interrupted(world: World) -> list[Fact]:
+def interrupted(world: World) -> Iterator[Fact]:
     """Running, stopped, continued, killed, relaunched, finished."""
     world.start()
     world.until_step(60)
-    found = running(world, "running")
-    found += suspended(world)
+    yield from running(world, "running")
+    yield from suspended(world)
     world.signal(signal.SIGCONT)
     time.sleep(3)
-    found += running(world, "continued")
+    yield from running(world, "continued")
     world.until_saved(100)
     world.signal(signal.SIGKILL)
     world.ended()
     look = world.look()
-    found += killed(world, look)
-    found += relaunched(world, look)
+    yield from killed(world, look)
+    yield from relaunched(world, look)
+    world.pace(0.005)
     world.ended()
-    return found + finished(world)
+    yield from finished(world)
 
 
-def running(world: World, situation: str) -> list[Fact]:
+def running(world: World, situation: str) -> Iterator[Fact]:
     """Nothing is wrong with it."""
     facts, look = Facts(world.trainer, situation), world.look()
     facts.same("verdict", "healthy", look.run["verdict"])
@@ -53,10 +54,10 @@ def running(world: World, situation: str) -> list[Fact]:
     progress(facts, look)
     pace(facts, look)
     checkpoints(facts, look)
-    return facts.found
+    yield from facts.found
 
 
-def suspended(world: World) -> list[Fact]:
+def suspended(world: World) -> Iterator[Fact]:
     """SIGSTOP: alive in the process table, and not at work."""
     world.signal(signal.SIGSTOP)
     time.sleep(1)
@@ -66,7 +67,7 @@ def suspended(world: World) -> list[Fact]:
     job = value(look, "job")
     facts.add("says stopped", _says(look, "stop"), "a word of it", f"{job['state']}, {_said(look)}")
     progress(facts, look)
-    return facts.found
+    yield from facts.found
 
 
 def _said(look: Look) -> str:
@@ -79,7 +80,7 @@ def _says(look: Look, word: str) -> bool:
     return word in text or "suspend" in text
 
 
-def killed(world: World, look: Look) -> list[Fact]:
+def killed(world: World, look: Look) -> Iterator[Fact]:
     """Kill -9: nobody's fault of its own, to be relaunched from the newest save."""
     facts = Facts(world.trainer, "kill -9")
     facts.same("verdict", "critical", look.run["verdict"])
@@ -91,10 +92,10 @@ def killed(world: World, look: Look) -> list[Fact]:
     progress(facts, look)
     checkpoints(facts, look)
     relaunchable(facts, look)
-    return facts.found
+    yield from facts.found
 
 
-def relaunched(world: World, look: Look) -> list[Fact]:
+def relaunched(world: World, look: Look) -> Iterator[Fact]:
     """The relaunch is done, by the cockpit; what the trainer loads is what the plan said."""
     facts, known = Facts(world.trainer, "resume"), world.truth().starts
     words = ("relaunch", RUN, "--confirm", f"relaunch {RUN}")
@@ -106,7 +107,8 @@ def relaunched(world: World, look: Look) -> list[Fact]:
     world.until(lambda: world.truth().starts > known, "it was never resumed")
     _loaded(facts, world, look)
     world.until(lambda: world.truth().step_by(time.time() - 4) > 0, "no step after the resume")
-    return facts.found + running(world, "resumed")
+    yield from facts.found
+    yield from running(world, "resumed")
 
 
 def _loaded(facts: Facts, world: World, look: Look) -> None:
@@ -130,10 +132,10 @@ def _loaded(facts: Facts, world: World, look: Look) -> None:
 
 def _says_unknown(look: Look) -> bool:
     told = [each["text"] for each in look.plan["checks"] if each["id"] == "C-17"]
-    return any("not known" in text for text in told)
+    return any("its first step will tell" in text for text in told)
 
 
-def finished(world: World) -> list[Fact]:
+def finished(world: World) -> Iterator[Fact]:
     """It came to its end."""
     time.sleep(1)
     facts, look = Facts(world.trainer, "finished"), world.look()
@@ -144,10 +146,10 @@ def finished(world: World) -> list[Fact]:
     facts.same("alerts", [], sorted(alerts(look)))
     progress(facts, look)
     checkpoints(facts, look)
-    return facts.found
+    yield from facts.found
 
 
-def terminated(world: World) -> list[Fact]:
+def terminated(world: World) -> Iterator[Fact]:
     """SIGTERM by an unknown hand to a job of the cockpit's: not finished, and no failure.
 
     The helpers of W&B's client, which outlive the trainer a little, are no second job.
@@ -161,17 +163,19 @@ def terminated(world: World) -> list[Fact]:
     facts.same("exit status", world.trainer.term_status, status)
     facts.same("exit code", status, value(look, "job").get("exit_code"))
     facts.among("verdict", ("attention", "critical"), look.run["verdict"])
-    phase = value(look, "job").get("phase")
-    facts.add("phase", phase != "succeeded", "not succeeded", phase)
+    phase, said = value(look, "job").get("phase"), _said(look)
+    # An exit status of 0 is the process's own word; whose success it was is the cockpit's.
+    honest = phase != "succeeded" or "not success" in said
+    facts.add("no success", honest, "stopped, or told to be no success", f"{phase}: {said}")
     facts.same("triage", "user_stopped", triage(look).get("name", triage(look).get("class")))
     facts.same("action", "none", triage(look).get("action"))
     progress(facts, look)
     checkpoints(facts, look)
     relaunchable(facts, look, approvable=True)
-    return facts.found
+    yield from facts.found
 
 
-def poisoned(world: World) -> list[Fact]:
+def poisoned(world: World) -> Iterator[Fact]:
     """The loss is NaN from some step on, and it goes on saving."""
     world.asked["NAN_FROM"] = str(NAN_FROM)
     world.start()
@@ -188,7 +192,7 @@ def poisoned(world: World) -> list[Fact]:
     progress(facts, look)
     checkpoints(facts, look, sound_before=NAN_FROM)
     facts.add("relaunch", bool(look.plan["blocked"]), "blocked", look.plan["blocked"])
-    return facts.found
+    yield from facts.found
 
 
 def _numbers(text: str) -> list[int]:
@@ -196,7 +200,7 @@ def _numbers(text: str) -> list[int]:
     return [int(each) for each in cleaned.split()]
 
 
-def broken(world: World) -> list[Fact]:
+def broken(world: World) -> Iterator[Fact]:
     """An exception of its own; then started again by hand, to see what it loads."""
     world.asked["RAISE_AT"] = str(RAISE_AT)
     facts = Facts(world.trainer, "exception")
@@ -215,10 +219,10 @@ def broken(world: World) -> list[Fact]:
     del world.asked["RAISE_AT"]
     world.start("resubmit")
     _loaded(facts, world, look)
-    return facts.found
+    yield from facts.found
 
 
-LIVES: Final[dict[str, Callable[[World], list[Fact]]]] = {
+LIVES: Final[dict[str, Callable[[World], Iterator[Fact]]]] = {
     "interrupted": interrupted,
     "terminated": terminated,
     "poisoned": poisoned,

@@ -92,7 +92,7 @@ class World:
     folder: Path
     trainer: Trainer
     python: Path
-    steps: int = 300
+    steps: int = 1000
     asked: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -147,6 +147,12 @@ class World:
         _, done = self.told("launch", RUN, "--confirm", f"launch {RUN}")
         self.until(lambda: self.truth().starts > known, "it never began")
         return done
+
+    def pace(self, seconds: float) -> None:
+        """Say how long each step takes from now on."""
+        new = self.folder / "pace.new"
+        new.write_text(str(seconds))
+        new.replace(self.folder / "pace")
 
     def pid(self) -> int:
         """Return the job's pid, of whoever started it."""

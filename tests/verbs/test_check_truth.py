@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +17,7 @@ from cockpit.sources.logs import earlier
 from cockpit.sources.wandb import history
 from cockpit.watch import ingest
 from cockpit.watch.polling import onepass
+from tests.sources.wandb import writer
 from tests.verbs.seen_run import SeenRun, alert, ids, living, steps_of
 
 
@@ -51,12 +55,13 @@ def test_a_step_of_the_former_job_does_not_win_by_being_larger(
     assert (progress["text"], progress["step_source"]) == ("~205/300", "log")
 
 
-def test_before_the_first_step_the_former_one_is_told_as_such(
+def test_before_its_first_step_a_running_job_has_none(
     seen: SeenRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen.tracked([seen.row(step, "2.5", step - 300.0) for step in range(200, 251)], -50)
+    seen.log("loading the model\n", 1)
     progress = seen.check(capsys, 5)["progress"]
-    assert (progress["text"], progress["step_source"]) == ("~250/300", "tracker, before this job")
+    assert (progress["text"], progress["step_source"]) == ("unknown/300", None)
 
 
 def test_a_copied_checkpoint_is_no_progress(
@@ -65,6 +70,21 @@ def test_a_copied_checkpoint_is_no_progress(
     seen.tracked([seen.row(step, "2.5", at) for step, at in steps_of(100, 150)], 53)
     seen.saved(290, 52)
     assert seen.check(capsys, 54)["progress"]["text"] == "~150/300"
+
+
+def test_a_count_of_calls_is_no_step(seen: SeenRun, capsys: pytest.CaptureFixture[str]) -> None:
+    """The trainer calls ``log`` twice a step and logs no step of its own."""
+    calls = [
+        writer.history(call, {"_step": f"{call}", "_timestamp": f"{seen.start + call / 2}", **more})
+        for call in range(2, 302)
+        for more in [{"loss": "2.5"} if call % 2 else {"lr": "0.1"}]
+    ]
+    seen.tracked(calls, 151)
+    moments = [time.strftime("%F %T", time.gmtime(seen.start + step)) for step in range(151)]
+    lines = [f"{at} UTC iter {step}/300: loss 2.5\n" for step, at in enumerate(moments)]
+    seen.log("".join(lines), 151)
+    progress = seen.check(capsys, 152)["progress"]
+    assert (progress["text"], progress["step_source"]) == ("~150/300", "log")
 
 
 def test_a_bar_that_is_drawn_counts_before_it_is_overwritten(
@@ -190,3 +210,70 @@ def test_the_log_of_a_trainer_that_writes_zeros_says_it_too(
     run = seen.check(capsys, 41)
     assert alert(run, "C-09")["title"] == "loss is 0.0 beside a grad norm of nan at step 130"
     assert run["progress"]["text"] == "~300/300"
+
+
+AHEAD = 7200.0
+
+
+def beats(seen: SeenRun, first: float, last: float, off: float = 0.0) -> list[bytes]:
+    """What the client writes every 15 s, whatever training does."""
+    moments = range(round(first), round(last) + 1, 15)
+    return [writer.stats(seen.start + at + off) for at in moments]
+
+
+def offset(run: dict[str, Any], facet: str = "tracker") -> float | None:
+    found: float | None = run["facets"][facet]["value"]["clock_offset_s"]
+    return found
+
+
+@pytest.mark.parametrize("off", [AHEAD, -AHEAD, 100.0, -1234.0])
+@pytest.mark.parametrize("client", [True, False])
+def test_a_hung_trainer_is_seen_whatever_its_clock_says(
+    seen: SeenRun, capsys: pytest.CaptureFixture[str], off: float, client: bool
+) -> None:
+    """``client``: the tracker's client goes on writing, by the right clock, as wandb-core does."""
+    rows = [seen.row(step, "2.5", step + off) for step in range(1, 61)]
+    late = beats(seen, 62, 540) if client else []
+    written = 540 if client else 62
+    seen.tracked([*(beats(seen, 0, 0) if client else []), *rows, *late], written)
+    seen.log("loading the model\n", 0.5)
+    run = seen.check(capsys, 541)
+    assert "C-23" not in ids(run)
+    if not client and off == -1234.0:
+        assert offset(run) is None  # the file alone cannot tell a slow clock from a copied file
+        return
+    assert offset(run) == pytest.approx(off, abs=20)
+    assert "C-06" in ids(run)
+    last = datetime.fromisoformat(alert(run, "C-06")["since"]).timestamp()
+    assert last - seen.start == pytest.approx(60, abs=20)
+
+
+@pytest.mark.parametrize("off", [AHEAD, -AHEAD])
+def test_a_trainer_that_steps_is_well_whatever_its_clock_says(
+    seen: SeenRun, capsys: pytest.CaptureFixture[str], off: float
+) -> None:
+    rows = [seen.row(step, "2.5", step + off) for step in range(1, 301)]
+    seen.tracked([*rows[:150], *beats(seen, 150, 150), *rows[150:]], 302)
+    seen.log("loading the model\n", 0.5)
+    run = seen.check(capsys, 305)
+    assert "C-06" not in ids(run)
+    assert offset(run) == pytest.approx(off, abs=20)
+    main(["check", "--config", str(seen.config), "--now", rfc3339(seen.start + 305)])
+    way = "ahead" if off > 0 else "behind"
+    assert f"clock of the tracker's writer: 2h {way}, times corrected" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("off", [AHEAD, -8 * 3600.0, -1800.0])
+def test_a_log_s_stamps_by_another_clock_or_zone(
+    seen: SeenRun, capsys: pytest.CaptureFixture[str], off: float
+) -> None:
+    stamped = [
+        time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seen.start + step + off))
+        + f" iter {step}: loss 2.5\n"
+        for step in range(1, 101)
+    ]
+    seen.log("".join(stamped), 101)
+    run = seen.check(capsys, 103)
+    assert "C-06" not in ids(run)
+    assert offset(run, "log") == pytest.approx(off, abs=5)
+    assert "C-06" in ids(seen.check(capsys, 400))

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.model.alert import Acknowledgement, Alert, Evidence, Severity
-from cockpit.model.history import CheckpointMark, FormerFailure, History, Launched, PhaseMark
+from cockpit.model.history import (
+    CheckpointMark,
+    FormerFailure,
+    History,
+    Launched,
+    PhaseMark,
+    Sharer,
+)
 from cockpit.model.observed import Phase
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Stopped
@@ -165,6 +172,7 @@ def test_a_rule_is_given_all_that_is_remembered() -> None:
         phases=[PhaseMark(at=T0, phase=Phase.RUNNING)],
         marks=[CheckpointMark(at=T0, complete=1, newest=10)],
         shared=shared,
+        sharers=(Sharer(run="other", what="output root /x"),),
     )
     given, empty = case_of(state, T0 + 10).history, History(now=0.0)
     same = [name for name in History.model_fields if getattr(given, name) == getattr(empty, name)]

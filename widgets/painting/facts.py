@@ -63,12 +63,17 @@ def verdict_mark(report: RunReport) -> tuple[str, str]:
 
 
 def phase_words(report: RunReport, now: float) -> str:
-    """Return the job's phase and what belongs to it: ``RUNNING 4/4``, ``FAILED 12m ago``."""
+    """Return the job's phase and what belongs to it: ``RUNNING 4/4``, ``FAILED 12m ago``.
+
+    A process that is stopped (SIGSTOP) is not said to run.
+    """
     job = report.facets.job
     if not job.configured:
         return "NO JOB"
     if job.value is None or job.value.phase is Phase.UNKNOWN:
         return "JOB UNKNOWN"
+    if job.value.stopped is not None:
+        return f"STOPPED {age(now - job.value.stopped.since)}"
     word = job.value.phase.value.upper()
     extra = _phase_extra(job.value, now)
     return f"{word} {extra}" if extra else word
@@ -103,6 +108,8 @@ def phase_style(report: RunReport, now: float) -> str:
         return "$dim"
     if job.value.phase is Phase.FAILED:
         return "bold $critical"
+    if job.value.stopped is not None:
+        return "bold $attention"
     return "bold"
 
 

@@ -6,7 +6,7 @@ from cockpit.actions.core.context import ActionContext
 from cockpit.model import wording
 from cockpit.model.facet import ErrorKind
 from cockpit.model.history import History
-from cockpit.model.jobs import LiveJob
+from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.plan import Basis, Check
 from cockpit.rules.present import trained_after_end
@@ -26,10 +26,13 @@ def relaunch_state(context: ActionContext) -> list[Check]:
     if job.phase is Phase.SUCCEEDED:
         short = next((alert for alert in context.report.alerts if alert.id == "C-19"), None)
         if short is not None:
-            return [warned(STATE, f"it ended with success, but: {short.title}")]
+            return [warned(STATE, f"its exit status says success, but: {short.title}")]
         return [blocked(STATE, "it ended with success: there is nothing to relaunch, seal it")]
     if job.phase.terminal:
         return [passed(STATE, f"the job is over: {_words(job)}", value=_label(job))]
+    if job.stopped is not None:
+        text = f"its process is stopped, not dead (kill -CONT {job.stopped.pid} lets it go on)"
+        return [blocked(STATE, f"{text}: let it go on, or stop it first", value=_label(job))]
     stalled = next((alert for alert in context.report.alerts if alert.id == "C-06"), None)
     if job.phase is Phase.RUNNING and stalled is not None:
         text = f"it runs but stands still ({stalled.title}); it will be stopped first"
@@ -73,7 +76,15 @@ def lineage_jobs(context: ActionContext) -> list[Check]:
     if went_on is not None and not own:
         text = f"steps were logged until {wording.moment(went_on)}, after the job's end"
         return [blocked("C-25", f"{text}: find what trains {context.spec.name}")]
+    if live.possible:
+        return [warned("C-25", possible_jobs(live), value=", ".join(j.id for j in live.possible))]
     return [passed("C-25", "no other job of this lineage lives")]
+
+
+def possible_jobs(live: Live) -> str:
+    """Return which processes live that may write to the lineage, though nothing proves it."""
+    names = "; ".join(f"{job.name} ({job.id}: {job.why})" for job in live.possible)
+    return f"may write to this lineage, which nothing proves: {names}; look what it is"
 
 
 def next_by_itself(context: ActionContext) -> list[Check]:
@@ -111,7 +122,7 @@ def _label(job: JobValue) -> str:
 def _words(job: JobValue) -> str:
     """Return a job in words that do not tick."""
     parts = [job.phase.value]
-    if job.reason:
+    if job.reason and job.reason.casefold() != job.phase.value:
         parts.append(job.reason)
     elif job.exit_code is not None:
         parts.append(f"exit status {job.exit_code}")

@@ -50,6 +50,8 @@ def _by_action(found: Triage, job: JobValue) -> Check:
     name = found.name.replace("_", " ")
     line = found.evidence[-1].text if found.evidence else "no line decides it"
     what = f"{name} ({found.confidence}): {line}"
+    if found.action == "relaunch" and job.phase.terminal and found.read and found.read.why:
+        return warned("T", f"{what}; {found.read.why}", value=found.name)
     if found.action == "relaunch" and job.phase.terminal:
         return passed("T", what, value=found.name)
     if found.action == "fix_then_relaunch" and job.phase.terminal:

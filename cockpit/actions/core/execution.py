@@ -57,7 +57,7 @@ async def run_steps(
         if not step.records:
             failed = result.state is StepState.FAILED
             outcome = Outcome.FAILED if failed else Outcome.UNKNOWN
-            execution.trouble = said
+            execution.trouble, execution.unknown = said, not failed
     recording = {step.name for _, step in steps if step.records}
     missing = any(each.name in recording and each.state in MISSED for each in results)
     return _ended(execution, outcome, message, results, missing=missing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Collection, Sequence
 from typing import ClassVar, Final
 
@@ -13,6 +14,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher.launches import number_of
 
 ELSEWHERE: Final = "launched-elsewhere"
+NO_ANSWER: Final = re.compile(r"no answer|does not answer|broke off")
 
 
 class Claims:
@@ -66,7 +68,25 @@ def claim_checks(
     ``here`` are the launch ids that this machine knows of, where something is to be launched:
     a later one that another machine was given may live there, out of our sight.
     """
-    return [_check(claims), *(() if here is None else _elsewhere(run, claims, here))]
+    return [
+        _check(claims),
+        *_unanswered(claims),
+        *(() if here is None else _elsewhere(run, claims, here)),
+    ]
+
+
+def _unanswered(claims: Sequence[Claim]) -> list[Check]:
+    """Say which guard gave no answer where another one holds: it is not waited for again."""
+    if all(claim.level == Level.WARN.value for claim in claims):
+        return []
+    return [
+        Check(
+            id=f"{Claims.CHECK}:remote", level=Level.WARN, basis=Basis.OBSERVED, text=claim.text,
+            about_acting=True,
+        )
+        for claim in claims
+        if claim.level == Level.WARN.value and NO_ANSWER.search(claim.text)
+    ]  # fmt: skip
 
 
 def _elsewhere(run: str, claims: Sequence[Claim], here: Collection[str]) -> list[Check]:

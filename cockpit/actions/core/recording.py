@@ -12,17 +12,22 @@ from typing import Final
 
 from cockpit.actions.checks.records import linked_issue
 from cockpit.actions.core.action import Execution, SkipStep, Step, StepError
+from cockpit.actions.core.context import ActionContext
 from cockpit.model.plan import Basis, Check, Plan
 from cockpit.model.records import EventEntry, InstanceEntry, Recorded, SaveStage
 from cockpit.model.run import RunSpec
 from cockpit.model.told import LAUNCHED, STOPPED, Told
 from cockpit.runtime.offload import offload
-from cockpit.text.checks import passed, warned
+from cockpit.text.checks import lacking, passed, warned
 from cockpit.text.told_lines import told_lines
 
 DEADLINE: Final = 10.0
 ISSUE: Final = "issue"
 """The fact that holds the address of an issue that the action itself created."""
+MARKED: Final = "marked"
+"""The fact that what will be done is written where it will be done, for all to see."""
+INTENT_WITHIN: Final = 5.0
+"""Seconds for which an intent may wait for its push before the deed goes on."""
 NO_LOGBOOK: Final = "the run has no logbook (records.logbook)"
 NO_ISSUE: Final = "the run has no issue (records.issue)"
 
@@ -57,6 +62,30 @@ def log_step(
     return Step("log", run, records=True, after_failure=after_failure)
 
 
+def intent_step(make: Callable[[Execution], EventEntry], commit: str) -> Step:
+    """Return the step that makes public what will be done, before it is done.
+
+    It waits a moment for the push. Where neither the logbook nor the place itself (the fact
+    ``MARKED``) can tell others, nothing is done.
+    """
+
+    async def run(execution: Execution) -> str | None:
+        spec, recorder = _with_logbook(execution), execution.context.parts.recorder
+        done = await recorder.event(spec, make(execution), commit)
+        try:
+            said = lasting(done, execution, spec.records.logbook)
+        except StepError as error:
+            if execution.facts.get(MARKED) != "yes":
+                raise StepError(f"nobody else could see it, so nothing is done: {error}") from error
+            raise SkipStep(f"marked in place, but not in the logbook: {error}") from error
+        if done.pending and spec.records.logbook is not None:
+            (push,) = await recorder.pushes([Path(spec.records.logbook)], INTENT_WITHIN)
+            return f"{SaveStage.COMMITTED.value} {(done.commit or '')[:7]}, {push.text}"
+        return said
+
+    return Step("intent", run, again=True)
+
+
 def launched(execution: Execution) -> tuple[Told, ...]:
     """Return what others must know of the job that an action has started."""
     if not execution.launch_id or not execution.job_id:
@@ -72,7 +101,12 @@ def launched(execution: Execution) -> tuple[Told, ...]:
 
 
 def stopped(execution: Execution) -> tuple[Told, ...]:
-    """Return which jobs an action has ordered to stop: by an unknown hand is another thing."""
+    """Return which jobs an action has ordered to stop: by an unknown hand is another thing.
+
+    One that did not come to its end tells of none: whether they ended is not known here.
+    """
+    if execution.trouble is not None:
+        return ()
     ids = filter(None, execution.facts.get("stops", "").split("\n"))
     at, who = execution.entry.begun_at, execution.entry.operator
     return tuple(Told(what=STOPPED, value=each, at=at, typed_by=who) for each in ids)
@@ -128,6 +162,19 @@ def approvals_text(plan: Plan) -> str:
     """Return who let which block pass and why, one line each; empty without any."""
     given = [check.approved for check in plan.checks if check.approved is not None]
     return "\n".join(f"{each.check} approved by {each.whose}: {each.reason}" for each in given)
+
+
+async def records_ready(context: ActionContext) -> list[Check]:
+    """Return the check that this user can write the records; empty while that is so.
+
+    A hero run may not be launched without them; anything else goes on, and it is known before.
+    """
+    said = await context.parts.recorder.hindrance(context.spec)
+    if said is None:
+        return []
+    text = f"the logbook cannot be written: {said}"
+    check = lacking(context.spec, "records", text) if context.launch_id else warned("records", text)
+    return [check.model_copy(update={"about_acting": True})]
 
 
 def logbook_check(run: RunSpec) -> Check:

@@ -8,19 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from cockpit.actions.core.action import Action, Execution, asked
+from cockpit.actions.core.action import Action, Execution, Step, StepError, asked
 from cockpit.actions.core.context import ActionContext, Dependencies, acting
 from cockpit.actions.core.execution import run_steps
 from cockpit.actions.core.guards import Claims
 from cockpit.model.base import Frozen
 from cockpit.model.jobs import Found, LookUp
-from cockpit.model.plan import Approval, Basis, Check, Level, Outcome, Plan, StepState
+from cockpit.model.plan import (
+    Approval,
+    Basis,
+    Check,
+    Level,
+    Outcome,
+    Plan,
+    Result,
+    StepResult,
+    StepState,
+)
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import Platform
+from cockpit.platforms.base import CannotError, LostError, Platform
 from cockpit.records.lease.holder import still_working
 from cockpit.store.journal import UNREADABLE, JournalEntry
 
 SUBMIT = "submit"
+DIED = "died"
+"""The fact that says how a job ended that was started, where it lives no more."""
+QUIET = ("evidence", "save")
+"""Steps of which nobody else sees anything."""
 ENTRY = "journal:"
 """How the check begins that speaks of an entry of the journal; its number follows."""
 NOT_LOOKED_UP = ("teardown",)
@@ -182,56 +196,107 @@ class Recovery:
 
     async def _settle(self, spec: RunSpec, settled: InterruptedAction) -> None:
         assert self._journal is not None
-        settled = await self._all_but_recorded(spec, settled)
-        entry, recorded = settled.entry, True
-        if settled.outcome is Outcome.DONE:
-            recorded = await self._finish(spec, settled)
-        assert settled.outcome is not None
-        await asked(
-            self._journal.end,
-            entry.number,
-            settled.outcome,
-            self._parts.clock.now(),
-            settled.text,
-            recorded=recorded,
-        )
+        cut_short = await self._execution(spec, settled)
+        ended: Result | None = None
+        if cut_short is not None and settled.outcome is Outcome.FAILED:
+            settled = await self._as_it_is(cut_short, settled)
+        if cut_short is not None and settled.outcome is Outcome.DONE:
+            ended = await self._finish(cut_short, settled)
+        elif cut_short is not None and settled.outcome is Outcome.FAILED:
+            ended = await self._correct(cut_short, settled)
+        elif settled.outcome is Outcome.DONE:
+            await asked(
+                self._journal.note, settled.entry.number, settled.entry.facts, settled.job_id
+            )
+        await self._end(settled, ended, readable=cut_short is not None)
         if settled.outcome is not Outcome.UNKNOWN:
             await Claims(self._parts.guards).clear(spec)
 
-    async def _all_but_recorded(
-        self, spec: RunSpec, settled: InterruptedAction
-    ) -> InterruptedAction:
-        """Return it as done if all that was left to do when it was interrupted is to record it."""
-        entry = settled.entry
-        action = self._actions.get(entry.action)
-        if settled.outcome is not Outcome.FAILED or action is None or not entry.steps:
-            return settled
-        if entry.outcome is not None or entry.plan.plan_id == UNREADABLE:
-            return settled
-        context = await self._context_of(spec, entry.operator)
-        acts = [step for step in action.steps(context, entry.plan) if not step.records]
-        if not acts or not all(_over(entry, step.name) for step in acts):
-            return settled
-        return settled.model_copy(update={"outcome": Outcome.DONE})
+    async def _end(
+        self, settled: InterruptedAction, ended: Result | None, *, readable: bool
+    ) -> None:
+        assert self._journal is not None and settled.outcome is not None
+        number, whole = settled.entry.number, readable or settled.outcome is not Outcome.DONE
+        if ended is not None and ended.steps:
+            await asked(self._journal.recorded, number, ended.written)
+            whole = ended.written.written
+        await asked(
+            self._journal.end, number, settled.outcome, self._parts.clock.now(), settled.text,
+            recorded=whole,
+        )  # fmt: skip
 
-    async def _finish(self, spec: RunSpec, settled: InterruptedAction) -> bool:
-        """Do the steps that only record and are not done yet; return whether all are now."""
+    async def _execution(self, spec: RunSpec, settled: InterruptedAction) -> Execution | None:
+        """Return the action as it can be gone on with; ``None`` for one of another version."""
         assert self._journal is not None
         entry = settled.entry
-        action = self._actions.get(entry.action)
-        if action is None or entry.plan.plan_id == UNREADABLE:
-            await asked(self._journal.note, entry.number, entry.facts, settled.job_id)
-            return False
+        if entry.action not in self._actions or entry.plan.plan_id == UNREADABLE:
+            return None
         context = await self._context_of(spec, entry.operator)
         job_id = settled.job_id or entry.job_id
-        execution = Execution(context, entry.plan, entry, self._journal, {**entry.facts}, job_id)
+        return Execution(context, entry.plan, entry, self._journal, {**entry.facts}, job_id)
+
+    def _steps(self, execution: Execution) -> list[tuple[int, Step]]:
+        action = self._actions[execution.entry.action]
+        return list(enumerate(action.steps(execution.context, execution.plan)))
+
+    async def _as_it_is(
+        self, execution: Execution, settled: InterruptedAction
+    ) -> InterruptedAction:
+        """Look at what was cut short, and do again what is harmless; done, if all is there."""
+        if settled.entry.outcome is not None or not settled.entry.steps:
+            return settled
+        for place, step in self._steps(execution):
+            if step.records or _over(execution.entry, step.name):
+                continue
+            was = execution.entry.step(step.name)
+            if step.again:
+                await run_steps([(place, step)], execution)
+            elif step.seen is not None and was is not None:
+                await self._see(execution, place, step)
+            entry = await asked(execution.journal.entry, execution.entry.number)
+            execution.entry = entry or execution.entry
+            if not _over(execution.entry, step.name):
+                return settled
+        return settled.model_copy(update={"outcome": Outcome.DONE})
+
+    async def _see(self, execution: Execution, place: int, step: Step) -> None:
+        """Write a step down as done if what it does is there."""
+        assert step.seen is not None
+        try:
+            text = await step.seen(execution)
+        except (StepError, CannotError, LostError, TimeoutError):
+            return
+        if text is not None:
+            now = self._parts.clock.now()
+            done = StepResult(name=step.name, state=StepState.DONE, at=now, note=text)
+            await asked(execution.journal.step, execution.entry.number, place, done)
+
+    async def _correct(self, execution: Execution, settled: InterruptedAction) -> Result | None:
+        """Record that it did not come to its end, where something of it was begun."""
+        entry = execution.entry
+        if not any(step.name not in QUIET for step in entry.steps):
+            return None
+        execution.trouble, execution.unknown = settled.text, False
+        again = entry.outcome is Outcome.UNKNOWN  # what was said then is known better now
+        left = [
+            (place, step)
+            for place, step in self._steps(execution)
+            if step.after_failure and (again or not _over(entry, step.name))
+        ]
+        return await run_steps(left, execution)
+
+    async def _finish(self, execution: Execution, settled: InterruptedAction) -> Result:
+        """Do the steps that only record and are not done yet."""
+        entry, looked = execution.entry, settled.looked_up
+        if looked is not None and looked.found is Found.ENDED:
+            execution.facts[DIED] = looked.text
         await execution.note()
         left = [
             (place, step)
-            for place, step in enumerate(action.steps(context, entry.plan))
+            for place, step in self._steps(execution)
             if step.records and not _over(entry, step.name)
         ]
-        return (await run_steps(left, execution)).recorded
+        return await run_steps(left, execution)
 
 
 def _over(entry: JournalEntry, name: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from cockpit.actions.core.action import Execution, SkipStep, Step, StepError
 from cockpit.actions.core.recording import (
@@ -18,8 +18,9 @@ from cockpit.actions.core.recording import (
     instance_step,
     log_step,
 )
+from cockpit.actions.core.recovery import DIED
 from cockpit.actions.launching.snapshot import instance_fields
-from cockpit.actions.launching.submitting import DIED, UNSEEN, WAITS, snapshot_in, submitted_at
+from cockpit.actions.launching.submitting import UNSEEN, WAITS, snapshot_in, submitted_at
 from cockpit.model.history import FormerFailure
 from cockpit.model.plan import Approval, Level, Plan
 from cockpit.model.records import EventEntry, InstanceEntry
@@ -28,7 +29,7 @@ from cockpit.model.wording import steps
 from cockpit.records.issue import text as issue_text
 from cockpit.records.logbook.markdown import prose
 from cockpit.runtime.offload import offload
-from cockpit.store.followups import FIRST_CHECK, Followup, FollowupStore
+from cockpit.store.followups import FIRST_CHECK, Followup, FollowupStore, Progressed
 from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.outcomes import Failures
 from cockpit.store.snapshots import Snapshots
@@ -39,6 +40,8 @@ FAILURE: Final = "failure"
 RESUMES_FROM: Final = "resumes_from"
 FAILED_STEP: Final = "failed_step"
 STOPPED: Final = "stopped"
+LOST: Final = "lost"
+"""The fact that says what was really lost, measured when the job had ended."""
 STATE_FILE: Final = "state_file"
 RESTARTS: Final = "restarts"
 DEADLINE: Final = 10.0
@@ -83,6 +86,8 @@ def record_steps(
     async def follow(execution: Execution) -> str:
         followup = _followup(execution, run(execution))
         await _stored(execution, lambda store: FollowupStore(store).add(key(execution), followup))
+        if followup.state is Progressed.DIED:
+            return "it has ended: nothing to follow"
         return f"first check after {FIRST_CHECK:g} s"
 
     message = f"{name}: log {word}"
@@ -91,7 +96,7 @@ def record_steps(
         Step("failure", _record_failure, records=True),
         Step("state-file", _state_file, records=True),
         Step("follow", follow, records=True),
-        *((instance_step(_instance, message),) if instance else ()),
+        *((instance_step(_instance, f"{message} instance"),) if instance else ()),
         log_step(launch_event(word), message),
     )
     return (*steps, comment_step(event_name, launch_comment(word)))
@@ -101,12 +106,15 @@ def trouble_step(name: str, word: str) -> Step:
     """Return the step that logs an action which failed before anything was started."""
 
     def entry(execution: Execution) -> EventEntry:
-        stopped = bool(execution.facts.get(STOPPED))
+        stopped = "; the job was stopped" if execution.facts.get(STOPPED) else ""
+        title, status = f"{word} did not happen", "nothing was started"
+        if execution.unknown:
+            title = f"{word} {execution.launch_id}: not known whether it happened"
+            status = "it may have been started: it is looked up before anything else"
         return EventEntry(
-            title=f"{word} did not happen",
+            title=title,
             at=execution.entry.begun_at,
-            status="nothing is known to have been started"
-            + ("; the job was stopped" if stopped else ""),
+            status=status + stopped,
             evidence=execution.trouble or "",
             decision=f"{word} was ordered by {execution.entry.operator}",
             next="look at the journal, then plan again",
@@ -171,7 +179,14 @@ def _followup(execution: Execution, run: RunSpec) -> Followup:
         entry=execution.entry.number,
         resumes_from=_number(execution, RESUMES_FROM),
         failed_step=_number(execution, FAILED_STEP),
+        **_dead(execution),
     )
+
+
+def _dead(execution: Execution) -> dict[str, Any]:
+    """Return how a launch stands that is over already: its end is in its own entry."""
+    text = execution.facts.get(DIED)
+    return {} if text is None else {"state": Progressed.DIED, "text": text, "recorded": True}
 
 
 def _instance(execution: Execution) -> InstanceEntry:
@@ -212,10 +227,19 @@ def launch_event(word: str) -> Callable[[Execution], EventEntry]:
             status=trouble or f"{execution.launch_id} {doing} as {job_of(execution)}, {origin}",
             evidence="\n".join(_evidence(execution)),
             decision="\n".join(filter(None, (order, approvals_text(execution.plan)))),
-            next=f"check after {FIRST_CHECK:g} s, then every cadence, until {goal}",
+            next=_next(execution, goal),
         )
 
     return entry
+
+
+def _next(execution: Execution, goal: str) -> str:
+    """Return what comes next: a job that is dead already is not checked after 120 s."""
+    if execution.facts.get(DIED):
+        return "triage its log; the same failure again is escalated (C-14)"
+    if execution.facts.get(UNSEEN):
+        return f"look {execution.launch_id} up before anything else"
+    return f"check after {FIRST_CHECK:g} s, then every cadence, until {goal}"
 
 
 def _evidence(execution: Execution) -> Sequence[str]:
@@ -223,13 +247,14 @@ def _evidence(execution: Execution) -> Sequence[str]:
     spoken = [check for check in execution.plan.checks if check.id in ("T", "job-state", "C-17")]
     warned = [check for check in execution.plan.checks if check.level is not Level.PASS]
     lines = [f"{check.id}: {check.text}" for check in dict.fromkeys((*spoken, *warned))]
-    where = execution.facts.get("evidence")
+    where, lost = execution.facts.get("evidence"), execution.facts.get(LOST)
     used = snapshot_in(execution)
     return [
         *lines,
         *_differing(execution.plan),
         *([f"commit {used.sha}"] if used.sha is not None else []),
         *([f"archived in {where}"] if where else []),
+        *([f"lost {lost}, measured when the job had ended"] if lost else []),
     ]
 
 

@@ -14,6 +14,7 @@ from cockpit.actions.checks import code, commands, jobs, people
 from cockpit.actions.checks.material import DEADLINE, gather
 from cockpit.actions.checks.new_lineage import source_of, takes_identity, unused
 from cockpit.actions.checks.people import for_dri
+from cockpit.actions.checks.places import places
 from cockpit.actions.core.action import Action, Execution, RefuseError, Step, StepError
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.launching.launch_records import RESUMES_FROM, record_steps, trouble_step
@@ -66,13 +67,17 @@ class NewLineage(Action):
             *takes_identity(run, template, context.spec),
             *code.lineage(context, material.changes, material.prior, first=True),
             *command,
+            *await places(context, run, words, pick),
             passed("reason", shown(request.params["reason"]), Basis.RECORDED),
         ]
         return Draft(
             words=f"lineage {request.run} {run.name}",
             checks=for_dri(checks, code.of_the_dri(context, material.changes), context.spec.dri),
             command=shown_command(words) or None,
-            spares=tuple(job_name(job) for job in (*context.live.jobs, *context.live.spared)),
+            spares=tuple(
+                job_name(job)
+                for job in (*context.live.jobs, *context.live.possible, *context.live.spared)
+            ),
             checkpoint=pick,
             differences=tuple(_differences(context.spec, run)),
             page=run_block(run, pick.path if pick is not None else "?"),
@@ -125,6 +130,8 @@ async def _nothing_yet(context: ActionContext, run: RunSpec) -> list[Check]:
         if live.unknown is not None or live.jobs:
             left = live.unknown or ", ".join(job_name(job) for job in live.jobs)
             return [blocked("C-25", f"something of {run.name} may live already: {left}")]
+        if live.possible:
+            return [warned("C-25", jobs.possible_jobs(live))]
     if context.live.jobs:
         names = ", ".join(job_name(job) for job in context.live.jobs)
         return [warned("C-25", f"the old lineage still trains and is left alone: {names}")]

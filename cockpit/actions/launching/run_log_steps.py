@@ -46,7 +46,7 @@ def launched_step(run: str) -> Step:
             _submitted(execution, "submitted/start"),
         )
         first = lambda data: with_first_job(begun(data), fields)  # noqa: E731
-        await _saved(execution, path, first, f"{run}: log launch")
+        await _saved(execution, path, first, f"{run}: begin the run log")
         await _saved(execution, *timeline_of(path, at), f"{run}: list the run log")
         if (spec.records.run_type or "").startswith(EXPERIMENT):
             listed = experiments_of(path, spec.name, spec.goal or "")
@@ -70,7 +70,7 @@ def resumed_step(run: str) -> Step:
             execution,
             path,
             lambda data: with_resumed_job(begun(data), fields),
-            f"{run}: log relaunch",
+            f"{run}: log relaunch in the run log",
         )
 
     return Step(NAME, write, records=True)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cockpit.actions.core.action import Execution, Step, StepError, StepUnknownError
+from cockpit.actions.core.recovery import DIED
 from cockpit.model.jobs import Found, LookUp, Submission
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform
@@ -22,7 +23,6 @@ from cockpit.text.checks import shown
 SNAPSHOT: Final = "snapshot"
 ACCEPTED: Final = "accepted"
 SUBMITTED_AT: Final = "submitted_at"
-DIED: Final = "died"
 UNSEEN: Final = "unseen"
 WAITS: Final = "waits"
 SEEN_WITHIN: Final = 60.0

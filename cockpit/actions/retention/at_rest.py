@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from cockpit.actions.checks.jobs import possible_jobs
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import safe
 from cockpit.model.jobs import LiveJob
@@ -15,7 +16,7 @@ from cockpit.runtime.offload import offload
 from cockpit.sources.checkpoints.source import without
 from cockpit.store.outcomes import Rejections
 from cockpit.store.store import StoreError
-from cockpit.text.checks import blocked, passed
+from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.scrub import scrub
 
 JOB: Final = "job-state"
@@ -31,6 +32,8 @@ def job_name(job: LiveJob) -> str:
 def nothing_lives(context: ActionContext, verb: str) -> Iterator[Check]:
     """Yield what says that no job of the lineage is alive, or the hard block."""
     live, job = context.live, context.report.facets.job
+    if live.possible and not live.jobs:
+        yield warned("C-25", possible_jobs(live))
     if live.jobs:
         names = ", ".join(job_name(each) for each in live.jobs)
         yield blocked(JOB, f"still alive: {names}; stop it before a {verb}")

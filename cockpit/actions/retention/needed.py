@@ -62,7 +62,7 @@ def naming(item: Checkpoint) -> re.Pattern[str]:
     for step in steps:
         figure = rf"0*{step}" if step is None or step < 1000 else rf"(?:0*{step}|{step:,})"
         words.append(rf"{_STEP_WORD}[ _=-]?{figure}")
-    return re.compile(rf"(?<![\w.])(?:{'|'.join(words)})(?!{_GOES_ON})", re.I)
+    return re.compile(rf"(?<![\w.])(?<!\w-)(?:{'|'.join(words)})(?!{_GOES_ON})", re.I)
 
 
 _STEP_WORD: Final = r"(?:global_?step|step|checkpoint|ckpt|iteration|iter)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -244,6 +245,8 @@ def _bytes(targets: Sequence[Target]) -> str:
 
 def _deleted(execution: Execution) -> list[Target]:
     paths = set(json.loads(execution.facts.get(DELETED, "[]")))
+    if execution.trouble is not None:  # cut short, the last one may not have been noted
+        paths |= {each.path for each in execution.plan.targets if not os.path.lexists(each.path)}
     return [target for target in execution.plan.targets if target.path in paths]
 
 

@@ -83,8 +83,8 @@ class Seal(Action):
     def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: commit, tag and push; end the watch; log; comment."""
         return (
-            Step("seal", _seal),
-            Step("end", _end),
+            Step("seal", _seal, seen=_tag_stands),
+            Step("end", _end, again=True),
             _once(log_step(_entry, f"{plan.run}: log final seal")),
             results_step(_results, _status, f"{plan.run}: log final seal"),
             comment_step(lambda execution: f"seal:{execution.facts['step']}", _comment),
@@ -189,6 +189,15 @@ async def _seal(execution: Execution) -> str:
     if done.trouble is not None:
         raise StepError(done.trouble)
     return f"{done.tag} at {(done.commit or '')[:10]}, pushed"
+
+
+async def _tag_stands(execution: Execution) -> str | None:
+    """Return where the tag stands, here and on the remote, if a seal cut short has set it."""
+    code = await seal_code.look(execution.context, int(execution.facts["step"]))
+    if code is None or not code.facts.tag_at or not code.facts.on_remote:
+        return None
+    await execution.note(**{COMMIT: code.facts.tag_at})
+    return f"{code.facts.tag} stands at {code.facts.tag_at[:10]}, pushed"
 
 
 async def _end(execution: Execution) -> str:

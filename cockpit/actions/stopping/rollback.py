@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from cockpit.actions.core.action import Action, Execution, SkipStep, Step, StepError
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import plural, safe, step_param, yes_param
-from cockpit.actions.core.recording import comment_step, event_name, log_step
+from cockpit.actions.core.recording import MARKED, comment_step, event_name, intent_step, log_step
 from cockpit.actions.launching.run_log_steps import status_step
 from cockpit.actions.retention.at_rest import (
     CHECKPOINT,
@@ -90,14 +91,18 @@ class Rollback(Action):
         )
 
     def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
-        """Return: reject (store, roots, logbook), move, verify, comment."""
+        """Return: mark (roots, store, logbook), move, verify, then what has come of it.
+
+        Every store sees the rejection before anything moves; the outcome is written after it.
+        """
         return (
-            Step("reject", _reject),
-            Step("mark", _mark),
-            log_step(_entry, f"{plan.run}: log rollback"),
-            Step("move", _move),
-            Step("verify", _verify),
-            status_step(_status, f"{plan.run}: log rollback"),
+            Step("mark", _mark, again=True),
+            Step("reject", _reject, again=True),
+            intent_step(_intent, f"{plan.run}: log rollback begun"),
+            Step("move", _move, seen=_all_moved),
+            Step("verify", _verify, again=True),
+            log_step(_entry, f"{plan.run}: log rollback", after_failure=True),
+            status_step(_status, f"{plan.run}: log rollback in the run log"),
             comment_step(event_name, _comment),
         )
 
@@ -257,6 +262,7 @@ async def _mark(execution: Execution) -> str:
             await offload(functools.partial(mark, root, mine), deadline=DEADLINE)
         except (OSError, ValueError, TimeoutError) as error:
             troubles.append(f"{root}: {getattr(error, 'strerror', None) or error}")
+    await execution.note(**{MARKED: "" if troubles else "yes"})
     if troubles:
         raise SkipStep("not marked in " + safe("; ".join(troubles)))
     return f"marked in {plural(len(by_root), 'root')}"
@@ -280,6 +286,13 @@ async def _move(execution: Execution) -> str:
     return f"{plural(len(moved), 'checkpoint')} moved aside"
 
 
+async def _all_moved(execution: Execution) -> str | None:
+    """Return that every one lies aside, if a move that was cut short has come so far."""
+    count = len(unpack(execution.facts["rejected"]))
+    done = await offload(_moved, execution.facts.get("moved", ""), deadline=DEADLINE)
+    return f"{plural(count, 'checkpoint')} moved aside" if len(done) == count else None
+
+
 async def _verify(execution: Execution) -> str:
     """Look at the disk again: ours is the wanted one, and so is the trainer's."""
     to = int(execution.facts["to"])
@@ -297,21 +310,57 @@ async def _verify(execution: Execution) -> str:
     return f"a relaunch takes step {steps(to)}: {ours.path}"
 
 
-def _entry(execution: Execution) -> EventEntry:
+def _intent(execution: Execution) -> EventEntry:
+    """Return what is public before anything moves: which checkpoints are rejected, and why."""
     to, chosen = int(execution.facts["to"]), execution.plan.checkpoint
     count = plural(len(execution.plan.targets), "newer checkpoint")
-    where = (
-        ", moved aside in the root" if execution.facts.get("move") == "yes" else ", left in place"
+    goes = "moved aside in the root next" if execution.facts.get("move") == "yes" else "left there"
+    return EventEntry(
+        title=f"rollback to step {steps(to)} begun",
+        at=execution.entry.begun_at,
+        status=f"rollback ordered by {execution.entry.operator}: {count} rejected, {goes}",
+        evidence=f"{count} rejected\n{rejection_lines(rejected_by(execution))}",
+        decision=execution.facts["reason"],
+        next=f"go back to {chosen.path if chosen is not None else f'step {to}'}",
     )
+
+
+def _entry(execution: Execution) -> EventEntry:
+    to, chosen = int(execution.facts["to"]), execution.plan.checkpoint
+    where = chosen.path if chosen is not None else f"step {to}"
+    trouble = execution.trouble
     lost = execution.plan.loses or "no steps lost"
     return EventEntry(
-        title=f"rollback to step {steps(to)}",
+        title=f"rollback to step {steps(to)}" + (": not finished" if trouble else ""),
         at=execution.entry.begun_at,
-        status=f"rolled back by {execution.entry.operator}; {lost}",
-        evidence=f"{count} rejected{where}\n{rejection_lines(rejected_by(execution))}",
+        status=trouble or f"rolled back by {execution.entry.operator}; {lost}",
+        evidence=_what_is_there(execution),
         decision=execution.facts["reason"],
-        next=f"relaunch from {chosen.path if chosen is not None else f'step {to}'}",
-    )
+        next="look at the checkpoints, then roll back again" if trouble
+        else f"relaunch from {where}",
+    )  # fmt: skip
+
+
+def _what_is_there(execution: Execution) -> str:
+    """Return what of the rejected ones was moved, as the disk has it."""
+    to_reject = unpack(execution.facts["rejected"])
+    count = f"{plural(len(to_reject), 'newer checkpoint')} rejected"
+    if execution.facts.get("move") != "yes":
+        return f"{count}, left in place"
+    moved = _moved(execution.facts.get("moved", ""))
+    if len(moved) == len(to_reject):
+        return "\n".join((f"{count}, moved aside in the root", *moved))
+    return "\n".join((f"{count}, {len(moved)} of {len(to_reject)} moved aside", *moved))
+
+
+def _moved(noted: str) -> list[str]:
+    """Return what was noted to be moved and has moved; blocking."""
+    return [line for line in noted.split("\n") if _has_moved(line)]
+
+
+def _has_moved(line: str) -> bool:
+    path, sign, target = line.partition(" -> ")
+    return bool(sign) and os.path.lexists(target) and not os.path.lexists(path)
 
 
 def _comment(execution: Execution) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cockpit.actions.core.action import Execution, PageAction, RefuseError, Step
@@ -25,7 +25,7 @@ from cockpit.model.plan import Basis, Check, Draft, Outcome, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
-from cockpit.model.wording import ago, duration, number, rate, size, steps, utc_minute
+from cockpit.model.wording import duration, from_to, number, rate, size, steps, utc_minute
 from cockpit.records.issue.text import handed_off
 from cockpit.store.journal import JournalEntry, handed_over
 from cockpit.text.checks import passed, warned
@@ -64,7 +64,7 @@ class Handoff(PageAction):
         """Return: transfer, log, comment."""
         commit = f"{plan.run}: log handoff to {plan.facts['to']}"
         return (
-            Step("transfer", _transfer),
+            Step("transfer", _transfer, again=True),
             log_step(_entry, commit, tells=lambda execution: handed_over([_done(execution)])),
             comment_step(event_name, lambda execution: execution.plan.facts["comment"]),
         )
@@ -103,10 +103,16 @@ def _entry(execution: Execution) -> EventEntry:
     return EventEntry(
         title=f"handoff to {facts['to']}",
         at=execution.entry.begun_at,
-        status=f"handed from {worded(facts['of'], execution.entry.operator)} to {facts['to']}",
+        status=_handed(facts, execution.entry.operator),
         evidence=_body(execution.plan.page or ""),
         decision=f"{facts['to']} owns the run; ordered by {execution.entry.operator}",
     )
+
+
+def _handed(facts: Mapping[str, str], operator: str) -> str:
+    if facts["of"] == facts["to"]:
+        return f"{facts['to']} keeps the run"
+    return f"handed from {worded(facts['of'], operator)} to {facts['to']}"
 
 
 def _body(text: str) -> str:
@@ -120,7 +126,7 @@ def page(
     report: RunReport, entries: Sequence[JournalEntry], now: float, *, of: str, to: str, note: str
 ) -> str:
     """Return the page; ``of`` hands over, ``to`` owns the run from now on."""
-    lines = [f"# Handoff: {report.name}", "", f"{of} → {to}, {utc_minute(now)}", ""]
+    lines = [f"# Handoff: {report.name}", "", f"{from_to(of, to)}, {utc_minute(now)}", ""]
     lines += [f"> {line}" for line in note.splitlines()] + [""] * bool(note)
     for title, part in (
         ("State", _state(report, now)),
@@ -147,7 +153,7 @@ def _state(report: RunReport, now: float) -> Iterator[str]:
         parts = [f"{value.phase.value}{said}", f"id {value.id or 'unknown'}"]
         parts += [f"launch {value.launch_id}"] if value.launch_id else []
         parts += [f"exit status {value.exit_code}"] if value.exit_code is not None else []
-        yield f"Job: {', '.join(parts)}, seen {ago(job.age(now))}"
+        yield f"Job: {', '.join(parts)}, seen {utc_minute(job.observed_at)}"
         yield from (f"Child: {child}" for child in value.children)
         yield from (f"Diagnostic, not the run itself: {job_id}" for job_id in value.diagnostic)
     left = report.progress.eta_s
@@ -162,8 +168,7 @@ def _signal(report: RunReport, now: float) -> Iterator[str]:
         yield from (f"`{_code(each.text)}` ({each.source})" for each in worst.evidence[:4])
     if log.value is not None and log.value.lines:
         last = next((line.plain for line in reversed(log.value.lines) if line.plain.strip()), "")
-        when = now - log.value.mtime
-        yield f"Last log line, {ago(when)}: `{_code(last)}`"
+        yield f"Last log line, {utc_minute(log.value.mtime)}: `{_code(last)}`"
     elif log.configured:
         yield f"Log: unknown ({_why(log)})"
 
@@ -193,8 +198,8 @@ def _tracker(report: RunReport, now: float) -> Iterator[str]:
         return
     loss = f"loss {number(value.loss)}"
     pace = rate(value.throughput, value.throughput_unit)
-    last = None if value.last_step_at is None else now - value.last_step_at
-    yield f"State: {value.state}, step {steps(value.step)}, {loss}, {pace}, last step {ago(last)}"
+    last = utc_minute(value.last_step_at)
+    yield f"State: {value.state}, step {steps(value.step)}, {loss}, {pace}, last step {last}"
 
 
 def _checkpoints(report: RunReport, now: float) -> Iterator[str]:
@@ -217,7 +222,7 @@ def _checkpoints(report: RunReport, now: float) -> Iterator[str]:
         yield _none_good(value)
     newest = newest_of(item for item in value.items if item.complete)
     if newest is not None and newest.saved_at is not None:
-        yield f"Newest complete: {size(newest.size)}, saved {ago(now - newest.saved_at)}"
+        yield f"Newest complete: {size(newest.size)}, saved {utc_minute(newest.saved_at)}"
     suspect = [item for item in value.items if item.complete and item.suspect]
     if suspect:
         yield f"Suspect: {len(suspect)}, {named(suspect[0])} to {named(suspect[-1])}"

@@ -36,6 +36,7 @@ class Logbooks:
         from cockpit.records.git.saver import Saver
         from cockpit.records.logbook.drafts import Drafts
 
+        self._clock = clock
         self._drafts = Drafts(drafts)
         self._saver = Saver(clock)
 
@@ -79,10 +80,10 @@ class Logbooks:
         await self.keep(report, text)
         from cockpit.records.logbook.writing import with_text
 
-        safe = self.masked(text)
+        safe, at = self.masked(text), self._clock.now()
         message = f"{report.name}: {_heading(safe)}"
         recorded = await self._saver.save(
-            Path(path), lambda data: with_text(data, EVENTS, safe), message, on_stage
+            Path(path), lambda data: with_text(data, EVENTS, safe, at), message, on_stage
         )
         if recorded.stage is not SaveStage.NOTHING:
             with suppress(OSError, TimeoutError):

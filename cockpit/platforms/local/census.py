@@ -104,24 +104,41 @@ def _link(path: str) -> str | None:
         return None
 
 
-def written_files(pid: int, proc: Path = PROC) -> Iterator[str]:
-    """Yield the paths that a process has open for writing, as far as we may look."""
-    folder = f"{proc}/{pid}/fd"
+class OpenFile(NamedTuple):
+    """A descriptor of a process: what it leads to, and what may be done through it.
+
+    ``path`` is a file's, or ``pipe:[123]``.
+    """
+
+    path: str
+    reads: bool
+    writes: bool
+    locked: bool = False
+
+
+def open_files(pid: int, proc: Path = PROC) -> Iterator[OpenFile]:
+    """Yield the files and pipes that a process has open, as far as we may look."""
+    folder = f"{proc}/{pid}"
     try:
-        names = [entry.name for entry in os.scandir(folder)][:MOST_FILES]
+        names = [entry.name for entry in os.scandir(f"{folder}/fd")][:MOST_FILES]
     except OSError:
         return
     for name in names:
-        path = _link(f"{folder}/{name}")
-        if path is not None and path.startswith("/") and _writes(f"{folder}/{name}"):
-            yield path.removesuffix(" (deleted)")
+        path = _link(f"{folder}/fd/{name}")
+        if path is None or not path.startswith(("/", "pipe:")) or path.startswith("/dev/"):
+            continue
+        reads, writes = _mode(f"{folder}/fd/{name}")
+        info = _bytes(f"{folder}/fdinfo/{name}") if path.endswith(".lock") else None
+        locked = info is not None and b"\nlock:" in info
+        yield OpenFile(path.removesuffix(" (deleted)"), reads, writes, locked)
 
 
-def _writes(link: str) -> bool:
-    """Tell whether a descriptor is open for writing: the kernel shows it as the link's mode."""
+def _mode(link: str) -> tuple[bool, bool]:
+    """Return whether a descriptor is open for reading, and for writing: its link's mode."""
     with suppress(OSError):
-        return bool(os.lstat(link).st_mode & 0o200)
-    return False
+        mode = os.lstat(link).st_mode
+        return bool(mode & 0o400), bool(mode & 0o200)
+    return False, False
 
 
 def lineage_up(processes: Census, pid: int) -> Iterator[Process]:

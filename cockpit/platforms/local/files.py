@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import re
+import signal
+from enum import Enum
 from typing import Final, NamedTuple
 
 from cockpit.model.logtext import LogMark
@@ -14,6 +16,8 @@ from cockpit.text.safe import clean
 MOST: Final = 4096
 """Bytes of such a file that are read: a real one has less than 200."""
 LARGEST_PID: Final = 2**31 - 1
+FILE_SLACK: Final = 2.0
+"""Seconds within which the times of two files do not tell which was written first for sure."""
 _NUMBER = re.compile(r"[+-]?\d{1,18}")
 
 
@@ -26,8 +30,9 @@ class BadNote(NamedTuple):
 class PidNote(NamedTuple):
     """A pid file: ``start`` as recorded, ``written_at`` the file's mtime (epoch seconds).
 
-    ``ticks`` is the start in the kernel's ticks since boot, where the launcher noted it, and
-    ``log`` where the job's first line stands in its log.
+    ``ticks`` is the start in the kernel's ticks since boot, where the launcher noted it, and so
+    are ``boot``, ``machine``, ``host`` and ``space`` (which process ids these are) and ``log``,
+    where the job's first line stands in its log. ``uid`` is whose file it is.
     """
 
     pid: int
@@ -35,7 +40,12 @@ class PidNote(NamedTuple):
     launch_id: str | None
     written_at: float
     ticks: int | None = None
+    boot: str | None = None
+    machine: str | None = None
+    host: str | None = None
+    space: str | None = None
     log: LogMark | None = None
+    uid: int | None = None
 
 
 class ExitNote(NamedTuple):
@@ -45,21 +55,54 @@ class ExitNote(NamedTuple):
     written_at: float
 
 
+class Order(Enum):
+    """Whether a file was written after the present job was launched."""
+
+    AFTER = "after"
+    BEFORE = "before"
+    UNCLEAR = "unclear"
+
+
+def order_of(note: PidNote | BadNote | None, log_at: float | None, written_at: float) -> Order:
+    """Return whether a file that tells of an end was written after the launch.
+
+    Times of files of one folder are in the order of writing, unless one was touched, restored
+    or copied since: then a log that was written after the end is what speaks of a later job.
+    """
+    if not isinstance(note, PidNote) or written_at >= note.written_at:
+        return Order.AFTER
+    if note.start is not None and abs(note.start - written_at) > FILE_SLACK:
+        return Order.AFTER if written_at > note.start else Order.BEFORE
+    if log_at is not None and log_at > written_at + FILE_SLACK:
+        return Order.BEFORE
+    if note.written_at - written_at <= FILE_SLACK:
+        return Order.BEFORE if note.start is not None else Order.UNCLEAR
+    return Order.AFTER
+
+
 def read_pid(path: str) -> PidNote | BadNote | None:
     """Return the pid file's content; ``None`` if there is none. Raises ``OSError``."""
     found = _read(path)
     if found is None:
         return None
-    text, written_at = found
+    text, status = found
     first, *rest = text.splitlines() or [""]
     pid = _integer(first)
     if pid is None or not 0 < pid <= LARGEST_PID:
         return BadNote(f"{path}: expected a process id, found {_shown(first)}")
     fields = dict(line.split("=", 1) for line in rest if "=" in line)
     start = _seconds(fields.get("start"))
-    launch_id = clean(fields.get("launch_id", ""), 200) or None
-    ticks, log = _integer(fields.get("ticks", "")), _mark(fields.get("log", ""))
-    return PidNote(pid, start, launch_id, written_at, ticks, log)
+    words = ("launch_id", "boot", "machine", "host", "space")
+    told = {name: clean(fields.get(name, ""), 200).strip() or None for name in words}
+    return PidNote(
+        pid,
+        start,
+        written_at=status.st_mtime,
+        ticks=_integer(fields.get("ticks", "")),
+        log=_mark(fields.get("log", "")),
+        uid=status.st_uid,
+        **told,
+    )
 
 
 def read_exit(path: str) -> ExitNote | BadNote | None:
@@ -67,17 +110,17 @@ def read_exit(path: str) -> ExitNote | BadNote | None:
     found = _read(path)
     if found is None:
         return None
-    text, written_at = found
+    text, file = found
     status = _integer(text)
     if status is None or not -128 <= status <= 255:
         return BadNote(f"{path}: expected one exit status, found {_shown(text)}")
-    return ExitNote(status, written_at)
+    return ExitNote(status, file.st_mtime)
 
 
-def _read(path: str) -> tuple[str, float] | None:
+def _read(path: str) -> tuple[str, os.stat_result] | None:
     try:
         with open_regular(path) as (fd, status):
-            return os.read(fd, MOST).decode("utf-8", "replace"), status.st_mtime
+            return os.read(fd, MOST).decode("utf-8", "replace"), status
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -102,3 +145,20 @@ def _seconds(text: str | None) -> float | None:
 
 def _shown(text: str) -> str:
     return f'"{clean(text, 40)}"' if text.strip() else "nothing (half written?)"
+
+
+def explain_exit(status: int) -> str | None:
+    """Return what an exit status says: ``None`` for 0, the signal's name for -n and 128+n."""
+    number = -status if status < 0 else status - 128
+    if status == 0:
+        return None
+    if number > 0:
+        try:
+            return f"killed by signal {number} ({signal.Signals(number).name})"
+        except ValueError:
+            pass
+    said = _SHELL_WORDS.get(status)
+    return f"exit status {status}" + (f" ({said})" if said else "")
+
+
+_SHELL_WORDS: Final = {126: "cannot be executed", 127: "command not found"}

@@ -10,52 +10,65 @@ The files are written by the wrapper that started the training command:
       launch_id=my-run-i003
 
   The first line is the process id of the *training command* (not of the wrapper), which is
-  what must be alive. ``start=`` is when that process started, in seconds since the epoch, as
-  ``process_facts(pid).started_at`` gives it; without it the file's mtime is the latest moment
-  at which the process can have started. ``ticks=`` is that start as field 22 of
-  ``/proc/PID/stat`` tells it; where it is noted it decides whether the process is still the
-  same one, since setting the machine's clock does not move it. ``launch_id=`` is optional.
-  ``log=inode:byte:checksum`` tells where the job's first line stands in its log.
-  Unknown ``key=value`` lines are ignored, so that other tools may add theirs.
+  what must be alive. ``ticks=`` is its start as field 22 of ``/proc/PID/stat`` tells it; with
+  ``boot=`` and ``machine=`` it decides whether the process is still the same one, since setting
+  the machine's clock does not move it. ``start=`` is the same in seconds since the epoch, as
+  ``process_facts(pid).started_at`` gives it. Without ``ticks=`` the evidence decides, and the
+  file's own time proves nothing (``recorded``). ``launch_id=`` is optional.
+  ``log=inode:byte:checksum`` tells where the job's first line stands in its log. Unknown
+  ``key=value`` lines are ignored, so that other tools may add theirs.
 * ``exit_file``, written atomically after the end: one integer, the exit status (``-9`` and
   ``137`` both mean "killed by signal 9").
 * ``done_marker``: any file that exists only after success.
 
-A relaunch writes a new ``pid_file``. Exit files and markers older than that launch are those
-of the former job and do not count.
+The recorded process, as long as it lives, outweighs any file. A relaunch writes a new
+``pid_file``: exit files and markers that were written before it are those of the former job.
 """
 
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.clock import Clock
-from cockpit.model.facet import ErrorKind, Facet, known, unknown
+from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
 from cockpit.model.jobs import Live, LiveJob
-from cockpit.model.observed import JobValue, Phase
+from cockpit.model.observed import UNCLEAR, JobValue, Phase
 from cockpit.model.place import Place
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.local.files import BadNote, ExitNote, PidNote, read_exit, read_pid
+from cockpit.platforms.local import lookup
+from cockpit.platforms.local.census import Process
+from cockpit.platforms.local.elsewhere import NOTES, launched_elsewhere
+from cockpit.platforms.local.files import (
+    FILE_SLACK,
+    BadNote,
+    ExitNote,
+    Order,
+    PidNote,
+    explain_exit,
+    order_of,
+    read_exit,
+    read_pid,
+)
+from cockpit.platforms.local.recorded import Identity, Look, Who, identify
+from cockpit.platforms.local.stopped import STOP_STATES, Stop, StoppedSince, workers
 from cockpit.runtime.offload import each, offload
 from cockpit.runtime.process import ProcessFacts, process_facts
 from cockpit.sources.logs.source import newest_match
 
 DEADLINE: Final = 5.0
-START_SLACK: Final = 5.0
-"""Seconds by which the recorded start of a process may differ from the kernel's."""
 REAP_WAIT: Final = 1.0
 """Seconds that a wrapper is given to write the exit status of a process that has ended."""
 _REAP_LOOK: Final = 0.05
 GONE: Final = "gone"
 STARTING: Final = "starting"
+STOPPED: Final = "stopped"
 PROCESS_TABLE: Final = "process table"
-FILE_SLACK: Final = 2.0
-"""Seconds by which an exit file may be older than its launch (coarse file times)."""
+MOST_WATCHED: Final = 32
+"""Processes of one job whose state is looked at every second."""
 AskLive = Callable[[Sequence[RunSpec]], Awaitable[Mapping[str, Live]]]
 
 
@@ -69,7 +82,8 @@ class LocalJobs:
         self._gone: dict[str, str | None] = {}
         self._spoken: dict[str, str | None] = {}
         self._since: dict[tuple[str, str], float | None] = {}
-        self._jobs: dict[str, tuple[LiveJob, ...]] = {}
+        self._jobs: dict[str, Live] = {}
+        self._stops = StoppedSince()
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[JobValue]]:
         """Return the job facet of each run, by run name.
@@ -77,13 +91,12 @@ class LocalJobs:
         The exit codes of W&B's exit records are not dated, and after a relaunch they are the
         former job's: a living process outweighs them.
         """
-        local = [(query, query.run.job) for query in queries if query.run.job is not None]
-        facets = await each(
-            local, lambda one: self._patiently(one[0].name, one[1], one[0].exit_record)
-        )
+        local = [query for query in queries if query.run.job is not None]
+        look = await _table() if local else None
+        facets = await each(local, lambda query: self._patiently(query, look))
         answers = zip(local, facets, strict=True)
-        spoken = {query.name: self._once_spoken(query.name, facet) for (query, _), facet in answers}
-        return await self._with_rivals([query.run for query, _ in local], spoken)
+        spoken = {query.name: self._once_spoken(query.name, facet) for query, facet in answers}
+        return await self._with_rivals([query.run for query in local], spoken)
 
     async def _with_rivals(
         self, runs: Sequence[RunSpec], facets: dict[str, Facet[JobValue]]
@@ -94,18 +107,24 @@ class LocalJobs:
 
     def _rivalled(self, name: str, facet: Facet[JobValue], live: Live | None) -> Facet[JobValue]:
         value = facet.value
-        if value is None or facet.error is not None:
+        if value is None:
             return facet
         if live is not None and live.unknown is None:
-            self._jobs[name] = tuple(self._dated(job) for job in live.jobs)
-        rivals = tuple(job for job in self._jobs.get(name, ()) if job.id != value.id)
-        same = value.model_copy(update={"rivals": rivals, "rivals_source": PROCESS_TABLE})
-        return facet.model_copy(update={"value": same}) if rivals else facet
+            self._jobs[name] = live
+        known_live = self._jobs.get(name, Live())
+        here = tuple(self._dated(job) for job in known_live.jobs if job.id != value.id)
+        rivals = (*here, *value.rivals)
+        possible = tuple(self._dated(job) for job in known_live.possible if job.id != value.id)
+        if not rivals and not possible:
+            return facet
+        source = PROCESS_TABLE if here or possible else NOTES
+        update = {"rivals": rivals, "possible": possible, "rivals_source": source}
+        rivalled = facet.model_copy(update={"value": value.model_copy(update=update)})
+        return _whose(rivalled, here, self._clock.now())
 
     def _dated(self, job: LiveJob) -> LiveJob:
         """Return a job whose start does not move when the kernel's idea of the boot does."""
-        key = (job.id, job.handle.get("ticks", ""))
-        started = self._since.setdefault(key, job.started_at)
+        started = self._since.setdefault((job.id, job.handle.get("ticks", "")), job.started_at)
         return job.model_copy(update={"started_at": started})
 
     def _once_spoken(self, name: str, facet: Facet[JobValue]) -> Facet[JobValue]:
@@ -121,23 +140,26 @@ class LocalJobs:
         spoken = value.model_copy(update={**running, "pending_since": None})
         return facet.model_copy(update={"value": spoken})
 
-    async def _patiently(self, name: str, job: JobSpec, record: int | None) -> Facet[JobValue]:
+    async def _patiently(self, query: Query, look: Look | None) -> Facet[JobValue]:
         """Look again before a job is first called gone: its wrapper may be writing the status."""
-        facet = await self._once(job, record)
+        name, job = query.name, query.run.job
+        facet = await self._once(query, look)
         loop = asyncio.get_running_loop()  # a writer takes real time, whatever the clock says
         until = loop.time() + self._reap_wait
-        while _is_gone(facet) and job.exit_file and self._gone.get(name, "") != _id(facet):
+        noted = job is not None and job.exit_file is not None
+        while noted and _is_gone(facet) and self._gone.get(name, "") != _id(facet):
             if loop.time() >= until:
                 self._gone[name] = _id(facet)
                 break
             await asyncio.sleep(_REAP_LOOK)
-            facet = await self._once(job, record)
+            facet = await self._once(query, look)
         return facet
 
-    async def _once(self, job: JobSpec, record: int | None) -> Facet[JobValue]:
-        now = self._clock.now()
+    async def _once(self, query: Query, look: Look | None) -> Facet[JobValue]:
+        now, job = self._clock.now(), query.run.job
+        assert job is not None
         try:
-            seen = await offload(_look, job, deadline=DEADLINE)
+            seen = await offload(self._seen, query.run, look, now, deadline=DEADLINE)
         except TimeoutError as error:
             message = f"the job's files did not answer: {error}"
             return unknown(ErrorKind.TIMEOUT, message, _source(job), now)
@@ -147,7 +169,26 @@ class LocalJobs:
         except OSError as error:
             message = f"cannot read {error.filename}: {error.strerror}"
             return unknown(ErrorKind.BAD_ANSWER, message, _source(job), now)
-        return _judge(job, seen, record, now)
+        return _judge(job, seen, query.exit_record, now)
+
+    def _seen(self, run: RunSpec, look: Look | None, now: float) -> _Seen:
+        """Read the files and the process behind the pid file. Blocking; raises ``OSError``."""
+        seen = _look(run, look, now)
+        if seen.started is not None and isinstance(seen.pid, PidNote):
+            key = (f"pid:{seen.pid.pid}", str(seen.ticks))
+            seen = seen._replace(started=self._since.setdefault(key, seen.started))
+        if seen.who.who is Who.SAME:
+            seen = seen._replace(elsewhere=launched_elsewhere(run, _launched_at(seen)))
+        stopped = [one for one in seen.members if one.state in STOP_STATES]
+        return seen._replace(stop=self._stops.of(stopped, now)) if stopped else seen
+
+
+async def _table() -> Look | None:
+    """Return the process table, ``None`` where it cannot be read in time."""
+    try:
+        return await offload(Look, deadline=DEADLINE)
+    except (TimeoutError, OSError):
+        return None
 
 
 def _is_gone(facet: Facet[JobValue]) -> bool:
@@ -159,27 +200,61 @@ def _id(facet: Facet[JobValue]) -> str | None:
 
 
 class _Seen(NamedTuple):
-    """Everything that was read for one job, before anything is believed."""
+    """Everything that was read for one job, before anything is believed.
+
+    ``noted`` is the exit status in the launch's own note, which no clock dates; ``started`` is
+    when its process started, ``members`` are that process and what works below it, ``stop``
+    tells that it is stopped, if it is.
+    """
 
     pid: PidNote | BadNote | None
-    process: ProcessFacts | None
+    who: Identity
     exit: ExitNote | BadNote | None
     marker_at: float | None
     log_size: int
     log_at: float | None
+    noted: int | None = None
+    started: float | None = None
+    ticks: int | None = None
+    members: tuple[Process, ...] = ()
+    stop: Stop | None = None
+    elsewhere: tuple[LiveJob, ...] = ()
 
 
-def _look(job: JobSpec) -> _Seen:
+def _look(run: RunSpec, look: Look | None, now: float) -> _Seen:
     """Read the files and the process table. Blocking; raises ``OSError``."""
+    job = run.job
+    assert job is not None
     ended = read_exit(job.exit_file.path) if job.exit_file else None
     marker_at = _mtime(job.done_marker)
     pid = read_pid(job.pid_file.path) if job.pid_file else None
-    process = process_facts(pid.pid) if isinstance(pid, PidNote) else None
-    if process is not None and not process.alive and job.exit_file:
-        ended = read_exit(job.exit_file.path)  # it may have ended between the two looks
-        marker_at = _mtime(job.done_marker)
+    who, facts, noted = Identity(Who.GONE), None, None
+    if isinstance(pid, PidNote):
+        facts = process_facts(pid.pid)
+        who, look = _identity(run, pid, facts, look, now)
+        if not facts.alive and job.exit_file:
+            ended = read_exit(job.exit_file.path)  # it may have ended between the two looks
+            marker_at = _mtime(job.done_marker)
+            noted = lookup.noted_exit(run, pid)
     log = _stat(newest_match(job.log.path) if job.log else None)
-    return _Seen(pid, process, ended, marker_at, log[0], log[1])
+    seen = _Seen(pid, who, ended, marker_at, log[0], log[1], noted)
+    if who.who is not Who.SAME or facts is None:
+        return seen
+    members = () if look is None else tuple(workers(look.below(facts.pid)))
+    return seen._replace(started=facts.started_at, ticks=facts.ticks, members=members)
+
+
+def _identity(
+    run: RunSpec, note: PidNote, facts: ProcessFacts, look: Look | None, now: float
+) -> tuple[Identity, Look | None]:
+    """Return whose process it is, and the table by which that was told."""
+    if look is None:
+        same = None in (note.ticks, facts.ticks) or note.ticks == facts.ticks
+        who = Who.GONE if not facts.alive else Who.SAME if same else Who.OTHER
+        return Identity(who), None
+    if facts.alive and note.pid not in look.processes:
+        look = Look()  # it has started since
+    return identify(run, note, look, now), look
 
 
 def _mtime(place: Place | None) -> float | None:
@@ -202,44 +277,78 @@ def _source(job: JobSpec) -> str:
 
 
 def _judge(job: JobSpec, seen: _Seen, record: int | None, now: float) -> Facet[JobValue]:
-    """Apply SPEC J's order of belief: exit file, W&B exit record, marker, process table."""
-    launched = _launched_at(seen)
-    alive = seen.process is not None and seen.process.alive and not _reused(seen)
-    if isinstance(seen.exit, ExitNote) and _counts(seen.exit.written_at, launched):
-        return known(
-            _ended(seen, seen.exit.status, seen.exit.written_at), f"exit file {job.exit_file}", now
-        )
-    if record is not None and not alive:
-        return known(_ended(seen, record, None), "W&B exit record", now)
-    if seen.marker_at is not None and _counts(seen.marker_at, launched):
-        return known(_ended(seen, 0, seen.marker_at), f"marker {job.done_marker}", now)
-    if alive:
+    """Apply SPEC J's order of belief; the recorded process that lives outweighs any file."""
+    if seen.who.who is Who.SAME:
         return known(_living(job, seen), PROCESS_TABLE, now)
+    order = (
+        order_of(seen.pid, seen.log_at, seen.exit.written_at)
+        if isinstance(seen.exit, ExitNote)
+        else None
+    )
+    if isinstance(seen.exit, ExitNote) and (order is Order.AFTER or _is_noted(seen)):
+        ended = _ended(seen, seen.exit.status, seen.exit.written_at)
+        return known(ended, f"exit file {job.exit_file}", now)
+    unsure = seen.who.who is Who.UNSURE
+    if record is not None and not unsure:
+        return known(_ended(seen, record, None), "W&B exit record", now)
+    if (
+        seen.marker_at is not None
+        and order_of(seen.pid, seen.log_at, seen.marker_at) is Order.AFTER
+    ):
+        return known(_ended(seen, 0, seen.marker_at), f"marker {job.done_marker}", now)
+    if unsure:
+        return _unclear(seen, seen.who.text, _source(job), now)
+    if order is Order.UNCLEAR:
+        text = "no process of it lives, and whether the exit file is this job's cannot be told"
+        return _unclear(seen, text, _source(job), now)
     return _without_status(job, seen, now)
 
 
-def _counts(written_at: float, launched: float | None) -> bool:
-    return launched is None or written_at >= launched - FILE_SLACK
+def _is_noted(seen: _Seen) -> bool:
+    """Tell whether the launch's own note says of this very job what the exit file says."""
+    return isinstance(seen.exit, ExitNote) and seen.noted == seen.exit.status
+
+
+def _unclear(seen: _Seen, text: str, source: str, now: float) -> Facet[JobValue]:
+    """Return a job of which it cannot be told how it is, and why."""
+    value = _value(seen, UNCLEAR, Phase.UNKNOWN, reason=text)
+    problem = Problem(kind=ErrorKind.BAD_ANSWER, message=text)
+    return Facet(value=value, source=source, observed_at=now, error=problem, since=now)
+
+
+def _whose(facet: Facet[JobValue], rivals: Sequence[LiveJob], now: float) -> Facet[JobValue]:
+    """Return a job that is gone as unknown while something else writes what it wrote.
+
+    What carries the same launch id is left over from it.
+    """
+    value = facet.value
+    others = [
+        one for one in rivals if (value and one.launch_id != value.launch_id) or not one.launch_id
+    ]
+    if value is None or value.state != GONE or not others:
+        return facet
+    other = others[0]
+    text = f"{value.reason}, but {other.id} lives ({other.name}; {other.why}): is it the job?"
+    unclear = value.model_copy(update={"state": UNCLEAR, "phase": Phase.UNKNOWN, "reason": text})
+    problem = Problem(kind=ErrorKind.BAD_ANSWER, message=text)
+    return Facet(value=unclear, source=facet.source, observed_at=now, error=problem, since=now)
 
 
 def _launched_at(seen: _Seen) -> float | None:
-    """Return when the present job started, as far as its pid file tells."""
+    """Return when the present job started, as far as that is known.
+
+    The time of a pid file is the latest moment at which its process can have started, unless
+    it was touched after the job's end.
+    """
     if not isinstance(seen.pid, PidNote):
         return None
-    return seen.pid.written_at if seen.pid.start is None else seen.pid.start
-
-
-def _reused(seen: _Seen) -> bool:
-    """Tell whether the process id belongs to another process than the one launched."""
-    if seen.process is None or not isinstance(seen.pid, PidNote):
-        return False
-    if seen.pid.ticks is not None and seen.process.ticks is not None:
-        return seen.pid.ticks != seen.process.ticks
-    if seen.process.started_at is None:
-        return False
-    if seen.pid.start is None:
-        return seen.process.started_at > seen.pid.written_at + START_SLACK
-    return abs(seen.process.started_at - seen.pid.start) > START_SLACK
+    if seen.pid.start is not None and (seen.pid.ticks is not None or seen.started is None):
+        return seen.pid.start
+    if seen.started is not None:
+        return seen.started
+    ended = seen.exit.written_at if isinstance(seen.exit, ExitNote) else seen.log_at
+    touched = ended is not None and seen.pid.written_at > ended
+    return None if touched else seen.pid.written_at
 
 
 def _value(
@@ -264,6 +373,8 @@ def _value(
         ended_at=ended_at,
         launch_id=None if pid is None else pid.launch_id,
         log_mark=None if pid is None else pid.log,
+        rivals=seen.elsewhere,
+        processes=tuple(one.pid for one in seen.members[:MOST_WATCHED]),
     )
 
 
@@ -281,9 +392,9 @@ def _ended(seen: _Seen, status: int, ended_at: float | None) -> JobValue:
 
 def _living(job: JobSpec, seen: _Seen) -> JobValue:
     started = _launched_at(seen)
-    if seen.process is not None and seen.process.stopped:
-        reason = "the process is stopped (SIGSTOP)"
-        return _value(seen, "stopped", Phase.RUNNING, reason=reason)
+    if seen.stop is not None:
+        stopped = _value(seen, STOPPED, Phase.RUNNING, reason=seen.stop.text)
+        return stopped.model_copy(update={"stopped": seen.stop.value})
     if job.log is not None and _silent(seen, started):
         reason = "launched, no log line yet"
         return _value(seen, STARTING, Phase.WAITING, reason=reason, pending_since=started)
@@ -294,6 +405,8 @@ def _silent(seen: _Seen, started: float | None) -> bool:
     """Tell whether the log holds nothing of this launch (it may hold the former job's lines)."""
     if seen.log_size == 0 or seen.log_at is None:
         return True
+    if isinstance(seen.pid, PidNote) and seen.pid.ticks and seen.pid.log is not None:
+        return seen.log_size == seen.pid.log.offset
     return started is not None and seen.log_at < started - FILE_SLACK
 
 
@@ -314,25 +427,8 @@ def _without_status(job: JobSpec, seen: _Seen, now: float) -> Facet[JobValue]:
 
 def _gone(seen: _Seen) -> str:
     reason = "gone without an exit status"
-    if seen.process is not None and seen.process.alive:
-        reason += f" (pid {seen.process.pid} now belongs to another process)"
+    if seen.who.text:
+        reason += f" ({seen.who.text})"
     if isinstance(seen.exit, ExitNote):
         reason += " (the exit file is older than this launch)"
     return reason
-
-
-def explain_exit(status: int) -> str | None:
-    """Return what an exit status says: ``None`` for 0, the signal's name for -n and 128+n."""
-    number = -status if status < 0 else status - 128
-    if status == 0:
-        return None
-    if number > 0:
-        try:
-            return f"killed by signal {number} ({signal.Signals(number).name})"
-        except ValueError:
-            pass
-    said = _SHELL_WORDS.get(status)
-    return f"exit status {status}" + (f" ({said})" if said else "")
-
-
-_SHELL_WORDS: Final = {126: "cannot be executed", 127: "command not found"}

@@ -5,6 +5,7 @@ Blocking; called through ``offload``.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from cockpit.platforms.local.files import PidNote, read_pid
 from cockpit.platforms.local.launcher import launches
 from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
 from cockpit.platforms.local.launcher.kernel import boot_id
+from cockpit.platforms.local.recorded import Look, Who, identify
 
 
 def look_up(run: RunSpec, launch_id: str) -> LookUp:
@@ -36,6 +38,23 @@ def look_up(run: RunSpec, launch_id: str) -> LookUp:
     if note is None:
         return _unused(run, folder, launch_id)
     return _ended(launch_id, note)
+
+
+def noted_exit(run: RunSpec, note: PidNote) -> int | None:
+    """Return the exit status that the note of a pid file's launch holds, if it has ended.
+
+    The supervisor writes it with the process's start: no clock that was set since, and no file
+    that was touched, can make it another job's. Raises ``OSError``.
+    """
+    folder = None if note.launch_id is None else _folder(run)
+    if folder is None or note.launch_id is None or "/" in note.launch_id:
+        return None
+    told = launches.read(folder / note.launch_id) or {}
+    ours = (told.get("pid"), told.get("ticks")) == (str(note.pid), str(note.ticks))
+    status = told.get("exit", "")
+    if told.get("state") != launches.ENDED or not ours or not status.lstrip("-").isdigit():
+        return None
+    return int(status)
 
 
 def _folder(run: RunSpec) -> Path | None:
@@ -125,8 +144,10 @@ def _by_pid_file(run: RunSpec, launch_id: str) -> LookUp | None:
     note = read_pid(path.path) if path is not None else None
     if not isinstance(note, PidNote) or note.launch_id != launch_id:
         return None
-    found = census().get(note.pid)
-    alive = found is not None and note.ticks in (None, found.ticks)
+    who = identify(run, note, Look(), time.time())
+    if who.who is Who.UNSURE:
+        return LookUp(found=Found.UNKNOWN, text=f"{launch_id} by {path}: {who.text}")
+    alive = who.who is Who.SAME
     how = "runs" if alive else "ended"
     return LookUp(
         found=Found.LIVE if alive else Found.ENDED,

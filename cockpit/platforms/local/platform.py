@@ -108,14 +108,16 @@ class LocalPlatform(Platform):
 
     @classmethod
     def watched_files(cls, run: RunSpec, job: JobValue | None) -> tuple[str, ...]:
-        """Return the files that its wrapper writes, and its place in the process table."""
+        """Return the files that its wrapper writes, and its places in the process table."""
         spec = run.job
         if spec is None or spec.host is not None:
             return ()
         files = (spec.pid_file, spec.exit_file, spec.done_marker)
         named = [place.path for place in files if place is not None]
         pid = (job.id or "").removeprefix("pid:") if job is not None else ""
-        return (*named, f"/proc/{pid}") if pid.isdigit() else tuple(named)
+        known = (int(pid),) if pid.isdigit() else ()
+        pids = dict.fromkeys((*known, *(job.processes if job is not None else ())))
+        return (*named, *(f"/proc/{each}" for each in pids))
 
     async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
         """Return the live jobs of each lineage on this machine, from one look at all processes."""

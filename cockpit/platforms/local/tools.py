@@ -19,9 +19,21 @@ TOOLS: Final = frozenset(
     tar gzip pigz zstd zip unzip split sha256sum md5sum inotifywait lsof fuser strace gdb py-spy
     perf ps pgrep pkill kill sleep git gh tmux screen zellij mosh-server login su sudo systemd init
     cron crond dockerd containerd containerd-shim containerd-shim-runc-v2 slurmd slurmstepd jupyter
-    jupyter-lab jupyter-notebook ipython tensorboard multitail lnav jq xargs
-    """.split()  # noqa: SIM905 - sixty names
+    jupyter-lab jupyter-notebook ipython tensorboard multitail lnav jq xargs bat ncdu nvitop gpustat
+    glances tig column cut tr uniq nl od xxd hexdump ts pv dd rename chmod chown touch code-server
+    gedit kate mc ranger nnn aim mlflow http.server pdb inotifywatch iotop ltrace tailspin
+    """.split()  # noqa: SIM905 - many names
 )
+WRAPPERS: Final = frozenset(
+    """
+    timeout nice nohup setsid stdbuf unbuffer time env ionice chrt taskset numactl caffeinate uv uvx
+    poetry pdm hatch pixi conda mamba micromamba rye pipenv torchrun accelerate deepspeed mpirun
+    mpiexec srun flock systemd-run doas chroot unshare firejail catchsegv xvfb-run make just
+    """.split()  # noqa: SIM905 - many names
+)
+"""Programs that run a command and wait for it: part of the command's job, not one of their own."""
+_RUNS = frozenset(("run", "launch", "exec", "tool"))
+_SETTING = re.compile(r"[\d.,:-]+[smhd]?|[A-Za-z_]\w*=.*", re.DOTALL)
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:-\w+)?")
 
 
@@ -30,12 +42,36 @@ def is_tool(argv: Sequence[str]) -> bool:
     words = list(argv)
     if not words:
         return True
+    words = inner(words)
     name = program(words)
     if name in SHELLS or name.lstrip("-") in SHELLS:
         return words[0].startswith("-") or not _runs_something(words[1:])
-    if name in ("wandb", "tensorboard"):
+    if name == "wandb" or (name == "wandb-core" and "leet" in words):
         return True
-    return name in TOOLS or name.rstrip(":") in TOOLS
+    return any(each in TOOLS for each in (name, name.rstrip(":"), name.partition(".")[0]))
+
+
+def inner(argv: Sequence[str]) -> list[str]:
+    """Return the command that wrappers run: of ``timeout 60 nice tail -f x`` that of ``tail``."""
+    words = list(argv)
+    while len(words) > 1 and is_wrapper(words):
+        rest = words[1:]
+        while rest and (_is_setting(rest[0]) or rest[0] in _RUNS):
+            rest = rest[1:]
+        if not rest:
+            break
+        words = rest
+    return words
+
+
+def is_wrapper(argv: Sequence[str]) -> bool:
+    """Tell whether a command only runs another one and waits for it."""
+    return bool(argv) and posixpath.basename(argv[0]) in WRAPPERS
+
+
+def _is_setting(word: str) -> bool:
+    """Tell whether a word belongs to a wrapper: an option, a number, a duration, ``NAME=value``."""
+    return word.startswith("-") or _SETTING.fullmatch(word) is not None
 
 
 def is_cockpit(argv: Sequence[str]) -> bool:

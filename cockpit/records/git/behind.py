@@ -27,6 +27,7 @@ from pydantic import ValidationError
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.records import Recorded, SaveStage
 from cockpit.model.wording import moment
+from cockpit.platforms.local.launcher.kernel import write_whole
 from cockpit.records.git import documents
 from cockpit.records.git.pushing import is_pushed
 from cockpit.records.git.repository import GitError, Limits, Repository, find_repository
@@ -173,7 +174,7 @@ def _read(place: Path) -> Push | None:
 def _write(place: Path, push: Push) -> None:
     fresh = place / f"{NOTE}.{os.getpid()}"
     with suppress(OSError):
-        fresh.write_text(json.dumps(push.model_dump()), encoding="utf-8")
+        write_whole(fresh, json.dumps(push.model_dump()))
         fresh.replace(place / NOTE)
 
 

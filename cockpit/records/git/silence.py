@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.wording import duration, moment
+from cockpit.platforms.local.launcher.kernel import write_whole
 
 NOTE: Final = "cockpit-silent.json"
 SILENT_FOR: Final = 300.0
@@ -96,5 +97,5 @@ def _write(common: Path, known: dict[str, Silence]) -> None:
         if not known:
             place.unlink(missing_ok=True)
             return
-        fresh.write_text(json.dumps(known), encoding="utf-8")
+        write_whole(fresh, json.dumps(known))
         fresh.replace(place)

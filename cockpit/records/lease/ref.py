@@ -37,8 +37,9 @@ from cockpit.store.journal import Holder
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
-DEADLINE: Final = 10.0
+DEADLINE: Final = 6.0
 """Seconds that one question to the remote may take; one that gave no answer is not asked again."""
+LOCAL: Final = 10.0
 _TRIES: Final = 3
 HolderAlive = Callable[[Holder], bool | None]
 
@@ -62,7 +63,7 @@ class LeaseRef:
         self._holder = holder
         self._operator = operator
         self._alive = alive
-        self._limits = Limits(local=deadline, network=deadline)
+        self._limits = Limits(local=max(deadline, LOCAL), network=deadline)
         self._seen: dict[str, str] = {}
         """The value that was shown to a person, by run: only that one is replaced by ``over``."""
 

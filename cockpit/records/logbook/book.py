@@ -147,6 +147,10 @@ class MarkdownFile:
         """The lines in code fences and comments."""
         return self._page.quoted
 
+    def below(self, heading: Heading) -> int:
+        """Return the line after a heading, and after what underlines it."""
+        return heading.number + 1 + (heading.number + 1 in self._page.underlines)
+
     def with_lines_replaced(self, lines: Mapping[int, str]) -> MarkdownFile:
         """Return the file with these lines replaced, their ends kept."""
         raw = list(self.raw)

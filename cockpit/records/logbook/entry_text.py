@@ -40,11 +40,13 @@ def _status(report: RunReport, now: float) -> Iterator[str]:
     """Yield the job's state, how far the run is, and its loss."""
     job = report.facets.job
     if job.value is None:
-        yield "job state unknown" + _since(job)
+        yield "job state unknown" + _since(job, now)
     else:
         tasks = job.value.tasks
         share = "" if tasks is None else f" {tasks.running}/{tasks.total}"
-        stale = "" if job.known else f" ({wording.ago(job.age(now))}, unknown{_since(job)})"
+        stale = (
+            "" if job.known else f" (seen {_at(job.observed_at, now)}, unknown{_since(job, now)})"
+        )
         yield f"{job.value.state}{share}{stale}"
     if report.progress.step is not None:
         final = report.progress.final_step
@@ -55,17 +57,17 @@ def _status(report: RunReport, now: float) -> Iterator[str]:
         yield f"loss {wording.number(tracker.loss)}"
 
 
-def _since(facet: Facet[Any]) -> str:
-    return "" if facet.since is None else f" since {_clock(facet.since)}"
+def _since(facet: Facet[Any], now: float) -> str:
+    return "" if facet.since is None else f" since {_at(facet.since, now)}"
 
 
 def _alerted(report: RunReport, alert: Alert, now: float) -> Iterator[str]:
-    """Yield what the worst alert rests on, each with its source and how old that source is."""
-    since = wording.day_time(alert.since, now, UTC)
-    yield f"{alert.id} {alert.title}, since {since} UTC ({alert.confidence})"
-    ages = {facet.source: facet.age(now) for _, facet in report.facets.items()}
+    """Yield what the worst alert rests on, each with its source and when that was seen."""
+    since = _at(alert.since, now)
+    yield f"{alert.id} {alert.title}, since {since} ({alert.confidence})"
+    times = {facet.source: facet.observed_at for _, facet in report.facets.items()}
     for each in alert.evidence[:_MOST]:
-        yield f"{each.text} ({_from(each.source, ages.get(each.source))})"
+        yield f"{each.text} ({_from(each.source, times.get(each.source), now)})"
     if len(alert.evidence) > _MOST:
         yield f"and {len(alert.evidence) - _MOST} more"
     others = [other.id for other in report.alerts[1:]]
@@ -84,40 +86,35 @@ def _observed(report: RunReport, now: float) -> Iterator[str]:
         figures += (
             [f"grad norm {wording.number(seen.grad_norm)}"] if seen.grad_norm is not None else []
         )
-        at = seen.last_step_at
-        age = tracker.age(now) if at is None else max(0.0, now - at)
+        at = tracker.observed_at if seen.last_step_at is None else seen.last_step_at
         if figures:
-            yield f"{', '.join(figures)} ({_from(tracker.source, age)})"
+            yield f"{', '.join(figures)} ({_from(tracker.source, at, now)})"
     if checkpoints.value is not None and not checkpoints.value.unlisted:
         newest = newest_of(item for item in checkpoints.value.items if item.complete)
         if newest is not None:
-            saved = newest.saved_at
-            age = None if saved is None else max(0.0, now - saved)
             told = named(newest).removeprefix("step ")
-            yield f"newest complete checkpoint {told} ({_from(checkpoints.source, age)})"
+            when = _from(checkpoints.source, newest.saved_at, now)
+            yield f"newest complete checkpoint {told} ({when})"
             good = newest_good(checkpoints.value.items)
             if newest.suspect is not None:
                 last = "none" if good is None else named(good).removeprefix("step ")
                 yield f"it is suspect: {newest.suspect}; newest that is not: {last}"
     for name, facet in report.facets.items():
         if facet.configured and not facet.known and facet.error is not None:
-            yield f"{name} unknown{_since(facet)}: {facet.error.message} ({facet.source})"
+            yield f"{name} unknown{_since(facet, now)}: {facet.error.message} ({facet.source})"
 
 
-def _from(source: str, age: float | None) -> str:
-    """Return where a figure is from and how old it is."""
-    if age is None:
-        return source
-    text = wording.age(age)
-    return f"{source}, {text}" if text == "now" else f"{source}, {text} old"
+def _from(source: str, at: float | None, now: float) -> str:
+    """Return where a figure is from and of when it is: an age would be false when it is read."""
+    return source if at is None else f"{source}, {_at(at, now)}"
 
 
 def _next(report: RunReport, now: float) -> str:
     if report.worst is not None:
         return report.next_action
     due = report.next_check_at if report.next_check_at is not None else now + report.spec.cadence
-    return f"check again {_clock(due)}" if due > now else report.next_action
+    return f"check again {_at(due, now)}" if due > now else report.next_action
 
 
-def _clock(at: float) -> str:
-    return f"{wording.clock_time(at, UTC)} UTC"
+def _at(at: float | None, now: float) -> str:
+    return f"{wording.day_time(at, now, UTC)} UTC"

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from cockpit.model.base import Frozen
+from cockpit.records.logbook.guarding import guarded
 from cockpit.records.logbook.labels import EVENT, KNOWN, meant, plain, written
 from cockpit.records.logbook.reading import DASHED, LABELLED, ROW
 from cockpit.records.logbook.stamps import StampForm, most
@@ -17,6 +18,8 @@ from cockpit.text.scrub import scrub
 _BREAKS: Final = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _LOOSE: Final = "    "
+HARD: Final = "  "
+"""What Markdown takes for the end of a line, and no reader for a part of it."""
 _DATED: Final = re.compile(r"[ \t]{0,3}(?P<bullet>[-*+][ \t]+)(?P<rest>.*)")
 _SET_OFF: Final = re.compile(r"[ \t]*[-–—:|·,]+[ \t]*|[ \t]+")
 _FOREIGN_ZONE: Final = re.compile(r"[ \t]+\(?[A-Z]{2,5}\)?(?=[ \t]*[-–—:|·,])")
@@ -66,12 +69,19 @@ class FieldForm(Frozen):
         if self.row:
             return [f"| {label} | {cell(value)} |"]
         first, more = value_lines(normal(value))
-        dashed = self.mark != ":" and plain(label) in _KNOWN
+        dashed = self.mark != ":" and plain(label) in _KNOWN and "(" not in label
         name = label if self.opening else written(label)
         head = f"{indent}{self.bullet}{self.opening}{name}{self.closing}"
         head += f"{self.mark if dashed else ':'}{self.ending}"
         deep = indent + (" " * len(self.bullet) if self.bullet else _LOOSE)
-        return [f"{head} {first}".rstrip(), *(f"{deep}{line}" if line else "" for line in more)]
+        lines = [f"{head} {first}".rstrip(), *(f"{deep}{line}" if line else "" for line in more)]
+        return self._broken(guarded(lines, 1))
+
+    def _broken(self, lines: list[str]) -> list[str]:
+        """Return lines that stay lines: without a bullet Markdown would make one paragraph."""
+        if self.bullet or self.spaced:
+            return lines
+        return [f"{line}{HARD}" if line else line for line in lines]
 
 
 def value_lines(value: str) -> tuple[str, list[str]]:
@@ -224,5 +234,7 @@ class EntryForm(Frozen):
         for label, value in values:
             if empties or normal(value):
                 body += [""] * (form.spaced and bool(body)) + form.write(label, value, indent)
+        if body:
+            body[-1] = body[-1].rstrip()
         air = [""] if self.air and body and self.head.level else []
         return [self.head.write(at, title), *air, *body]

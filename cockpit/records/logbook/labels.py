@@ -45,9 +45,20 @@ KNOWN: Final = tuple(
 """Every label above, the longest first."""
 
 
+_SINCE: Final = re.compile(r"[ \t]*\(since [0-9./-]{8,10}\)[ \t*_`]*$", re.IGNORECASE)
+
+
+def since(label: str, day: str) -> str:
+    """Return the label of a value that was added beside a former one, on that day."""
+    return f"{_SINCE.sub('', label)} (since {day})"
+
+
 def plain(label: str) -> str:
-    """Return a label without case and punctuation: two that are alike so are the same."""
-    return re.sub(r"[^a-z0-9]+", "", label.lower())
+    """Return a label without case and punctuation: two that are alike so are the same.
+
+    ``Final step (since 2026-03-11)`` is a newer value of ``Final step``.
+    """
+    return re.sub(r"[^a-z0-9]+", "", _SINCE.sub("", label).lower())
 
 
 _MEANT: Final = {

@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 
 from cockpit.records.logbook.book import Heading, MarkdownFile
 from cockpit.records.logbook.reading import newest_first
-from cockpit.text.logbook_scan import LogbookEntry, is_instances
+from cockpit.text.logbook_scan import LogbookEntry, contract_of, is_instances
 from cockpit.text.logbook_stamp import written_stamp
 
-_EVENT_LOG: Final = re.compile(r"\bevents?\b|\bevent[- ]?log\b")
+_EVENT_LOG: Final = re.compile(r"\bevents\b|\bevent[- ]?log\b")
 _LOG: Final = re.compile(
     r"(?:\w+ )?log(?:book)?|(?:status )?updates|timeline|history|journal|chronology"
 )
@@ -77,14 +77,9 @@ def named_place(book: MarkdownFile, title: str) -> EntrySection | None:
 
 def contract_heading(book: MarkdownFile) -> Heading | None:
     """Return the heading of the run contract, as the reader finds it."""
-    return next(
-        (
-            each
-            for each in book.headings
-            if each.level > 1 and not each.dated and "contract" in each.title.lower()
-        ),
-        None,
-    )
+    plain = [each for each in book.headings if not each.dated]
+    found = contract_of([each.title for each in plain])
+    return None if found is None else plain[found]
 
 
 def _bare(title: str) -> str:

@@ -9,17 +9,18 @@ from typing import Final
 
 from cockpit.model.base import Frozen
 from cockpit.model.records import EventEntry
+from cockpit.records.logbook.guarding import unguarded
 from cockpit.records.logbook.labels import KNOWN, meant, plain
 from cockpit.text.logbook_scan import (
     Line,
     LogbookEntry,
     LogbookPage,
+    contract_of,
     entries_of,
     is_instances,
     read_page,
     scan,
 )
-from cockpit.text.logbook_stamp import read_stamp
 from cockpit.text.markdown_blocks import Blocks, indent_of, split_lines, without_indent
 
 _WORDS: Final = "|".join(re.escape(word) for word in KNOWN)
@@ -79,7 +80,7 @@ def read_logbook(text: str) -> Logbook:
     events = [entry for entry in entries if not is_instances(entry.section)]
     return Logbook(
         title=next((line.title for line in page.headings if line.level == 1), ""),
-        contract=read_fields(_section(page, "contract")),
+        contract=read_fields(_contract(page, entries)),
         instances=tuple(Instance(entry=each, fields=entry_fields(each)) for each in instances),
         entries=entries,
         newest_first=newest_first(events),
@@ -146,6 +147,7 @@ class _Reading:
         self._bullet = bool(parts.get("bullet"))
         self.depth = match.start("opening") if self._bullet else _LOOSE
         self._more: list[str] = []
+        self._code: list[bool] = []
         self._blank = 0
 
     def takes(self, line: Line) -> bool:
@@ -160,25 +162,31 @@ class _Reading:
         if depth < self.depth and not (loose and not self._blank):
             return False
         self._more += [""] * self._blank + [line.text]
+        self._code += [False] * self._blank + [line.quoted]
         self._end, self._blank = line.number, 0
         return True
 
     def field(self) -> LabelledValue:
         depths = [indent_of(line) for line in self._more if line]
         depth = min([self.depth, *depths])
-        more = [without_indent(line, depth).rstrip() for line in self._more]
+        more = [
+            without_indent(text, depth).rstrip() if code else unguarded(without_indent(text, depth))
+            for text, code in zip(self._more, self._code, strict=True)
+        ]
         value = "\n".join([self._first, *more]).strip("\n")
         return LabelledValue(label=self.label, value=value, line=self._line, end=self._end)
 
 
-def _section(page: LogbookPage, word: str) -> list[Line]:
-    """Return the lines below the first heading that has ``word`` in it, down to the next."""
-    ends = [*(line.number for line in page.headings[1:]), len(page.lines) + 1]
-    for line, end in zip(page.headings, ends, strict=False):
-        named = line.level > 1 and word in line.title.lower()
-        if named and read_stamp(line.title) is None:
-            return page.between(line.number + 1, end - 1)
-    return []
+def _contract(page: LogbookPage, entries: Iterable[LogbookEntry]) -> list[Line]:
+    """Return the lines below the Run Contract's heading, down to the next heading."""
+    dated = {each.line for each in entries if each.at is not None}
+    plain = [line for line in page.headings if line.number not in dated]
+    found = contract_of([line.title for line in plain])
+    if found is None:
+        return []
+    first = plain[found].number
+    later = (line.number for line in page.headings if line.number > first)
+    return page.between(first + 1, next(later, len(page.lines) + 1) - 1)
 
 
 def entry_fields(entry: LogbookEntry) -> tuple[LabelledValue, ...]:

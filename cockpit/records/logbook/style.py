@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Final
 
 from cockpit.records.logbook.book import Heading, MarkdownFile
 from cockpit.records.logbook.forms import (
+    HARD,
     EntryForm,
     FieldForm,
     HeadForm,
@@ -24,7 +25,8 @@ from cockpit.records.logbook.forms import (
     one_line,
     value_lines,
 )
-from cockpit.records.logbook.labels import plain
+from cockpit.records.logbook.guarding import guarded
+from cockpit.records.logbook.labels import KNOWN, plain, since
 from cockpit.records.logbook.places import EntrySection, contract_heading
 from cockpit.records.logbook.reading import ROW, LabelledValue, entry_fields, match_of, read_fields
 from cockpit.records.logbook.stamps import form_of
@@ -35,6 +37,11 @@ _SAMPLE: Final = 40
 """Entries that are looked at: those next to where the new one goes."""
 _LOOSE: Final = 4
 _UNFIT: Final = re.compile(r"[:|]")
+_MARKS: Final = re.compile(r"[`<>*_()\[\],]+")
+_ITEM: Final = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])[ \t]")
+_WORDS: Final = 4
+"""Words that a label may have, where nothing but its colon marks it as one."""
+_KNOWN: Final = frozenset(map(plain, KNOWN))
 
 
 def entry_form(
@@ -80,6 +87,7 @@ def _sample(place: EntrySection | None) -> tuple[LogbookEntry, ...]:
 
 def fields_form(book: MarkdownFile, entries: Sequence[Sequence[LabelledValue]]) -> FieldForm | None:
     """Return the form of these values' first lines, and whether blank lines set them apart."""
+    entries = [[field for field in fields if is_field(book, field)] for fields in entries]
     lines = [book.line(field.line) for fields in entries for field in fields]
     apart = [
         later.line - former.end == 2 and book.blank(former.end + 1)
@@ -110,57 +118,123 @@ def _mostly(answers: Sequence[bool]) -> bool:
     return 2 * sum(answers) > len(answers)
 
 
-def with_values(book: MarkdownFile, heading: Heading, values: Mapping[str, str]) -> bytes:
-    """Return the file with these values in the section of ``heading``; order kept, rest kept."""
+def with_values(
+    book: MarkdownFile, heading: Heading, values: Mapping[str, str], day: str | None = None
+) -> bytes:
+    """Return the file with these values in the section of ``heading``; order kept, rest kept.
+
+    With ``day`` a value that stands there stays: the new one is added beside it, so dated.
+    """
     last = book.section_end(heading.number, 6)
     part = book.part(heading.number, last)
     for label, value in values.items():
-        part = _with_value(
-            MarkdownFile(part), part, _UNFIT.sub(" ", one_line(label)).strip(), value
-        )
+        fit = _UNFIT.sub(" ", one_line(label)).strip()
+        part = _with_value(MarkdownFile(part), part, fit, value, day)
     return book.with_part(heading.number, last, part)
 
 
-def _with_value(book: MarkdownFile, part: bytes, label: str, value: str) -> bytes:
-    fields = read_fields(book.between(2, book.last))
+def _with_value(book: MarkdownFile, part: bytes, label: str, value: str, day: str | None) -> bytes:
+    fields = [field for field in read_fields(book.between(2, book.last)) if is_field(book, field)]
     same = [field for field in fields if plain(field.label) == plain(label)]
-    if same:
-        return _set(book, part, same[-1], normal(value))
-    if not normal(value):
+    if day is not None and (not normal(value) or (same and says(same[-1].value, value))):
         return part
-    return _added(book, fields, label, value)
+    if not same and not normal(value):
+        return part
+    if not same:
+        return _added(book, fields, fields[-1:], label, value)
+    if day is None or not same[-1].value:
+        return _filled(book, part, same[-1], normal(value))
+    return _added(book, fields, same[-1:], since(same[-1].label, day), value)
 
 
-def _set(book: MarkdownFile, part: bytes, field: LabelledValue, value: str) -> bytes:
+def is_field(book: MarkdownFile, field: LabelledValue) -> bool:
+    """Tell whether a labelled value is one, and no sentence that ends in a colon."""
+    match = match_of(book.line(field.line))
+    parts = {} if match is None else match.groupdict()
+    marked = "bullet" not in parts or parts["bullet"] or parts["opening"]
+    return bool(marked) or plain(field.label) in _KNOWN or bool(field.value and _short(field))
+
+
+def _short(field: LabelledValue) -> bool:
+    return len(field.label.split()) <= _WORDS
+
+
+def says(old: str, new: str) -> bool:
+    """Tell whether a value says the new one already, whatever marks stand around it."""
+    texts = [" ".join(_MARKS.sub(" ", normal(each)).split()) for each in (old, new)]
+    return texts[0] == texts[1] or (f" {texts[1]} " in f" {texts[0]} " and "/" in texts[1])
+
+
+def _filled(book: MarkdownFile, part: bytes, field: LabelledValue, value: str) -> bytes:
+    """Return the section with a value in the place of what stood behind its label."""
     text = book.line(field.line)
     match = match_of(text)
     if match is None or field.value == value:
         return part
     start = match.start("value")
     if "bullet" not in match.groupdict():
-        old = match["value"]
-        new = f" {cell(value)} ".ljust(len(old))
+        new = f" {cell(value)} ".ljust(len(match["value"]))
         return book.with_replaced(field.line, start, field.line, new + text[match.end("value") :])
     deep = match.start("opening") if match["bullet"] else _LOOSE
     first, more = value_lines(value)
     space = " " if first and not text[:start].endswith((" ", "\t")) else ""
-    lines = [space + first, *(" " * deep + line if line else "" for line in more)]
-    return book.with_replaced(field.line, start, field.end, "\n".join(lines))
+    lines = [text[:start] + space + first, *(" " * deep + line if line else "" for line in more)]
+    if not match["bullet"] and more:
+        lines = [f"{line}{HARD}" if line else line for line in lines]
+    new = "\n".join(guarded(lines, 1))
+    return book.with_replaced(field.line, 0, field.end, new)
 
 
-def _added(book: MarkdownFile, fields: tuple[LabelledValue, ...], label: str, value: str) -> bytes:
-    """Return the section with one more value below the last one, in their form."""
+def _added(
+    book: MarkdownFile,
+    fields: Sequence[LabelledValue],
+    beside: Sequence[LabelledValue],
+    label: str,
+    value: str,
+) -> bytes:
+    """Return the section with one more value below ``beside``, in the form of its ``fields``."""
     form = fields_form(book, [fields]) or FieldForm()
     lines = form.write(label, value)
-    if not fields:
+    if not beside:
         after = max(book.content_end(2, book.last), 1)
-        return book.with_lines(after, lines, 1, 0)
-    after = fields[-1].end
-    if form.row:
-        lines = [_row(book.line(after), label, value)]
-    while not form.row and after < book.last and _goes_on(book, after + 1):
+        return book.with_lines(after, _last_bare(lines), 1, 0)
+    after = beside[-1].end
+    if match_of(book.line(beside[-1].line)) is not None and form.row:
+        return book.with_lines(after, [_row(book.line(after), label, value)], 0, 0)
+    after = _whole(book, beside[-1], {field.line for field in fields})
+    loose = not form.bullet and not book.line(after).endswith((HARD, "\\", "<br>"))
+    more = after < book.last and not book.blank(after + 1)
+    return book.with_lines(
+        after, lines if more and not loose else _last_bare(lines), int(form.spaced or loose),
+        int(loose and more),
+    )  # fmt: skip
+
+
+def _last_bare(lines: list[str]) -> list[str]:
+    return [*lines[:-1], lines[-1].rstrip()]
+
+
+def _whole(book: MarkdownFile, field: LabelledValue, starts: Set[int]) -> int:
+    """Return the last line of what belongs to a field: its text goes on, or a block stands below.
+
+    ``starts`` are the lines where fields begin. A label that ends in nothing introduces what
+    follows it.
+    """
+    after, item = field.end, bool(_ITEM.match(book.line(field.line)))
+    while after < book.last and after + 1 not in starts and _goes_on(book, after + 1):
+        if item and after + 1 not in book.quoted and _ITEM.match(book.line(after + 1)):
+            break
         after += 1
-    return book.with_lines(after, lines, int(form.spaced), 0)
+    if not book.line(after).rstrip().endswith(":"):
+        return after
+    below = after + 1
+    while below < book.last and book.blank(below):
+        below += 1
+    if below > book.last or not (below in book.quoted or book.line(below)[:1] in (">", "|")):
+        return after
+    while (below < book.last and not book.blank(below + 1)) or below + 1 in book.quoted:
+        below += 1
+    return below
 
 
 def _goes_on(book: MarkdownFile, number: int) -> bool:

@@ -7,13 +7,16 @@ pass the scrubber once more; what is read back is what was written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RunSpec
 from cockpit.records.logbook.book import MarkdownFile
-from cockpit.records.logbook.forms import EntryForm, FieldForm, normal, one_line
+from cockpit.records.logbook.forms import EntryForm, FieldForm, HeadForm, normal, one_line
+from cockpit.records.logbook.guarding import closed, contained
 from cockpit.records.logbook.labels import CONTRACT, plain
 from cockpit.records.logbook.places import (
     EntrySection,
@@ -24,15 +27,20 @@ from cockpit.records.logbook.places import (
     next_line,
 )
 from cockpit.records.logbook.reading import entry_fields, event_of
+from cockpit.records.logbook.stamps import form_of
 from cockpit.records.logbook.style import contract_form, entry_form, with_values
-from cockpit.text.logbook_scan import LogbookEntry, is_instances
-from cockpit.text.markdown_blocks import Blocks, split_lines
+from cockpit.text.logbook_scan import LogbookEntry, heading_of, is_instances
+from cockpit.text.logbook_stamp import read_stamp
+from cockpit.text.markdown_blocks import split_lines
 from cockpit.text.told_lines import untold
 
 EVENTS: Final = "Event Log"
 INSTANCES: Final = "Launched Instances"
 RUN_CONTRACT: Final = "Run Contract"
+NOTE: Final = "note"
+"""What an entry is called whose writer gave it no heading."""
 _LEVEL: Final = 2
+_DATED_ITEM: Final = re.compile(r" {0,3}[-*+][ \t]+[*_`\[(]{0,3}(?:19|20)\d\d[-/.]\d")
 
 
 def with_event(data: bytes, entry: EventEntry) -> bytes:
@@ -62,12 +70,16 @@ def with_instance(data: bytes, entry: InstanceEntry) -> bytes:
     return _before(book, events, _section(book, INSTANCES, block))
 
 
-def with_contract(data: bytes, values: Mapping[str, str]) -> bytes:
-    """Return the logbook with these values in its run contract, each in place if it is there."""
+def with_contract(data: bytes, values: Mapping[str, str], at: float = 0.0) -> bytes:
+    """Return the logbook with these values in its run contract.
+
+    One that is empty there is filled in; one that says something else stays, and the new value
+    stands beside it with the date of ``at`` (epoch seconds), as this file writes dates.
+    """
     book = MarkdownFile(data)
     heading = contract_heading(book)
     if heading is not None:
-        return with_values(book, heading, values)
+        return with_values(book, heading, values, _day(book, at))
     form = contract_form(book)
     lines = [line for label, value in _given(values) for line in form.write(label, value)]
     if not lines:
@@ -78,24 +90,34 @@ def with_contract(data: bytes, values: Mapping[str, str]) -> bytes:
     return _before(book, place, _section(book, RUN_CONTRACT, lines))
 
 
-def with_text(data: bytes, section: str, markdown: str) -> bytes:
+def _day(book: MarkdownFile, at: float) -> str:
+    """Return the date of ``at`` in UTC, with the dashes or dots of this file's headings."""
+    form = form_of(book.start_of(entry) for entry in book.entries)
+    moment = datetime.fromtimestamp(at, UTC)
+    return form.dash.join((f"{moment.year:04}", f"{moment.month:02}", f"{moment.day:02}"))
+
+
+def with_text(data: bytes, section: str, markdown: str, at: float | None = None) -> bytes:
     """Return the logbook with a person's own entry where ``section``'s next one goes, verbatim.
 
-    Only line ends become the file's; a fence that was left open is closed behind it.
+    Line ends become the file's, the heading's level that of the entries there; one without a
+    heading is given one with the time ``at``. Other headings of that level and above, rules and
+    fences that were left open are kept from taking in what follows.
     """
     book = MarkdownFile(data)
-    block = _own_lines(markdown)
-    if not block or book.holds(block):
-        return data
     place = named_place(book, section)
     if place is None and not is_instances(section):
         place = events_place(book)
     place = instances_place(book) if place is None and is_instances(section) else place
+    form = entry_form(book, place) if place else _below(entry_form(book, None), _level(book))
+    block = _own_lines(markdown, form.head, at)
+    if not block or book.holds(block):
+        return data
     if place is None:
         return _at_end(book, one_line(section) or EVENTS, block)
     if block[0].startswith("#") and place.entries and not place.level:
         place = place._replace(newest_first=None)  # bullets below a heading would become its own
-    return _placed(book, place, block, entry_form(book, place).gap)
+    return _placed(book, place, block, form.gap)
 
 
 def preview(data: bytes, entry: EventEntry | InstanceEntry, *, empties: bool = False) -> str:
@@ -197,12 +219,13 @@ def _placed(book: MarkdownFile, place: EntrySection, block: Sequence[str], gap: 
 
 
 def _before(book: MarkdownFile, place: EntrySection, block: Sequence[str]) -> bytes:
-    """Return the file with a section before the one that holds ``place``."""
-    heading = place.heading
-    if heading is not None and heading.level > 1:
+    """Return the file with a section before the one that holds ``place``, below the title.
+
+    Entries that stand in no section of their own would become the new one's: it goes to the end.
+    """
+    heading, title = place.heading, next((e.number for e in book.headings if e.level == 1), 0)
+    if heading is not None and heading.level > 1 and heading.number > title:
         return book.with_lines(heading.number - 1, block, 1, 1)
-    if place.level and place.entries:
-        return book.with_lines(place.entries[0].line - 1, block, 1, 1)
     return book.with_lines(book.end, block, 1, 1)
 
 
@@ -230,17 +253,24 @@ def _below(form: EntryForm, level: int) -> EntryForm:
 
 def _air(book: MarkdownFile) -> int:
     """Return 1 if this file has blank lines below the headings of its sections."""
-    airy = [book.blank(each.number + 1) for each in book.headings if not each.dated]
+    airy = [book.blank(book.below(each)) for each in book.headings if not each.dated]
     return int(2 * sum(airy) >= len(airy))
 
 
-def _own_lines(markdown: str) -> list[str]:
+def _own_lines(markdown: str, head: HeadForm, at: float | None) -> list[str]:
+    """Return a person's text as the lines of one entry, whatever it looks like."""
     lines = split_lines(markdown.encode("utf-8", "replace").decode())
     while lines and not lines[0].strip():
         lines.pop(0)
     while lines and not lines[-1].strip():
         lines.pop()
-    blocks = Blocks()
-    for line in lines:
-        blocks.take(line)
-    return [*lines, blocks.open_end] if blocks.open_end else lines
+    if not lines:
+        return []
+    first = heading_of(lines[0])
+    if first is not None and at is not None and read_stamp(first.title) is None:
+        lines[0] = head.write(at, first.title)
+    elif first is not None and head.level:
+        lines[0] = f"{'#' * head.level} {first.title}".rstrip()
+    elif first is None and at is not None and not _DATED_ITEM.match(lines[0]):
+        lines[:0] = [head.write(at, NOTE)]
+    return closed(contained(lines, head.level or 6))

@@ -10,6 +10,8 @@ from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import CheckpointState, Phase
 from cockpit.model.run import RunSpec
+from cockpit.model.wording import with_code
+from cockpit.rules.jobs.terminal import diagnosis, triage_evidence
 from cockpit.rules.metrics.progress import current_step, reached
 from cockpit.rules.present import phase_of, phase_since, seen_after_end, seen_at
 
@@ -25,20 +27,58 @@ def success_without_artifacts(run: RunSpec, history: History) -> Iterator[Alert]
     """
     if phase_of(history) is not Phase.SUCCEEDED:
         return
-    checks = (_short, _checkpoint, _tracker, _early, _logbook)
-    missing = tuple(line for check in checks for line in check(run, history))
+    unfinished = tuple(line for check in (_short, _told) for line in check(run, history))
+    checks = (_checkpoint, _tracker, _early, _logbook)
+    missing = (*unfinished, *(line for check in checks for line in check(run, history)))
     if not missing:
         return
+    ordered = history.stop_ordered_by if unfinished else None
+    title = f"not success: {missing[0].text}" if unfinished else f"success, but {missing[0].text}"
     yield Alert(
         id="C-19",
         key=f"C-19:{run.name}",
-        severity=Severity.ALERT,
-        title=f"success, but {missing[0].text}",
+        severity=Severity.ALERT if ordered is None else Severity.INFO,
+        title=title if ordered is None else f"stopped by {ordered}: {missing[0].text}",
         since=phase_since(history),
-        evidence=missing,
+        evidence=(*missing, *_lines(history, bool(unfinished))),
         confidence="sure" if len(missing) > 1 else "likely",
-        next_action=f"do not seal {run.name}: find out what is missing first",
+        next_action=_next(run, history, bool(unfinished)),
     )
+
+
+def ended_early(alert: Alert) -> bool:
+    """Tell whether an alert says that an exit status of 0 was no success."""
+    return alert.id == "C-19" and not alert.title.startswith("success")
+
+
+def _told(run: RunSpec, history: History) -> Iterator[Evidence]:
+    """Yield that the log speaks of a stop: an exit status of 0 is then no word of success."""
+    found = diagnosis(history)
+    if found is None or found.name in ("success", "unknown"):
+        return
+    what = "it was told to stop" if found.name == "user_stopped" else found.name.replace("_", " ")
+    text = f"{what} before it ended with 0: that it had finished is not known"
+    yield Evidence(text=text, source=history.facets.log.source)
+
+
+def _lines(history: History, unfinished: bool) -> Iterator[Evidence]:
+    found = diagnosis(history) if unfinished else None
+    if found is not None and found.name != "success":
+        yield from triage_evidence(history.facets.log.source, found)
+
+
+def _next(run: RunSpec, history: History, unfinished: bool) -> str:
+    if not unfinished:
+        return f"do not seal {run.name}: find out what is missing first"
+    if history.stop_ordered_by is not None:
+        return "nothing; it was stopped on purpose"
+    found = diagnosis(history)
+    who = wording.person(run)
+    if found is not None and found.name == "user_stopped":
+        return f"ask {who} who stopped it, why; do not seal {run.name}"
+    if found is not None and found.action == "relaunch":
+        return f"relaunch {run.name}; do not seal it"
+    return f"find out why it ended early, then relaunch {run.name}; do not seal it"
 
 
 def _short(run: RunSpec, history: History) -> Iterator[Evidence]:
@@ -95,7 +135,7 @@ def _tracker(run: RunSpec, history: History) -> Iterator[Evidence]:
         return
     if tracker.value.state == "finished" and tracker.value.exit_code is None:
         return
-    text = f'the tracker says "{tracker.value.state}", exit code {tracker.value.exit_code}'
+    text = with_code(f'the tracker says "{tracker.value.state}"', tracker.value.exit_code)
     yield Evidence(text=text, source=tracker.source)
 
 

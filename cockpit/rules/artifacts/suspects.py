@@ -17,7 +17,7 @@ from cockpit.model.history import History
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.picking import with_suspects
 from cockpit.model.report import Facets
-from cockpit.model.trend import Taint, Taints, Trend
+from cockpit.model.trend import Taint, Taints
 from cockpit.rules.metrics.taints import SPIKE
 from cockpit.rules.present import job_of
 
@@ -25,13 +25,13 @@ NEVER = (CheckpointState.REJECTED, CheckpointState.INCOMPLETE)
 """What nobody takes anyway."""
 
 
-def marked(history: History, log_trend: Trend) -> Facets:
+def marked(history: History) -> Facets:
     """Return the facets with suspect checkpoints marked and the relaunch's pick made anew."""
     facet = history.facets.checkpoints
     value = facet.value
     if value is None or not value.items:
         return history.facets
-    known = sorted(_taints(history, log_trend), key=lambda each: each.taint.metric == SPIKE)
+    known = sorted(_taints(history), key=lambda each: each.taint.metric == SPIKE)
     found = _with(value, history, tuple(known))
     if found is value:
         return history.facets
@@ -47,28 +47,33 @@ class _Known(NamedTuple):
 
 
 def _with(value: CheckpointsValue, history: History, known: tuple[_Known, ...]) -> CheckpointsValue:
-    whys = {}
+    whys: dict[str, str] = {}
+    doubts: dict[str, str] = {}
     for item in value.items:
-        if item.state not in NEVER:
-            said = (_why(item, each, history) for each in known)
+        if item.state in NEVER:
+            continue
+        for say, found in ((_why, whys), (_doubt, doubts)):
+            said = (say(item, each, history) for each in known)
             why = next((each for each in said if each is not None), None)
-            if why is not None:
-                whys[item.path] = why
-    return with_suspects(value, whys)
+            if why is not None and item.path not in whys:
+                found[item.path] = why
+    return with_suspects(value, whys, doubts)
 
 
-def _taints(history: History, log_trend: Trend) -> Iterator[_Known]:
+def _taints(history: History) -> Iterator[_Known]:
     """Yield what is known of unsound rows: the tracker's, the log's where it knows more."""
-    own, log = history.trend, log_trend
-    partly = history.rows_from > 0 or own == log
+    own, log = history.trend, history.log_trend
+    partly = history.rows_from > 0
     yield from (_Known(taint, partly) for taint in (*own.taints.open, *own.taints.over))
-    if own != log:
-        yield from (_Known(taint, True) for taint in _log_only(own.taints, log.taints))
+    if own is not log:
+        unread = history.log_from > 0
+        yield from (_Known(taint, unread) for taint in _log_only(own.taints, log.taints))
     value, folded = history.facets.tracker.value, own.pace.step
-    if value is None or value.loss is None or math.isfinite(value.loss):
+    newest = None if value is None else value.true_loss
+    if value is None or newest is None or math.isfinite(newest):
         return
     if value.step is None or folded is None or value.step > folded:
-        loss, at, sound = str(value.loss), value.last_step_at, own.taints.sound
+        loss, at, sound = str(newest), value.last_step_at, own.taints.sound
         taint = Taint(metric="loss", value=loss, step=value.step, at=at, sound=sound)
         yield _Known(taint, partly)
 
@@ -101,6 +106,16 @@ def _why(item: Checkpoint, known: _Known, history: History) -> str | None:
     if taint.sound is None and known.partly:
         return f"{what}, and earlier rows are not read: it may have begun before this save"
     return None
+
+
+def _doubt(item: Checkpoint, known: _Known, history: History) -> str | None:
+    """Return the remark on one that was saved between the last sound row and the first other."""
+    taint, step = known.taint, item.step
+    if step is None or taint.step is None or taint.sound is None or taint.metric == SPIKE:
+        return None
+    if not taint.sound < step < taint.step or not _same_trajectory(item, taint, history):
+        return None
+    return f"saved between step {wording.step(taint.sound)}, still sound, and {_what(taint)}"
 
 
 def _same_trajectory(item: Checkpoint, taint: Taint, history: History) -> bool:

@@ -1,57 +1,170 @@
-"""C-25, duplicate job: two live jobs write to one output root or one W&B run."""
+"""C-25, duplicate job: two live jobs write to one output root or one W&B run.
+
+Told by the process table, by the other runs of the run file, by launch notes of other machines
+and by the tracker's own files. What may write and is not proven to is a warning at most, and
+nothing is stopped on that ground.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
 
 from cockpit.model import wording
-from cockpit.model.alert import Alert, Severity
-from cockpit.model.history import History
+from cockpit.model.alert import Alert, Evidence, Severity
+from cockpit.model.history import History, Sharer
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import RunSpec
-from cockpit.rules import present
-from cockpit.rules.present import seen_at
+from cockpit.rules.present import job_of, seen_at
 
 LIVES = (Phase.RUNNING, Phase.WAITING)
+TRACKER = "W&B files"
+LATELY = 600.0
+"""Seconds after its newest record in which a launch counts as one that still writes."""
+
+
+class _Other(NamedTuple):
+    """Another writer: how it is called, since when, in one line, and who says so."""
+
+    name: str
+    since: float | None
+    line: Evidence
+    sure: bool = True
+    settled: bool = False
+    """True where it is known that no second job lives: only the run file names one place twice."""
 
 
 def duplicate_job(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-25: besides the recorded job another one of the lineage lives, or two others do."""
-    facet = history.facets.job
-    job = facet.value
-    if job is None or not job.rivals:
+    job = job_of(history)
+    others = [] if job is None else [*_rivals(job), *_sharers(job, history), *_fragments(history)]
+    recorded = job is not None and job.phase in LIVES
+    if job is not None and others and len(others) + recorded >= 2:
+        yield _duplicate(run, history, job, others)
         return
+    concerns = recorded or others or any(other.lives for other in history.sharers)
+    maybe = [*_possible(job), *_written_twice(history)] if concerns else []
+    if maybe:
+        yield _perhaps(run, history, maybe)
+
+
+def _duplicate(run: RunSpec, history: History, job: JobValue, others: Sequence[_Other]) -> Alert:
     recorded = job.phase in LIVES
-    if len(job.rivals) + recorded < 2:
-        return
-    began = [rival.started_at for rival in job.rivals if rival.started_at is not None]
-    lines, advice = _evidence_and_advice(job, recorded=recorded)
+    lines = [other.line for other in others]
+    names = ", ".join(other.name for other in others)
+    advice = "none of them is the recorded job: stop exactly all but one"
+    if recorded:
+        launch = f", launch {job.launch_id}" if job.launch_id else ""
+        mine = job.id or "the newest launch"
+        text = f"{mine}{launch}, since {_since(job)}: the recorded job"
+        lines.insert(0, Evidence(text=text, source=job.rivals_source or history.facets.job.source))
+        advice = f"stop exactly one of them: {mine} is the recorded one, {names} is not"
+    began = [other.since for other in others if other.since is not None]
     what = f"output root {run.output_root}" if run.output_root else "one W&B run"
-    yield Alert(
+    return Alert(
         id="C-25",
         key=f"C-25:{run.name}",
         severity=Severity.CRITICAL,
-        title=f"{len(job.rivals) + recorded} live jobs write to {what}",
-        since=min(began, default=seen_at(facet, history.now)),
-        evidence=present.evidence(job.rivals_source, *lines),
-        confidence="sure",
+        title=f"{len(others) + recorded} live jobs write to {what}",
+        since=min(began, default=seen_at(history.facets.job, history.now)),
+        evidence=tuple(lines),
+        confidence=_confidence(others),
         next_action=advice,
     )
 
 
-def _evidence_and_advice(job: JobValue, *, recorded: bool) -> tuple[list[str], str]:
-    """Return the line of each job, and the next action."""
-    launch = f", launch {job.launch_id}" if job.launch_id else ""
-    lines = [
-        f"{rival.id}, since {_since(rival)}: {rival.name} ({rival.why})" for rival in job.rivals
-    ]
-    others = ", ".join(rival.id for rival in job.rivals)
-    advice = "none of them is the recorded job: stop exactly all but one"
-    if recorded:
-        lines.insert(0, f"{job.id}{launch}, since {_since(job)}: the recorded job")
-        advice = f"stop exactly one of them: {job.id} is the recorded one, {others} is not"
-    return lines, advice
+def _confidence(others: Sequence[_Other]) -> Literal["sure", "likely"]:
+    return "sure" if any(other.sure for other in others) else "likely"
+
+
+def _perhaps(run: RunSpec, history: History, others: Sequence[_Other]) -> Alert:
+    """Return the warning about what may be a second writer and is not proven to be one."""
+    began = [other.since for other in others if other.since is not None]
+    unproven = [other.name for other in others if not other.settled]
+    names = ", ".join(unproven or [other.name for other in others])
+    title = f"possibly a second job: {names}"
+    advice = f"look at what {names} does; nothing is proven, so touch nothing for it"
+    if not unproven:
+        title = f"{names} of the run file has the same place to write to"
+        advice = "give each run of the run file a place of its own; no second job lives there"
+    return Alert(
+        id="C-25",
+        key=f"C-25:{run.name}",
+        severity=Severity.WARNING,
+        title=title,
+        since=min(began, default=seen_at(history.facets.job, history.now)),
+        evidence=tuple(other.line for other in others),
+        confidence="guess" if unproven else "sure",
+        next_action=advice,
+    )
+
+
+def _rivals(job: JobValue) -> Iterator[_Other]:
+    for rival in job.rivals:
+        yield _seen(rival, job.rivals_source)
+
+
+def _possible(job: JobValue | None) -> Iterator[_Other]:
+    for rival in job.possible if job is not None else ():
+        text = f"{rival.id}: {rival.why}; since {_since(rival)}: {rival.name}"
+        source = job.rivals_source if job is not None else ""
+        yield _Other(rival.id, rival.started_at, Evidence(text=text, source=source))
+
+
+def _seen(rival: LiveJob, source: str) -> _Other:
+    text = f"{rival.id}, since {_since(rival)}: {rival.name} ({rival.why})"
+    line = Evidence(text=text, source=source)
+    return _Other(rival.id, rival.started_at, line, sure=rival.proven)
+
+
+def _sharers(job: JobValue, history: History) -> Iterator[_Other]:
+    """Yield the other runs of the run file whose jobs live.
+
+    Where the process table has shown other jobs, they are counted already.
+    """
+    for other in history.sharers if not job.rivals else ():
+        if other.certain and _second(other, job):
+            yield _shared(other, job)
+
+
+def _written_twice(history: History) -> Iterator[_Other]:
+    """Yield the other runs of the run file that have the same place, but no proven second job."""
+    job = job_of(history)
+    for other in history.sharers:
+        yield _shared(other, job)
+
+
+def _second(other: Sharer, job: JobValue | None) -> bool:
+    """Tell whether the other run's job lives beside this one's."""
+    return other.lives and not other.same_job and job is not None and job.phase in LIVES
+
+
+def _shared(other: Sharer, job: JobValue | None) -> _Other:
+    second = _second(other, job)
+    alone = "lives" if other.lives else "does not live now"
+    how = "lives too" if second else "is the same job" if other.same_job else alone
+    text = f"run {other.run} has the same {other.what}: {other.job_id or 'its job'} {how}"
+    name = f"{other.job_id} ({other.run})" if second else f"run {other.run}"
+    line = Evidence(text=text, source="run file")
+    return _Other(name, other.started_at, line, settled=not second)
+
+
+def _fragments(history: History) -> Iterator[_Other]:
+    """Yield the launches of one W&B id beside the newest one that go on writing.
+
+    Where the process table has shown the other job, it is that one.
+    """
+    tracker, job = history.facets.tracker.value, job_of(history)
+    if tracker is None or (job is not None and job.rivals):
+        return
+    for writer in tracker.writers:
+        if history.now - writer.last_record_at > LATELY:
+            continue
+        until = wording.moment(writer.last_record_at)
+        text = f"{writer.name} of W&B id {tracker.id} goes on: its newest record is of {until}"
+        source = history.facets.tracker.source or TRACKER
+        yield _Other(writer.name, writer.since, Evidence(text=text, source=source))
 
 
 def _since(job: JobValue | LiveJob) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
-from cockpit.model.observed import Phase
+from cockpit.model.observed import UNCLEAR, Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.present import StepClock, job_of, job_source, phase_of, phase_since, seen_at
@@ -16,7 +16,10 @@ CADENCES = 2
 
 
 def state_unknown(run: RunSpec, history: History) -> Iterator[Alert]:
-    """C-02: the job's state has not been known for more than two cadences."""
+    """C-02: the job's state has not been known for more than two cadences.
+
+    Where it was looked at and what was seen does not decide, it is said at once.
+    """
     facet = history.facets.job
     if not facet.configured:
         return
@@ -29,8 +32,12 @@ def state_unknown(run: RunSpec, history: History) -> Iterator[Alert]:
         since = phase_since(history)
     else:
         return
-    if history.now - since <= CADENCES * run.cadence:
+    doubt = facet.value is not None and facet.value.state == UNCLEAR
+    if history.now - since <= CADENCES * run.cadence and not doubt:
         return
+    advice = "do not assume failure: look at the other facets, then repair the query"
+    if doubt:
+        advice = "look whether that process is the job, then correct or remove the pid file"
     yield Alert(
         id="C-02",
         key=f"C-02:{run.name}",
@@ -39,7 +46,7 @@ def state_unknown(run: RunSpec, history: History) -> Iterator[Alert]:
         since=since,
         evidence=(Evidence(text=why, source=facet.source), *_side_by_side(run, history)),
         confidence="sure",
-        next_action="do not assume failure: look at the other facets, then repair the query",
+        next_action=advice,
     )
 
 

@@ -9,11 +9,20 @@ from typing import Literal
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
-from cockpit.model.observed import Phase
+from cockpit.model.observed import LogValue, Phase, Stopped
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
+from cockpit.rules.jobs.terminal import triage_evidence
 from cockpit.rules.metrics.progress import current_step
-from cockpit.rules.present import StepClock, job_of, job_source, phase_of, phase_since, seen_at
+from cockpit.rules.present import (
+    StepClock,
+    job_of,
+    job_source,
+    phase_of,
+    phase_since,
+    seen_at,
+    stopped,
+)
 
 CADENCES = 2
 
@@ -23,6 +32,11 @@ DEGRADED = re.compile(
     re.I,
 )
 """What a cluster prints when it has lost the nodes under a job that it still calls running."""
+
+RICH = re.compile("[━╸╺┏┳┓┡╇┩]")
+"""What rich draws tables and bars with; a trainer whose log has it shows its steps that way."""
+
+_NOTHING = ("harmless_noise", "success", "unknown")
 
 FLUSHING = (0, 31)
 """The first tracker client that writes its file at least every ``FLUSH`` seconds."""
@@ -34,8 +48,12 @@ BLIND_ROWS = 64
 
 
 def step_stalled(run: RunSpec, history: History) -> Iterator[Alert]:
-    """C-06: the job is said to run, and training does not step."""
+    """C-06: the job is said to run, and training does not step, or its process is stopped."""
     if phase_of(history) is not Phase.RUNNING:
+        return
+    halted = stopped(history)
+    if halted is not None:
+        yield _process_stopped(run, history, halted)
         return
     job, clock = job_of(history), StepClock(history)
     started = float("-inf") if job is None or job.started_at is None else job.started_at
@@ -43,6 +61,25 @@ def step_stalled(run: RunSpec, history: History) -> Iterator[Alert]:
         yield from _no_first_step(run, history, clock, started)
     elif clock.until is not None and clock.until - clock.last > patience(run, history):
         yield _stalled(run, history, clock.last)
+
+
+def _process_stopped(run: RunSpec, history: History, found: Stopped) -> Alert:
+    """Return that the process itself is stopped: the process table tells, no step is waited for."""
+    job, who = job_of(history), wording.person(run)
+    reason = () if job is None or job.reason is None else (job.reason,)
+    advice = f"ask {who} who stopped it; kill -CONT {found.pid} lets it go on"
+    if found.held:
+        advice = f"ask {who} who holds it; it goes on when the debugger lets go"
+    return Alert(
+        id="C-06",
+        key=f"C-06:{run.name}",
+        severity=Severity.ALERT,
+        title="held by a debugger (state t)" if found.held else "stopped by SIGSTOP (state T)",
+        since=found.since,
+        evidence=present.evidence(job_source(history), *reason),
+        confidence="sure",
+        next_action=f"{advice}; nothing is to be relaunched",
+    )
 
 
 def patience(run: RunSpec, history: History) -> float:
@@ -74,6 +111,9 @@ def _stalled(run: RunSpec, history: History, last: float) -> Alert:
 def _no_first_step(
     run: RunSpec, history: History, clock: StepClock, started: float
 ) -> Iterator[Alert]:
+    saved = _last_saved(history)
+    if saved is not None and saved > started > float("-inf"):
+        return  # what was saved since the start was trained, though nothing shows its steps
     since, within = max(started, phase_since(history)), run.thresholds.first_step_within
     until, silent = _watched_until(run, history, clock)
     if until is None or until - since <= within:
@@ -108,8 +148,20 @@ def _alert(
 ) -> Alert:
     log, job = history.facets.log, job_of(history)
     lines = [line.plain for line in log.value.lines] if log.value is not None else []
-    signs = present.evidence(log.source, *[line for line in lines if DEGRADED.search(line)][-3:])
-    reason = [f"job {job.state}: {job.reason}"] if job is not None and job.reason else []
+    found = log.value.triage if log.value is not None else None
+    named = [each.text for each in (found.evidence if found is not None else ())]
+    lost = dict.fromkeys(line for line in (*named, *lines) if DEGRADED.search(line))
+    signs = present.evidence(log.source, *list(lost)[-3:])
+    told = (
+        ()
+        if found is None or signs or found.name in _NOTHING
+        else triage_evidence(log.source, found)
+    )
+    reason = (
+        [f"job {wording.with_reason(job.state, job.reason)}"]
+        if job is not None and job.reason
+        else []
+    )
     advice = "look at the log and the host; stop and relaunch only once the cause is known"
     if signs:
         advice = f"escalate to {wording.person(run)}: nodes are lost; never touch the cluster"
@@ -119,29 +171,57 @@ def _alert(
         severity=Severity.ALERT,
         title=f"degraded: {title}" if signs else title,
         since=since,
-        evidence=(seen, *present.evidence(job_source(history), *reason), *signs),
+        evidence=(seen, *present.evidence(job_source(history), *reason), *signs, *told),
         confidence=confidence,
         next_action=advice,
     )
 
 
 def log_frozen(run: RunSpec, history: History) -> Iterator[Alert]:
-    """C-23: no new bytes in the log while steps move; when nothing moves it is C-06."""
+    """C-23: no new bytes in the log while steps move; when nothing moves it is C-06.
+
+    Why it is still is said only as far as the log shows it: a line that breaks off was cut by
+    a buffer; a bar by ``rich`` draws nothing into a file before it ends.
+    """
     log = history.facets.log
-    last = StepClock(history).last
+    moved = (StepClock(history).last, _last_saved(history))
+    last = max((at for at in moved if at is not None), default=None)
     if log.value is None or last is None or phase_of(history) is not Phase.RUNNING:
         return
     limit = CADENCES * run.cadence
     seen = seen_at(log, history.now)
     if seen - log.value.mtime <= limit or last - log.value.mtime <= limit or seen - last > limit:
         return
+    why, advice, confidence = _why_still(log.value)
     yield Alert(
         id="C-23",
         key=f"C-23:{run.name}",
         severity=Severity.INFO,
-        title="the log is frozen while training steps",
+        title="the log is still while training steps",
         since=log.value.mtime,
-        evidence=present.evidence(log.source, f"last byte at {wording.moment(log.value.mtime)}"),
-        confidence="likely",
-        next_action="nothing; its output is buffered (python -u would show it)",
+        evidence=present.evidence(
+            log.source, f"last byte at {wording.moment(log.value.mtime)}", why
+        ),
+        confidence=confidence,
+        next_action=f"nothing; {advice}",
     )
+
+
+def _why_still(log: LogValue) -> tuple[str, str, Literal["likely", "guess"]]:
+    """Return what the log shows of why nothing new comes, what would help, and how sure."""
+    shown = "python -u would show it"
+    if log.torn:
+        text = "its last line breaks off: the rest waits in a buffer"
+        return text, f"its output is buffered ({shown})", "likely"
+    if any(RICH.search(line.plain) for line in log.lines):
+        text = "it prints with rich, whose bar draws nothing into a file before it ends"
+        return text, "a plain progress bar, or a logger, would show the steps", "likely"
+    text = "its last line is whole: it prints nothing meanwhile, or its output is buffered"
+    return text, f"if its output is buffered, {shown}", "guess"
+
+
+def _last_saved(history: History) -> float | None:
+    """Return when the newest checkpoint was complete: training has come that far."""
+    value = history.facets.checkpoints.value
+    saved = [item.saved_at for item in (value.items if value is not None else ())]
+    return max((at for at in saved if at is not None), default=None)

@@ -66,6 +66,8 @@ def _title(history: History, job: JobValue, found: Triage | None, went_on: float
     code = f"exit {job.exit_code}" if job.exit_code is not None else job.state
     if went_on is not None:
         return f"the recorded job ended ({code}), but something trains on"
+    if job.rivals:
+        return f"the recorded job ended ({code}), but {job.rivals[0].id} of its lineage lives"
     if found is None:
         return f"ended, not success: {code}"
     place = found.code_location
@@ -82,6 +84,9 @@ def _evidence(
     if went_on is not None:
         text = f"steps were logged until {wording.moment(went_on)}, after its end"
         yield Evidence(text=text, source="logged rows")
+    for rival in job.rivals:
+        text = f"{rival.id} lives: {rival.name} ({rival.why})"
+        yield Evidence(text=text, source=job.rivals_source)
     yield from triage_evidence(history.facets.log.source, found)
     if history.stop_ordered_by is not None:
         text = f"the stop was ordered by {history.stop_ordered_by}"
@@ -104,7 +109,7 @@ def _next(
     run: RunSpec, history: History, job: JobValue, found: Triage | None, went_on: float | None
 ) -> str:
     who = wording.person(run)
-    if went_on is not None:
+    if went_on is not None or job.rivals:
         return f"find the job that still trains {run.name}; a relaunch would be a second copy"
     if _stopped(history, job, found):
         known = history.stop_ordered_by is not None

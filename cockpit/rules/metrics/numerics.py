@@ -86,6 +86,8 @@ class PaceFold:
             self.recent.pop()  # of rows that came at one time the first and the last say all
         if self.resumes and len(self.began) < BEGINNING:
             self.began = (*self.began, (step, at))
+        if [when for _, when in list(self.recent)[-2:]] == [at, at]:
+            self.recent.pop()  # of rows that came at one time the first and the last say all
         self.recent.append((step, at))
 
     def _pause(self, last_at: float, at: float) -> None:

@@ -9,10 +9,14 @@ from cockpit.model.observed import CheckpointState, Phase
 from cockpit.model.report import Facets, Progress
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
-from cockpit.rules.present import CLOCK_SKEW, job_of, phase_of
+from cockpit.rules.present import CLOCK_SKEW, job_of, phase_of, stopped
 
 REACH = 1.5
 """How much faster than usual training may have stepped since another source last told."""
+
+
+PACES = 1.4
+"""Ratio from which on two paces are not those of the same count."""
 
 
 class StepSeen(NamedTuple):
@@ -48,13 +52,15 @@ def current_step(history: History) -> int | None:
 def newest_step(history: History) -> StepSeen | None:
     """Return the newest step of the present incarnation over tracker, log and checkpoints.
 
-    A step of a former one never wins by being larger; it stands in only while the present one
-    has shown none. Nor does one that training cannot have reached yet: a line of the former
+    A step of a former one never wins by being larger; it stands in only where no job runs that
+    could have made one. Nor does one that training cannot have reached yet: a line of the former
     job in the same log, a checkpoint that was copied here.
     """
     told = [one for one in (_tracked(history), _logged(history), _saved(history)) if one]
     began = _began(history)
     present = [one for one in told if one.at is None or one.at >= began]
+    if not present and phase_of(history) is Phase.RUNNING:
+        return None
     if not present:
         former = max(told, key=lambda one: one.at or 0.0, default=None)
         return former and former._replace(source=f"{former.source}, before this job")
@@ -68,11 +74,26 @@ def newest_step(history: History) -> StepSeen | None:
 def _tracked(history: History) -> StepSeen | None:
     """Return the tracker's newest step: its newest value's, else that of its folded rows."""
     facet, pace = history.facets.tracker, history.trend.pace
+    if _counts_otherwise(history):
+        return None
     if facet.value is not None and facet.value.step is not None:
         return StepSeen(facet.value.step, facet.value.last_step_at, "tracker")
     if pace.step is None or history.trend is history.log_trend:
         return None
     return StepSeen(pace.step, pace.at, "tracker")
+
+
+def _counts_otherwise(history: History) -> bool:
+    """Tell whether the tracker counts something else than the log's steps.
+
+    Where a trainer logs no step, the tracker counts calls; two calls a step are usual. Then
+    its count runs at another pace than the steps of the log.
+    """
+    value = history.facets.tracker.value
+    mine, logs = history.trend.usual_step_s, history.log_trend.usual_step_s
+    if value is None or not value.counts_calls or not mine or not logs:
+        return False
+    return history.trend is not history.log_trend and not 1 / PACES < mine / logs < PACES
 
 
 def _logged(history: History) -> StepSeen | None:
@@ -120,6 +141,8 @@ def reached(step: int, final: int) -> bool:
 def _eta(history: History, step: int | None, final: int | None) -> float | None:
     """Return seconds to the final step while the job runs, by the usual step time."""
     if step is None or final is None or phase_of(history) is not Phase.RUNNING:
+        return None
+    if stopped(history) is not None:
         return None
     if reached(step, final):
         return 0.0

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History, Launched
-from cockpit.model.observed import Checkpoint, CheckpointState
+from cockpit.model.observed import Checkpoint
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.present import CLOCK_SKEW, job_of, may_train
@@ -94,15 +94,16 @@ def _steps_since(at: float, history: History) -> list[Step]:
     """Return the newest steps that were logged since ``at``, as far as they are remembered."""
     log = history.facets.log.value
     rows = [] if log is None else [(row.step, row.at) for row in log.rows]
-    timed = [*history.trend.pace.recent, *rows]
+    timed = [*history.trend.pace.recent, *history.log_trend.pace.recent, *rows]
     known = ((step, when) for step, when in timed if step is not None and when is not None)
     return [each for each in dict.fromkeys(known) if each[1] >= at]
 
 
 def _first_since(at: float, history: History) -> Step | None:
     """Return the first completed step since ``at``: of the newest ones, or of the last resume."""
-    began = [each for each in history.trend.pace.began if each[1] >= at]
-    found = (first_completed(steps) for steps in (began, _steps_since(at, history)))
+    kept = (history.trend.pace.began, history.log_trend.pace.began)
+    began = [[each for each in steps if each[1] >= at] for steps in kept]
+    found = (first_completed(steps) for steps in (*began, _steps_since(at, history)))
     return min((each for each in found if each is not None), default=None)
 
 
@@ -161,10 +162,13 @@ def _observed_start(history: History) -> Start | None:
 
 
 def _saved_before(item: Checkpoint, started_at: float) -> bool:
-    """Tell whether a checkpoint was complete before a job began; another clock has its slack."""
+    """Tell whether a good checkpoint was there before a job began; another clock has its slack.
+
+    One that is suspect is none to expect: whoever goes back to before it does right.
+    """
     slack = CLOCK_SKEW if "://" in item.path else 0.0
-    complete = item.state is CheckpointState.COMPLETE and item.saved_at is not None
-    return complete and (item.saved_at or 0.0) < started_at - slack
+    good = item.good and item.saved_at is not None
+    return good and (item.saved_at or 0.0) < started_at - slack
 
 
 def _alert(run: RunSpec, start: Start, first: int, wrong: str) -> Alert:

@@ -39,10 +39,11 @@ class TaintFold:
         """Take one row; ``resumed`` tells that its step went back."""
         if resumed:
             self._go_back(row)
-        self._finite("loss", row, row.loss)
+        self._finite("loss", row, row.true_loss)
         self._finite("grad_norm", row, row.grad_norm)
         self._spiking(row)
-        sound = row.loss is not None and math.isfinite(row.loss) and not self._open
+        loss = row.true_loss
+        sound = loss is not None and math.isfinite(loss) and not self._open
         if sound and row.step is not None:
             self._sound = row.step
 
@@ -83,7 +84,7 @@ class TaintFold:
         )
 
     def _spiking(self, row: Row) -> None:
-        spike, loss = self._spike, row.loss
+        spike, loss = self._spike, row.true_loss
         if loss is None or not math.isfinite(loss):
             return
         rising = spike.above > 0 and spike.calm == 0

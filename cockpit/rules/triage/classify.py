@@ -109,7 +109,7 @@ def diagnose(
     if phase == "running":
         return _running(lines)
     found = _ended(lines, state, phase == "cancelled", exit_code)
-    return _as_sure_as_read(_never_over_nan(lines, found))
+    return _as_sure_as_read(lines, _never_over_nan(lines, found))
 
 
 def _succeeded(log: Log, short: bool | None) -> Triage:
@@ -138,10 +138,20 @@ def _never_over_nan(log: Log, found: Triage) -> Triage:
     return _answer(log, "numeric_instability", "escalate", "likely", lost)
 
 
-def _as_sure_as_read(found: Triage) -> Triage:
-    """Take ``sure`` back where older lines of the job may hold the first cause."""
-    partly = found.read is not None and not found.read.whole and found.confidence == "sure"
-    return found.model_copy(update={"confidence": "likely"}) if partly else found
+def _as_sure_as_read(log: Log, found: Triage) -> Triage:
+    """Take back what older lines of the job may contradict, where they were not read.
+
+    The first cause may stand in them. Where no training step is among the lines that were
+    read, the end began above them: then they are echoes, and a person must look.
+    """
+    if log.read.whole:
+        return found
+    if not log.steps and found.action in ("relaunch", "wait", "none"):
+        said = [index for index in log.matching(ALARM) if log.lines[index].strip()]
+        return _answer(log, "unknown", "escalate", "guess", said[-EVIDENCE:])
+    if found.confidence == "sure":
+        return found.model_copy(update={"confidence": "likely"})
+    return found
 
 
 def _answer(

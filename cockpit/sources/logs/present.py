@@ -229,8 +229,8 @@ def _pieces(raw: bytes) -> Iterator[str]:
     text = raw.decode("utf-8", "replace")
     if not text.isprintable():
         text = _ESCAPES.sub("", text)
-        if _is_garbage(text):
-            text = ""
+    if _is_garbage(text):
+        text = ""
     if len(text) <= PIECE:
         yield text
         return
@@ -239,6 +239,8 @@ def _pieces(raw: bytes) -> Iterator[str]:
 
 
 def _is_garbage(text: str) -> bool:
+    if text.isascii() and text.isprintable():
+        return False
     head = text[:PIECE]
     odd = sum(char == "\N{REPLACEMENT CHARACTER}" or char < "\t" for char in head)
     return odd * 4 > len(head)

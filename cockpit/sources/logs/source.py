@@ -19,7 +19,7 @@ from cockpit.runtime.offload import each, offload
 from cockpit.sources.logs.earlier import before
 from cockpit.sources.logs.file import show
 from cockpit.sources.logs.follow import Follower, News
-from cockpit.sources.logs.stamp import line_time, writes_utc
+from cockpit.sources.logs.stamp import clock_offset, line_time, writes_utc
 from cockpit.text.progress import read_bar, read_lines
 from cockpit.text.safe import safe_line
 
@@ -91,6 +91,7 @@ class _Followed:
         self._bar = b""
         self._step: int | None = None
         self._begin = 0
+        self._offset = 0.0
         self._lock = threading.Lock()
 
     def look(self) -> LogValue:
@@ -121,7 +122,10 @@ class _Followed:
         utc = writes_utc(newest_first, news.mtime)
         since = None if news.first or self._value is None else self._value.mtime
         states = self._states(news)
-        rows = read_rows(states, news.mtime, since, utc, self._step)
+        off = self._offset = clock_offset(
+            newest_first, news.mtime, utc, self._offset, grown=bool(states) and not news.first
+        )
+        rows = read_rows(states, news.mtime, since, utc, self._step, off)
         if news.first and self._follower is not None:
             rows = self._with_first_broken(rows, self._follower, news, utc)
         self._step = next((row.step for row in reversed(rows) if row.step is not None), self._step)
@@ -130,11 +134,13 @@ class _Followed:
             path=path,
             size=news.size,
             mtime=news.mtime,
-            last_line_at=_last_line_at(newest_first, news.mtime, utc),
+            last_line_at=_last_line_at(newest_first, news.mtime, utc, off),
             lines=lines,
             offsets=news.starts,
             inode=news.inode,
+            torn=bool(news.rest) and not self._bar,
             rows_begin=self._begin,
+            clock_offset_s=off or None,
         )
 
     def _with_first_broken(
@@ -150,7 +156,7 @@ class _Followed:
             return rows
         earlier = before(follower.path, self._begin)
         self._begin = earlier.begin
-        old = read_rows(earlier.states, news.mtime, None, utc)
+        old = read_rows(earlier.states, news.mtime, None, utc, None, self._offset)
         timed = [row if row.at != news.mtime else row._replace(at=None) for row in old]
         return [*timed, *rows]
 
@@ -171,12 +177,14 @@ class _Followed:
         return (*states, self._bar) if drawn else states
 
 
-def _last_line_at(newest_first: Sequence[str], mtime: float, utc: bool) -> float | None:
+def _last_line_at(
+    newest_first: Sequence[str], mtime: float, utc: bool, offset: float
+) -> float | None:
     """Return when the last line was written: what it says itself, else the file's mtime."""
     last = next((line for line in newest_first if line.strip()), None)
     if last is None:
         return None
-    said = line_time(last, mtime, utc)
+    said = line_time(last, mtime, utc, offset)
     return mtime if said is None else said
 
 
@@ -202,6 +210,7 @@ def read_rows(
     since: float | None,
     utc: bool,
     step: int | None = None,
+    offset: float = 0.0,
 ) -> list[Row]:
     """Return a row for each state that tells a step of the run (INTERFACE: scope ``run``).
 
@@ -217,7 +226,7 @@ def read_rows(
         step = progress.step if progress.step is not None else step
         row = Row(
             step=step,
-            at=line_time(lines[number - 1], mtime, utc),
+            at=line_time(lines[number - 1], mtime, utc, offset),
             loss=progress.loss,
             throughput=per_second(progress.throughput, progress.unit),
             grad_norm=progress.grad_norm,

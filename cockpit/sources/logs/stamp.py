@@ -83,13 +83,50 @@ def writes_utc(newest_first: Iterable[str], mtime: float) -> bool:
     return False
 
 
-def line_time(line: str, mtime: float, utc: bool) -> float | None:
-    """Return when ``line`` says it was written; ``None`` without a believable time.
+def line_time(line: str, mtime: float, utc: bool, offset: float = 0.0) -> float | None:
+    """Return when ``line`` says it was written, on our clock; ``None`` without a believable time.
 
-    A time well after ``mtime``, the file's last write, is not believable.
+    ``offset`` is how far the writer's clock is ahead of ours (s). A time well after ``mtime``,
+    the file's last write, is not believable.
     """
     stamp = read_stamp(line)
-    return None if stamp is None else _believed(stamp, mtime, utc)
+    said = None if stamp is None else _believed(stamp, mtime + offset, utc)
+    return None if said is None else said - offset
+
+
+def clock_offset(
+    newest_first: Iterable[str], mtime: float, utc: bool, former: float, *, grown: bool
+) -> float:
+    """Return how far the clock of a log's writer is ahead of ours (s), 0 where nothing tells.
+
+    The last line was written by the last write. That of a log which only stands there since a
+    while can be old, so a clock that is behind is believed of one that has just ``grown``, or
+    where it is off by a time zone. ``former`` is what was known before.
+    """
+    last = next((line for line in newest_first if line.strip()), None)
+    stamp = None if last is None else read_stamp(last)
+    if stamp is None:
+        return former
+    try:
+        offset = _instant(stamp, mtime + AHEAD + WIDEST, utc) - mtime
+    except (OverflowError, ValueError, OSError):
+        return former
+    if stamp.year <= _NO_DATE:
+        offset = (offset + 43200.0) % 86400.0 - 43200.0  # without a date: the nearest such time
+    zone = abs(offset - round(offset / ZONE) * ZONE) <= SAME and abs(offset) <= WIDEST
+    if -SAME <= offset <= AHEAD_OF_WRITE:
+        return 0.0
+    if offset < 0 and not (grown or zone):
+        return former
+    return former if former and abs(offset - former) <= SAME else offset
+
+
+ZONE: Final = 900.0
+WIDEST: Final = 14 * 3600.0
+"""Time zones lie whole quarters of an hour apart, none farther away than this."""
+SAME: Final = 60.0
+"""Seconds by which a line may be older than the write that brought it."""
+AHEAD_OF_WRITE: Final = 5.0
 
 
 def _instant(when: datetime, near: float, utc: bool) -> float:

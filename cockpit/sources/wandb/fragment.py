@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
+from cockpit.sources.wandb.clocks import Look, offset_of
 from cockpit.sources.wandb.file import WandbFile
 from cockpit.sources.wandb.metrics import MetricKeys
 from cockpit.sources.wandb.rows import KeyLayout, RowReader
@@ -40,6 +41,9 @@ class Fragment:
         self.ready = False
         self.size = 0
         self.mtime = 0.0
+        self.offset = 0.0
+        """The trainer's clock minus ours, as far as it is known (s)."""
+        self._clock: Look | None = None
         self._identity: tuple[int, int] | None = None
         self._latest: tuple[MetricKeys, Latest] | None = None
         self._sample: tuple[MetricKeys, int, int, list[Row]] | None = None
@@ -60,7 +64,7 @@ class Fragment:
         """When the launch began: the run record's start, else when the file last changed."""
         run = self.head.run
         recorded = run.started_at if run is not None else None
-        return self.mtime if recorded is None else recorded
+        return self.mtime if recorded is None else recorded - self.offset
 
     @property
     def seen(self) -> tuple[str, int, float]:
@@ -104,6 +108,20 @@ class Fragment:
                 former = latest(log, self.reader(keys), former)
             self._latest = (keys, former)
         return former
+
+    def judge_clock(self, keys: MetricKeys) -> None:
+        """Find out how far the trainer's clock is off, from what is new in the file."""
+        stamps = self.latest(keys).stamps
+        if self._clock is None or self._clock[:2] != (stamps, self.mtime):
+            self.offset = offset_of(stamps, self.mtime, self._clock)
+            self._clock = Look(stamps, self.mtime, self.offset)
+
+    def on_our_clock(self, rows: Sequence[Row]) -> list[Row]:
+        """Return rows with their times on our clock: none lies after the file's last write."""
+        off, last = self.offset, self.mtime
+        if not off:
+            return list(rows)
+        return [row if row.at is None else row._replace(at=min(row.at - off, last)) for row in rows]
 
     def sample(self, keys: MetricKeys, points: int) -> list[Row]:
         """Return about ``points`` rows with a loss, evenly spread over the file.

@@ -231,6 +231,7 @@ class _Cursor:
                     self.config.update(config_update(message))
             except BadRecordError:
                 self.skipped += 1
+        rows = self.fragment.on_our_clock(rows)
         return rows if self._keys.throughput else list(self._rate.fill(rows))
 
 

@@ -200,6 +200,8 @@ class RunFiles:
         self._order = sorted(sound, key=lambda one: (one.started_at, one.name))
         rows = [row for one in self._order for row in one.layout.rows]
         self._keys = choose(rows, self._spec.metrics, self._keys)
+        for fragment in sound:
+            fragment.judge_clock(self._keys)
 
     def _made(self) -> TrackerValue:
         run = newest_head(self._order).run
@@ -217,6 +219,7 @@ class RunFiles:
                 continue
             with WandbFile(fragment.path) as log:
                 rows, start = newest_rows(log, fragment.reader(self._keys), wanted)
+            rows = fragment.on_our_clock(rows)
             parts.insert(0, tuple(rows if self._keys.throughput else StepRate().fill(rows)))
             covered += fragment.size - start
         flat = tuple(row for part in parts for row in part)

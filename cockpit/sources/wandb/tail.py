@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cockpit.model.observed import Row
+from cockpit.sources.wandb.clocks import Stamps
 from cockpit.sources.wandb.decode import (
     CONFIG,
     ENVIRONMENT,
@@ -76,6 +77,7 @@ class Latest(NamedTuple):
     record_at: float | None = None
     exit_code: int | None = None
     skipped: int = 0
+    stamps: Stamps = Stamps()
 
     @property
     def row(self) -> Row:
@@ -215,6 +217,7 @@ class _Newest:
         self._rows: list[Row] = []
         self._known = Row(None, None)
         self._record_at: float | None = None
+        self._stamps = Stamps()
         self._exit: int | None = None
 
     def take(self, spans: Sequence[Span]) -> None:
@@ -224,14 +227,27 @@ class _Newest:
             try:
                 if kind == EXIT:
                     self._exit = exit_code(message)
-                elif kind != HISTORY and self._record_at is None:
-                    self._record_at = record_time(kind, message)
+                elif kind != HISTORY and (not self._rows or self._stamps.before is None):
+                    self._take_time(record_time(kind, message))
                 elif kind == HISTORY and (len(self._rows) < RECENT_ROWS or not self.complete(0)):
                     self._take_row(self._reader.read(message))
             except BadRecordError:
                 continue
 
+    def _take_time(self, at: float | None) -> None:
+        """Take the time of a record of the client's own, newer or older than the last row."""
+        if at is None:
+            return
+        if self._record_at is None:
+            self._record_at = at
+        stamps = self._stamps
+        newest = at if stamps.newest is None else stamps.newest
+        where = {"before": at} if self._rows else {"after": at}
+        self._stamps = stamps._replace(newest=newest, **where)
+
     def _take_row(self, row: Row) -> None:
+        if self._stamps.row is None:
+            self._stamps = self._stamps._replace(row=row.at)
         if len(self._rows) < RECENT_ROWS:
             self._rows.append(row)
         if self._record_at is None:
@@ -256,7 +272,17 @@ class _Newest:
             record_at=former.record_at if self._record_at is None else self._record_at,
             exit_code=former.exit_code if self._exit is None else self._exit,
             skipped=former.skipped + skipped,
+            stamps=self._joined_stamps(former.stamps),
         ).with_row(older(self._known, former.row))
+
+    def _joined_stamps(self, former: Stamps) -> Stamps:
+        """Return the stamps, those of a former look where nothing newer was written since."""
+        seen = self._stamps
+        if seen.row is None:
+            after = former.after if former.after is not None else seen.after
+            newest = seen.newest if seen.newest is not None else former.newest
+            return former._replace(after=after, newest=newest)
+        return seen if seen.before is not None else seen._replace(before=former.newest)
 
 
 def newest_rows(log: WandbFile, reader: RowReader, most: int) -> tuple[list[Row], int]:

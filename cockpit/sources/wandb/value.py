@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
-from cockpit.model.observed import Column, Row, TrackerValue
+from cockpit.model.observed import Column, Row, TrackerValue, Writer
 from cockpit.model.run import WandbSpec
 from cockpit.sources.wandb.fragment import Fragment
 from cockpit.sources.wandb.history import CHUNK_BYTES, Pass
-from cockpit.sources.wandb.metrics import MetricKeys
+from cockpit.sources.wandb.metrics import WANDB_STEP, MetricKeys
 from cockpit.sources.wandb.rows import STEPS_UNIT, usual_step_seconds
 from cockpit.sources.wandb.tail import Head, Latest, older
 from cockpit.text.safe import clean
@@ -17,6 +18,11 @@ from cockpit.text.scrub import scrub
 
 POINTS = 120
 """Points of the series in the value."""
+CLOCKS = 30.0
+"""Seconds by which the clocks of two machines may differ that write one W&B run."""
+TOGETHER = 180.0
+"""Seconds between the newest records of two launches that both go on: the client writes of
+itself every half minute or so."""
 SILENT_AFTER = 600.0
 """Seconds without any write after which a run without an exit record counts as silent."""
 
@@ -34,7 +40,7 @@ def tracker_value(
     that has just written; see ``with_state``.
     """
     newest = fragments[-1]
-    tails = [fragment.latest(keys) for fragment in fragments]
+    tails = [_on_our_clock(fragment, keys) for fragment in fragments]
     joined = _joined(tails)
     head = newest_head(fragments)
     run, series = head.run, _Series(fragments, keys, scan)
@@ -48,6 +54,7 @@ def tracker_value(
         url=spec.url,
         state=_state(newest, tails[-1]),
         step=joined.step,
+        counts_calls=keys.step == WANDB_STEP,
         loss=joined.loss,
         throughput=rate,
         throughput_unit=unit,
@@ -61,13 +68,44 @@ def tracker_value(
         producer=_text(head.producer),
         fragments=tuple(clean(fragment.name) for fragment in fragments),
         files=tuple(str(fragment.path) for fragment in fragments),
+        writers=_still_writing(fragments, tails),
         skipped_blocks=max(scan.skipped, sum(tail.skipped for tail in tails)),
         scanned=series.share,
         usual_step_s=usual,
+        clock_offset_s=newest.offset or None,
         config=config,
     )
     # A thousand columns of our own making, once a second for each run: not validated again.
     return value.model_copy(update={"history": series.points(), "columns": series.columns()})
+
+
+def _on_our_clock(fragment: Fragment, keys: MetricKeys) -> Latest:
+    """Return a file's newest of everything, none of it later than the file was written."""
+    tail = fragment.latest(keys)
+    if not fragment.offset:
+        return tail
+    (newest,) = fragment.on_our_clock([tail.row])
+    at = tail.record_at
+    rows = tuple(fragment.on_our_clock(tail.rows))
+    return tail.with_row(newest)._replace(
+        rows=rows, record_at=None if at is None else min(at, fragment.mtime)
+    )
+
+
+def _still_writing(fragments: Sequence[Fragment], tails: Sequence[Latest]) -> tuple[Writer, ...]:
+    """Return the launches that wrote on after a later one had begun, and about as lately (C-25).
+
+    Each launch dates its own records. A launch whose exit record is there has ended.
+    """
+    newest = max((tail.record_at or 0.0 for tail in tails), default=0.0)
+    pairs = list(zip(fragments, tails, strict=True))
+    found = []
+    for (one, tail), (later, _) in pairwise(pairs):
+        at = tail.record_at
+        overlaps = at is not None and at > later.started_at + CLOCKS and newest - at <= TOGETHER
+        if at is not None and overlaps and tail.exit_code is None:
+            found.append(Writer(name=clean(one.name), since=later.started_at, last_record_at=at))
+    return tuple(found)
 
 
 def _usual_step_seconds(tails: Sequence[Latest]) -> float | None:

@@ -114,5 +114,15 @@ def _stat(path: str) -> tuple[int, int, int] | None:
     except OSError:
         return None
     if path.startswith("/proc/"):
-        return (0, 0, found.st_ino)
+        return (_state(path), 0, found.st_ino)
     return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+def _state(folder: str) -> int:
+    """Return whether a process runs, is stopped or is over, as the kernel tells it now."""
+    try:
+        with open(f"{folder}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - every second
+            letter = file.read(512).rpartition(b")")[2].strip()[:1]
+    except OSError:
+        return 2
+    return 1 if letter in (b"T", b"t") else 2 if letter in (b"Z", b"X") else 0

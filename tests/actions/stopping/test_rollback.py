@@ -191,7 +191,8 @@ async def test_killed_anywhere_it_is_safe_and_a_second_one_finishes(tmp_path: Pa
     plan = await service.plan(whole.request(to="300", move="yes"))
     await service.act(whole.request(to="300", move="yes"), plan.words)
     inside = [point for point in points if ":" in point]
-    assert {"reject:did", "mark:did", "log:did", "move:did"} <= set(inside)
+    assert {"reject:did", "mark:did", "intent:did", "move:did", "log:did"} <= set(inside)
+    assert inside.index("mark:did") < inside.index("reject:did") < inside.index("move:begun")
     for number, fatal in enumerate(inside):
         await _killed_at(tmp_path / str(number), fatal)
 
@@ -208,14 +209,30 @@ async def _killed_at(folder: Path, fatal: str) -> None:
     with pytest.raises(Killed):
         await world.another(at=die).act(request, "rollback toy 300")
     value = await world.listing()
-    if fatal != "reject:begun":
+    if fatal != "mark:begun":
         assert value.latest_complete == 300, fatal
+        there = list_checkpoints([str(world.root), str(world.temporary)], now=0.0)
+        assert there.latest_complete == 300, f"another store, at {fatal}"
     assert value.latest_complete in (300, 450)
+    await world.another().recover(RUN)
+    _told_as_it_is(world, fatal)
     await world.another().plan(request)
     result = await world.another().act(request, "rollback toy 300")
     after = await world.listing()
     assert after.latest_complete == 300, (fatal, result)
     assert after.trainer_would_load is not None and after.trainer_would_load.step == 300, fatal
+
+
+def _told_as_it_is(world: Rest, fatal: str) -> None:
+    """What is public after the recovery: each entry once, and what it says of the disk is so."""
+    titles = [entry.title.removeprefix("rollback to step 300") for entry in world.book.entries]
+    aside = len(list(world.folder.glob("out/*/rejected-*/step-*")))
+    whole = aside == 2
+    last = "" if whole else ": not finished"
+    assert titles == [" begun", last], fatal
+    outcome = world.book.entries[-1].evidence.split("\n")[0]
+    moved = "moved aside in the root" if whole else f"{aside} of 2 moved aside"
+    assert outcome == f"2 newer checkpoints rejected, {moved}", fatal
 
 
 async def test_a_pointer_that_names_a_moved_one_blocks(tmp_path: Path) -> None:
@@ -230,8 +247,10 @@ async def test_a_pointer_that_names_a_moved_one_blocks(tmp_path: Path) -> None:
 
 async def test_it_is_written_down(rest: Rest) -> None:
     await rest.act("rollback toy 300", to="300", move="yes", reason="loss spike at 320")
-    (entry,) = rest.book.entries
-    assert entry.title == "rollback to step 300"
+    begun, entry = rest.book.entries
+    assert (begun.title, entry.title) == ("rollback to step 300 begun", "rollback to step 300")
+    assert "moved aside" not in begun.evidence and "rejected checkpoint: step 400" in begun.evidence
+    assert "moved aside in the root" in entry.evidence
     assert "loss spike at 320" in entry.decision
     marks = json.loads((rest.root / ".cockpit" / "rejected.json").read_text())
     assert [one["name"] for one in marks["rejected"]] == ["step-400"]

@@ -3,9 +3,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -16,7 +18,9 @@ from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import place_of
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.local.jobs import LocalJobs, explain_exit
+from cockpit.platforms.local.files import explain_exit
+from cockpit.platforms.local.jobs import LocalJobs
+from cockpit.platforms.local.launcher.kernel import machine_id
 from cockpit.platforms.local.lineage import live_jobs
 from cockpit.runtime.process import process_facts
 from tests.queries import queries_of
@@ -41,8 +45,10 @@ class Box:
         paths = {key: str(self.folder / name) for key, name in names.items() if key not in without}
         return RunSpec(name="r", job=JobSpec(kind="local", **paths))
 
-    def start(self, *argv: str) -> subprocess.Popen[bytes]:
-        child = subprocess.Popen(argv or ("sleep", "60"))
+    def start(
+        self, *argv: str, cwd: str | None = None, stdout: IO[str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        child = subprocess.Popen(argv or ("sleep", "60"), cwd=cwd or self.folder, stdout=stdout)
         self.children.append(child)
         return child
 
@@ -117,7 +123,15 @@ async def test_a_stopped_process_says_so(box: Box) -> None:
     wait_for(lambda: process_facts(child.pid).stopped)
     value = await box.value()
     assert (value.phase, value.state) == (Phase.RUNNING, "stopped")
-    assert value.reason == "the process is stopped (SIGSTOP)"
+    assert value.stopped is not None and value.stopped.pid == child.pid
+    assert value.reason is not None
+    assert value.reason.startswith("stopped by SIGSTOP or Ctrl-Z (state T) since ")
+    assert time.time() - 30 < value.stopped.since <= time.time()
+    again = await box.value()
+    assert again.stopped == value.stopped, "since when it is stopped does not move"
+    child.send_signal(signal.SIGCONT)
+    wait_for(lambda: not process_facts(child.pid).stopped)
+    assert (await box.value()).state == "running"
 
 
 async def test_exit_status_zero_succeeds(box: Box) -> None:
@@ -205,10 +219,14 @@ async def test_an_undated_record_does_not_end_a_living_process(box: Box) -> None
     assert (await box.value(record=1)).phase is Phase.RUNNING
 
 
-async def test_a_new_exit_file_outweighs_a_process_that_still_winds_down(box: Box) -> None:
+@pytest.mark.parametrize("age", [-1.0, 0.0, 1.0, 60.0])
+async def test_the_recorded_process_that_lives_outweighs_any_file(box: Box, age: float) -> None:
+    """A restart loop writes the exit file each time; believed, it ends the living job for good."""
     box.note(box.start().pid)
-    box.write("exit", "0")
-    assert (await box.value()).phase is Phase.SUCCEEDED
+    box.write("log", "step 1\n")
+    box.write("exit", "1", age=age)
+    box.write("DONE", "", age=age)
+    assert (await box.value()).phase is Phase.RUNNING
 
 
 @pytest.mark.parametrize("name", ["exit", "DONE"])
@@ -226,9 +244,9 @@ async def test_what_the_former_job_left_does_not_count(box: Box, name: str) -> N
 
 
 async def test_a_reused_pid_is_gone_by_the_recorded_start(box: Box) -> None:
-    child = box.start()
+    child = box.start(cwd="/")
     box.note(child.pid, f"start={time.time() - DAY}")
-    box.write("log", "step 1\n")
+    box.write("log", "step 1\n", age=DAY)
     value = await box.value()
     assert value.phase is Phase.FAILED
     assert value.reason == (
@@ -261,8 +279,8 @@ async def test_ticks_that_are_no_number_leave_the_start_to_decide(box: Box) -> N
 
 
 async def test_a_reused_pid_is_gone_by_the_age_of_the_pid_file(box: Box) -> None:
-    box.write("run.pid", f"{box.start().pid}\n", age=DAY)
-    box.write("log", "step 1\n")
+    box.write("run.pid", f"{box.start(cwd='/').pid}\n", age=DAY)
+    box.write("log", "step 1\n", age=DAY)
     assert (await box.value()).phase is Phase.FAILED
 
 
@@ -376,3 +394,57 @@ async def test_a_log_named_by_a_pattern_is_found(box: Box) -> None:
     job = spec.job.model_copy(update={"log": place_of(str(box.folder / "run-*.log"))})
     found = await box.jobs.observe(queries_of([spec.model_copy(update={"job": job})]))
     assert found["r"].value is not None and found["r"].value.phase is Phase.RUNNING
+
+
+async def test_a_clock_set_back_makes_no_exit_file_of_ours_the_former_job_s(box: Box) -> None:
+    pid = dead_pid()
+    box.note(pid, f"start={time.time():.2f}", "ticks=7", "launch_id=r-i001")
+    box.write("exit", "0", age=7200)
+    assert (await box.value()).state == "gone"
+    notes = box.folder / ".cockpit" / "launches"
+    notes.mkdir(parents=True)
+    (notes / "r-i001").write_text(f"state=ended\npid={pid}\nticks=7\nexit=0\n")
+    assert (await box.value()).phase is Phase.SUCCEEDED
+    (notes / "r-i001").write_text(f"state=ended\npid={pid}\nticks=8\nexit=0\n")
+    assert (await box.value()).state == "gone"
+
+
+async def test_a_process_of_another_boot_machine_or_container(box: Box) -> None:
+    child = box.start()
+    ticks = process_facts(child.pid).ticks
+    box.write("log", "step 1\n")
+    for line, phase, word in (
+        ("space=pid:[1]", Phase.UNKNOWN, "another container"),
+        ("machine=0\nhost=gpu-9", Phase.UNKNOWN, "written on gpu-9"),
+        (f"machine={machine_id()}\nboot=0", Phase.FAILED, "restarted"),
+    ):
+        box.note(child.pid, f"ticks={ticks}", line)
+        facet = await box.look()
+        assert facet.value is not None
+        if machine_id() is not None or "machine" not in line:
+            assert facet.value.phase is phase and word in (facet.value.reason or "")
+
+
+async def test_a_log_that_has_not_grown_since_the_launch_is_silent_whatever_the_clock(
+    box: Box,
+) -> None:
+    child = box.start()
+    facts = process_facts(child.pid)
+    box.write("log", "step 1\n", age=-7200)
+    box.note(child.pid, f"ticks={facts.ticks}", f"start={facts.started_at}", "log=1:7:0")
+    assert (await box.value()).phase is Phase.WAITING
+    box.write("log", "step 1\nstep 2\n", age=7200)
+    assert (await box.value()).phase is Phase.RUNNING
+
+
+async def test_a_process_that_is_gone_while_another_writes_its_files_is_unknown(box: Box) -> None:
+    """A launcher that left its trainer to itself, or a restart that noted no pid."""
+    box.note(dead_pid())
+    spec = box.spec()
+    with (box.folder / "log").open("a") as log:
+        log.write("step 1\n")
+        child = box.start(sys.executable, "-S", "-c", "import time; time.sleep(60)", stdout=log)
+    wait_for(lambda: process_facts(child.pid).alive)
+    facet = (await box.jobs.observe([Query(run=spec)]))["r"]
+    assert facet.error is not None and f"pid:{child.pid} lives" in facet.error.message
+    assert facet.value is not None and facet.value.phase is Phase.UNKNOWN

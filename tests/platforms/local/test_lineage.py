@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,81 +15,14 @@ from hypothesis import strategies as st
 from cockpit.model.jobs import Live
 from cockpit.model.lineage import keys_of, related, tag_of
 from cockpit.model.place import place_of
-from cockpit.model.run import JobSpec, RunSpec, WandbSpec
+from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.platforms.local.belonging import within
 from cockpit.platforms.local.census import census, descendants, read_ps
-from cockpit.platforms.local.lineage import arguments, live_jobs, name_of, within
+from cockpit.platforms.local.lineage import live_jobs, name_of
+from cockpit.platforms.local.naming import arguments
 from cockpit.platforms.local.tools import is_cockpit, is_tool
 from cockpit.runtime.process import process_facts
-
-PYTHON = (sys.executable, "-S")
-WAIT = "import sys, time; print('up', flush=True); time.sleep(60)"
-
-
-class Zoo:
-    """Processes of one test, each known to be up, all gone afterwards."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._all: list[subprocess.Popen[bytes]] = []
-
-    def add(
-        self, *args: str, env: dict[str, str] | None = None, cwd: Path | None = None,
-        code: str = WAIT,
-    ) -> int:  # fmt: skip
-        return self.run(*PYTHON, "-c", code, *args, env=env, cwd=cwd)
-
-    def run(
-        self, *argv: str, env: dict[str, str] | None = None, cwd: Path | None = None,
-        quiet: bool = False,
-    ) -> int:  # fmt: skip
-        process = subprocess.Popen(
-            argv, cwd=cwd or self.folder, env={**os.environ, **(env or {})},
-            stdout=subprocess.PIPE, stdin=subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
-        self._all.append(process)
-        assert process.stdout is not None
-        if not quiet:
-            process.stdout.readline()
-        return process.pid
-
-    def end(self) -> None:
-        for process in self._all:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            assert process.stdout is not None and process.stdin is not None
-            process.stdout.close()
-            process.stdin.close()
-
-
-@pytest.fixture
-def zoo(tmp_path: Path) -> Iterator[Zoo]:
-    found = Zoo(tmp_path)
-    yield found
-    found.end()
-
-
-def run_spec(folder: Path, name: str = "a", **job: Any) -> RunSpec:
-    root = folder / "runs" / name
-    root.mkdir(parents=True, exist_ok=True)
-    return RunSpec(
-        name=name,
-        output_root=str(root),
-        job=JobSpec(kind="local", pid_file=str(root / "run.pid"), **job),
-        wandb=WandbSpec(entity="e", project="p", id=f"{name}-id", dir=str(root / "wandb")),
-    )
-
-
-def live(run: RunSpec) -> Live:
-    return live_jobs((run,))[run.name]
-
-
-def pids(found: Live) -> list[int]:
-    return [int(job.id.removeprefix("pid:")) for job in found.jobs]
-
-
-def spared(found: Live) -> list[int]:
-    return [int(job.id.removeprefix("pid:")) for job in found.spared]
+from tests.platforms.local.zoo import PYTHON, WAIT, Zoo, live, pids, run_spec, spared
 
 
 def until(true: Callable[[], object], patience: float = 10.0) -> None:
@@ -129,9 +58,10 @@ def test_by_the_pid_file_and_by_the_start_of_the_process(tmp_path: Path, zoo: Zo
 @pytest.mark.parametrize(
     "args",
     [
-        ("--output-dir", "{root}"), ("--output-dir={root}/checkpoints",), ("trainer.dir={root}",),
-        ("{root}/",), ("--config", "runs/a/config.json"), ("--wandb-id", "a-id"),
-        ("wandb.id=a-id",), ("--run_id=a-id",), ("--dir", "runs/../runs/a"),
+        ("--output-dir", "{root}"), ("--output-dir={root}/checkpoints",), ("save_dir={root}",),
+        ("--wandb-id", "a-id"), ("wandb.id=a-id",), ("--run_id=a-id",), ("-o", "{root}/"),
+        ("--saveTo", "runs/../runs/a"), ("trainer.default_root_dir={root}",),
+        ("hydra.run.dir={root}",), ("--job-name", "a-i007"),
     ],
 )  # fmt: skip
 def test_by_its_arguments(tmp_path: Path, zoo: Zoo, args: tuple[str, ...]) -> None:

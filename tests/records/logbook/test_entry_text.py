@@ -73,8 +73,8 @@ def test_a_healthy_run_says_what_is_observed_and_how_old_it_is() -> None:
     entry = prefill(report(), "check", NOW)
     assert entry.status == "RUNNING 4/4, ~46,012/119,209, loss 2.314"
     assert entry.evidence.splitlines() == [
-        "loss 2.314, 830k tok/s (W&B, 30s old)",
-        "newest complete checkpoint 46,000 (/c, 4m old)",
+        "loss 2.314, 830k tok/s (W&B, 08:54 UTC)",
+        "newest complete checkpoint 46,000 (/c, 08:51 UTC)",
     ]
     assert (entry.decision, entry.next) == ("", "check again 09:05 UTC")
     assert (entry.title, entry.at) == ("check", NOW)
@@ -86,7 +86,7 @@ def test_an_alert_gives_its_evidence_and_the_next_action_without_secrets() -> No
     )
     assert entry.evidence.splitlines() == [
         "C-05 throughput −31 %, since 08:10 UTC (sure)",
-        "0.83M tok/s against 1.20M for 3 checks (W&B, now)",
+        "0.83M tok/s against 1.20M for 3 checks (W&B, 08:55 UTC)",
     ]
     assert entry.next.startswith("look at worker 3") and "hf_abc" not in entry.next
     assert entry.title == "throughput drop"

@@ -46,8 +46,8 @@ def book(name: str) -> bytes:
         ),
         (
             "front_matter_pacific",
-            "### 2026-07-04 19:42 PDT — throughput drop\n\n**Status:** RUNNING 4/4\n"
-            "**Evidence:** 0.83M tok/s\n    for 3 checks\n**Next:** check again",
+            "### 2026-07-04 19:42 PDT — throughput drop\n\n**Status:** RUNNING 4/4  \n"
+            "**Evidence:** 0.83M tok/s  \n    for 3 checks  \n**Next:** check again",
         ),
         (
             "newest_first_table",
@@ -110,7 +110,7 @@ def test_end_lines_byte_order_mark_and_foreign_bytes_are_kept() -> None:
     assert b"- Goal: survive \xff\xfe and \x00 and \xc3\x28\n" in with_event(odd, EVENT)
 
 
-def test_a_contract_value_is_set_where_it_stands() -> None:
+def test_a_contract_value_is_filled_in_or_added_beside_what_stands_there() -> None:
     table = with_contract(
         book("newest_first_table"), {"issue": "https://example.org/7", "Seed": "1"}
     )
@@ -121,8 +121,12 @@ def test_a_contract_value_is_set_where_it_stands() -> None:
         in text
     )
     assert "| Goal                     | loss < 2.0 \\| or a reason |" in text
-    bold = with_contract(book("front_matter_pacific"), {"Goal": "one\ntwo", "W&B": "x"}).decode()
-    assert "**Goal:** one\n    two\n**Issue:**" in bold and "s3://bold/out`\n**W&B:** x\n" in bold
+    bold = with_contract(
+        book("front_matter_pacific"), {"Goal": "one\ntwo", "W&B": "x"}, AT
+    ).decode()
+    added = "**Goal (since 2026-07-05):** one  \n    two"
+    assert f"**Goal:** a model that\n    speaks plainly\n\n{added}\n\n**Issue:**" in bold
+    assert "s3://bold/out`\n\n**W&B:** x\n\n## Launches" in bold, "never one paragraph"
     plain = with_contract(book("spec_template"), {"Issue": "https://example.org/7"}).decode()
     assert "- Issue: https://example.org/7\n- W&B" in plain
     assert len(plain) == len(book("spec_template")) + len(" https://example.org/7")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.records.logbook.forms import normal, one_line
 from cockpit.records.logbook.labels import CONTRACT, INSTANCE, plain
 from cockpit.records.logbook.reading import event_of, read_logbook, value_of
+from cockpit.records.logbook.style import says
 from cockpit.records.logbook.writing import (
     preview,
     with_contract,
@@ -19,7 +21,8 @@ from cockpit.records.logbook.writing import (
     with_instance,
     with_text,
 )
-from cockpit.text.logbook_scan import launched_sha, read_entries
+from cockpit.text.logbook_scan import launched_sha, read_entries, read_page
+from cockpit.text.told_lines import untold
 
 BOOKS = sorted((Path(__file__).parents[2] / "data" / "logbooks").glob("*.md"))
 FIRST = datetime(1971, 1, 1, tzinfo=UTC).timestamp()
@@ -36,6 +39,15 @@ PIECE = st.one_of(
             "  ```",
             "<!--",
             "-->",
+            "====",
+            "-----",
+            "Event Log",
+            "<details>",
+            "</details>",
+            "<pre>",
+            "> quoted",
+            "Send this:",
+            "## Heartbeat contract",
             "# T",
             "## Run Contract",
             "## Launched Instances",
@@ -111,9 +123,15 @@ def only_inserted(before: bytes, after: bytes) -> bytes:
     return after[place : place + more]
 
 
+def only_inserted_anywhere(before: bytes, after: bytes) -> bool:
+    """Tell whether everything that was there still is, in its order."""
+    rest = iter(b"".join(after.split()))  # a table's cell is filled in, not widened
+    return all(byte in rest for byte in b"".join(before.split()))
+
+
 def written(entry: EventEntry) -> tuple[str, ...]:
     fields = (entry.status, entry.evidence, entry.decision, entry.next)
-    return (one_line(entry.title), *map(normal, fields))
+    return (one_line(entry.title), *map(normal, map(untold, fields)))
 
 
 @given(DATA, EVENT)
@@ -156,10 +174,10 @@ def test_the_commit_of_the_newest_instance_is_found(data: bytes) -> None:
 @QUICK
 def test_a_contract_is_read_back(data: bytes, values: dict[str, str]) -> None:
     after = with_contract(data, values)
+    assert only_inserted_anywhere(data, after)
     contract = read_logbook(text_of(after)).contract
-    assert {k: value_of(contract, k) or "" for k in values} == {
-        k: normal(v) for k, v in values.items()
-    }
+    given = {k: v for k, v in values.items() if normal(v)}
+    assert all(says(value_of(contract, k) or "", v) for k, v in given.items())
     assert with_contract(after, values) == after
     before = read_logbook(text_of(data))
     kept = {plain(field.label): field.value for field in before.contract}
@@ -174,12 +192,39 @@ def test_a_contract_is_read_back(data: bytes, values: dict[str, str]) -> None:
 @given(DATA, MARKDOWN, st.sampled_from(["Event Log", "Launched Instances", "Notes", "\n"]))
 @QUICK
 def test_a_persons_text_is_inserted_as_it_is(data: bytes, text: str, section: str) -> None:
-    after = with_text(data, section, text)
+    after = with_text(data, section, text, LAST)
     only_inserted(data, after)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if after != data:
-        assert all(line in text_of(after) for line in lines)
-    assert with_text(after, section, text) == after
+        assert all(line in text_of(after) for line in lines[1:])
+        assert lines[0].strip("# \t") in text_of(after), "its heading may get another level"
+    assert with_text(after, section, text, LAST) == after
+
+
+def outline(data: bytes) -> tuple[Counter[object], Counter[object]]:
+    """The headings, and the entries with when and where."""
+    text = text_of(data)
+    headings = Counter[object]((each.level, each.title) for each in read_page(text).headings)
+    return headings, Counter[object](
+        (each.at, each.title, each.section) for each in read_entries(text)
+    )
+
+
+@given(DATA, EVENT)
+@QUICK
+def test_an_event_is_one_entry_more_and_nothing_else(data: bytes, entry: EventEntry) -> None:
+    after = with_event(data, entry)
+    old, new = outline(data), outline(after)
+    assert not old[0] - new[0] and not old[1] - new[1], "all that was there is there"
+    assert after == data or (new[1] - old[1]).total() == 1
+    assert (new[0] - old[0]).total() <= 2, "its own heading, and that of a section it needs"
+
+
+@given(DATA, MARKDOWN)
+@QUICK
+def test_a_persons_text_takes_nothing_in(data: bytes, text: str) -> None:
+    old, new = outline(data), outline(with_text(data, "Event Log", text, LAST))
+    assert not old[0] - new[0] and not old[1] - new[1]
 
 
 @given(st.binary(max_size=200))

@@ -7,7 +7,7 @@ import pytest
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.facet import Facet
 from cockpit.model.history import CheckpointMark, History
-from cockpit.model.observed import CheckpointState, CheckpointsValue, Phase, Row
+from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Phase, Row
 from cockpit.model.run import CheckpointSpec, RunSpec
 from cockpit.rules.artifacts.checkpoints import checkpoint_not_advancing, rollback_cover_thin
 from tests.rules.making import (
@@ -206,3 +206,47 @@ def test_with_a_root_that_could_not_be_listed_nothing_is_late_and_nothing_gone()
     marks = ((5, 5), (0, None))
     assert fired(hero(), past(marks=marks))
     assert not fired(hero(), past(marks=marks, checkpoints=partly))
+
+
+def test_what_a_former_job_left_torn_is_litter_of_the_new_one() -> None:
+    began = T0 + 1000
+    value = checkpoints(checkpoint(100, T0 + 50), checkpoint(200, T0 + 90, TORN))
+    past = history(T0 + 9000, job=job(started_at=began), checkpoints=value,
+                   tracker=tracker(last_step_at=T0 + 1100))  # fmt: skip
+    (alert,) = alerts(past)
+    assert (alert.severity, alert.key) == (Severity.INFO, "C-07:toy:step-200")
+    assert alert.title == "checkpoint 200 is torn: a former job left it"
+    assert "full disk" not in alert.next_action and "stuck" not in alert.title
+    own = checkpoints(checkpoint(100, T0 + 50), checkpoint(200, began + 90, TORN))
+    late = past.facets.model_copy(
+        update={"checkpoints": seen(T0 + 9000, checkpoints=own).checkpoints}
+    )
+    (alert,) = alerts(past.model_copy(update={"facets": late}))
+    assert alert.severity is Severity.ALERT and "full disk" in alert.next_action
+
+
+def test_one_without_its_data_is_not_called_unfinished() -> None:
+    bare = checkpoint(200, T0 + 90, TORN).model_copy(update={"emptied": True})
+    (alert,) = alerts(stepping(90 + EVERY + 1, checkpoints(checkpoint(100, T0 + 300), bare)))
+    assert alert.title == "checkpoint 200 is without its data" and "removed" in alert.next_action
+
+
+def spoilt(*steps: int) -> list[Checkpoint]:
+    why = "saved at or after step 130, where loss was nan"
+    return [checkpoint(s, T0 + s).model_copy(update={"suspect": why}) for s in steps]
+
+
+def test_suspect_ones_are_no_rollback_cover() -> None:
+    good = [checkpoint(step, T0 + step) for step in (50, 100)]
+    run = run_spec(tier="hero", checkpoints=CheckpointSpec(path=("/c",), rollback_depth=3))
+
+    def cover(marks: list[tuple[int, int]], *items: Checkpoint) -> list[Alert]:
+        past = history(T0 + 900, job=job(), checkpoints=checkpoints(*items))
+        seen_marks = tuple(CheckpointMark(at=T0 + n, complete=c, newest=n) for n, c in marks)
+        return list(rollback_cover_thin(run, past.model_copy(update={"checkpoints": seen_marks})))
+
+    kept = [(50, 1), (100, 2), (150, 3), (200, 4)]
+    assert cover(kept, *good, *spoilt(150, 200)) == []
+    (alert,) = cover(kept, good[1], *spoilt(150, 200))
+    assert "1 complete checkpoints, of 2" in alert.evidence[0].text
+    assert "2 suspect not counted" in alert.evidence[0].text

@@ -103,3 +103,12 @@ def test_the_newest_is_never_deleted_nor_fewer_left_than_asked(
     assert len(left) >= min(len(steps), max(1, keep))
     assert not steps or max(steps) in left
     assert all(each.why for each in found)
+
+
+def test_suspect_ones_never_take_the_place_of_good_ones() -> None:
+    spoilt = [item(step, suspect="loss was nan") for step in (150, 200, 250, 300)]
+    good = [item(step) for step in (40, 50, 100)]
+    assert gone(*good, *spoilt) == [40, 150, 200]
+    kept = decided(*good, *spoilt)
+    assert kept[100].why == "one of the newest 2"
+    assert kept[300].why == "one of the newest 2 that are suspect"

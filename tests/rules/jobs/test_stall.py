@@ -11,6 +11,8 @@ from tests.rules.making import (
     CADENCE,
     T0,
     blind,
+    checkpoint,
+    checkpoints,
     folded,
     history,
     job,
@@ -135,3 +137,30 @@ def test_a_frozen_log_while_steps_move_is_information() -> None:
     assert (alert.id, alert.severity) == ("C-23", Severity.INFO)
     assert list(log_frozen(run_spec(), after(1, log=log("hello", mtime=T0 + 90)))) == []
     assert list(log_frozen(run_spec(), after(900, log=log("hello", mtime=T0 - 900)))) == []
+
+
+def still(*lines: str, **more: Any) -> Alert:
+    past = after(1, log=log(*lines, mtime=T0 - 900, **more))
+    (alert,) = log_frozen(run_spec(), past)
+    return alert
+
+
+def test_why_a_log_is_still_is_said_as_far_as_it_shows() -> None:
+    torn = still("step 3 loss 2.3", "step 4 lo", torn=True)
+    assert "buffer" in torn.evidence[1].text and "python -u" in torn.next_action
+    rich = still("┏━━━┳━━━━━━┓", "Epoch 0/9 ━━━━━━ 0/300 0:00:00 • -:--:-- 0.00it/s")
+    assert "rich" in rich.evidence[1].text
+    assert "buffer" not in rich.evidence[1].text + rich.next_action
+    other = still("epoch 3 begins")
+    assert other.confidence == "guess" and "or its output is buffered" in other.evidence[1].text
+
+
+def test_what_was_saved_since_the_start_was_trained() -> None:
+    run, silent = run_spec(), log("GPU available: True", mtime=T0 + 5)
+    late = T0 + run.thresholds.first_step_within + 600
+    past = history(late, job=job(), log=silent)
+    assert [alert.title for alert in step_stalled(run, past)] == ["no first training step"]
+    saved = checkpoints(checkpoint(100, late - 10))
+    past = history(late, job=job(), log=silent, checkpoints=saved)
+    assert list(step_stalled(run, past)) == []
+    assert [alert.id for alert in log_frozen(run, past)] == ["C-23"]

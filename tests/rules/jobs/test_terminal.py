@@ -42,7 +42,7 @@ def alert_of(past: History) -> Alert:
 def failed(*lines: str, code: int | None = 1, **more: Any) -> History:
     value = job(Phase.FAILED, exit_code=code, ended_at=T0 + 77)
     saved = checkpoints(checkpoint(100, T0))
-    return history(T0 + 90, **{"job": value, "log": log(*lines), "checkpoints": saved, **more})
+    return history(T0 + 140, **{"job": value, "log": log(*lines), "checkpoints": saved, **more})
 
 
 def test_a_failure_is_critical_and_names_the_line_of_code() -> None:

@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import re
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.rules.triage.classify import triage
+from cockpit.model.logtext import PresentLog, held
+from cockpit.rules.triage import signs
+from cockpit.rules.triage.classify import diagnose, triage
+from cockpit.rules.triage.lines import words_of
+from cockpit.rules.triage.signs import SIGNS
 
 TRAIN = [f"step {i} | loss {3 - i / 100:.3f} | 81.2k tok/s" for i in range(1, 31)]
 
@@ -301,3 +308,125 @@ def test_a_key_that_a_library_misses_is_not_one_line_of_ones_own() -> None:
 def test_more_last_words(line: str, name: str, action: str) -> None:
     found = triage([*TRAIN, line], "failed", 1)
     assert (found.name, found.action) == (name, action)
+
+
+FRAMES = [
+    f"frame #{i}: c10d::watchdog() + 0x{i * 77:x} (0x7f{i * 991:x} in a.so)" for i in range(60)
+]
+RESET = "ConnectionResetError: [Errno 104] Connection reset by peer"
+
+
+def test_the_first_cause_outranks_its_echoes() -> None:
+    lines = [*TRAIN, "RuntimeError: Loss is NaN", *FRAMES, *[RESET] * 8]
+    found = triage(lines, "failed", 1)
+    assert (found.name, found.action) == ("numeric_instability", "escalate")
+    assert [line.line for line in found.evidence] == [len(TRAIN) + 1]
+    hang = "[rank1] Watchdog caught collective operation timeout: ALLREDUCE ran for 600001 ms"
+    assert triage([*TRAIN, "RuntimeError: Loss is NaN", hang], "failed", 1).name == found.name
+
+
+def test_a_peer_s_complaint_is_no_cause_beside_an_exception() -> None:
+    echo = raised(RESET, "/usr/lib/python3.11/socket.py")
+    lines = [*TRAIN, *raised("ValueError: bad shape"), *FRAMES, *echo * 8]
+    assert triage(lines, "failed", 1).action == "escalate"
+    ranks = [f"[rank3]: {line}" for line in raised("ValueError: bad shape")]
+    ranks += [f"[rank0]: {line}" for line in raised("KeyError: 'gone'")]
+    assert triage([*TRAIN, *ranks], "failed", 1).name == "complex_code_bug"
+
+
+def test_what_ranks_log_once_more_does_not_heal_it() -> None:
+    oom = "torch.cuda.OutOfMemoryError: CUDA out of memory"
+    lines = [*TRAIN, oom, "step 31 | loss 2.7", *FRAMES, RESET]
+    assert triage(lines, "failed", 1).name == "oom_device"
+
+
+def test_numbers_that_came_back_did_not_end_it() -> None:
+    more = [f"step {31 + i} | loss 2.{i}" for i in range(40)]
+    assert triage([*TRAIN, "step 31 | loss: nan", *more], "failed", 137).name == "killed"
+    lost = [*TRAIN, *(f"step {31 + i} loss nan" for i in range(40))]
+    assert triage(lost, "failed", 137).action == "escalate"
+
+
+DATA_ENDS = [
+    "could not read shard 17",
+    "ERROR: failed to load sample 8812 of train-00017.parquet",
+    "RuntimeError: cannot open dataset /data/c4: bad magic",
+    "tarfile.ReadError: unexpected end of data",
+    "worker 3: record 991 corrupt, giving up",
+]
+
+
+@pytest.mark.parametrize("line", DATA_ENDS)
+def test_data_that_cannot_be_read_is_the_data_s(line: str) -> None:
+    for lines in ([*TRAIN, line], [*TRAIN, *raised(f"RuntimeError: {line}")]):
+        found = triage(lines, "failed", 1)
+        assert (found.name, found.action) == ("data_error", "escalate")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["could not load model shard 3", "failed to read checkpoint file step-40/model.bin"],
+)
+def test_a_checkpoint_that_cannot_be_read_is_not_data(line: str) -> None:
+    assert triage([*TRAIN, line], "failed", 1).name != "data_error"
+
+
+def test_a_text_that_lists_causes_names_none() -> None:
+    lines = [*TRAIN, "Either the leader was preempted/died or there are network issues.", "exit"]
+    assert triage(lines, "failed", 1).name != "preempted"
+
+
+def cut(lines: list[str]) -> PresentLog:
+    whole = held(tuple(lines))
+    why = {"whole": False, "why": "only its last lines were read"}
+    return whole._replace(read=whole.read.model_copy(update=why))
+
+
+def test_a_reading_that_was_cut_is_never_the_whole() -> None:
+    found = diagnose(cut([*TRAIN, "CUDA out of memory"]), "failed", 1)
+    assert found.confidence == "likely" and found.read is not None and not found.read.whole
+    echoes = diagnose(cut([*FRAMES, *raised(RESET)]), "failed", 1)
+    assert (echoes.name, echoes.action) == ("unknown", "escalate")
+
+
+TOLD = "Received SIGTERM: 15"
+
+
+@pytest.mark.parametrize(
+    ("lines", "short", "name", "confidence"),
+    [
+        ([TOLD], True, "user_stopped", "guess"),
+        ([TOLD], None, "user_stopped", "guess"),
+        ([TOLD], False, "success", "sure"),
+        (["slurmstepd: *** CANCELLED DUE TO PREEMPTION ***"], True, "preempted", "sure"),
+        ([], True, "unknown", "guess"),
+        ([], None, "success", "likely"),
+        (["Training complete."], None, "success", "sure"),
+        ([TOLD, *(f"step {31 + i} loss 2.0" for i in range(40))], None, "success", "likely"),
+    ],
+)
+def test_an_exit_with_0_is_only_its_word(
+    lines: list[str], short: bool | None, name: str, confidence: str
+) -> None:
+    found = diagnose(held((*TRAIN, *lines)), "succeeded", 0, short=short)
+    assert (found.name, found.confidence) == (name, confidence)
+
+
+def test_a_pattern_s_words_are_in_whatever_it_matches() -> None:
+    lines = [line for line, _, _ in ENDS] + [line for line, *_ in RUNNING] + DATA_ENDS + [RESET]
+    patterns = [sign.pattern for sign in SIGNS]
+    patterns += [each for each in vars(signs).values() if isinstance(each, re.Pattern)]
+    matched = [(p, line) for p in patterns for line in lines if p.search(line)]
+    assert len(matched) > len(ENDS)
+    for pattern, line in matched:
+        words = words_of(pattern)
+        assert words is None or any(word in line.lower() for word in words), pattern.pattern
+
+
+def test_twenty_thousand_lines_take_a_moment() -> None:
+    lines = [
+        f"2026-01-01 00:00:{i % 60:02d} step {i} | loss 2.{i % 97} | 9 it/s" for i in range(20_000)
+    ]
+    started = time.process_time()
+    assert triage([*lines, "Killed"], "failed", 137).name == "killed"
+    assert time.process_time() - started < 4.0

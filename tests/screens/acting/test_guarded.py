@@ -121,6 +121,28 @@ async def test_rolling_back_picks_a_whole_checkpoint(size: tuple[int, int]) -> N
         assert service.planned[0][0].params == {"to": "2000", "reason": "bad_data", "move": "yes"}
 
 
+@pytest.mark.parametrize("size", SIZES)
+async def test_rolling_back_begins_before_what_is_suspect(size: tuple[int, int]) -> None:
+    why = "saved at or after step 2,500, where loss was nan"
+    late = [made.checkpoint(step, old=100) for step in range(3000, 14000, 1000)]
+    items = (*[made.checkpoint(step) for step in (1000, 2000)],
+             *[each.model_copy(update={"suspect": why}) for each in late])  # fmt: skip
+    report, service = failed(), StandInService()
+    seen = report.facets.model_copy(update={"checkpoints": made.checkpoints(*items)})
+    engine = StandIn(report.model_copy(update={"facets": seen}))
+    async with opened(service, size, engine=engine) as pilot:
+        await pilot.press("b")
+        await pilot.pause(0.1)
+        shown = text_of(pilot.app)
+        assert "●  2,000" in shown and "▲ suspect" in shown and "↑ 6 more" in shown
+        await pilot.press(*["up"] * 6)
+        shown = text_of(pilot.app)
+        assert "●  8,000" in shown and "↑ 2 more" in shown and "↓ 4 more" in shown
+        await pilot.press(*["down"] * 4, "enter")
+        await until(pilot, lambda: bool(service.planned))
+        assert service.planned[0][0].params == {"to": "4000"}
+
+
 async def test_a_form_asks_for_what_is_required() -> None:
     service = StandInService()
     async with opened(service, (80, 24)) as pilot:

@@ -42,6 +42,12 @@ class Faults:
         return 0 < self._raise_at <= step
 
 
+def pause() -> None:
+    """Take the time of a step: the seconds that stand in the file ``pace``, as of now."""
+    path = Path("pace")
+    time.sleep(float(path.read_text()) if path.exists() else 0.1)
+
+
 class Options(argparse.ArgumentParser):
     """A trainer's own options; what it is to live through stands in the environment."""
 
@@ -51,7 +57,6 @@ class Options(argparse.ArgumentParser):
         self.set_defaults(
             steps=int(_asked("STEPS", "100")),
             save_every=int(_asked("SAVE_EVERY", "20")),
-            pace=float(_asked("PACE", "0.1")),
         )
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 import torch
-from common import Faults, Options, Truth
+from common import Faults, Options, Truth, pause
 from transformers import Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 
@@ -17,14 +16,14 @@ WIDTH = 16
 class Model(torch.nn.Module):
     """One layer; its batches come late, as from a slow disk, and one of them may be bad."""
 
-    def __init__(self, pace: float, faults: Faults) -> None:
+    def __init__(self, faults: Faults) -> None:
         super().__init__()
         self.layer = torch.nn.Linear(WIDTH, 1)
         self.step = 0
-        self._pace, self._faults = pace, faults
+        self._faults = faults
 
     def forward(self, inputs: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
-        time.sleep(self._pace)
+        pause()
         if self._faults.broken(self.step + 1):
             inputs = inputs[:, :-1]
         loss = (self.layer(inputs).squeeze(-1) - labels).pow(2).mean()
@@ -78,7 +77,7 @@ def main() -> None:
     parser.add_argument("--resume_from_checkpoint", default=None)
     asked = parser.parse_args()
     truth, faults = Truth(asked.out), Faults()
-    model = Model(asked.pace, faults)
+    model = Model(faults)
     arguments = TrainingArguments(
         output_dir=str(asked.out),
         max_steps=asked.steps,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 import lightning
 import torch
-from common import Faults, Options, Truth
+from common import Faults, Options, Truth, pause
 from lightning.pytorch.callbacks import (
     Callback,
     ModelCheckpoint,
@@ -23,13 +22,13 @@ WIDTH = 16
 class Model(lightning.LightningModule):
     """One layer that learns to sum."""
 
-    def __init__(self, pace: float, faults: Faults) -> None:
+    def __init__(self, faults: Faults) -> None:
         super().__init__()
         self.layer = torch.nn.Linear(WIDTH, 1)
-        self._pace, self._faults = pace, faults
+        self._faults = faults
 
     def training_step(self, batch: list[torch.Tensor], index: int) -> torch.Tensor:
-        time.sleep(self._pace)
+        pause()
         inputs, labels = batch
         if self._faults.broken(self.global_step + 1):
             inputs = inputs[:, :-1]
@@ -105,7 +104,7 @@ def main() -> None:
         callbacks=[saving, bar, Telling(truth)],
     )
     loader = torch.utils.data.DataLoader(data, batch_size=64, shuffle=True)
-    trainer.fit(Model(asked.pace, Faults()), loader, ckpt_path=asked.ckpt_path)
+    trainer.fit(Model(Faults()), loader, ckpt_path=asked.ckpt_path)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 import wandb
-from common import Faults, Options, Truth
+from common import Faults, Options, Truth, pause
 
 WIDTH = 16
 
@@ -77,7 +77,7 @@ def main() -> None:
             evaluate(training, inputs, run, asked, truth)
         if faults.broken(step):
             import tensorbord  # noqa: F401 - the mistake that this script is asked for
-        time.sleep(asked.pace)
+        pause()
         loss = training.loss(inputs)
         loss = loss * math.nan if faults.poisoned(step) else loss
         training.learn(loss)

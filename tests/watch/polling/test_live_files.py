@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import os
+import signal
+import subprocess
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -31,12 +33,16 @@ is read every 15 s and the job every 30 s."""
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
+def config(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "cockpit.toml").write_text(RUN.format(name="real"))
-    (tmp_path / "run.log").write_text("step 1/1000 loss=2.5\n")
-    (tmp_path / "run.pid").write_text(f"{os.getpid()}\n")
     (tmp_path / "checkpoints").mkdir()
-    return tmp_path / "cockpit.toml"
+    with (tmp_path / "run.log").open("a") as log:
+        child = subprocess.Popen(("sleep", "60"), stdout=log, cwd=tmp_path)
+        log.write("step 1/1000 loss=2.5\n")
+    (tmp_path / "run.pid").write_text(f"{child.pid}\n")
+    yield tmp_path / "cockpit.toml"
+    child.kill()
+    child.wait()
 
 
 @asynccontextmanager
@@ -77,11 +83,31 @@ async def test_changes_of_local_files_show_at_once_though_the_cadence_is_long(
         await until(lambda: last_line(engine).startswith("step 2"))
         assert time.monotonic() - began < LOCAL_CHANGE_SHOWS_WITHIN
         began = time.monotonic()
+        os.kill(int((folder / "run.pid").read_text()), signal.SIGKILL)
         (folder / "run.exit").write_text("1\n")
         await until(lambda: the_run(engine).alerts)
         assert time.monotonic() - began < LOCAL_CHANGE_SHOWS_WITHIN
         job = the_run(engine).facets.job.value
     assert job is not None and job.phase is Phase.FAILED
+
+
+async def test_a_stopped_process_is_said_within_seconds_though_the_cadence_is_long(
+    config: Path,
+) -> None:
+    pid = int((config.parent / "run.pid").read_text())
+
+    def state() -> str:
+        job = the_run(engine).facets.job.value
+        return "" if job is None else job.state
+
+    async with watching(config) as engine:
+        began = time.monotonic()
+        os.kill(pid, signal.SIGSTOP)
+        await until(lambda: [alert.id for alert in the_run(engine).alerts] == ["C-06"])
+        assert state() == "stopped" and time.monotonic() - began < LOCAL_CHANGE_SHOWS_WITHIN
+        os.kill(pid, signal.SIGCONT)
+        await until(lambda: not the_run(engine).alerts)
+        assert state() == "running"
 
 
 async def test_a_good_edit_of_the_run_file_is_taken_over_and_a_bad_one_told(config: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from textual.content import Content
 
 from cockpit.model.facet import known
-from cockpit.model.observed import LogValue, Row
+from cockpit.model.observed import LogValue, Pick, Row
 from cockpit.model.report import Facets, RunReport, Verdict
 from tests.widgets import reports as made
 from tests.widgets.anything import any_report
@@ -21,7 +21,7 @@ from widgets.fleet_header import Watch, paint_header
 from widgets.key_line import paint_keys
 from widgets.loss_chart import paint_chart
 from widgets.painting.line import cut_start, fit, prose, row, whole, wrapped
-from widgets.painting.rows import loss
+from widgets.painting.rows import checkpoints, loss
 from widgets.painting.series import loss_columns
 from widgets.run_header import paint_head
 from widgets.run_list import columns, height_of, paint_row
@@ -150,6 +150,28 @@ def test_the_table_marks_what_a_relaunch_takes() -> None:
     assert "relaunch" in lines[1]
     ends = {line.index(" GB") for line in lines}
     assert len(ends) == 1
+
+
+def test_suspect_ones_and_files_without_a_step_are_told_apart() -> None:
+    spoilt = made.checkpoint(8000).model_copy(update={"suspect": "loss was nan"})
+    file = made.checkpoint(0).model_copy(
+        update={"step": None, "name_step": None, "path": "/data/ckpt/last.ckpt"}
+    )
+    found = made.checkpoints(file, made.checkpoint(7000), spoilt)
+    assert found.value is not None
+    pick = Pick(path="/data/ckpt/step-7000", step=7000, why="newest complete")
+    found = found.model_copy(
+        update={"value": found.value.model_copy(update={"relaunch_from": pick})}
+    )
+    report = made.failed()
+    facets = report.facets.model_copy(update={"checkpoints": found})
+    report = report.model_copy(update={"facets": facets})
+    lines = plain(paint_checkpoints(report, NOW, 100)).splitlines()
+    assert any("8,000  ▲ suspect" in line and "loss was nan" in line for line in lines)
+    assert any(line.startswith("▸") and "7,000  ✓ complete" in line for line in lines)
+    assert any("last.ckpt  ✓ complete" in line and "4m" in line for line in lines)
+    brief = plain([checkpoints(report, NOW, 100)])
+    assert brief.startswith("7,000 ✓ 4m") and "8,000 ▲ suspect" in brief and "last.ckpt" in brief
 
 
 def test_facets_say_age_source_and_error() -> None:

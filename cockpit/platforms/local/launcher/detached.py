@@ -9,6 +9,8 @@ are written atomically, in the format that ``cockpit.platforms.local.jobs`` read
     start=1795249501.37       when it started, epoch seconds, as the kernel tells it
     ticks=4711842             the same in ticks since boot, which setting the clock does not move
     launch_id=my-run-i003     if there is one
+    boot=, machine=, host=    which start of which machine this was
+    space=pid:[4026531836]    which process ids these are: a container counts its own
     log=5307:81920:4117       where its first line stands in the log: inode, byte, checksum
 
 The exit file holds one integer: the exit status, 128 + n for signal n, 127 for a missing

@@ -15,6 +15,7 @@ from cockpit.platforms.local.launcher.modes import follow
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 MACHINE_ID = Path("/etc/machine-id")
+PID_SPACE = Path("/proc/self/ns/pid")
 RETRIES, RETRY_AFTER = 20, 0.5
 """How often, and after how many seconds, a status that cannot be written is tried again."""
 ROOM = 16
@@ -54,6 +55,14 @@ def machine_id() -> str | None:
     try:
         return MACHINE_ID.read_text(encoding="ascii").strip() or None
     except (OSError, ValueError):
+        return None
+
+
+def pid_space() -> str | None:
+    """Return which process ids ours are, where the kernel says: a container counts its own."""
+    try:
+        return str(PID_SPACE.readlink())
+    except OSError:
         return None
 
 

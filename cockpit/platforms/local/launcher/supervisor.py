@@ -43,6 +43,7 @@ from cockpit.platforms.local.launcher.kernel import (
     boot_id,
     end_mark,
     machine_id,
+    pid_space,
     start_ticks,
     started_at,
     write_atomically,
@@ -261,8 +262,15 @@ def _note(launch: Launch, pid: int, log: tuple[int, int, int] | None) -> str:
     ticks = start_ticks(pid)
     exact = "" if ticks is None else f"ticks={ticks}\n"
     name = "" if launch.launch_id is None else f"launch_id={launch.launch_id}\n"
-    lines = "" if log is None else f"log={log[0]}:{log[1]}:{log[2]}\n"
-    return f"{pid}\nstart={begun:.2f}\n{exact}{name}{lines}"
+    told = {
+        "boot": boot_id(),
+        "machine": machine_id(),
+        "host": os.uname().nodename,
+        "space": pid_space(),
+        "log": None if log is None else f"{log[0]}:{log[1]}:{log[2]}",
+    }
+    more = "".join(f"{key}={value}\n" for key, value in told.items() if value is not None)
+    return f"{pid}\nstart={begun:.2f}\n{exact}{name}{more}"
 
 
 def _text_of(path: Path) -> str | None:

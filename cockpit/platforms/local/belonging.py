@@ -1,0 +1,355 @@
+"""Why a process belongs to a run, and how sure that is (SPEC J, C-25).
+
+*Sure* is a process that carries the run's lineage, is the recorded one, has a file of the run
+open for writing, holds its lock, or was given its output root or W&B id as the value of an
+argument or variable that names an output. Anything less is *possible*. Who only reads (an
+editor, ``tail``, a plot, a shell that sits in the folder) is *spared*. Paths are compared part
+by part: ``runs/a`` is not ``runs/ab``. Blocking.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import os
+import posixpath
+import re
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cockpit.model.lineage import keys_of, local_root, related, tag_of
+from cockpit.model.run import RunSpec
+from cockpit.platforms.local.census import OpenFile, Process, open_files
+from cockpit.platforms.local.files import PidNote
+from cockpit.platforms.local.launcher.launches import number_of
+from cockpit.platforms.local.naming import (
+    Use,
+    arguments,
+    names_a_launch,
+    names_a_place,
+    names_the_tracker_run,
+    only_looks,
+    use_of,
+)
+from cockpit.platforms.local.tools import inner, is_shell, is_tool, program
+from cockpit.text.safe import clean
+
+LAUNCH_ID: Final = "COCKPIT_LAUNCH_ID"
+RUN: Final = "COCKPIT_RUN"
+LINEAGE: Final = "COCKPIT_LINEAGE"
+WRITES: Final = "it has "
+_NOT_A_PLACE = re.compile(
+    r"(?:PWD|OLDPWD|INIT_CWD|_|PATH|PYTHONPATH|LD_\w+|VIRTUAL_ENV|HOME|TMP\w*)"
+)
+_SINGLE_FILE = re.compile(r"\.[A-Za-z]\w{0,7}$")
+
+
+class Sure(Enum):
+    """How sure it is that a process is a job of a run."""
+
+    YES = "yes"
+    POSSIBLE = "possible"
+    NO = "no"
+
+
+class Mark(NamedTuple):
+    """Why a process is taken for a job, and its launch id where it tells one."""
+
+    why: str
+    launch_id: str | None = None
+
+
+class Belongs(NamedTuple):
+    """What a process has to do with a run."""
+
+    sure: Sure
+    mark: Mark
+
+
+class RunMarks(NamedTuple):
+    """What of a run its jobs are known by."""
+
+    run: RunSpec
+    tag: str
+    roots: tuple[str, ...]
+    """The output root as it is written, and what it is when links are followed."""
+    outputs: tuple[str, ...]
+    """Files and folders of the run that lie elsewhere: its log, its checkpoints."""
+    locks: frozenset[str]
+    wandb_id: str | None
+    wandb_dir: str | None
+    recorded: PidNote | None
+    words: tuple[str, ...]
+    """What a command line must hold somewhere to name the run at all: cheap to look for."""
+
+
+class Candidate(NamedTuple):
+    """A process that may be somebody's job; ``told`` is all that its command line tells."""
+
+    process: Process
+    tool: bool
+    looks: bool
+    told: str
+    tag: str | None
+
+
+def marks_of(run: RunSpec, recorded: PidNote | None) -> RunMarks:
+    """Return what a run's jobs are known by; follows links."""
+    wandb, root = run.wandb, local_root(run)
+    wandb_id = None if wandb is None else wandb.id
+    roots = () if root is None else _with_real(root)
+    keys = (hashlib.sha256(key.encode()).hexdigest()[:24] for key in keys_of(run))
+    return RunMarks(
+        run=run,
+        tag=tag_of(run),
+        roots=roots,
+        outputs=tuple(_outputs(run)),
+        locks=frozenset(f"{key}.lock" for key in keys),
+        wandb_id=wandb_id,
+        wandb_dir=None if wandb is None or not wandb.dir else _with_real(wandb.dir.path)[-1],
+        recorded=recorded,
+        words=tuple(filter(None, (*map(posixpath.basename, roots), wandb_id, run.name))),
+    )
+
+
+def _with_real(path: str) -> tuple[str, ...]:
+    plain = posixpath.normpath(path)
+    return tuple(dict.fromkeys((plain, os.path.realpath(plain))))
+
+
+def _outputs(run: RunSpec) -> Iterator[str]:
+    """Yield the paths of this machine that only a job of the run writes to."""
+    job, checkpoints = run.job, run.checkpoints
+    if job is not None and job.log is not None and job.log.here and "*" not in job.log.path:
+        yield from _with_real(job.log.path)
+    for place in checkpoints.path if checkpoints is not None else ():
+        if place.here:
+            yield from _with_real(place.path)
+
+
+def candidate_of(process: Process) -> Candidate:
+    """Return a process as one that may be a job."""
+    command = inner(process.argv)
+    script = next((word for word in command[1:] if not word.startswith("-")), "")
+    name = script if is_shell(command) and "-c" not in command else program(command or [""])
+    return Candidate(
+        process,
+        is_tool(process.argv),
+        only_looks(name),
+        " ".join((*process.argv, process.cwd or "")),
+        process.variable(LINEAGE),
+    )
+
+
+def belongs(watched: RunMarks, candidate: Candidate, files: Files) -> Belongs | None:
+    """Return what a process has to do with the run, ``None`` if it is nothing."""
+    process, tag = candidate.process, candidate.tag
+    if tag is not None and related(watched.tag, tag):
+        launch_id = clean(process.variable(LAUNCH_ID) or "", 200) or None
+        return Belongs(
+            Sure.YES, Mark(f"launch {launch_id or 'id unknown'} in its environment", launch_id)
+        )
+    if candidate.tool:
+        return None
+    named = any(word in candidate.told for word in watched.words)
+    if tag:
+        other = _mention(watched, process, "another run's job") if named else None
+        return _spared(_sibling(watched, process) or other)
+    found = _evidence(watched, candidate, files, named=named)
+    if found is not None and found.sure is not Sure.NO and _is_diagnostic(watched.run, process):
+        return Belongs(Sure.NO, Mark("a diagnostic job (job.diagnostic)"))
+    if found is not None or not named:
+        return found
+    return _spared(_sibling(watched, process) or _mention(watched, process, "only reads it"))
+
+
+def _spared(mark: Mark | None) -> Belongs | None:
+    return None if mark is None else Belongs(Sure.NO, mark)
+
+
+def _evidence(
+    watched: RunMarks, candidate: Candidate, files: Files, *, named: bool
+) -> Belongs | None:
+    """Return the strongest that arguments, environment and open files say of a process."""
+    process, looks = candidate.process, candidate.looks
+    told = [*(_in_arguments(watched, process) if named else ()), *_in_environment(watched, process)]
+    sure = next((mark for certain, mark in told if certain), None)
+    if sure is not None and not looks:
+        return Belongs(Sure.YES, sure)
+    if (writes := files.why(watched, process)) is not None:
+        return Belongs(Sure.YES, Mark(writes))
+    if sure is not None and "argument" in sure.why:
+        return Belongs(Sure.POSSIBLE, sure)
+    if told and not looks:
+        return Belongs(Sure.POSSIBLE, told[0][1])
+    return None
+
+
+def _in_arguments(watched: RunMarks, process: Process) -> Iterator[tuple[bool, Mark]]:
+    """Yield why the arguments make it a job, and whether that is certain."""
+    for key, value in arguments(process.argv):
+        use = use_of(key)
+        if use is Use.READS:
+            continue
+        if _is_folder_within(watched, value, process.cwd, keyed=bool(key)):
+            yield use is Use.WRITES, Mark(f"the output root in its arguments{_as_key(key)}")
+        elif watched.wandb_id is not None and value == watched.wandb_id:
+            certain = names_the_tracker_run(key)
+            if certain is not False and _same_project(watched, process):
+                yield certain is True, Mark(f"the W&B id in its arguments{_as_key(key)}")
+        elif names_a_launch(key) and number_of(watched.run.name, value) is not None:
+            mine = process.uid == os.getuid()
+            yield mine, Mark(f"launch {clean(value, 80)} in its arguments", clean(value, 80))
+
+
+def _as_key(key: str) -> str:
+    return f" ({clean(key, 40)})" if key else ""
+
+
+def _is_folder_within(watched: RunMarks, value: str, cwd: str | None, *, keyed: bool) -> bool:
+    """Tell whether a value is the output root, or names a folder below it.
+
+    A bare word is a path only where such a folder is there; a single file is read, or written
+    once, and no place to train into.
+    """
+    if not any(within(root, value, cwd) for root in watched.roots):
+        return False
+    path = Path(posixpath.join(cwd or "/", value))
+    if not keyed and "/" not in value and value not in (".", ".."):
+        return path.is_dir()
+    if path.is_dir():
+        return True
+    return not path.exists() and _SINGLE_FILE.search(path.name) is None
+
+
+def within(root: str, value: str, cwd: str | None) -> bool:
+    """Tell whether a path is ``root`` or lies below it, compared part by part."""
+    if not value or "://" in value or (not value.startswith("/") and cwd is None):
+        return False
+    path = posixpath.normpath(posixpath.join(cwd or "/", value))
+    return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+def _in_environment(watched: RunMarks, process: Process) -> Iterator[tuple[bool, Mark]]:
+    """Yield why its first environment makes it a job, and whether that is certain."""
+    if process.env is None:
+        return
+    if watched.wandb_id is not None and process.variable("WANDB_RUN_ID") == watched.wandb_id:
+        if _same_project(watched, process):
+            yield True, Mark("the W&B id in its environment")
+        return
+    if not any(root.encode() in process.env for root in watched.roots):
+        return
+    for part in process.env.split(b"\0"):
+        name, _, value = part.decode("utf-8", "replace").partition("=")
+        inside = value.startswith("/") and any(within(root, value, None) for root in watched.roots)
+        if not inside or _NOT_A_PLACE.fullmatch(name) or _SINGLE_FILE.search(value):
+            continue
+        use = use_of(name)
+        if use is Use.WRITES or (use is Use.EITHER and names_a_place(name)):
+            why = f"the output root in its environment ({clean(name, 40)})"
+            yield use is Use.WRITES, Mark(why)
+
+
+def _same_project(watched: RunMarks, process: Process) -> bool:
+    """Tell whether nothing in its environment says that the W&B id is another project's."""
+    wandb = watched.run.wandb
+    assert wandb is not None
+    told = ((wandb.project, "WANDB_PROJECT"), (wandb.entity, "WANDB_ENTITY"))
+    return all(mine is None or (process.variable(name) or mine) == mine for mine, name in told)
+
+
+class Files:
+    """The files that processes have open, looked at once, and only where needed."""
+
+    def __init__(self, proc: Path) -> None:
+        self._uid = os.getuid()
+        self._proc = proc
+        self._seen: dict[int, tuple[OpenFile, ...]] = {}
+
+    def readable(self, process: Process) -> bool:
+        """Tell whether we may look at the files of a process at all."""
+        return process.ticks >= 0 and self._uid in (0, process.uid)
+
+    def why(self, watched: RunMarks, process: Process) -> str | None:
+        """Return which file makes the process a job: the run's own, its fragment or its lock."""
+        for each in self.of(process):
+            if each.path.startswith("/") and (each.writes or each.locked):
+                held = posixpath.basename(each.path) in watched.locks
+                if each.locked and (held or _is_lock(watched, each.path)):
+                    return f"{WRITES}the lock {clean(each.path, 200)}"
+                if each.writes and _is_output(watched, each.path):
+                    return f"{WRITES}{clean(each.path, 200)} open for writing"
+        return None
+
+    def piped(self, process: Process) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the pipes that a process reads and those that it writes."""
+        pipes = [each for each in self.of(process) if each.path.startswith("pipe:")]
+        reads = frozenset(each.path for each in pipes if each.reads and not each.writes)
+        return reads, frozenset(each.path for each in pipes if each.writes and not each.reads)
+
+    def of(self, process: Process) -> tuple[OpenFile, ...]:
+        """Return what a process has open."""
+        if not self.readable(process):
+            return ()
+        if process.pid not in self._seen:
+            self._seen[process.pid] = tuple(open_files(process.pid, self._proc))
+        return self._seen[process.pid]
+
+
+def _is_output(watched: RunMarks, path: str) -> bool:
+    if any(_below(root, path) for root in watched.roots):
+        return not any(_is_ours(root, path) for root in watched.roots)
+    if any(_below(output, path) for output in watched.outputs):
+        return True
+    fragment = f"run-{watched.wandb_id}.wandb"
+    return posixpath.basename(path) == fragment and _below(watched.wandb_dir, path)
+
+
+def _below(root: str | None, path: str) -> bool:
+    return root is not None and path.startswith(root) and within(root, path, None)
+
+
+def _is_ours(root: str, path: str) -> bool:
+    """Tell whether a file is one of the cockpit's own notes; the lock that jobs hold is not."""
+    notes = posixpath.join(root, ".cockpit")
+    return _below(notes, path) and path != posixpath.join(notes, "job.lock")
+
+
+def _is_lock(watched: RunMarks, path: str) -> bool:
+    return any(path == posixpath.join(root, ".cockpit", "job.lock") for root in watched.roots)
+
+
+def _is_diagnostic(run: RunSpec, process: Process) -> bool:
+    patterns = () if run.job is None else run.job.diagnostic
+    text = " ".join(process.argv)
+    return any(fnmatch.fnmatch(text, f"*{pattern.strip('*')}*") for pattern in patterns)
+
+
+def _sibling(watched: RunMarks, process: Process) -> Mark | None:
+    """Return why a process only looks like a job: its name or its path has the same beginning."""
+    run = process.variable(RUN)
+    if run is not None and run != watched.run.name and _alike(run, watched.run.name):
+        return Mark(f"run {clean(run, 80)}, another one", process.variable(LAUNCH_ID))
+    root = watched.roots[0] if watched.roots else None
+    for _, value in arguments(process.argv):
+        path = posixpath.normpath(posixpath.join(process.cwd or "/", value))
+        alike = root is not None and "/" in value and path.startswith(root)
+        if alike and not _below(root, path):
+            return Mark(f"writes elsewhere: {clean(path, 200)}")
+        if watched.wandb_id and value != watched.wandb_id and value.startswith(watched.wandb_id):
+            return Mark(f"another id: {clean(value, 80)}")
+    return None
+
+
+def _alike(name: str, other: str) -> bool:
+    return name.startswith(other) or other.startswith(name)
+
+
+def _mention(watched: RunMarks, process: Process, why: str) -> Mark | None:
+    """Return a mark if the process names the output root in any way."""
+    values = [value for _, value in arguments(process.argv) if "/" in value]
+    named = any(within(root, value, process.cwd) for root in watched.roots for value in values)
+    return Mark(f"names the output root, but is {why}" if "job" in why else why) if named else None

@@ -1,0 +1,223 @@
+"""Which processes are one job: ancestors and descendants, ranks, pipelines (SPEC J, C-25).
+
+Two processes that both write to a run are one job where one descends from the other, where they
+carry one launch id, where they are ranks of one distributed training, or where one reads what
+the other writes to a pipe. A session manager above both (a terminal, tmux, systemd) makes
+nothing one, and neither does a shell that has started several. Pure but for the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
+
+from cockpit.platforms.local.belonging import WRITES, Files, Mark
+from cockpit.platforms.local.census import Census, Process, descendants, lineage_up
+from cockpit.platforms.local.tools import (
+    is_cockpit,
+    is_shell,
+    is_supervisor,
+    is_tool,
+    is_wrapper,
+)
+
+_RANKS: Final = (
+    ("RANK", ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")),
+    ("OMPI_COMM_WORLD_RANK", ("PMIX_NAMESPACE", "OMPI_COMM_WORLD_SIZE")),
+    ("PMI_RANK", ("PMI_PORT", "PMI_SIZE")),
+    ("SLURM_PROCID", ("SLURM_JOB_ID", "SLURM_STEP_ID")),
+)
+"""How a rank knows itself, and what all ranks of one training have in common."""
+
+
+class Family(NamedTuple):
+    """One job: the process that stands for it, its mark, and every process that is marked."""
+
+    pid: int
+    mark: Mark
+    members: frozenset[int]
+
+
+class _Groups:
+    """Sets of processes that are merged as reasons are found."""
+
+    def __init__(self, pids: Collection[int]) -> None:
+        self._of = {pid: frozenset((pid,)) for pid in pids}
+
+    def merge(self, one: int, other: int) -> None:
+        both = self._of[one] | self._of[other]
+        self._of.update(dict.fromkeys(both, both))
+
+    def drop(self, pid: int) -> None:
+        rest = self._of.pop(pid) - {pid}
+        self._of.update(dict.fromkeys(rest, rest))
+
+    def of(self, pid: int) -> frozenset[int]:
+        return self._of[pid]
+
+    def __contains__(self, pid: int) -> bool:
+        return pid in self._of
+
+    def all(self) -> list[frozenset[int]]:
+        return list(dict.fromkeys(self._of.values()))
+
+
+def families(
+    processes: Census, marks: Mapping[int, Mark], recorded: int | None, files: Files, own: set[int]
+) -> list[Family]:
+    """Return the jobs among the marked processes, the recorded one first, then by age."""
+    groups = _Groups(marks)
+    above = {
+        pid: [one.pid for one in lineage_up(processes, processes[pid].ppid) if one.pid in marks]
+        for pid in marks
+    }
+    plain = {pid for pid in marks if pid == recorded or not is_shell(processes[pid].argv)}
+    for pid in marks:
+        for parent in above[pid]:
+            if parent in plain or pid == recorded:
+                groups.merge(pid, parent)
+    _merge_related(processes, marks, recorded, files, groups)
+    _settle_shells(marks.keys() - plain, above, groups)
+    found = [_family(processes, marks, group, recorded, own) for group in groups.all()]
+    return sorted(
+        found,
+        key=lambda each: (recorded not in each.members, processes[each.pid].ticks, each.pid),
+    )
+
+
+def _merge_related(
+    processes: Census,
+    marks: Mapping[int, Mark],
+    recorded: int | None,
+    files: Files,
+    groups: _Groups,
+) -> None:
+    """Merge by launch id, by ranks, by what the recorded one leads, and by pipes."""
+    seen: dict[object, int] = {}
+    for pid, mark in marks.items():
+        one = processes[pid]
+        ranks = _rendezvous(one)
+        for key in (("launch", mark.launch_id) if mark.launch_id else None, ranks):
+            if key is not None:
+                groups.merge(pid, seen.setdefault(key, pid))
+        if recorded is not None and recorded in (one.pgid, one.sid):
+            groups.merge(pid, recorded)
+    if len(groups.all()) > 1:
+        _merge_pipes(processes, marks, files, groups)
+
+
+def _merge_pipes(
+    processes: Census, marks: Mapping[int, Mark], files: Files, groups: _Groups
+) -> None:
+    """Merge what is one pipeline: one reads what the other writes."""
+    piped = {pid: files.piped(processes[pid]) for pid in marks}
+    for pid, (reads, _) in piped.items():
+        for other, (_, writes) in piped.items():
+            if pid != other and reads & writes:
+                groups.merge(pid, other)
+
+
+def _rendezvous(process: Process) -> tuple[str | None, ...] | None:
+    """Return what a rank has in common with the other ranks of its training, if it is one."""
+    for rank, shared in _RANKS:
+        if process.variable(rank) is not None:
+            values = tuple(process.variable(name) for name in shared)
+            if all(values) and values[-1] != "1":
+                return (rank, *values)
+    return None
+
+
+def _settle_shells(
+    shells: Collection[int], above: Mapping[int, list[int]], groups: _Groups
+) -> None:
+    """Make a shell part of the one job that it waits for; of several it is none.
+
+    From the innermost shell outwards.
+    """
+    for shell in sorted(shells, key=lambda pid: -len(above[pid])):
+        if len(groups.of(shell)) > 1:
+            continue
+        below = {
+            groups.of(pid) for pid, parents in above.items() if shell in parents and pid in groups
+        }
+        if len(below) == 1:
+            groups.merge(shell, min(next(iter(below))))
+        elif below:
+            groups.drop(shell)
+
+
+def _family(
+    processes: Census,
+    marks: Mapping[int, Mark],
+    group: frozenset[int],
+    recorded: int | None,
+    own: set[int],
+) -> Family:
+    """Return a group as a job: by its recorded process, else by the topmost that is its own."""
+    if recorded is not None and recorded in group:
+        return Family(recorded, marks[recorded], group)
+    tops = [pid for pid in group if not group & set(_parents(processes, pid))]
+    first = min(tops, key=lambda pid: (processes[pid].ticks, pid))
+    others = marks.keys() - group
+    through = marks[first].why.startswith(WRITES)
+    top = _whole(processes, processes[first], group, others, own, through=through)
+    return Family(top.pid, marks[first], group)
+
+
+def _parents(processes: Census, pid: int) -> list[int]:
+    return [one.pid for one in lineage_up(processes, processes[pid].ppid)]
+
+
+def _whole(
+    processes: Census,
+    process: Process,
+    group: frozenset[int],
+    others: Collection[int],
+    own: set[int],
+    *,
+    through: bool,
+) -> Process:
+    """Return the topmost parent that belongs to the same job and to no other.
+
+    Wrappers and shells that wait for it alone; with ``through`` also a program whose helper
+    writes for it.
+    """
+    top = process
+    for parent in lineage_up(processes, process.ppid):
+        foreign = parent.pid in own or parent.pid == 1 or parent.uid != process.uid
+        if foreign or is_tool(parent.argv) or is_supervisor(parent) or is_cockpit(parent.argv):
+            break
+        below = descendants(processes, (parent.pid,))
+        if below & set(others):
+            break
+        if is_shell(parent.argv):
+            if _has_more(processes, parent, top, group):
+                break
+        elif not through and not is_wrapper(parent.argv):
+            break
+        top = parent
+    return top
+
+
+def _has_more(processes: Census, shell: Process, top: Process, group: frozenset[int]) -> bool:
+    """Tell whether a shell runs another program beside this job: then it is not the job's alone."""
+    children = (one for one in processes.values() if one.ppid == shell.pid and one.pid != top.pid)
+    return any(
+        not is_tool(one.argv)
+        and one.pid not in group
+        and group.isdisjoint(descendants(processes, (one.pid,)))
+        for one in children
+    )
+
+
+def relatives(processes: Census, found: Collection[Family]) -> set[int]:
+    """Return every process that is part of a job, or only waits for one."""
+    pids = {pid for each in found for pid in (each.pid, *each.members)}
+    below = descendants(processes, pids)
+    above = {
+        parent
+        for pid in pids
+        for parent in _parents(processes, pid)
+        if not is_tool(processes[parent].argv)
+    }
+    return pids | below | above

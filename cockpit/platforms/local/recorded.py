@@ -1,0 +1,258 @@
+"""Which process a pid file means: that very one, another one, or nobody can tell (SPEC J).
+
+A start of a process is its process id, its start in kernel ticks and the boot: where a launcher
+noted them they decide. A file that somebody else wrote holds a number, and its own time proves
+nothing: it may have been touched, restored, copied or written late, and setting the machine's
+clock moves every start that is computed. There the evidence decides (command line, open files,
+working folder, steps that move), and what it does not decide is unknown. Blocking.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import shlex
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cockpit.model.run import RunSpec
+from cockpit.platforms.local.belonging import (
+    Files,
+    RunMarks,
+    Sure,
+    belongs,
+    candidate_of,
+    marks_of,
+    within,
+)
+from cockpit.platforms.local.census import Census, Process, census, descendants, lineage_up
+from cockpit.platforms.local.files import PidNote
+from cockpit.platforms.local.launcher.kernel import boot_id, machine_id, pid_space
+from cockpit.platforms.local.tools import is_tool
+from cockpit.runtime.process import PROC, boot_time
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+START_SLACK: Final = 5.0
+"""Seconds by which a noted start may differ from the computed one and still be the same."""
+CADENCES: Final = 2
+_SCRIPT = re.compile(r"[\w.-]+\.(?:py|sh|bash|jl|R|lua|pl)$|^[\w]+(?:\.[\w]+)+$")
+
+
+class Who(Enum):
+    """Whose process the recorded process id is now."""
+
+    SAME = "same"
+    OTHER = "other"
+    UNSURE = "unsure"
+    GONE = "gone"
+
+
+class Identity(NamedTuple):
+    """Whose it is, and on what that rests (one line)."""
+
+    who: Who
+    text: str = ""
+
+
+class Look:
+    """The process table at one moment, read once for many runs; raises ``OSError``."""
+
+    def __init__(self, proc: Path = PROC) -> None:
+        self.processes: Census = census(proc)
+        self.own = {process.pid for process in lineage_up(self.processes, os.getpid())}
+        self.files = Files(proc)
+        self.boot = _boot(proc)
+
+    def started_at(self, process: Process) -> float | None:
+        """Return when a process started, by the machine's clock as it is set now."""
+        if self.boot is None or process.ticks < 0:
+            return None
+        return self.boot + process.ticks / os.sysconf("SC_CLK_TCK")
+
+    def below(self, pid: int) -> list[Process]:
+        """Return a process and all that descends from it, itself first."""
+        found = [self.processes[pid]] if pid in self.processes else []
+        rest = sorted(descendants(self.processes, (pid,)))
+        return [*found, *(self.processes[each] for each in rest)]
+
+
+def _boot(proc: Path) -> float | None:
+    try:
+        return boot_time(proc)
+    except OSError:
+        return None
+
+
+def identify(run: RunSpec, note: PidNote, look: Look, now: float) -> Identity:
+    """Return whose process the id in a run's pid file is now."""
+    elsewhere = _elsewhere(note)
+    if elsewhere is not None:
+        return elsewhere
+    process = look.processes.get(note.pid)
+    if process is None:
+        return Identity(Who.GONE)
+    if note.ticks is not None and process.ticks >= 0:
+        same = note.ticks == process.ticks
+        return Identity(Who.SAME) if same else Identity(Who.OTHER, _now_another(process))
+    started = look.started_at(process)
+    if None not in (note.start, started) and abs((note.start or 0) - (started or 0)) <= START_SLACK:
+        return Identity(Who.SAME)
+    later = _later(note, started)
+    tie = _tie(run, process, look, now, doubtful=later)
+    return Identity(Who.SAME, tie) if tie is not None else _untied(note, process, look, later=later)
+
+
+def _later(note: PidNote, started: float | None) -> bool:
+    """Tell whether, by the clocks, the process is not the one that was there when it was noted.
+
+    Only a hint: a clock that was set since makes a start look later, or a file older.
+    """
+    if started is None:
+        return False
+    if note.start is None:
+        return started > note.written_at + START_SLACK
+    return abs(started - note.start) > START_SLACK
+
+
+def _elsewhere(note: PidNote) -> Identity | None:
+    """Return what follows from the boot, the machine or the container that a launcher noted."""
+    here, boot, space = machine_id(), boot_id(), pid_space()
+    if None not in (note.machine, here) and note.machine != here:
+        where = clean(note.host or "another machine", 80)
+        return Identity(Who.UNSURE, f"the pid file was written on {where}, not on this machine")
+    if None not in (note.boot, boot) and note.boot != boot:
+        if note.machine is None or here is None:
+            return Identity(Who.UNSURE, "the pid file was written before a restart, or elsewhere")
+        return Identity(Who.GONE, "the machine was restarted since")
+    if None not in (note.space, space) and note.space != space:
+        return Identity(Who.UNSURE, "the pid file counts the process ids of another container")
+    return None
+
+
+def _now_another(process: Process) -> str:
+    return f"pid {process.pid} now belongs to another process"
+
+
+def _untied(note: PidNote, process: Process, look: Look, *, later: bool) -> Identity:
+    """Return what is left to say of a living process that nothing ties to the run.
+
+    A file that was written in the moment in which the process began is a weak sign, and enough
+    for one that may be a training.
+    """
+    started = look.started_at(process)
+    near = started is not None and abs(started - note.written_at) <= START_SLACK
+    fits = near and not is_tool(process.argv)
+    owner = note.uid is None or process.uid == note.uid
+    if later and (is_tool(process.argv) or not owner):
+        return Identity(Who.OTHER, _now_another(process))
+    if not later and owner and (fits or not look.files.readable(process)):
+        return Identity(Who.SAME)
+    name = clean(scrub(" ".join(process.argv)), 60)
+    when = ", and by the clock it started later than was noted" if later else ""
+    return Identity(
+        Who.UNSURE,
+        f"pid {process.pid} lives ({name}), but nothing ties it to this run{when}:"
+        " whether it is the job cannot be told",
+    )
+
+
+def _tie(run: RunSpec, process: Process, look: Look, now: float, *, doubtful: bool) -> str | None:
+    """Return what ties a living process to a run, the strongest first; ``None``: nothing does.
+
+    Where the clocks speak against it (``doubtful``), what other runs have too is not enough.
+    """
+    watched = marks_of(run, None)
+    members = look.below(process.pid)
+    for one in members:
+        found = belongs(watched, candidate_of(one), look.files)
+        if found is not None and found.sure is Sure.YES:
+            return found.mark.why
+        if (why := look.files.why(watched, one)) is not None:
+            return why
+    own: tuple[Callable[[], str | None], ...] = (
+        lambda: _by_folder(run, watched, members),
+        lambda: _by_pipe(watched, members, look),
+        lambda: _by_moving_log(run, watched, members, look, now),
+    )
+    if (why := next((why for each in own if (why := each()) is not None), None)) is not None:
+        return why
+    folder, command = _by_workdir(run, members), _by_command(run, members)
+    return (folder and command) if doubtful else (folder or command)
+
+
+def _by_folder(run: RunSpec, watched: RunMarks, members: list[Process]) -> str | None:
+    """Return that it works in the run's own folder: its output root, or where its pid file is."""
+    job, places = run.job, [*watched.roots]
+    if job is not None and job.pid_file is not None:
+        places.append(os.path.realpath(posixpath.dirname(job.pid_file.path)))
+    return _works_in(places, members)
+
+
+def _by_workdir(run: RunSpec, members: list[Process]) -> str | None:
+    """Return that it works where the run's command is to be run, as its other runs may too."""
+    place = None if run.job is None else run.job.workdir
+    return None if place is None else _works_in([os.path.realpath(place.path)], members)
+
+
+def _works_in(places: list[str], members: list[Process]) -> str | None:
+    for one in members:
+        if one.cwd is not None and any(within(place, one.cwd, None) for place in places):
+            return f"it works in {clean(one.cwd, 120)}"
+    return None
+
+
+def _by_command(run: RunSpec, members: list[Process]) -> str | None:
+    """Return that it runs the script that the run's own command names."""
+    scripts = {
+        posixpath.basename(word)
+        for command in (run.resubmit, run.launch)
+        for word in _split(command)
+        if _SCRIPT.search(word)
+    }
+    for one in members:
+        if found := scripts & {posixpath.basename(part) for part in one.argv}:
+            return f"it runs {clean(min(found), 80)}"
+    return None
+
+
+def _split(command: str | tuple[str, ...] | None) -> list[str]:
+    if command is None or not isinstance(command, str):
+        return list(command or ())
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return command.split()
+
+
+def _by_pipe(watched: RunMarks, members: list[Process], look: Look) -> str | None:
+    """Return that what it writes goes through another program (``tee``) into the run's files."""
+    written = frozenset(pipe for one in members for pipe in look.files.piped(one)[1])
+    if not written:
+        return None
+    for other in look.processes.values():
+        if look.files.piped(other)[0] & written and look.files.why(watched, other) is not None:
+            return f"its output goes through pid {other.pid} into the run's files"
+    return None
+
+
+def _by_moving_log(
+    run: RunSpec, watched: RunMarks, members: list[Process], look: Look, now: float
+) -> str | None:
+    """Return that the run's log has moved lately and since the process began, by no other hand."""
+    job, started = run.job, look.started_at(members[0])
+    if job is None or job.log is None or started is None or is_tool(members[0].argv):
+        return None
+    try:
+        moved = Path(job.log.path).stat().st_mtime
+    except OSError:
+        return None
+    if abs(now - moved) > CADENCES * run.cadence or moved < started - START_SLACK:
+        return None
+    others = (one for pid, one in look.processes.items() if pid not in look.own)
+    if any(look.files.why(watched, one) is not None for one in others if one not in members):
+        return None
+    return "the run's log moves"

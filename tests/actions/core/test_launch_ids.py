@@ -1,0 +1,44 @@
+"""A launch id is given out once, whatever became of the store that knew it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cockpit.actions.core.launch_ids import noted_ids
+from cockpit.model.run import JobSpec, RecordsSpec, RunSpec
+from cockpit.platforms.local.launcher import launches
+
+BOOK = """# toy
+
+## Launched Instances
+
+### 2026-01-01 00:00 UTC - toy-i007
+
+## Event Log
+relaunched by hand as `toy-i009`; not ours: my-toy-i200, toy-i300-eval
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunSpec:
+    (tmp_path / "toy.md").write_text(BOOK)
+    job = JobSpec(kind="local", pid_file=str(tmp_path / "pids" / "run.pid"))
+    records = RecordsSpec(logbook=str(tmp_path / "toy.md"))
+    return RunSpec(name="toy", output_root=str(tmp_path / "out"), job=job, records=records)
+
+
+async def test_they_count_from_the_logbook_the_root_and_beside_the_pid_file(
+    run: RunSpec, tmp_path: Path
+) -> None:
+    assert await noted_ids(run) == {"toy-i007", "toy-i009"}
+    launches.intend(tmp_path / "out" / launches.BELOW, "toy-i011", {})
+    launches.claim(tmp_path / "pids" / launches.BELOW, "toy-i012", {"state": "ended"})
+    launches.claim(tmp_path / "pids" / launches.BELOW, "other-i099", {})
+    assert await noted_ids(run) == {"toy-i007", "toy-i009", "toy-i011", "toy-i012"}
+
+
+async def test_what_cannot_be_read_names_none(run: RunSpec, tmp_path: Path) -> None:
+    (tmp_path / "toy.md").unlink()
+    assert await noted_ids(run) == frozenset()

@@ -1,0 +1,202 @@
+"""Readers are no jobs, and what belongs together is one job: real processes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cockpit.model.run import RunSpec
+from cockpit.platforms.local.census import census
+from cockpit.platforms.local.lineage import live_jobs
+from tests.platforms.local.making import until
+from tests.platforms.local.zoo import PYTHON, WAIT, Zoo, live, pids, possible, run_spec
+
+TRAIN = " ".join((*PYTHON, "-c", shlex.quote(WAIT)))
+
+
+def root_of(run: RunSpec) -> Path:
+    return Path(str(run.output_root))
+
+
+def record(run: RunSpec, pid: int) -> None:
+    assert run.job is not None and run.job.pid_file is not None
+    Path(run.job.pid_file.path).write_text(f"{pid}\n")
+
+
+def script(folder: Path, name: str, text: str) -> str:
+    (folder / name).write_text(text)
+    return str(folder / name)
+
+
+SLEEPS = "import time\nprint('up', flush=True)\ntime.sleep(60)\n"
+
+
+def test_who_only_reads_is_no_job(tmp_path: Path, zoo: Zoo) -> None:
+    """With the working folder inside the root, every word of a command looks like a path there."""
+    run = run_spec(tmp_path)
+    root = root_of(run)
+    (root / "run.log").write_text("step 1\n")
+    plot = script(tmp_path, "plot.py", SLEEPS)
+    evaluate = script(tmp_path, "eval.py", SLEEPS)
+    zoo.run(*PYTHON, plot, "run.log", cwd=root)
+    zoo.run("sh", "-c", f"cd {root}; tail -f run.log; true")
+    zoo.run("sh", "-c", "echo wandb leet; sleep 60; true", cwd=root)
+    zoo.run("bash", "-c", f"{TRAIN}; true", "launch", "a", cwd=root)
+    zoo.run(*PYTHON, evaluate, "--checkpoint", f"{root}/step-100")
+    zoo.run(*PYTHON, plot, str(root), env={"OUTPUT_ROOT": str(root)})
+    zoo.run("timeout", "60", "tail", "-f", "run.log", cwd=root)
+    zoo.add(cwd=root, code=f"f = open('run.log'); x = 1\n{WAIT}")
+    found = live(run)
+    assert (pids(found), possible(found)) == ([], [])
+
+
+def test_a_place_that_nothing_proves_to_be_written_is_only_possible(
+    tmp_path: Path, zoo: Zoo
+) -> None:
+    run = run_spec(tmp_path)
+    by_dir = zoo.add("--dir", str(run.output_root))
+    by_word = zoo.add(f"{run.output_root}/")
+    sampler = zoo.run(
+        *PYTHON, script(tmp_path, "sample.py", SLEEPS), f"--out_dir={run.output_root}"
+    )
+    found = live(run)
+    assert pids(found) == [] and sorted(possible(found)) == sorted([by_dir, by_word, sampler])
+
+
+def test_a_file_of_the_run_outside_its_root_counts_too(tmp_path: Path, zoo: Zoo) -> None:
+    run = run_spec(tmp_path, log=str(tmp_path / "logs" / "a.log"))
+    (tmp_path / "logs").mkdir()
+    pid = zoo.add(code=f"f = open('logs/a.log', 'a')\n{WAIT}")
+    zoo.add(code=f"f = open('logs/a.log')\n{WAIT}")
+    found = live(run)
+    assert pids(found) == [pid] and "a.log open for writing" in found.jobs[0].why
+
+
+def test_a_root_behind_a_link_is_the_same_root(tmp_path: Path, zoo: Zoo) -> None:
+    run = run_spec(tmp_path)
+    real = tmp_path / "real"
+    root_of(run).rename(real)
+    root_of(run).symlink_to(real)
+    writer = zoo.add(code=f"f = open('{run.output_root}/x', 'w')\n{WAIT}")
+    named = zoo.add("--output_dir", str(real))
+    assert sorted(pids(live(run))) == sorted([writer, named])
+
+
+def test_a_lock_that_is_held_is_a_job(tmp_path: Path, zoo: Zoo) -> None:
+    run = run_spec(tmp_path)
+    lock = root_of(run) / ".cockpit" / "job.lock"
+    lock.parent.mkdir()
+    lock.touch()
+    code = f"import fcntl\nf = open('{lock}')\nfcntl.flock(f, fcntl.LOCK_SH)\n{WAIT}"
+    pid = zoo.add(code=code)
+    assert pids(live(run)) == [pid]
+
+
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        ("bash", "-c", "{train} --output_dir=. & echo $! > run.pid; wait; :", "launch", "a"),
+        ("sh", "{script}", "{root}"),
+        ("timeout", "90", "nice", "sh", "-c", "{train} --save_dir=. & echo $! > run.pid; wait"),
+        ("bash", "-c", "echo $$ > run.pid; setsid {train} --output_dir=. & wait"),
+        ("env", "OUTPUT_ROOT={root}", "bash", "-c", "{train} & echo $! > run.pid; wait"),
+    ],
+    ids=["bare word", "script", "wrappers", "setsid", "variable"],
+)
+def test_the_recorded_process_its_launcher_and_its_children_are_one_job(
+    tmp_path: Path, zoo: Zoo, launcher: tuple[str, ...]
+) -> None:
+    run = run_spec(tmp_path)
+    root = root_of(run)
+    text = f'cd "$1"\n{TRAIN} --out "$1" >> run.log & echo $! > run.pid\necho up\nwait\n:\n'
+    filled = {"{train}": TRAIN, "{root}": str(root), "{script}": script(tmp_path, "train.sh", text)}
+    argv = list(launcher)
+    for key, value in filled.items():
+        argv = [part.replace(key, value) for part in argv]
+    zoo.run(*argv, cwd=root)
+    until(lambda: (root / "run.pid").exists() and (root / "run.pid").read_text().strip())
+    found = live(run)
+    assert pids(found) == [int((root / "run.pid").read_text())]
+    assert (possible(found), found.unknown) == ([], None)
+
+
+def test_a_pipeline_is_one_job_whichever_end_is_recorded(tmp_path: Path, zoo: Zoo) -> None:
+    run = run_spec(tmp_path)
+    root = root_of(run)
+    zoo.run(
+        "bash", "-c",
+        f"echo up; {TRAIN} --output_dir=. | tee run.log & echo $! > run.pid; wait", cwd=root,
+    )  # fmt: skip
+    until(lambda: (root / "run.log").exists() and (root / "run.log").read_text())
+    tee = int((root / "run.pid").read_text())
+    assert pids(live(run)) == [tee]
+    trainer = next(one.pid for one in census().values() if "--output_dir=." in one.argv[-1:])
+    record(run, trainer)
+    assert pids(live(run)) == [trainer]
+
+
+def test_ranks_are_one_job_and_two_of_the_same_command_are_two(tmp_path: Path, zoo: Zoo) -> None:
+    run = run_spec(tmp_path)
+    both = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+    ranks = [zoo.add("--output_dir", str(root_of(run)), env={**both, "RANK": n}) for n in "01"]
+    record(run, ranks[1])
+    assert pids(live(run)) == [ranks[1]]
+    other = zoo.add("--output_dir", str(root_of(run)))
+    assert sorted(pids(live(run))) == sorted([ranks[1], other])
+
+
+def test_a_shell_that_has_started_two_makes_them_no_one_job(tmp_path: Path, zoo: Zoo) -> None:
+    run = run_spec(tmp_path)
+    command = f"{TRAIN} --output_dir=. & {TRAIN} --output_dir=. & echo $! > run.pid; wait"
+    zoo.run("bash", "-c", command, cwd=root_of(run), env={"OUTPUT_ROOT": str(root_of(run))})
+    until(lambda: len(live(run).jobs) == 2)
+    recorded = int((root_of(run) / "run.pid").read_text())
+    assert pids(live(run))[0] == recorded
+
+
+def test_a_session_manager_above_two_makes_them_no_one_job(tmp_path: Path) -> None:
+    if subprocess.run(["which", "tmux"], capture_output=True).returncode:
+        pytest.skip("tmux is not installed")
+    run = run_spec(tmp_path)
+    tmux = ("tmux", "-S", str(tmp_path / "tmux"), "-f", "/dev/null")
+    one = f"{TRAIN} --output_dir={run.output_root}"
+    subprocess.run([*tmux, "new-session", "-d", one], check=True)
+    subprocess.run([*tmux, "new-window", one], check=True)
+    try:
+        until(lambda: len(live(run).jobs) == 2)
+        record(run, pids(live(run))[1])
+        assert len(live(run).jobs) == 2
+    finally:
+        subprocess.run([*tmux, "kill-server"], check=False)
+
+
+def test_a_stranger_with_the_recorded_pid_is_not_among_what_a_stop_would_end(
+    tmp_path: Path, zoo: Zoo
+) -> None:
+    run = run_spec(tmp_path)
+    record(run, zoo.add(cwd=Path("/")))
+    os.utime(root_of(run) / "run.pid", (1e9, 1e9))
+    found = live(run)
+    assert found.jobs == () and "nothing ties it to this run" in (found.unknown or "")
+    record(run, zoo.add(cwd=root_of(run)))
+    found = live(run)
+    assert len(found.jobs) == 1 and found.unknown is None
+
+
+def test_a_look_finds_what_a_job_that_has_left_its_parent_carries(tmp_path: Path, zoo: Zoo) -> None:
+    """A double fork: the child belongs to init; it is found, and by its own evidence."""
+    run = run_spec(tmp_path)
+    root = root_of(run)
+    command = f"(setsid {TRAIN} --output_dir={root} > /dev/null & echo $! > run.pid); echo up"
+    zoo.run("bash", "-c", command, cwd=root)
+    until(lambda: (root / "run.pid").read_text().strip())
+    pid = int((root / "run.pid").read_text())
+    try:
+        until(lambda: pids(live_jobs((run,))["a"]) == [pid])
+    finally:
+        os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,70 @@
+"""What a logbook's remote tells, to a clone that nobody has pulled into."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from cockpit.model.clock import FixedClock, SystemClock
+from cockpit.model.records import EventEntry
+from cockpit.model.told import Told
+from cockpit.records.logbook.writing import with_event
+from cockpit.sources import told as module
+from cockpit.sources.told import Remotes
+from cockpit.text.told_lines import told_lines
+from tests.records.remotes import LOGBOOK, clone, git, shared
+
+AT = 1_773_219_331.0
+
+
+def tell(folder: Path, to: str, at: float = AT) -> None:
+    told = Told(what="owner", value=to, at=at, typed_by="ada", parts={"from": "ada"})
+    entry = EventEntry(title=f"handoff to {to}", at=at, said=told_lines([told]))
+    book = folder / LOGBOOK
+    book.write_bytes(with_event(book.read_bytes(), entry))
+    git(folder, "commit", "-q", "-am", f"log handoff to {to}")
+    git(folder, "push", "-q")
+
+
+async def test_a_clone_that_is_behind_hears_it_and_stays_as_it_is(tmp_path: Path) -> None:
+    ada = shared(tmp_path)
+    bob = clone(tmp_path, "bob")
+    tell(ada, "bob")
+    files = sorted(str(path) for path in (bob / ".git").rglob("*"))
+    remotes = Remotes(SystemClock())
+    heard = await remotes.heard(str(bob / LOGBOOK))
+    (told,) = heard.told
+    assert (told.value, told.source, heard.trouble) == ("bob", "logbook on origin", None)
+    assert heard.last_entry_at is not None
+    assert sorted(str(path) for path in (bob / ".git").rglob("*")) == files
+    git(bob, "remote", "set-url", "origin", str(tmp_path / "gone.git"))
+    again = Remotes(SystemClock())
+    lost = await again.heard(str(bob / LOGBOOK))
+    assert lost.told == () and lost.trouble is not None and "origin was not read" in lost.trouble
+
+
+async def test_what_was_heard_stays_while_the_remote_is_silent(tmp_path: Path) -> None:
+    ada = shared(tmp_path)
+    bob = clone(tmp_path, "bob")
+    tell(ada, "bob")
+    remotes = Remotes(FixedClock(AT + 60))
+    assert [each.value for each in (await remotes.heard(str(bob / LOGBOOK))).told] == ["bob"]
+    tell(ada, "carol", AT + 30)
+    remotes._watched[str(bob / LOGBOOK)].due = 0.0
+    await remotes.heard(str(bob / LOGBOOK))
+    await asyncio.gather(*remotes._asking)
+    newer = await remotes.heard(str(bob / LOGBOOK))
+    assert [each.value for each in newer.told] == ["bob", "carol"]
+    git(bob, "remote", "set-url", "origin", str(tmp_path / "gone.git"))
+    remotes._watched[str(bob / LOGBOOK)].due = 0.0
+    await remotes.heard(str(bob / LOGBOOK))
+    await asyncio.gather(*remotes._asking)
+    kept = await remotes.heard(str(bob / LOGBOOK))
+    assert len(kept.told) == 2 and kept.trouble is not None
+
+
+async def test_a_logbook_without_a_repository_or_a_remote_tells_nothing_more(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "alone.md").write_text("# x\n")
+    assert await Remotes(SystemClock()).heard(str(tmp_path / "alone.md")) == module.NOTHING
