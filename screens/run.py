@@ -76,7 +76,7 @@ class RunScreen(ActingScreen):
                 yield from self._views.values()
             with Vertical(id="side"):
                 yield from self._side.values()
-        yield Prompt("search the whole log: enter searches, esc leaves")
+        yield Prompt("search the whole log: words, or /a regular expression/; esc leaves")
         yield KeyLine()
 
     @property

@@ -15,7 +15,7 @@ from cockpit.runtime.offload import offload
 from cockpit.sources.logs.file import Hit, LogFile
 from screens.base import Work
 from screens.evidence import Seeker, Target, targets_of, triage_targets
-from widgets.log_view import LogView
+from widgets.log_view import LogView, Regex, term_of
 from widgets.painting.facts import reason
 
 Start = Callable[[Work], Callable[[], None]]
@@ -78,7 +78,11 @@ class LogTab:
             self._start(partial(self._read, more, partial(self._view.extend, back=back)))
 
     def search(self, term: str) -> None:
-        """Search: from the end upwards while following, else from the cursor down."""
+        """Search: from the end upwards while following, else from the cursor down.
+
+        ``/…/`` is a regular expression.
+        """
+        term = term_of(term)
         self._view.mark(term)
         if term:
             following = self._view.following
@@ -239,9 +243,9 @@ class LogReader:
         self, term: str, offset: int, back: bool, on_progress: Callable[[int], None]
     ) -> Hit | None:
         """Return the next match; ``on_progress`` is given the offset reached, now and then."""
-        log = LogFile(self.path)
+        log, regex = LogFile(self.path), isinstance(term, Regex)
         while True:
-            hit = await offload(log.search, term, offset, back, SLICE, deadline=DEADLINE)
+            hit = await offload(log.search, term, offset, back, SLICE, regex, deadline=DEADLINE)
             if hit is None or hit.found:
                 return hit
             offset = hit.offset

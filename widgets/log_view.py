@@ -5,9 +5,11 @@ It reads nothing: the screen answers ``Wanted`` messages with pages.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from textual.content import Content
@@ -16,7 +18,7 @@ from textual.message import Message
 from cockpit.model.observed import LogPage
 from cockpit.model.safetext import SafeText
 from cockpit.model.wording import size
-from widgets.base.painted import Painted
+from widgets.base.painted import Filter, Painted
 from widgets.painting.line import ACCENT, DIM, STRONG, foreign, frame, text
 
 MOST: Final = 4000
@@ -175,6 +177,7 @@ class LogView(Painted):
                 self._left,
                 self.term,
                 not self.following and self._top + at == self._cursor,
+                self.kept,
             )
             for at, line in enumerate(shown)
         ]
@@ -191,13 +194,15 @@ class LogView(Painted):
         state = ("following", "$well") if self.following else ("paused", "$attention")
         found = sum(len(places(line.plain, self.term)) for line in shown) if self.term else 0
         search = (
-            text((" · ", DIM), (f'"{self.term}"', ACCENT), f" {found} in sight")
-            if self.term
-            else ""
+            text((" · ", DIM), (self._said_term, ACCENT), f" {found} in sight") if self.term else ""
         )
         status = text((" · ", DIM), self._status) if self._status else ""
         side = text((f" · from column {self._left + 1}", DIM)) if self._left else ""
         return text(("log ", STRONG), state, search, status, side)
+
+    @property
+    def _said_term(self) -> str:
+        return f"/{self.term}/" if isinstance(self.term, Regex) else f'"{self.term}"'
 
     def _foot(self) -> Content:
         if not self.placed:
@@ -240,9 +245,14 @@ class LogView(Painted):
             self.post_message(wanted)
 
 
-def paint_log_line(line: SafeText, width: int, left: int, term: str, chosen: bool) -> Content:
-    """Return one line from column ``left`` on, cut to ``width``, matches of ``term`` marked."""
-    shown = marked(foreign(line), term)
+def paint_log_line(
+    line: SafeText, width: int, left: int, term: str, chosen: bool, keep: Filter = lambda line: line
+) -> Content:
+    """Return one line from column ``left`` on, cut to ``width``, matches of ``term`` marked.
+
+    ``keep`` says how it may be shown; it is asked about the whole line: half a name is no name.
+    """
+    shown = marked(keep(foreign(line)), term)
     if left:
         shown = shown[min(left, len(shown.plain)) :]
     shown = shown.truncate(width, ellipsis=True, pad=True)
@@ -251,19 +261,33 @@ def paint_log_line(line: SafeText, width: int, left: int, term: str, chosen: boo
 
 def marked(line: Content, term: str) -> Content:
     """Return ``line`` with every occurrence of ``term`` marked, whatever its case."""
-    for start in places(line.plain, term):
-        line = line.stylize(HIT, start, start + len(term))
+    for start, end in places(line.plain, term):
+        line = line.stylize(HIT, start, end)
     return line
 
 
-def places(plain: str, term: str) -> list[int]:
+class Regex(str):
+    """A term that is a regular expression."""
+
+    __slots__ = ()
+
+
+def term_of(typed: str) -> str:
+    """Return what was typed to be searched for: ``/…/`` is a regular expression."""
+    slashes = len(typed) > 2 and typed[0] == typed[-1] == "/"
+    return Regex(typed[1:-1]) if slashes else typed
+
+
+def places(plain: str, term: str) -> list[tuple[int, int]]:
     """Return where ``term`` stands in ``plain``, ASCII case ignored, as the search does."""
-    found: list[int] = []
-    hay, needle = plain.lower(), term.lower()
-    if not needle or len(hay) != len(plain):
-        return found
-    at = hay.find(needle)
-    while at >= 0:
-        found.append(at)
-        at = hay.find(needle, at + len(needle))
-    return found
+    pattern = _pattern(term, isinstance(term, Regex)) if term else None
+    found = () if pattern is None else pattern.finditer(plain)
+    return [each.span() for each in found if each.end() > each.start()]
+
+
+@lru_cache(maxsize=16)
+def _pattern(term: str, regex: bool) -> re.Pattern[str] | None:
+    try:
+        return re.compile(term if regex else re.escape(term), re.IGNORECASE | re.ASCII)
+    except re.error:  # the search says so
+        return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from cockpit.model.observed import Checkpoint, CheckpointsValue, Pick
+from cockpit.model.run import RunSpec
 from cockpit.model.wording import steps
 
 
@@ -126,3 +127,10 @@ def _kept_for(item: Checkpoint, pick: Pick | None) -> Checkpoint:
 
 
 NOT_SUSPECT = "newest complete that is not suspect"
+
+
+def names_checkpoint(run: RunSpec) -> bool:
+    """Return whether the run's command names the checkpoint itself: ``{checkpoint}``."""
+    command = run.resubmit or ()
+    words = (command,) if isinstance(command, str) else command
+    return any("{checkpoint}" in word for word in words)

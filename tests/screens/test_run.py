@@ -174,6 +174,20 @@ async def test_search_goes_to_matches_up_and_down(tmp_path: Path) -> None:
         await until(pilot, lambda: "no match below" in text_of(app))
 
 
+async def test_search_takes_a_regular_expression(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    write_log(path, 20_000)
+    path.write_bytes(path.read_bytes().replace(b"line 000100 of", b"loss=nan at 000100 of"))
+    async with opened(with_log(path), size=(100, 30)) as pilot:
+        app = pilot.app
+        await until(pilot, lambda: "line 019999" in text_of(app))
+        await pilot.press("/", *r"/LOSS=(nan|inf) at \d+/", "enter")
+        await until(pilot, lambda: "loss=nan at 000100" in text_of(app))
+        assert r"/LOSS=(nan|inf) at \d+/ 1 in sight" in text_of(app)
+        await pilot.press("/", *"/(/", "enter")
+        await until(pilot, lambda: "not a regular expression" in text_of(app))
+
+
 async def test_enter_jumps_to_the_evidence(tmp_path: Path) -> None:
     path = write_log(tmp_path / "run.log", 3000)
     quoted = made.alert("C-01", evidence=(("line 000777 of the log", f"{path}:778"),))
