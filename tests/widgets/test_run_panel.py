@@ -50,6 +50,14 @@ def test_a_healthy_run_shows_progress_pace_and_ages() -> None:
     assert "step 8004 loss=2.314" in shown
 
 
+def test_who_tells_the_step_is_said_where_the_tracker_is_behind() -> None:
+    told = made.report().progress.model_copy(update={"step_source": "log"})
+    behind = made.report(progress=told)
+    assert "40.0 %  by log" in "\n".join(text_of(behind))
+    close = made.facets(tracker=made.tracker(last_step_at=NOW - 5))
+    assert "by log" not in "\n".join(text_of(made.report(progress=told, seen=close)))
+
+
 def test_a_dead_monitor_is_marked_apart_from_the_run() -> None:
     shown = "\n".join(text_of(made.report(seen=made.facets(monitor=made.monitor(fresh=False)))))
     assert "⧗ STALE 41m/10m" in shown

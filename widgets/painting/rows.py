@@ -27,6 +27,9 @@ from widgets.painting import facts
 from widgets.painting.facts import Look, look
 from widgets.painting.line import ACCENT, DIM, EMPTY, prose, row, text, whole, wrapped
 
+LAG = 20.0
+"""Seconds by which a tracker's client may hold back what it was told."""
+
 
 def progress(report: RunReport, width: int = 0) -> Content:
     """Return ``~46,012/119,209``; a final step that makes it wider than ``width`` is shortened."""
@@ -49,9 +52,15 @@ def percent(report: RunReport) -> str:
 
 
 def told_by(report: RunReport) -> Content:
-    """Return who tells the step, unless that is the tracker, as usual."""
-    source = report.progress.step_source
-    return text((f"by {source}", DIM)) if source not in (None, "tracker") else EMPTY
+    """Return who tells the step, unless that is the tracker, as usual, or it is hardly behind.
+
+    The two overtake each other all the time: that is no news.
+    """
+    source, tracker = report.progress.step_source, report.facets.tracker.value
+    at = None if tracker is None else tracker.last_step_at
+    if source in (None, "tracker") or (at is not None and report.checked_at - at < LAG):
+        return EMPTY
+    return text((f"by {source}", DIM))
 
 
 def time_left(report: RunReport, short: bool = False) -> Content:
