@@ -1,71 +1,204 @@
-"""What ``--present`` hides while a screen is shared: hosts, people, paths. Run names stay.
+"""What ``--present`` hides while a screen is shared: machines, people, paths. Run names stay.
 
-Applied to painted lines, so that nothing reaches the screen around it; every masked character
-is replaced by one ``•``, so that nothing moves.
+Applied to painted lines, so that nothing reaches the screen around it. What is hidden keeps its
+width, so that nothing moves: a path becomes dots, a name its stand-in (``host-1``, ``user-2``),
+the same one for as long as the program runs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 from textual.content import Content
 
 from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.text.names import Kind, names_in
 
 DOT: Final = "•"
-_PATHS: Final = (
-    r"[a-z][a-z0-9+]*://[^\s\"']+",
-    r"(?<![\w~./…])(?:~|\.{1,2})?/[\w.@%+*{}…-]+(?:/[\w.@%+*{}…-]*)*",
-    r"(?<![\w.,/~])[\w.@%+-]+(?:/[\w.@%+*-]+)+/?(?:…)?",
-    r"[\w.+-]+@[\w-]+(?:\.[\w-]+)*",
-    r"\b\d{1,3}(?:\.\d{1,3}){3}\b",
+MOST: Final = 1000
+"""Names that are known by themselves, wherever they stand; later ones need their shape."""
+_PATHS: Final = re.compile(
+    "|".join(
+        (
+            r"[a-z][a-z0-9+]*://[^\s\"']+",
+            r"(?<![\w~./…])(?:~|\.{1,2})?/[\w.@%+*{}…-]+(?:/[\w.@%+*{}…-]*)*",
+            r"~[\w.-]+(?:/[\w.@%+*{}…-]*)+",
+            r"(?<![\w.,/~])[\w.@%+-]+(?:/[\w.@%+*-]+)+/?(?:…)?",
+        )
+    )
 )
 _NOT_PATHS: Final = re.compile(
     r"[~\d,.:?a-z]*\d[\d,.]*[a-z]{0,3}/[\d,.]+[a-z]*|w&b|now/\d+[a-z]+|[a-zA-Z]{1,3}/s"
 )
+_STAND_IN: Final = re.compile(r"(?P<kind>[hu])(?:ost-|ser-)?(?P<number>\d{1,6})")
+_PLAIN_WORDS: Final = frozenset(
+    (
+        "train",
+        "trainer",
+        "training",
+        "worker",
+        "master",
+        "leader",
+        "chief",
+        "coordinator",
+        "scheduler",
+        "controller",
+        "log",
+        "loss",
+        "step",
+        "main",
+        "run",
+        "base",
+        "data",
+        "model",
+        "eval",
+        "ubuntu",
+        "admin",
+        "test",
+        "dev",
+        "prod",
+        "research",
+        "team",
+    )
+)
+"""Words that are names only where the text says so, not wherever they stand."""
+
+
+class Hidden(NamedTuple):
+    """A piece of a line to hide: a name, or (``kind`` ``None``) a path."""
+
+    start: int
+    end: int
+    kind: Kind | None = None
+
+
+class StandIns:
+    """Which stand-in each name has; numbers are given in the order in which names are seen."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[Kind, str], int] = {}
+        self._counts = dict.fromkeys(Kind, 0)
+        self.known: dict[str, Kind] = {}
+
+    def learn(self, name: str, kind: Kind) -> bool:
+        """Know a name wherever it stands from now on; return whether that is new."""
+        word = name.lower()
+        plain = word in _PLAIN_WORDS or (kind is Kind.HOST and len(word) < 5 and word.isalpha())
+        if plain or word in self.known or len(self.known) >= MOST:
+            return False
+        self.known[word] = kind
+        return True
+
+    def given(self, letter: str, number: int) -> bool:
+        """Return whether a stand-in of this kind, by its first letter, was given out."""
+        return any(each.value[0] == letter and number <= n for each, n in self._counts.items())
+
+    def of(self, name: str, kind: Kind) -> str:
+        """Return what stands for a name, in as many cells; of a cut one, for what it was."""
+        word = self._whole(name.lower())
+        kind = self.known.get(word, kind)
+        key = kind, _short(word)
+        if key not in self._numbers:
+            self._counts[kind] += 1
+            self._numbers[key] = self._counts[kind]
+        number, width = self._numbers[key], len(name)
+        for shown in (f"{kind.value}-{number}", f"{kind.value[0]}{number}"):
+            if len(shown) <= width:
+                return shown.ljust(width, DOT)
+        return DOT * width
+
+    def _whole(self, word: str) -> str:
+        start = word.removesuffix("…")
+        if start == word:
+            return word
+        return next((each for each in self.known if each.startswith(start)), start)
+
+
+def _short(word: str) -> str:
+    """Return a machine's name without its domain, where its first part says which it is."""
+    first = word.partition(".")[0]
+    return first if not first.isalpha() and not first.isdecimal() else word
 
 
 class Mask:
-    """Replaces what must not be seen in a line."""
+    """Replaces what must not be seen in a line; ``former`` is one whose stand-ins go on."""
 
-    def __init__(self, secrets: Iterable[str], kept: Iterable[str]) -> None:
-        words = sorted({word for word in secrets if len(word) > 1}, key=len, reverse=True)
-        names = "|".join(_or_cut(word) for word in words)
-        named = [rf"(?<![\w-])(?:{names})(?![\w])"] if names else []
-        self._hidden = re.compile("|".join((*_PATHS, *named)))
+    def __init__(
+        self,
+        hosts: Iterable[str],
+        users: Iterable[str],
+        kept: Iterable[str],
+        former: Mask | None = None,
+    ) -> None:
+        self._names: StandIns = StandIns() if former is None else former._names
+        for kind, words in ((Kind.USER, users), (Kind.HOST, hosts)):
+            self._names.known |= {word.lower(): kind for word in words if len(word) > 1}
         keep = sorted({name for name in kept if name}, key=len, reverse=True)
         self._kept = re.compile("|".join(map(re.escape, keep)) or r"(?!)")
+        self._named = self._pattern()
 
     @classmethod
-    def of(cls, file: CockpitFile, people: Iterable[str]) -> Mask:
+    def of(cls, file: CockpitFile, people: Iterable[str], former: Mask | None = None) -> Mask:
         """Return the mask for a run file: its hosts and people, and those given."""
-        secrets = {file.operator or "", *file.hosts, *people}
+        users, hosts = {file.operator or "", *people}, {*file.hosts, _machine()}
         for run in file.runs:
-            secrets |= _secrets(run)
-        return cls(secrets, (run.name for run in file.runs))
+            users |= _people(run)
+            hosts |= _places(run)
+        return cls(hosts, users, (run.name for run in file.runs), former)
 
     def __call__(self, line: Content) -> Content:
-        """Return the line with every masked character as a dot."""
+        """Return the line with every name as its stand-in, every path as dots."""
         plain = line.plain
         kept = [found.span() for found in self._kept.finditer(plain)]
         pieces, at = [], 0
-        for found in self._hidden.finditer(plain):
-            start, end = found.span()
-            if _NOT_PATHS.fullmatch(found.group()):
-                continue
-            pieces += [plain[at:start], _dotted(plain, start, end, kept)]
+        for start, end, kind in self._hidden(plain):
+            pieces += [plain[at:start], self._shown(plain, start, end, kind, kept)]
             at = end
         if not pieces:
             return line
         return Content("".join([*pieces, plain[at:]]), list(line.spans))
 
+    def _hidden(self, plain: str) -> Iterator[Hidden]:
+        """Yield what is to be hidden, in order and apart; of what overlaps, what begins first."""
+        found = [Hidden(*each.span()) for each in _PATHS.finditer(plain)
+                 if not _NOT_PATHS.fullmatch(each.group())]  # fmt: skip
+        names = [each for each in names_in(plain) if not self._stands_in(plain, *each[:2])]
+        learned = [self._names.learn(plain[a:b], kind) for a, b, kind, sure in names if sure]
+        if any(learned):
+            self._named = self._pattern()
+        found += (Hidden(each.start, each.end, each.kind) for each in names)
+        found += (Hidden(*each.span(), self._kind(each.group()))
+                  for each in self._named.finditer(plain))  # fmt: skip
+        at = 0
+        for each in sorted(found, key=lambda piece: (piece.start, -piece.end)):
+            if each.start >= at:
+                yield each
+                at = each.end
 
-def _dotted(plain: str, start: int, end: int, kept: Iterable[tuple[int, int]]) -> str:
-    """Return a piece as dots; what belongs to a run's name stays, also within a path."""
-    clear = {place for a, b in kept for place in range(max(a, start), min(b, end))}
-    return "".join(plain[at] if at in clear else DOT for at in range(start, end))
+    def _kind(self, word: str) -> Kind:
+        return self._names.known.get(self._names._whole(word.lower()), Kind.HOST)
+
+    def _stands_in(self, plain: str, start: int, end: int) -> bool:
+        """Return whether this is a stand-in: some lines are asked about twice."""
+        found = _STAND_IN.fullmatch(plain, start, end)
+        return found is not None and self._names.given(found["kind"], int(found["number"]))
+
+    def _shown(
+        self, plain: str, start: int, end: int, kind: Kind | None, kept: list[tuple[int, int]]
+    ) -> str:
+        """Return what is shown instead; what belongs to a run's name stays, also within a path."""
+        clear = {place for a, b in kept for place in range(max(a, start), min(b, end))}
+        if kind is not None and not clear:
+            return self._names.of(plain[start:end], kind)
+        return "".join(plain[at] if at in clear else DOT for at in range(start, end))
+
+    def _pattern(self) -> re.Pattern[str]:
+        """Return what finds the known names, whole or cut off with an ellipsis."""
+        words = sorted(self._names.known, key=len, reverse=True)
+        names = "|".join(_or_cut(word) for word in words) or r"(?!)"
+        return re.compile(rf"(?<![\w-])(?:{names})(?![\w])", re.IGNORECASE)
 
 
 def _or_cut(word: str) -> str:
@@ -74,11 +207,22 @@ def _or_cut(word: str) -> str:
     return f"{re.escape(word)}|{cuts}"
 
 
-def _secrets(run: RunSpec) -> set[str]:
+def _machine() -> str:
+    import socket  # here: only a shared screen needs it
+
+    return socket.gethostname()
+
+
+def _people(run: RunSpec) -> set[str]:
+    wandb = run.wandb
+    found = {run.dri, wandb.entity if wandb is not None else None}
+    return {word for word in found if word}
+
+
+def _places(run: RunSpec) -> set[str]:
     from cockpit.platforms.table import PRIVATE  # here: only a shared screen needs it
 
-    job, wandb = run.job, run.wandb
-    found = {run.dri, wandb.entity if wandb is not None else None}
-    if job is not None:
-        found |= {getattr(job, name) for name in PRIVATE}
-    return {word for word in found if word}
+    job = run.job
+    if job is None:
+        return set()
+    return {str(word) for name in PRIVATE if (word := getattr(job, name))}

@@ -76,7 +76,7 @@ class RunScreen(ActingScreen):
                 yield from self._views.values()
             with Vertical(id="side"):
                 yield from self._side.values()
-        yield Prompt("search the whole log: enter searches, esc leaves")
+        yield Prompt("search the whole log: words, or /a regular expression/; esc leaves")
         yield KeyLine()
 
     @property
@@ -193,12 +193,15 @@ class RunScreen(ActingScreen):
             self.dismiss(self._run)
 
     def action_jump(self) -> None:
-        """Go to the worst alert's evidence."""
+        """Go to the evidence of the alert at the cursor, else of the worst one, then the next."""
         report = self.report
         if report is None:
             return
+        timeline = self._views["timeline"]
+        assert isinstance(timeline, Timeline)
+        alert = timeline.at_cursor if self._tab == "timeline" else None
         self._go("log")
-        said = self._log_tab.jump(report)
+        said = self._log_tab.jump(report, alert)
         if said is not None:
             self.cockpit.say(said)
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from typing import Final
 
+from cockpit.model.alert import Alert
 from cockpit.model.observed import LogPage
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.file import Hit, LogFile
 from screens.base import Work
-from widgets.log_view import LogView
+from screens.evidence import Seeker, Target, targets_of, triage_targets
+from widgets.log_view import LogView, Regex, term_of
 from widgets.painting.facts import reason
 
 Start = Callable[[Work], Callable[[], None]]
 """Does some work, ending the one before it; returns how to end this one."""
 TAIL_LINES: Final = 400
-EVIDENCE_TERM: Final = 60
-_STEP: Final = re.compile(r"\bstep (\d[\d,]*)")
 DEADLINE: Final = 10.0
 PAGE: Final = 600
 """Lines read at once; around a place, half before and half after."""
@@ -38,6 +37,7 @@ class LogTab:
         self._reader: LogReader | None = None
         self._seen: tuple[object, ...] | None = None
         self._report: RunReport | None = None
+        self._jumped: str | None = None
         self._end_search: Callable[[], None] | None = None
 
     def show(self, report: RunReport) -> None:
@@ -47,7 +47,9 @@ class LogTab:
         log = report.facets.log.value
         seen = None if log is None else (log.path, log.size, log.mtime, log.inode)
         if self._seen is None:
-            self._view.show_tail(held_lines(report))
+            self._view.show_tail(held_lines(report), placed=log is None or bool(log.offsets))
+        elif log is not None and not self._view.following:
+            self._view.grown(log.size)
         self._reader = None if path is None else LogReader(path)
         if self._reader is None and log is None:
             self._view.say(f"nothing to show: {reason(report.facets.log)}")
@@ -76,7 +78,11 @@ class LogTab:
             self._start(partial(self._read, more, partial(self._view.extend, back=back)))
 
     def search(self, term: str) -> None:
-        """Search: from the end upwards while following, else from the cursor down."""
+        """Search: from the end upwards while following, else from the cursor down.
+
+        ``/…/`` is a regular expression.
+        """
+        term = term_of(term)
         self._view.mark(term)
         if term:
             following = self._view.following
@@ -99,15 +105,59 @@ class LogTab:
         self._view.say("search stopped")
         return True
 
-    def jump(self, report: RunReport) -> str | None:
-        """Go to the worst alert's evidence in the log; return why not, if it has none."""
-        term = evidence_term(report)
-        if term is None:
-            return "no alert here points into the log"
+    def jump(self, report: RunReport, alert: Alert | None = None) -> str | None:
+        """Go to an alert's evidence: this one's, else the worst's, then each next one's in turn.
+
+        Return why not, if there is none.
+        """
+        words = "the triage's line"
+        targets: Sequence[Target] = triage_targets(report)
+        alert = alert or self._next_alert(report)
+        if alert is not None:
+            targets, self._jumped = targets_of(report, alert), alert.key
+            place = next((n for n, one in enumerate(report.alerts, 1) if one is alert), None)
+            words = alert.id if place is None else f"{alert.id} ({place} of {len(report.alerts)})"
+        if not targets:
+            return "no alert is open here"
         self._view.hold()
-        self._view.mark(term)
-        self._find(term, 1 << 62, back=True)
+        if self._reader is None:
+            self._view.say("only the last lines are here; no file to search")
+            return None
+        self._end_search = self._start(
+            partial(self._seek, self._reader, report, tuple(targets), words)
+        )
         return None
+
+    def _next_alert(self, report: RunReport) -> Alert | None:
+        """Return the alert after the one that was gone to last, the worst at first."""
+        keys = [alert.key for alert in report.alerts]
+        at = keys.index(self._jumped) + 1 if self._jumped in keys else 0
+        return report.alerts[at % len(keys)] if keys else None
+
+    async def _seek(
+        self, reader: LogReader, report: RunReport, targets: Sequence[Target], words: str
+    ) -> None:
+        def find(term: str) -> Awaitable[Hit | None]:
+            return reader.find(term, 1 << 62, True, self._on_progress)
+
+        self._view.say(f"{words}: looking for its evidence (esc stops)")
+        try:
+            found = await Seeker(reader.path, report, find).first(targets)
+        except (OSError, TimeoutError, ValueError) as error:
+            self._view.say(_trouble(error))
+            return
+        finally:
+            self._end_search = None
+        if found is None:
+            self._view.say(f"{words}: nothing of its evidence stands in this log")
+            return
+        self._view.mark(found.mark)
+        around = partial(reader.around, found.offset)
+        await self._read(around, partial(self._view.show_at, offset=found.offset))
+        self._view.say(f"{words}: {found.words}")
+
+    def _on_progress(self, reached: int) -> None:
+        self._view.say(f"searching, at {reached / 1e6:,.0f} MB (esc stops)")
 
     def _tail(self) -> None:
         """Show the end: as the source has read it, from the file only if that was long ago."""
@@ -119,10 +169,11 @@ class LogTab:
         elif report is not None:
             if self._reader is not None:
                 self._view.say("")
-            self._view.show_tail(held_lines(report))
+            placed = log is None or bool(log.offsets)
+            self._view.show_tail(held_lines(report), placed=placed)
 
     def _show_tail(self, page: LogPage) -> None:
-        if self._view.following:
+        if self._view.following or not self._view.placed:
             self._view.say("")
             self._view.show_tail(page)
 
@@ -146,11 +197,8 @@ class LogTab:
             self._view.say(_trouble(error))
 
     async def _search(self, reader: LogReader, term: str, offset: int, back: bool) -> None:
-        def on_progress(reached: int) -> None:
-            self._view.say(f"searching, at {reached / 1e6:,.0f} MB (esc stops)")
-
         try:
-            hit: Hit | None = await reader.find(term, offset, back, on_progress)
+            hit: Hit | None = await reader.find(term, offset, back, self._on_progress)
         except (OSError, TimeoutError, ValueError) as error:
             self._view.say(_trouble(error))
             return
@@ -162,24 +210,6 @@ class LogTab:
         self._view.say("")
         around = partial(reader.around, hit.offset)
         await self._read(around, partial(self._view.show_at, offset=hit.offset))
-
-
-def evidence_term(report: RunReport) -> str | None:
-    """Return what to look for: a line that an alert quotes from the log, else its step."""
-    log = report.facets.log.value
-    quoted = report.facets.log.source
-    for alert in report.alerts:
-        for each in alert.evidence:
-            if each.source == quoted or each.source.startswith(f"{quoted}:"):
-                return each.text.strip(" …")[:EVIDENCE_TERM]
-        steps = (_STEP.search(each.text) for each in alert.evidence)
-        step = next((found for found in steps if found is not None), None)
-        if step is not None:
-            return f"step {step.group(1).replace(',', '')}"
-    triage = log.triage if log is not None else None
-    if triage is not None and triage.evidence:
-        return triage.evidence[0].text.strip()[:EVIDENCE_TERM]
-    return None
 
 
 def _trouble(error: Exception) -> str:
@@ -213,9 +243,9 @@ class LogReader:
         self, term: str, offset: int, back: bool, on_progress: Callable[[int], None]
     ) -> Hit | None:
         """Return the next match; ``on_progress`` is given the offset reached, now and then."""
-        log = LogFile(self.path)
+        log, regex = LogFile(self.path), isinstance(term, Regex)
         while True:
-            hit = await offload(log.search, term, offset, back, SLICE, deadline=DEADLINE)
+            hit = await offload(log.search, term, offset, back, SLICE, regex, deadline=DEADLINE)
             if hit is None or hit.found:
                 return hit
             offset = hit.offset
@@ -235,7 +265,11 @@ def local_log(report: RunReport) -> str | None:
 
 
 def held_lines(report: RunReport) -> LogPage:
-    """Return the last lines that the source has brought; where it is not known, placed anew."""
+    """Return the last lines that the source has brought.
+
+    Of remembered ones nobody knows where in the file they stand: they are placed from 0 on,
+    and the view must not speak of places.
+    """
     log = report.facets.log.value
     if log is None:
         return LogPage((), (), 0, 0, 0)

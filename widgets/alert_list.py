@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from textual.content import Content
 
@@ -32,6 +33,17 @@ class Timeline(ReportView):
 
     HEADING = "timeline"
     done: Sequence[Done] = ()
+    _shown: Sequence[Block] = ()
+
+    @property
+    def at_cursor(self) -> Alert | None:
+        """The alert that the cursor stands on, if it stands on one."""
+        seen = 0
+        for block in self._shown:
+            seen += len(block.lines)
+            if self.cursor < seen:
+                return block.alert
+        return None
 
     def show_done(self, done: Sequence[Done]) -> None:
         """Show what people did to the run among what went wrong with it."""
@@ -40,7 +52,8 @@ class Timeline(ReportView):
 
     def lines_of(self, report: RunReport, width: int) -> list[Content]:
         """Return open alerts, then closed ones and what was done, newest first."""
-        return paint_timeline(report, self.now, width, self.done)
+        self._shown = timeline_blocks(report, self.now, width, self.done)
+        return within([line for block in self._shown for line in block.lines], width)
 
     def note(self) -> Content:
         """Return how many."""
@@ -51,16 +64,27 @@ class Timeline(ReportView):
         return text((counts, DIM))
 
 
+class Block(NamedTuple):
+    """Lines that belong together, and the alert that they are about."""
+
+    lines: list[Content]
+    alert: Alert | None = None
+
+
 def paint_open(report: RunReport, now: float, width: int) -> list[Content]:
     """Return the open alerts, worst first, each with its evidence and next action."""
+    return within([line for block in _open(report, now, width) for line in block.lines], width)
+
+
+def _open(report: RunReport, now: float, width: int) -> list[Block]:
     if not report.alerts:
         calm = text(("nothing is open", DIM))
-        return within([calm, *wrapped(rows.next_step(report), width, 2)], width)
-    lines: list[Content] = []
-    for alert in report.alerts:
-        lines += [EMPTY] if lines else []
-        lines += _alert(alert, now, width)
-    return within(lines, width)
+        return [Block([calm, *wrapped(rows.next_step(report), width, 2)])]
+    first = report.alerts[0]
+    return [
+        Block([*([] if alert is first else [EMPTY]), *_alert(alert, now, width)], alert)
+        for alert in report.alerts
+    ]
 
 
 def _alert(alert: Alert, now: float, width: int) -> list[Content]:
@@ -93,14 +117,25 @@ def paint_timeline(
     report: RunReport, now: float, width: int, done: Sequence[Done] = ()
 ) -> list[Content]:
     """Return the open alerts, then the closed ones and what was done, newest first."""
-    lines = [text(("open", STRONG)), *paint_open(report, now, width), EMPTY]
-    lines.append(text(("closed and done" if done else "closed", STRONG)))
+    blocks = timeline_blocks(report, now, width, done)
+    return within([line for block in blocks for line in block.lines], width)
+
+
+def timeline_blocks(
+    report: RunReport, now: float, width: int, done: Sequence[Done] = ()
+) -> list[Block]:
+    """Return what the timeline shows, block by block."""
+    heading = "closed and done" if done else "closed"
+    head = [Block([text(("open", STRONG))]), *_open(report, now, width)]
+    head += [Block([EMPTY, text((heading, STRONG))])]
     if not report.closed and not done:
-        return within([*lines, text(("none yet", DIM))], width)
-    past = [(each.closed_at, [_closed(each, now, width)]) for each in report.closed]
-    past += [(each.ended_at or each.begun_at, paint_done(each, now, width)) for each in done]
+        return [*head, Block([text(("none yet", DIM))])]
+    past = [
+        (each.closed_at, Block([_closed(each, now, width)], each.alert)) for each in report.closed
+    ]
+    past += [(each.ended_at or each.begun_at, Block(paint_done(each, now, width))) for each in done]
     past.sort(key=lambda pair: pair[0], reverse=True)
-    return within([*lines, *(line for _, block in past for line in block)], width)
+    return [*head, *(block for _, block in past)]
 
 
 def _closed(each: ClosedAlert, now: float, width: int) -> Content:

@@ -5,9 +5,11 @@ It reads nothing: the screen answers ``Wanted`` messages with pages.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from textual.content import Content
@@ -16,13 +18,15 @@ from textual.message import Message
 from cockpit.model.observed import LogPage
 from cockpit.model.safetext import SafeText
 from cockpit.model.wording import size
-from widgets.base.painted import Painted
+from widgets.base.painted import Filter, Painted
 from widgets.painting.line import ACCENT, DIM, STRONG, foreign, frame, text
 
 MOST: Final = 4000
 """Lines kept in the buffer."""
 SIDE_STEP: Final = 20
 HIT: Final = "bold on $hit"
+BEYOND: Final = 1 << 62
+"""An offset after every end."""
 
 
 class LogView(Painted):
@@ -38,6 +42,8 @@ class LogView(Painted):
     def __init__(self) -> None:
         super().__init__()
         self.following = True
+        self.placed = True
+        """False while it is not known where in the file the lines stand."""
         self.term = ""
         self._status = ""
         self._lines_held: list[SafeText] = []
@@ -53,7 +59,9 @@ class LogView(Painted):
 
     @property
     def place(self) -> tuple[int, int]:
-        """The byte offsets of the cursor's line and of the one after it."""
+        """The byte offsets of the cursor's line and of the one after it; else beyond the end."""
+        if not self.placed:
+            return BEYOND, BEYOND
         if not self._offsets:
             return 0, 0
         after = self._cursor + 1
@@ -61,11 +69,15 @@ class LogView(Painted):
             self._offsets[after] if after < len(self._offsets) else self._end
         )
 
-    def show_tail(self, page: LogPage) -> None:
-        """Show the end of the file (while following); what is held before it stays."""
+    def show_tail(self, page: LogPage, *, placed: bool = True) -> None:
+        """Show the end of the file; what is held before it stays.
+
+        ``placed`` is False of lines of which only the order is known.
+        """
+        known, self.placed = self.placed, placed
         at = bisect_left(self._offsets, page.start)
         held = self._lines_held[at:-1]
-        if self._start <= page.start and held and held == list(page.lines[: len(held)]):
+        if known and self._start <= page.start and held and held == list(page.lines[: len(held)]):
             self._lines_held[at:], self._offsets[at:] = page.lines, page.offsets
             self._end, self._bytes = page.end, page.size
             self._drop_first(max(0, len(self._offsets) - MOST))
@@ -78,7 +90,7 @@ class LogView(Painted):
 
     def show_at(self, page: LogPage, offset: int) -> None:
         """Hold still at the line that starts at ``offset``, in the middle of the window."""
-        self.following = False
+        self.following, self.placed = False, True
         self._take(page)
         self._cursor = next((n for n, at in enumerate(page.offsets) if at >= offset), 0)
         self._top = max(0, min(self._cursor - self.room // 3, len(self._offsets) - self.room))
@@ -100,6 +112,12 @@ class LogView(Painted):
             self._end = page.end
             self._drop_first(max(0, len(self._offsets) - MOST))
         self.repaint()
+
+    def grown(self, size_now: int) -> None:
+        """Take how large the file is now: what is in sight stands in a larger one."""
+        if self.placed and size_now > self._bytes:
+            self._bytes = size_now
+            self.repaint()
 
     def say(self, words: str) -> None:
         """Show how a search stands, in the frame."""
@@ -159,26 +177,36 @@ class LogView(Painted):
                 self._left,
                 self.term,
                 not self.following and self._top + at == self._cursor,
+                self.kept,
             )
             for at, line in enumerate(shown)
         ]
         return frame(
-            body, width, height, self._title(shown), text((size(self._bytes), DIM)), self._foot()
+            body,
+            width,
+            height,
+            self._title(shown),
+            text((size(self._bytes) if self.placed else "", DIM)),
+            self._foot(),
         )
 
     def _title(self, shown: Sequence[SafeText]) -> Content:
         state = ("following", "$well") if self.following else ("paused", "$attention")
         found = sum(len(places(line.plain, self.term)) for line in shown) if self.term else 0
         search = (
-            text((" · ", DIM), (f'"{self.term}"', ACCENT), f" {found} in sight")
-            if self.term
-            else ""
+            text((" · ", DIM), (self._said_term, ACCENT), f" {found} in sight") if self.term else ""
         )
         status = text((" · ", DIM), self._status) if self._status else ""
         side = text((f" · from column {self._left + 1}", DIM)) if self._left else ""
         return text(("log ", STRONG), state, search, status, side)
 
+    @property
+    def _said_term(self) -> str:
+        return f"/{self.term}/" if isinstance(self.term, Regex) else f'"{self.term}"'
+
     def _foot(self) -> Content:
+        if not self.placed:
+            return text(("the last lines", DIM))
         if self.following or not self._bytes:
             return text("")
         share = self.place[0] / self._bytes
@@ -204,6 +232,8 @@ class LogView(Painted):
     def _want_more(self) -> None:
         """Ask for lines before the cursor reaches the buffer's edge."""
         near = 2 * self.room
+        if not self.placed:
+            return
         if self._cursor < near and self._start > 0:
             self._ask(self.Wanted(self._start, back=True))
         elif self._cursor > len(self._offsets) - near and self._end < self._bytes:
@@ -215,9 +245,14 @@ class LogView(Painted):
             self.post_message(wanted)
 
 
-def paint_log_line(line: SafeText, width: int, left: int, term: str, chosen: bool) -> Content:
-    """Return one line from column ``left`` on, cut to ``width``, matches of ``term`` marked."""
-    shown = marked(foreign(line), term)
+def paint_log_line(
+    line: SafeText, width: int, left: int, term: str, chosen: bool, keep: Filter = lambda line: line
+) -> Content:
+    """Return one line from column ``left`` on, cut to ``width``, matches of ``term`` marked.
+
+    ``keep`` says how it may be shown; it is asked about the whole line: half a name is no name.
+    """
+    shown = marked(keep(foreign(line)), term)
     if left:
         shown = shown[min(left, len(shown.plain)) :]
     shown = shown.truncate(width, ellipsis=True, pad=True)
@@ -226,19 +261,33 @@ def paint_log_line(line: SafeText, width: int, left: int, term: str, chosen: boo
 
 def marked(line: Content, term: str) -> Content:
     """Return ``line`` with every occurrence of ``term`` marked, whatever its case."""
-    for start in places(line.plain, term):
-        line = line.stylize(HIT, start, start + len(term))
+    for start, end in places(line.plain, term):
+        line = line.stylize(HIT, start, end)
     return line
 
 
-def places(plain: str, term: str) -> list[int]:
+class Regex(str):
+    """A term that is a regular expression."""
+
+    __slots__ = ()
+
+
+def term_of(typed: str) -> str:
+    """Return what was typed to be searched for: ``/…/`` is a regular expression."""
+    slashes = len(typed) > 2 and typed[0] == typed[-1] == "/"
+    return Regex(typed[1:-1]) if slashes else typed
+
+
+def places(plain: str, term: str) -> list[tuple[int, int]]:
     """Return where ``term`` stands in ``plain``, ASCII case ignored, as the search does."""
-    found: list[int] = []
-    hay, needle = plain.lower(), term.lower()
-    if not needle or len(hay) != len(plain):
-        return found
-    at = hay.find(needle)
-    while at >= 0:
-        found.append(at)
-        at = hay.find(needle, at + len(needle))
-    return found
+    pattern = _pattern(term, isinstance(term, Regex)) if term else None
+    found = () if pattern is None else pattern.finditer(plain)
+    return [each.span() for each in found if each.end() > each.start()]
+
+
+@lru_cache(maxsize=16)
+def _pattern(term: str, regex: bool) -> re.Pattern[str] | None:
+    try:
+        return re.compile(term if regex else re.escape(term), re.IGNORECASE | re.ASCII)
+    except re.error:  # the search says so
+        return None

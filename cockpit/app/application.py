@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -109,7 +108,9 @@ class CockpitApp(TerminalApp):
         self.trouble = ""
         self._gathering = False
         self._watching: asyncio.Task[None] | None = None
-        self._mask = self._masking() if present else None
+        self._mask: Mask | None = None
+        if present:
+            self._mask = self._masking()
         self._set_theme()
         self.set_keymap(self.keys.keymap())
 
@@ -124,8 +125,8 @@ class CockpitApp(TerminalApp):
             self._warned.append(f"no theme {wanted!r}; there are: {', '.join(themes)}")
 
     def _masking(self) -> Mask:
-        people = {login_name(), socket.gethostname(), self._at_work.operator}
-        return Mask.of(self.file, people)
+        people = {login_name(), self._at_work.operator}
+        return Mask.of(self.file, people, self._mask)
 
     def get_default_screen(self) -> Screen[str | None]:
         """Return the first screen."""

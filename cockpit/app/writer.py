@@ -40,7 +40,7 @@ class ScreenWriter(Thread):
         """Hand over what shall be written; returns at once."""
         with self._changed:
             self._waiting.append(text)
-            self._changed.notify()
+            self._changed.notify_all()
 
     def flush(self) -> None:
         """Do nothing: everything is flushed when it is written."""
@@ -75,5 +75,5 @@ class ScreenWriter(Thread):
         """Write what is left, and end; a terminal that takes nothing is not waited for."""
         with self._changed:
             self._ended = True
-            self._changed.notify()
+            self._changed.notify_all()
         self.join(LAST_WORDS)

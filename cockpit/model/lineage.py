@@ -74,10 +74,12 @@ def shared_place(one: RunSpec, other: RunSpec) -> tuple[str, bool] | None:
     if root_key(one) is not None and root_key(one) == root_key(other):
         return f"output root {one.output_root}", True
     mine, theirs = one.wandb, other.wandb
-    if mine is None or theirs is None or not mine.id or mine.id != theirs.id:
+    if mine is None or theirs is None:
         return None
-    if wandb_key(one) == wandb_key(other):
-        return f"W&B id {mine.id}", True
+    if wandb_key(one) is not None and wandb_key(one) == wandb_key(other):
+        return f"W&B id {mine.id or theirs.id or mine.url}", True
+    if not mine.id or mine.id != theirs.id:
+        return None
     named = ((mine.entity, theirs.entity), (mine.project, theirs.project))
     if any(a is not None and b is not None and a != b for a, b in named):
         return None

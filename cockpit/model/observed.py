@@ -157,6 +157,8 @@ class LogValue(Frozen):
     inode: int | None = Field(default=None, exclude=True)
     rows: tuple[Row, ...] = Field(default=(), exclude=True)
     """Training progress read from lines that are new since the former observation."""
+    torn: bool = Field(default=False, exclude=True)
+    """True where the last line breaks off: what comes after it is not written yet."""
     rows_begin: int = Field(default=0, exclude=True)
     """The offset from which every line was read for rows; what stands before it was not."""
     clock_offset_s: Seconds | None = None
@@ -212,6 +214,8 @@ class TrackerValue(Frozen):
     url: str | None = None
     state: str
     step: int | None = None
+    counts_calls: bool = Field(default=False, exclude=True)
+    """True where the trainer logs no step of its own: then the step counts calls of ``log``."""
     loss: Number | None = None
     throughput: Number | None = None
     throughput_unit: str | None = None
@@ -280,6 +284,8 @@ class Checkpoint(Frozen):
     """The newest change of any of its files: the age of one that is not complete."""
     layout: str = Field(default="", exclude=True)
     """The layout that it was judged by."""
+    doubt: str | None = Field(default=None, exclude=True)
+    """Why a good one may be spoilt all the same: saved where no row tells."""
     emptied: bool = Field(default=False, exclude=True)
     """True for one whose marker is there and whose data is gone."""
 

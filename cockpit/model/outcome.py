@@ -68,8 +68,9 @@ def ending(outcome: Outcome | None, records: Records = Records.KEPT) -> str:
 
 
 def ending_means(outcome: Outcome, records: Records = Records.KEPT) -> str:
-    """Return ``ending`` with what it means: ``refused: nothing was done``."""
-    return ": ".join(filter(None, (ending(outcome, records), means(outcome))))
+    """Return ``ending`` with what it means: ``refused, nothing was done``."""
+    between = ", " if outcome is Outcome.REFUSED else ": "
+    return between.join(filter(None, (ending(outcome, records), means(outcome))))
 
 
 RECORDS: Final = "records"

@@ -6,9 +6,10 @@ held against the others by the time of its save, and the choice says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from cockpit.model.observed import Checkpoint, CheckpointsValue, Pick
+from cockpit.model.run import RunSpec
 from cockpit.model.wording import steps
 
 
@@ -51,6 +52,8 @@ def relaunch_pick(items: Sequence[Checkpoint]) -> Pick | None:
         return None
     by = "step" if newest.step is not None else "the time of its save: its step is unknown"
     why = [f"newest complete by {by}", *_passed_over(items, newest)]
+    if newest.doubt is not None:
+        why.insert(1, newest.doubt)
     if newest.permanent is False:
         why.insert(1, "temporary: the next save may delete it")
     return Pick(path=newest.path, step=newest.step, why="; ".join(why))
@@ -59,17 +62,16 @@ def relaunch_pick(items: Sequence[Checkpoint]) -> Pick | None:
 def would_resume(value: CheckpointsValue, *, by_name: bool) -> Pick | None:
     """Return what a relaunch would really load; ``by_name``: the command names the checkpoint.
 
-    One that is suspect only where the trainer takes it by itself, or where there is no other:
-    then a person has to let it pass.
+    One that is suspect only where the trainer takes it by itself (or may, where its rule is not
+    known), or where there is no other: then a person has to let it pass.
     """
     theirs, ours = value.trainer_would_load, value.relaunch_from
     if not by_name and theirs is not None and suspected(value, theirs) is not None:
         return theirs
-    if ours is not None or value.unlisted:
-        return ours
     newest = newest_of(item for item in value.items if item.complete)
-    if newest is None:
-        return None
+    own_way = not by_name and theirs is None  # by whatever rule: most likely the newest
+    if newest is None or value.unlisted or (ours is not None and not (own_way and newest.suspect)):
+        return ours
     return Pick(path=newest.path, step=newest.step, why=f"newest complete, but {SUSPECT}")
 
 
@@ -95,17 +97,26 @@ def _passed_over(items: Sequence[Checkpoint], newest: Checkpoint) -> list[str]:
     return told
 
 
-def with_suspects(value: CheckpointsValue, why: dict[str, str]) -> CheckpointsValue:
+def with_suspects(
+    value: CheckpointsValue, why: Mapping[str, str], doubts: Mapping[str, str] | None = None
+) -> CheckpointsValue:
     """Return ``value`` with those at the paths in ``why`` suspect, and picked anew.
 
-    Where not all roots could be listed nothing is picked, as before.
+    ``doubts`` are remarks on others. Where not all roots could be listed nothing is picked, as
+    before.
     """
-    if not why and not any(item.suspect for item in value.items):
+    if not why and not doubts and not any(item.suspect for item in value.items):
         return value
-    items = tuple(item.model_copy(update={"suspect": why.get(item.path)}) for item in value.items)
+    items = tuple(_said(item, why.get(item.path), doubts or {}) for item in value.items)
     pick = None if value.unlisted else relaunch_pick(items)
     items = tuple(_kept_for(item, pick) for item in items)
     return value.model_copy(update={"items": items, "relaunch_from": pick})
+
+
+def _said(item: Checkpoint, why: str | None, doubts: Mapping[str, str]) -> Checkpoint:
+    doubt = doubts.get(item.path)
+    note = "; ".join(each for each in (doubt, item.note) if each) or None
+    return item.model_copy(update={"suspect": why, "doubt": doubt, "note": note})
 
 
 def _kept_for(item: Checkpoint, pick: Pick | None) -> Checkpoint:
@@ -116,3 +127,10 @@ def _kept_for(item: Checkpoint, pick: Pick | None) -> Checkpoint:
 
 
 NOT_SUSPECT = "newest complete that is not suspect"
+
+
+def names_checkpoint(run: RunSpec) -> bool:
+    """Return whether the run's command names the checkpoint itself: ``{checkpoint}``."""
+    command = run.resubmit or ()
+    words = (command,) if isinstance(command, str) else command
+    return any("{checkpoint}" in word for word in words)

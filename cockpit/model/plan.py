@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from pydantic import Field
 
@@ -20,6 +21,8 @@ from cockpit.model.outcome import Records, ending, records_of
 from cockpit.model.people import is_agent, same_person, worded
 
 ID_LENGTH = 12
+REMARKS: Final = frozenset({"reason", "note"})
+"""What is only said of an action: without it, or with another one, the same is done."""
 
 
 class Level(StrEnum):
@@ -105,6 +108,26 @@ class Target(Frozen):
     why: str
 
 
+class Loss(Frozen):
+    """What stopping now would lose: steps since the last complete checkpoint, as one line.
+
+    ``worth`` is how many steps lie between two checkpoints, where that is known: a loss that has
+    grown by more than this since it was shown is another one, and is asked for again.
+    """
+
+    count: int
+    text: str
+    worth: int | None = None
+
+    def beyond(self, shown: Loss) -> bool:
+        """Tell whether this is past what was shown, by more than a checkpoint's worth.
+
+        Where that is not known, past twice as much: the figure that was agreed to is no measure
+        any more.
+        """
+        return self.count - shown.count > (self.worth or max(1, shown.count))
+
+
 class Draft(Frozen):
     """What an action wants to do, before it has an identity.
 
@@ -123,6 +146,7 @@ class Draft(Frozen):
     trainer_would_load: Pick | None = None
     differences: tuple[Difference, ...] = ()
     loses: str | None = None
+    lost: Loss | None = None
     targets: tuple[Target, ...] = ()
     keeps: tuple[Target, ...] = ()
     page: str | None = None
@@ -146,6 +170,7 @@ class Plan(Draft):
     action: str
     run: str
     made_at: Instant
+    operator: str = ""
     params: dict[str, str] = Field(default_factory=dict)
 
     @property
@@ -178,6 +203,7 @@ def plan_of(request: Request, draft: Draft, now: float) -> Plan:
         action=request.action,
         run=request.run,
         made_at=now,
+        operator=request.operator,
         params=request.params,
     )
 
@@ -188,11 +214,17 @@ def _may_approve(check: Check, approval: Approval | None) -> bool:
     return check.approver is None or (approval.own and same_person(approval.by, check.approver))
 
 
+def deeds(values: Mapping[str, str]) -> dict[str, str]:
+    """Return options or facts without the remarks."""
+    return {name: value for name, value in values.items() if name not in REMARKS}
+
+
 def _identity(request: Request, draft: Draft) -> str:
     """Return a digest of everything but the words and the figures that move by themselves."""
     plain = draft.to_json()
-    plain.pop("words")
-    plain.pop("loses")
+    for moving in ("words", "loses", "lost"):
+        plain.pop(moving)
+    plain["facts"] = deeds(plain["facts"])
     plain["checks"] = [
         [
             check.id,
@@ -203,7 +235,7 @@ def _identity(request: Request, draft: Draft) -> str:
         for check in draft.checks
         if not check.about_acting
     ]
-    asked = [request.action, request.run, request.params]
+    asked = [request.action, request.run, deeds(request.params)]
     text = json.dumps([asked, plain], sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:ID_LENGTH]
 

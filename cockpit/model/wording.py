@@ -271,3 +271,19 @@ def clock_off(seconds: float | None) -> str:
 def person(run: RunSpec) -> str:
     """Return the DRI's name, or who they are."""
     return run.dri or "the DRI"
+
+
+def with_code(text: str, code: int | None) -> str:
+    """Return a state with its exit code, where there is one: a sentence holds no None."""
+    return text if code is None else f"{text}, exit code {code}"
+
+
+def from_to(was: str, now: str) -> str:
+    """Return ``ada → bob``; one of the two where they are the same."""
+    return now if was == now else f"{was} → {now}"
+
+
+def with_reason(state: str, reason: str | None) -> str:
+    """Return a state and its reason: ``failed: exit status 3``; never the same word twice."""
+    bare = (reason or "").strip()
+    return f"{state}: {bare}" if bare and bare.casefold() != state.strip().casefold() else state

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cockpit.model.alert import Alert, Severity
+from cockpit.model.facet import ErrorKind
 from cockpit.model.history import History
 from cockpit.model.observed import Phase
 from cockpit.model.report import Verdict
@@ -58,6 +59,8 @@ def next_action(run: RunSpec, history: History, alerts: Sequence[Alert]) -> str:
         if alert.acknowledged is None and alert.severity is not Severity.INFO:
             return alert.next_action
     word = verdict(run, history, alerts)
+    if word is Verdict.UNKNOWN and _never_seen(history):
+        return f"start {run.name}, or correct where the run file looks for it: {_why(history)}"
     if word is Verdict.UNKNOWN:
         return f"find out why nothing of {run.name} can be seen: {_why(history)}"
     if word is Verdict.FINISHED:
@@ -76,11 +79,21 @@ def _as_far_as_read(action: str, history: History) -> str:
     return "; ".join((action, *(evidence.text for evidence in present.gap(history))))
 
 
+def _never_seen(history: History) -> bool:
+    """Tell whether all that the run file names of a run is simply not there."""
+    facets = history.facets
+    named = (facets.job, facets.log, facets.tracker, facets.checkpoints)
+    asked = [facet for facet in named if facet.configured]
+    missing = [each.error is not None and each.error.kind is ErrorKind.NOT_FOUND for each in asked]
+    return facets.job.configured and len(asked) > 1 and all(missing)
+
+
 def _why(history: History) -> str:
     facets = history.facets
     for facet in (facets.job, facets.log, facets.tracker):
         if facet.configured and facet.error is not None:
-            return f"{facet.source}: {facet.error.message}"
+            said = facet.error.message
+            return said if facet.source in said else f"{facet.source}: {said}"
     if facets.tracker.configured:
         return f"{facets.tracker.source}: nothing was logged, and nothing is being written"
     return "the run file names no job, log or tracker"

@@ -114,12 +114,16 @@ class Journal(StoreView):
         return str(self._store.path)
 
     def keep_plan(self, run: str, plan: Plan) -> None:
-        """Remember a plan that was shown, so that its words are known again."""
+        """Remember a plan that was shown, so that its words are known again.
+
+        Nobody else's plan takes its place, nor one of the same with other words or figures.
+        """
+        key = f"{plan.plan_id} {plan.words} {plan.operator} {plan.made_at:.3f}"
         with self._store.writing() as connection:
             connection.execute("DELETE FROM plans WHERE at < ?", (plan.made_at - KEEP_PLANS,))
             connection.execute(
                 "INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?)",
-                (run, plan.plan_id, plan.action, plan.made_at, plan.words, pack(plan)),
+                (run, key, plan.action, plan.made_at, plan.words, pack(plan)),
             )
 
     def plans(self, run: str, action: str, since: float) -> tuple[Plan, ...]:

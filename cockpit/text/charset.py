@@ -94,9 +94,14 @@ def _in_ascii(letter: str) -> str:
     twin = to_ascii(letter)
     if twin.isascii():
         return twin
-    from rich.cells import cell_len  # here: few programs ever show such a character
-
     base = unicodedata.normalize("NFKD", letter)
-    cells = cell_len(letter)
+    cells = _cells(letter)
     plain = "".join(each for each in base if each.isascii() and each.isprintable())
-    return plain if cells and cell_len(plain) == cells else _LOST * cells
+    return plain if cells and len(plain) == cells else _LOST * cells
+
+
+def _cells(letter: str) -> int:
+    """Return how many cells a character takes: none for what joins the one before it."""
+    if unicodedata.category(letter) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in ("W", "F") else 1

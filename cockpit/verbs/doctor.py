@@ -29,7 +29,9 @@ from cockpit.notify.heartbeat import Heartbeat
 from cockpit.notify.message import Message
 from cockpit.notify.routes import Named
 from cockpit.platforms.table import Platforms, kind_of
+from cockpit.runtime.shell import run_command
 from cockpit.store.store import Store, StoreError
+from cockpit.text.charset import Charset, given_variables, terminal_charset
 from cockpit.verbs.check import checked
 from cockpit.verbs.common import (
     ATTENTION,
@@ -54,6 +56,12 @@ PROGRAMS = {
 }
 NEEDED = ("git",)
 COLOURS = 256
+LOCALE = ("LC_ALL", "LC_CTYPE", "LANG")
+ESCAPE_MS: Final = 100
+"""Milliseconds that nobody notices; tmux before 3.5 has 500."""
+ESCAPE: Final = (
+    "set -s escape-time 20 in ~/.tmux.conf; for the server that runs: tmux set -s escape-time 20"
+)
 REMEDIES = {
     ErrorKind.UNSUPPORTED: "look there yourself: this version reads jobs and files of this machine",
     ErrorKind.UNAUTHORIZED: "log in again, or set the variable that the run file names",
@@ -146,7 +154,30 @@ def _terminal() -> Iterator[DoctorFinding]:
     text = "24-bit" if os.environ.get("COLORTERM") in ("truecolor", "24bit") else str(colours)
     remedy = "set TERM=xterm-256color, and COLORTERM=truecolor if the terminal can"
     yield _finding("colours", colours >= COLOURS, text, remedy, needed=False)
-    yield _finding("inside tmux", True, "yes" if os.environ.get("TMUX") else "no")
+    yield _characters()
+    inside = bool(os.environ.get("TMUX"))
+    yield _finding("inside tmux", True, "yes" if inside else "no")
+    if inside:
+        yield _escape_time()
+
+
+def _characters() -> DoctorFinding:
+    """Say which characters are drawn here, and what the locale has to do with it."""
+    found, given = terminal_charset(), given_variables()
+    named = next((f"{each}={given[each]}" for each in LOCALE if given.get(each)), "no LANG is set")
+    why = f"{found.value} ({named})"
+    remedy = "export LANG=C.UTF-8 where the terminal (and tmux) is started, if it shows UTF-8"
+    return _finding("characters", found is not Charset.ASCII, why, remedy, needed=False)
+
+
+def _escape_time() -> DoctorFinding:
+    """Say how long tmux waits after Esc: a key pressed meanwhile comes joined to it."""
+    asked = asyncio.run(run_command(["tmux", "show", "-sv", "escape-time"], deadline=2.0))
+    said = asked.out.decode("ascii", "replace").strip()
+    if asked.rc != 0 or not said.isdecimal():
+        return _finding("tmux escape-time", False, "tmux does not say", ESCAPE, needed=False)
+    text = f"{int(said)} ms: for so long tmux keeps an Esc to itself"
+    return _finding("tmux escape-time", int(said) <= ESCAPE_MS, text, ESCAPE, needed=False)
 
 
 def _colours(term: str) -> int:

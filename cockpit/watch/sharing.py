@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 
 from cockpit.model.history import Sharer
-from cockpit.model.lineage import shared_place
+from cockpit.model.lineage import shared_place, wandb_key
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.run import RunSpec
 from cockpit.watch.runstate import RunState
@@ -45,6 +45,8 @@ def _keys(run: RunSpec) -> Iterator[object]:
         yield ("root", str(run.output_root.normal().path))
     if run.wandb is not None and run.wandb.id:
         yield ("wandb", run.wandb.id)
+    if (key := wandb_key(run)) is not None:
+        yield key
 
 
 def _sharer(one: RunState, other: RunState, what: str, certain: bool) -> Sharer:

@@ -7,7 +7,7 @@ from typing import Final
 
 from cockpit.actions.core.table import TABLE, ActionEntry, Param
 from cockpit.model.observed import Checkpoint, CheckpointState
-from cockpit.model.picking import newest_good
+from cockpit.model.picking import names_checkpoint, newest_good
 from cockpit.model.report import RunReport
 from cockpit.model.wording import ago, glyph, size, steps
 from screens.acting.palette import Command
@@ -102,7 +102,8 @@ def _field(param: Param, report: RunReport) -> FormField:
         choices = _checkpoints(report)
         value = _preselected(report)
     elif param.name in YES_NO:
-        choices = (Choice("", "no"), Choice("yes", "yes"))
+        choices = (Choice("no", "no"), Choice("yes", "yes"))
+        value = "no" if names_checkpoint(report.spec) else "yes"
     label = param.name.replace("-", " ")
     return FormField(param.name, label, param.help, param.required, choices, value)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
@@ -29,6 +29,9 @@ from widgets.base.paged import Paged, Sheet
 from widgets.painting.line import ACCENT, DIM, LINE, STRONG, cut, row, text, wrapped
 from widgets.painting.plan import changes, paint_plan
 from widgets.painting.steps import ActionProgress, paint_steps
+
+if TYPE_CHECKING:
+    from cockpit.actions.core.service import ActionService
 
 SAVE_FIRST: Final = "save-first"
 NARROW: Final = 60
@@ -58,6 +61,7 @@ class PlanScreen(Dialog[None]):
         self._trouble = ""
         self._planning = False
         self._over_at = 0.0
+        self._service: ActionService | None = None
 
     def compose(self) -> ComposeResult:
         """Lay out the page, and above it the line for the words."""
@@ -109,7 +113,7 @@ class PlanScreen(Dialog[None]):
     async def _plan(self) -> None:
         former = self.plan
         try:
-            service = await self.cockpit.actions.service()
+            service = self._service = await self.cockpit.actions.service()
             plan = await service.plan(self.request, tuple(self.approvals.values()))
         except (RefuseError, StoreError, TimeoutError) as error:
             self._trouble = str(error) or "no plan could be made in time"
@@ -130,6 +134,18 @@ class PlanScreen(Dialog[None]):
         if event.state is WorkerState.ERROR and isinstance(error, Exception):
             self._trouble = self.cockpit.report_fault(error)
             self._planning = False
+            self.lay_out()
+
+    def show(self) -> None:
+        """Follow the run while the plan is open: what would be lost moves with it."""
+        report = self.cockpit.report_of(self.request.run)
+        shown, service = self.plan, self._service
+        idle = self._running_action is None and not self._planning
+        if shown is None or service is None or report is None or not idle:
+            return
+        now = service.measured(shown, report)
+        if now != shown:
+            self.plan = now
             self.lay_out()
 
     def lay_out(self, *, from_top: bool = False) -> None:

@@ -95,7 +95,12 @@ class RunningActions:
         """Begin an action that was confirmed by ``words``."""
         running_action = RunningAction(request, plan)
         work = service.act(
-            request, words, tuple(approvals), shown=plan.plan_id, on_step=running_action.take
+            request,
+            words,
+            tuple(approvals),
+            shown=plan.plan_id,
+            seen=plan.lost,
+            on_step=running_action.take,
         )
         task: asyncio.Task[Result] = asyncio.ensure_future(work)
         self._running[task] = running_action

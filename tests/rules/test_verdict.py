@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from cockpit.model.alert import Acknowledgement, Alert, Severity
+from cockpit.model.facet import ErrorKind, Facet, Problem
 from cockpit.model.observed import CodeValue, Phase
 from cockpit.model.report import Verdict
 from cockpit.rules.judge import judge
@@ -119,3 +120,15 @@ def test_rows_that_no_rule_has_seen_are_said_with_an_all_clear() -> None:
     assert next_action(run_spec(), over, ()).endswith(
         "; the first 99% of the rows are not read yet"
     )
+
+
+def test_a_run_of_which_nothing_is_there_is_to_be_started() -> None:
+    missing = Facet[Any](
+        source="pid file /r/a.pid",
+        error=Problem(kind=ErrorKind.NOT_FOUND, message="no pid file /r/a.pid"),
+    )
+    named: dict[str, Any] = {"job": missing, "log": missing, "tracker": missing}
+    said = next_action(run_spec(), history(T0, **named), ())
+    assert said == "start toy, or correct where the run file looks for it: no pid file /r/a.pid"
+    said = next_action(run_spec(), history(T0, **{**named, "log": blind()}), ())
+    assert said.startswith("find out why nothing of toy can be seen: no pid file")

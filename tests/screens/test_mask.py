@@ -5,7 +5,9 @@ from textual.content import Content
 
 from screens.mask import Mask
 
-MASK = Mask({"ada", "gpu-box", "team"}, ["ada-run", "grug/ada"])
+
+def mask() -> Mask:
+    return Mask(["gpu-box"], ["ada", "team"], ["ada-run", "grug/ada"])
 
 
 @pytest.mark.parametrize(
@@ -13,13 +15,30 @@ MASK = Mask({"ada", "gpu-box", "team"}, ["ada-run", "grug/ada"])
     [
         "/home/ada/runs/x.log", "~/runs/x", "./scratch/state.json", "runs/a/run.log",
         "gs://bucket/run/step-9", "https://host.example.org:8080/x", "ssh://gpu-box/x",
-        "ada@gpu-box.example", "10.0.0.17", "ada", "gpu-box", "gpu-b…", "/home/ad…",
-        "scratch/*_x.json",
+        "/home/ad…", "scratch/*_x.json",
     ],
 )  # fmt: skip
-def test_hosts_people_and_paths_are_masked(secret: str) -> None:
-    shown = MASK(Content(f"saved {secret} now")).plain
+def test_paths_are_dots(secret: str) -> None:
+    shown = mask()(Content(f"saved {secret} now")).plain
     assert shown == f"saved {'•' * len(secret)} now"
+
+
+@pytest.mark.parametrize(
+    ("secret", "shown"),
+    [
+        ("ada", "u1•"),
+        ("gpu-box", "host-1•"),
+        ("gpu-b…", "host-1"),
+        ("10.0.0.17", "host-1•••"),
+        ("ada@gpu-box.example", "u1•@host-1•••••••••"),
+        ("carol@login.hpc.uni.de", "u1•••@host-1••••••••••"),
+        ("fe80::1ff:fe23:4567:890a", "host-1••••••••••••••••••"),
+        ("node[01-04]", "host-1•••••"),
+        ("tpu-vm-7", "host-1••"),
+    ],
+)
+def test_names_have_stand_ins_of_their_width(secret: str, shown: str) -> None:
+    assert mask()(Content(f"saved {secret} now")).plain == f"saved {shown} now"
 
 
 @pytest.mark.parametrize(
@@ -31,15 +50,40 @@ def test_hosts_people_and_paths_are_masked(secret: str) -> None:
     ],
 )  # fmt: skip
 def test_figures_and_run_names_stay(plain: str) -> None:
-    assert MASK(Content(plain)).plain == plain
+    assert mask()(Content(plain)).plain == plain
 
 
 def test_colours_stay_where_they_were() -> None:
-    line = MASK(Content.assemble("by ", ("ada", "bold"), " now"))
-    assert line.plain == "by ••• now"
+    line = mask()(Content.assemble("by ", ("ada", "bold"), " now"))
+    assert line.plain == "by u1• now"
     assert [tuple(span) for span in line.spans] == [(3, 6, "bold")]
 
 
 def test_a_path_with_a_run_s_name_in_it_is_masked_around_the_name() -> None:
-    shown = MASK(Content("in `/data/gpu-box/ada-run/step-28` now")).plain
+    shown = mask()(Content("in `/data/gpu-box/ada-run/step-28` now")).plain
     assert shown == f"in `{'•' * 14}ada-run{'•' * 8}` now"
+
+
+def test_a_name_has_the_same_stand_in_throughout() -> None:
+    hide = mask()
+    said = [
+        hide(Content(line)).plain
+        for line in (
+            "user carol on gpu-a17.cluster.internal: host=node-23 lost",
+            "carol waits for node-23, then gpu-a17",
+            "retry: node-23 (owner: carol, then dave)",
+        )
+    ]
+    assert said == [
+        f"user u1••• on host-1{'•' * 18}: host=host-2• lost",
+        "u1••• waits for host-2•, then host-1•",
+        "retry: host-2• (owner: u1•••, then dave)",
+    ]
+    again = Mask(["gpu-box"], ["ada", "erin"], [], hide)
+    assert again(Content("node-23 of carol")).plain == "host-2• of u1•••"
+
+
+def test_a_line_that_was_masked_is_masked_no_further() -> None:
+    hide = mask()
+    once = hide(Content("user carol on node-23, owner bob@gpu-box, 10.1.2.3 and /a/b"))
+    assert hide(once).plain == once.plain

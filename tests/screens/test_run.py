@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,9 +16,9 @@ from cockpit.model.place import place_of
 from cockpit.model.report import RunReport, Verdict
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.source import Logs
+from screens.evidence import Target, targets_of
 from screens.logbook_reader import read_book
 from screens.run import RunScreen
-from screens.run_log import evidence_term
 from tests.queries import queries_of
 from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.stand_in import SIZES, StandIn, StillClock, app_of, cockpit, screen_of, text_of
@@ -173,6 +174,20 @@ async def test_search_goes_to_matches_up_and_down(tmp_path: Path) -> None:
         await until(pilot, lambda: "no match below" in text_of(app))
 
 
+async def test_search_takes_a_regular_expression(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    write_log(path, 20_000)
+    path.write_bytes(path.read_bytes().replace(b"line 000100 of", b"loss=nan at 000100 of"))
+    async with opened(with_log(path), size=(100, 30)) as pilot:
+        app = pilot.app
+        await until(pilot, lambda: "line 019999" in text_of(app))
+        await pilot.press("/", *r"/LOSS=(nan|inf) at \d+/", "enter")
+        await until(pilot, lambda: "loss=nan at 000100" in text_of(app))
+        assert r"/LOSS=(nan|inf) at \d+/ 1 in sight" in text_of(app)
+        await pilot.press("/", *"/(/", "enter")
+        await until(pilot, lambda: "not a regular expression" in text_of(app))
+
+
 async def test_enter_jumps_to_the_evidence(tmp_path: Path) -> None:
     path = write_log(tmp_path / "run.log", 3000)
     quoted = made.alert("C-01", evidence=(("line 000777 of the log", f"{path}:778"),))
@@ -183,14 +198,47 @@ async def test_enter_jumps_to_the_evidence(tmp_path: Path) -> None:
         assert "line 000776" in text_of(pilot.app)
 
 
-async def test_evidence_without_a_quoted_line_is_looked_for_by_its_step() -> None:
+def steps_log(path: Path) -> Path:
+    """Steps 10, 20, … 30000: ``step 1305`` and its like begin as ``step 130`` does."""
+    lines = (
+        f"2026-01-01T00:{n // 60 % 60:02d}:{n % 60:02d}Z step {n}0 | loss 2.{n % 10}"
+        for n in range(1, 3001)
+    )
+    path.write_text("".join(f"{line}\n" for line in lines))
+    os.utime(path, (1_767_229_000, 1_767_229_000))
+    return path
+
+
+async def test_evidence_is_found_by_its_step_and_each_alert_in_turn(tmp_path: Path) -> None:
+    log = with_log(steps_log(tmp_path / "run.log"))
+    told = (
+        made.alert("C-09", title="loss nan at step 130", evidence=(("3 rows", "logged rows"),)),
+        made.alert("C-11", title="a spike at step 1,304", evidence=(("3 rows", "logged rows"),)),
+        made.alert("C-05", since=1_767_225_600 + 601.0),
+        made.alert("C-01", evidence=(("step 20000 | loss 2.0", f"{tmp_path / 'run.log'}:2000"),)),
+    )
+    async with opened(log.model_copy(update={"alerts": told})) as pilot:
+        for words in ("C-09 (1 of 4): step 130", "C-11 (2 of 4): step 1,300, the nearest to 1,304",
+                      "C-05 (3 of 4): the line nearest to", "C-01 (4 of 4): line 2,000",
+                      "C-09 (1 of 4)"):  # fmt: skip
+            await pilot.press("enter")
+            await until(pilot, lambda: words in text_of(pilot.app))  # noqa: B023 - awaited at once
+        await pilot.press("5", "down", "down", "down", "down", "down", "down", "down", "enter")
+        await until(pilot, lambda: "C-11 (2 of 4): step 1,300" in text_of(pilot.app))
+        assert "step 1300 | loss 2.0" in text_of(pilot.app)
+
+
+def test_every_alert_speaks_of_some_place() -> None:
     numeric = made.alert("C-09", evidence=(("loss nan at step 1,300; 3 rows", "logged rows"),))
-    assert evidence_term(made.report(alerts=(numeric,))) == "step 1300"
-    assert evidence_term(made.report()) is None
+    found = targets_of(made.report(alerts=(numeric,)), numeric)
+    assert found == (Target("step", 1300), Target("time", numeric.since))
+
+
+async def test_nothing_open_is_said() -> None:
     async with opened(made.report("run-a")) as pilot:
         await pilot.press("enter")
         await pilot.pause()
-        assert "no alert here points into the log" in text_of(pilot.app)
+        assert "no alert is open here" in text_of(pilot.app)
 
 
 async def test_a_log_that_is_gone_says_so_and_keeps_the_last_lines() -> None:
@@ -299,3 +347,22 @@ async def test_what_was_done_is_asked_again_only_when_the_journal_changed() -> N
         version[0] = 2
         app._take_all()
         await until(pilot, lambda: asked == ["run-a", "run-a"])
+
+
+async def test_a_log_paused_at_once_tells_its_place_in_the_whole_file(tmp_path: Path) -> None:
+    """Of remembered lines the place is not known: nothing is claimed until the file was read."""
+    path = write_log(tmp_path / "run.log", 700)
+    engine = StandIn(with_log(path))
+    app = cockpit(engine=engine, run="run-a")
+    async with app.run_test(size=(100, 30)) as pilot:
+        view = view_of(app)
+        view.hold()
+        assert "% of" not in text_of(app) or "of 16.1 kB" in text_of(app)
+        await until(pilot, lambda: "of 16.1 kB" in text_of(app))
+        assert "line 000699" in text_of(app)
+        assert "log paused" in text_of(app)
+        with path.open("a") as file:
+            file.write("line more\n" * 5000)
+        engine.tell(with_log(path))
+        await until(pilot, lambda: "of 66.1 kB" in text_of(app))
+        assert "24." in text_of(app)

@@ -132,7 +132,7 @@ def _loaded(facts: Facts, world: World, look: Look) -> None:
 
 def _says_unknown(look: Look) -> bool:
     told = [each["text"] for each in look.plan["checks"] if each["id"] == "C-17"]
-    return any("not known" in text for text in told)
+    return any("its first step will tell" in text for text in told)
 
 
 def finished(world: World) -> Iterator[Fact]:
@@ -163,8 +163,10 @@ def terminated(world: World) -> Iterator[Fact]:
     facts.same("exit status", world.trainer.term_status, status)
     facts.same("exit code", status, value(look, "job").get("exit_code"))
     facts.among("verdict", ("attention", "critical"), look.run["verdict"])
-    phase = value(look, "job").get("phase")
-    facts.add("phase", phase != "succeeded", "not succeeded", phase)
+    phase, said = value(look, "job").get("phase"), _said(look)
+    # An exit status of 0 is the process's own word; whose success it was is the cockpit's.
+    honest = phase != "succeeded" or "not success" in said
+    facts.add("no success", honest, "stopped, or told to be no success", f"{phase}: {said}")
     facts.same("triage", "user_stopped", triage(look).get("name", triage(look).get("class")))
     facts.same("action", "none", triage(look).get("action"))
     progress(facts, look)

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,8 @@ import pytest
 
 from cockpit.cli import main
 from cockpit.model.base import rfc3339
+from cockpit.platforms.local.launcher.kernel import boot_id, start_ticks
+from cockpit.runtime.process import boot_time
 from tests.sources.wandb import writer
 
 RUN_FILE = """
@@ -40,8 +41,11 @@ class SeenRun:
         self.folder = folder
         self.config = folder / "cockpit.toml"
         self.config.write_text(RUN_FILE)
-        (folder / "run.pid").write_text(f"{process.pid}\n")
-        self.start = time.time()
+        ticks = start_ticks(process.pid) or 0
+        self.start = (boot_time() or 0.0) + ticks / os.sysconf("SC_CLK_TCK")
+        told = f"start={self.start:.6f}\nticks={ticks}\nboot={boot_id()}\n"
+        (folder / "run.pid").write_text(f"{process.pid}\n{told}")
+        os.utime(folder / "run.pid", (self.start, self.start))
 
     def log(self, text: str, after: float) -> None:
         """The whole log, last written at ``after``."""

@@ -59,6 +59,7 @@ def test_before_its_first_step_a_running_job_has_none(
     seen: SeenRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen.tracked([seen.row(step, "2.5", step - 300.0) for step in range(200, 251)], -50)
+    seen.log("loading the model\n", 1)
     progress = seen.check(capsys, 5)["progress"]
     assert (progress["text"], progress["step_source"]) == ("unknown/300", None)
 
@@ -69,6 +70,21 @@ def test_a_copied_checkpoint_is_no_progress(
     seen.tracked([seen.row(step, "2.5", at) for step, at in steps_of(100, 150)], 53)
     seen.saved(290, 52)
     assert seen.check(capsys, 54)["progress"]["text"] == "~150/300"
+
+
+def test_a_count_of_calls_is_no_step(seen: SeenRun, capsys: pytest.CaptureFixture[str]) -> None:
+    """The trainer calls ``log`` twice a step and logs no step of its own."""
+    calls = [
+        writer.history(call, {"_step": f"{call}", "_timestamp": f"{seen.start + call / 2}", **more})
+        for call in range(2, 302)
+        for more in [{"loss": "2.5"} if call % 2 else {"lr": "0.1"}]
+    ]
+    seen.tracked(calls, 151)
+    moments = [time.strftime("%F %T", time.gmtime(seen.start + step)) for step in range(151)]
+    lines = [f"{at} UTC iter {step}/300: loss 2.5\n" for step, at in enumerate(moments)]
+    seen.log("".join(lines), 151)
+    progress = seen.check(capsys, 152)["progress"]
+    assert (progress["text"], progress["step_source"]) == ("~150/300", "log")
 
 
 def test_a_bar_that_is_drawn_counts_before_it_is_overwritten(

@@ -1,4 +1,8 @@
 import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -90,3 +94,33 @@ def test_a_run_that_can_only_be_watched_is_told_what_a_relaunch_needs(
     assert (note["run"], note["level"]) == ("a", "note")
     assert note["text"].startswith("output_root and resubmit not set")
     assert 'resubmit = "python train.py --resume"' in note["remedy"]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]:
+    """A tmux server of our own, that we are inside of; returns how to call it."""
+    if shutil.which("tmux") is None:
+        pytest.skip("tmux is not installed")
+    monkeypatch.chdir(tmp_path)
+    for name in ("TMUX", "TMUX_PANE"):
+        monkeypatch.delenv(name, raising=False)
+    call = ["tmux", "-f", "/dev/null", "-S", "socket"]
+    subprocess.run([*call, "new-session", "-d", "sleep 60"], check=True)
+    monkeypatch.setenv("TMUX", "socket,1,0")
+    yield call
+    subprocess.run([*call, "kill-server"], check=True, env={**os.environ, "TMUX": ""})
+
+
+def test_inside_tmux_the_wait_behind_esc_is_looked_at(
+    tiny: TinyRun, server: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    levels = {}
+    for wait in ("500", "20"):
+        subprocess.run([*server, "set", "-s", "escape-time", wait], check=True)
+        main(["doctor", "--json", "--config", str(tiny.config)])
+        found = json.loads(capsys.readouterr().out)["findings"]
+        (about,) = (each for each in found if each["name"] == "tmux escape-time")
+        levels[wait] = about["level"]
+        assert f"{wait} ms" in about["text"]
+        assert wait == "20" or "set -s escape-time 20" in about["remedy"]
+    assert levels == {"500": "note", "20": "ok"}

@@ -357,3 +357,21 @@ async def test_a_log_without_a_tracker_feeds_the_rules() -> None:
     async with watching(world) as engine:
         await until(lambda: run_of(engine).progress.text == "~49/1000")
         assert run_of(engine).progress.eta_s is not None
+
+
+async def test_while_rows_are_still_read_the_first_broken_step_is_only_the_latest() -> None:
+    world = World(speed=2.0)
+    world.tracker.chunk = 400
+    now = world.clock.now()
+    last = 6000
+    world.tracker.rows = [
+        Row(step, now - last + step, 2.5 if step < 130 else float("nan")) for step in range(last)
+    ]
+    newest = tracker_value(now, step=last - 1, loss=float("nan"))
+    world.tracker.value = newest
+    titles: list[str] = []
+    async with watching(world) as engine:
+        engine.subscribe(lambda run: titles.extend(each.title for each in run.alerts))
+        await until(lambda: "loss is nan at step 130" in titles)
+    said = {title for title in titles if "nan" in title} - {"loss is nan at step 130"}
+    assert all("at or before step" in title for title in said), said

@@ -205,13 +205,11 @@ class Scale(NamedTuple):
 AUTO_LOG = 6.0
 """An extent of more than this ratio is drawn logarithmically unless asked otherwise."""
 FLAT = 6.0
-"""Values that lie this many times the spread of all others away from them are beyond the axis."""
-START_FLAT = 30.0
+"""What lies this many times the spread of the middle half away from it is beyond the axis."""
+START_FLAT = 100.0
 """The same for a curve's beginning, which falls by itself: that is no outlier."""
 FEW = 4
 """Columns with a value below which nothing can be called an outlier."""
-RARE = 20
-"""At most one column in so many is an outlier."""
 
 
 def scale_of(series: Series, log: bool | None = None) -> Scale:
@@ -240,9 +238,8 @@ def _readable(bins: Sequence[Bin], by: Callable[[float], float]) -> tuple[float,
     highs = [each.high for each in bins if each.high is not None]
     if len(bins) < FEW:
         return min(lows), max(highs)
-    rare = max(1, len(bins) // RARE)
-    base, ceiling = sorted(lows)[rare], sorted(highs)[-1 - rare]
-    base, ceiling = min(base, ceiling), max(base, ceiling)
+    quarter = max(1, len(bins) // 4)
+    base, ceiling = sorted((sorted(lows)[quarter], sorted(highs)[-1 - quarter]))
     spread = max(by(ceiling) - by(base), abs(by(ceiling)) / 20)
     top, bottom = by(ceiling) + FLAT * spread, by(base) - FLAT * spread
     if by(highs[0]) > top:

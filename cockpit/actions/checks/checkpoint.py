@@ -13,6 +13,7 @@ from cockpit.model.picking import named as called
 from cockpit.model.picking import newest_of, suspected, would_resume
 from cockpit.model.place import place_of
 from cockpit.model.plan import Basis, Check
+from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CommandError
 from cockpit.platforms.command import masked, words_of
@@ -46,10 +47,17 @@ def resume_from(context: ActionContext, *, named: bool) -> list[Check]:
         return [_nothing_whole(value, run)]
     return [
         *_suspicion(pick, value, run),
-        *([] if suspected(value, pick) and not named else [_picked(pick, value, run, named=named)]),
+        *_unless_said(pick, value, run, named=named),
         *_judged_all(pick, value),
         *_of_this_run(context, pick),
     ]
+
+
+def _unless_said(pick: Pick, value: CheckpointsValue, run: RunSpec, *, named: bool) -> list[Check]:
+    """Judge the pick, but for one of which it is said already that the trainer takes it."""
+    theirs = value.trainer_would_load
+    said = not named and theirs is not None and suspected(value, theirs) is not None
+    return [] if said else [_picked(pick, value, run, named=named)]
 
 
 def _nothing_whole(value: CheckpointsValue, run: RunSpec) -> Check:
@@ -68,12 +76,12 @@ def _suspicion(pick: Pick, value: CheckpointsValue, run: RunSpec) -> list[Check]
     if why is None:
         return []
     theirs = value.trainer_would_load
-    who = "the trainer would load" if theirs and theirs.path == pick.path else "it would load"
+    who = "the trainer would load" if theirs and theirs.path == pick.path else "it may load"
     text = f"{who} {called(pick)}, which is suspect: {why};"
     if good is None:
         text += " no complete checkpoint is free of suspicion, so there is none to go back to"
     elif good.step is None:
-        text += f" name {called(good)} in the command with {{checkpoint}}"
+        text += f" name {called(good)} ({good.path}) in the command with {{checkpoint}}"
     else:
         text += f" go back first (cockpit rollback {run.name} --to {good.step} --move yes),"
         text += " or name it in the command with {checkpoint}"
@@ -108,8 +116,9 @@ def _no_rule(pick: Pick, value: CheckpointsValue, run: RunSpec) -> Check:
         text = f"wanted is {what}, but the trainer would find nothing and begin at step 0:"
         return blocked(ID, f"{text} name it in the command with {{checkpoint}}", value=pick.path)
     if flag is not None:
-        text = f"wanted is {what} ({pick.why}); the command tells the trainer to resume ({flag}):"
-        return passed(ID, f"{text} its first step will tell", Basis.INFERRED, pick.path)
+        text = f"wanted is {what} ({pick.why}); the command tells the trainer to resume ({flag}),"
+        text += " what it loads is not known before its first step"
+        return passed(ID, text, Basis.INFERRED, pick.path)
     if item is not None and item.layout == "nanogpt":
         text = "neither {checkpoint} nor a resume flag (--init_from=resume) in the command: a"
         text += f" trainer of this kind begins at step 0 and overwrites {pick.path}"
@@ -141,7 +150,8 @@ def resume_flag(run: RunSpec) -> str | None:
 _INIT: Final = re.compile(r"--?(?:init[-_]from|ckpt[-_]path|load(?:[-_]\w+)?)")
 """Flags that say what to load in the word behind them."""
 _RESUMES: Final = re.compile(
-    r"(?!.*wandb)(?:--?|\+)?(?:[\w.-]*[._-])?(?:"
+    r"(?!.*wandb)(?!\W*(?:no|not|dont|never|skip|disable|without)[-_])"
+    r"(?:(?=[-+]|.*=)(?:--?|\+)?(?:[\w.-]*[._-])?)?(?:"
     r"(?:auto[-_]?)?(?:resume|restore|continue)(?:[-_]\w+)*"
     r"(?:=(?!(?:false|no|none|never|null|0|off|''|\"\")$).+)?"
     r"|init[-_]from[= ]resume|ckpt[-_]path[= ](?!(?:none|null)$|-).+"
@@ -184,7 +194,11 @@ def _of_this_run(context: ActionContext, pick: Pick) -> list[Check]:
     if item is not None and not any(root.contains(place_of(item.root)) for root in roots):
         text = f"{pick.path} lies in {item.root}, which is none of the run's roots"
         return [blocked(f"{ID}:root", text)]
-    reached, tracker, spec = last_step(context), context.report.facets.tracker.value, context.spec
+    reached, tracker, spec = (
+        last_step(context.report),
+        context.report.facets.tracker.value,
+        context.spec,
+    )
     usual = tracker.usual_step_s if tracker is not None else None
     every = spec.checkpoints.save_every if spec.checkpoints is not None else None
     # About the steps between two saves: trackers are flushed late.
@@ -196,12 +210,12 @@ def _of_this_run(context: ActionContext, pick: Pick) -> list[Check]:
     return []
 
 
-def last_step(context: ActionContext) -> int | None:
+def last_step(report: RunReport) -> int | None:
     """Return the last step that the log or the tracker has seen of the run."""
-    log, tracker = context.report.facets.log.value, context.report.facets.tracker.value
+    log, tracker = report.facets.log.value, report.facets.tracker.value
     steps = [row.step for row in log.rows[-1:]] if log is not None else []
     steps.append(tracker.step if tracker is not None else None)
-    progress = context.report.progress
+    progress = report.progress
     saved = progress.step_source is not None and progress.step_source.startswith("checkpoints")
     steps.append(None if saved else progress.step)  # else a pick would vouch for itself
     return max((step for step in steps if step is not None), default=None)

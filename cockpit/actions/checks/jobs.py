@@ -122,7 +122,7 @@ def _label(job: JobValue) -> str:
 def _words(job: JobValue) -> str:
     """Return a job in words that do not tick."""
     parts = [job.phase.value]
-    if job.reason:
+    if job.reason and job.reason.casefold() != job.phase.value:
         parts.append(job.reason)
     elif job.exit_code is not None:
         parts.append(f"exit status {job.exit_code}")

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import ClassVar, Final, ParamSpec, TypeVar
 
 from cockpit.actions.core.context import ActionContext
-from cockpit.model.plan import Draft, Level, Plan, Request
+from cockpit.model.observed import Pick
+from cockpit.model.plan import REMARKS, Draft, Level, Plan, Request
+from cockpit.model.report import RunReport
 from cockpit.model.wording import duration
 from cockpit.runtime.offload import offload
 from cockpit.store.journal import Journal, JournalEntry
@@ -121,6 +123,10 @@ class Action(ABC):
         """
         return unchanged(shown, now)
 
+    def measured(self, plan: Plan, report: RunReport) -> Plan:
+        """Return the plan with the figures that a living run moves, as the report has them."""
+        return plan
+
 
 class PageAction(Action):
     """An action whose plan is a page with figures that go on moving with a living run."""
@@ -150,4 +156,57 @@ def unchanged(shown: Plan, now: Plan) -> str | None:
             if check.moves and old is not None and old.level is check.level:
                 continue
             return f"{check.id}: {check.text}"
-    return "the plan is another one now"
+    return other_than(shown, now)
+
+
+def grown(shown: Plan, now: Plan) -> str | None:
+    """Return what would be lost now, if that is past what was shown by a checkpoint's worth."""
+    if now.lost is None or shown.lost is None or not now.lost.beyond(shown.lost):
+        return None
+    return f"it would lose {now.lost.text} now; when it was shown, {shown.lost.text}"
+
+
+def other_than(shown: Plan, now: Plan) -> str:
+    """Return in one line what differs between two plans that are not the same."""
+    if shown.facts.get("launch_id") != now.facts.get("launch_id"):
+        was, new = (plan.facts.get("launch_id", "none") for plan in (shown, now))
+        return f"the launch id is {new} now; {was} was used since, or given up"
+    for name, what in _NAMED.items():
+        was, new = getattr(shown, name), getattr(now, name)
+        if was != new:
+            return f"{what}: {_said(was)} when it was shown, {_said(new)} now"
+    gone = {check.id for check in shown.checks} - {check.id for check in now.checks}
+    if gone:
+        return f"{min(gone)} is no longer said of it"
+    facts = {*shown.facts.items()} ^ {*now.facts.items()}
+    other = sorted({name for name, _ in facts} - REMARKS)
+    if not other:
+        return "it was asked for in another way"
+    return f"{', '.join(other).replace('_', ' ')} is another one now"
+
+
+_NAMED: Final = {
+    "stops": "what will be stopped",
+    "checkpoint": "the checkpoint",
+    "command": "the command",
+    "trainer_would_load": "what the trainer would load",
+    "targets": "what will be deleted or moved",
+    "spares": "what is not touched",
+    "keeps": "what is kept",
+    "differences": "what differs from what ran",
+    "page": "the page",
+    "can_save_first": "whether it can save first",
+}
+
+
+def _said(value: object) -> str:
+    """Return one field of a plan in few words."""
+    if isinstance(value, Pick):
+        return f"step {value.step} ({value.path})"
+    if isinstance(value, tuple) and not all(isinstance(each, str) for each in value):
+        return f"{len(value)} of them"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "nothing"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "nothing" if value is None else str(value)[:200]

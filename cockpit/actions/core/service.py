@@ -13,7 +13,14 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from cockpit.actions.core.action import Action, Execution, Failpoint, RefuseError, asked
+from cockpit.actions.core.action import (
+    Action,
+    Execution,
+    Failpoint,
+    RefuseError,
+    asked,
+    grown,
+)
 from cockpit.actions.core.context import ActionContext, Dependencies, acting, people_of
 from cockpit.actions.core.execution import StepListener, run_steps
 from cockpit.actions.core.guards import Claims, claim_checks
@@ -31,11 +38,14 @@ from cockpit.model.plan import (
     Check,
     Draft,
     Level,
+    Loss,
     Plan,
     Request,
     Result,
+    deeds,
     plan_of,
 )
+from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.platforms.local.launcher.launches import next_launch_id
 from cockpit.records.git.behind import PushStage
@@ -107,12 +117,14 @@ class ActionService:
         approvals: Sequence[Approval] = (),
         *,
         shown: str | None = None,
+        seen: Loss | None = None,
         on_step: StepListener = lambda step: None,
     ) -> Result:
         """Do what was planned, if the words are right and nothing has changed.
 
         ``shown`` is the id of the plan that the person saw; without it the words must be those
-        of a plan that was shown lately, or of the plan as it is now. ``on_step`` hears of every
+        of a plan that was shown lately, or of the plan as it is now. ``seen`` is what would be
+        lost as the page said last, which follows the run. ``on_step`` hears of every
         step. Raises ``RefuseError`` for a request that makes no sense.
         """
         if self.read_only or self._journal is None or not self._journal.writes:
@@ -121,7 +133,7 @@ class ActionService:
         try:
             await self.recover(request.run)
             await self._parts.recorder.push_left(self._spec(request.run))
-            plan = await self._meant(request, words, shown)
+            plan = await self._meant(request, words, shown, seen)
             if isinstance(plan, Result):
                 return plan
             approvals = self._typed(request, approvals)
@@ -153,40 +165,74 @@ class ActionService:
             await asked(self._journal.recorded, entry.number, entry.written)
         return known
 
-    async def _meant(self, request: Request, words: str, shown: str | None) -> Plan | Result:
-        """Return the plan that these words confirm, or the refusal."""
+    def measured(self, plan: Plan, report: RunReport) -> Plan:
+        """Return a shown plan with its moving figures as a report has them; asks nobody."""
+        return self._action(plan.action).measured(plan, report)
+
+    async def _meant(
+        self, request: Request, words: str, shown: str | None, seen: Loss | None
+    ) -> Plan | Result:
+        """Return the plan that these words confirm, or the refusal.
+
+        What was shown to whoever acts goes before what others have planned since.
+        """
         assert self._journal is not None
         since = self._parts.clock.now() - WORDS_FOR
         known = await asked(self._journal.plans, self._key(request.run), request.action, since)
-        mine = [plan for plan in known if plan.params == request.params]
-        if shown is not None:
-            known = tuple(plan for plan in mine if plan.plan_id == shown)
-            if not known:
-                return _refused(shown, f"no plan {shown} was shown lately; plan again")
-            plan = known[0]
-        else:
+        mine = [plan for plan in known if deeds(plan.params) == deeds(request.params)]
+        mine.sort(key=lambda plan: plan.operator != request.operator)
+        if shown is None:
             plan = await self._by_words(request, words.strip(), mine)
-        if words.strip() != plan.words:
+        else:
+            mine = [plan for plan in mine if plan.plan_id == shown]
+            if not mine:
+                return _refused(shown, f"no plan {shown} was shown lately; plan again")
+            plan = next((each for each in mine if each.words == words.strip()), mine[0])
+            if seen is not None:
+                plan = plan.model_copy(update={"lost": seen})
+            if plan.params != request.params:
+                plan = await self._with_remarks(request, plan)
+        if isinstance(plan, Plan) and words.strip() != plan.words:
             return _refused(plan.plan_id, f'the words are wrong; expected "{plan.words}"')
         return plan
 
-    async def _by_words(self, request: Request, words: str, known: Sequence[Plan]) -> Plan:
+    async def _with_remarks(self, request: Request, shown: Plan) -> Plan:
+        """Return a shown plan as it is with the remarks that came only with the words."""
+        now = await self._planned(request)
+        if self._why_not(shown, now) is not None:
+            return shown
+        return now.model_copy(update={"words": shown.words, "lost": shown.lost})
+
+    def _why_not(self, shown: Plan, now: Plan) -> str | None:
+        """Return what has changed since a plan was shown so that it may not be done."""
+        return self._action(now.action).revalidate(shown, now) or grown(shown, now)
+
+    async def _by_words(self, request: Request, words: str, known: Sequence[Plan]) -> Plan | Result:
         """Return the plan as it is now; or one shown lately that differs by moving figures only."""
         now = await self._planned(request)
         # A plan that nobody could confirm was no offer.
-        shown = [
+        offered = [
             plan
             for plan in known
             if plan.words == words
             and not any(each.stands_in_the_way and not each.overridable for each in plan.checks)
         ]
-        if now.words != words:
-            holds = self._action(request.action).revalidate
-            shown = [plan for plan in shown if holds(plan, now) is None]
-        elif not now.targets:
+        if not offered:
             return now
+        if now.words == words and not now.targets:
+            # What was agreed to is what was shown: a loss past that is shown first.
+            return now.model_copy(update={"lost": offered[0].lost})
         # Words that count what will be deleted mean the list that was shown, not a new one.
-        return next(iter(shown), now)
+        held = offered if now.words == words else [
+            plan for plan in offered if self._why_not(plan, now) is None
+        ]  # fmt: skip
+        if not held:
+            why = self._why_not(offered[0], now) or "it is another one now"
+            return _changed(offered[0], why, now.words)
+        plan = held[0]
+        if plan.params == request.params:
+            return plan
+        return now.model_copy(update={"words": plan.words, "lost": plan.lost})
 
     async def _begin(
         self, request: Request, shown: Plan, approvals: tuple[Approval, ...], on_step: StepListener
@@ -238,10 +284,14 @@ class ActionService:
         self._at("claimed")
         context, settled = await self._context(request, entry)
         approvals = self._typed(request, approvals, context)
-        fresh = (await self._draft(request, context, settled)).approved(approvals)
-        changed = action.revalidate(shown, fresh)
+        plain = await self._draft(request, context, settled)
+        fresh = plain.approved(approvals)
+        changed = self._why_not(shown, fresh)
         if changed is not None:
-            return _changed(shown, changed)
+            # Its figures are told with the refusal: the same words again mean them.
+            assert self._journal is not None
+            await asked(self._journal.keep_plan, context.key, plain)
+            return _changed(shown, changed, fresh.words)
         if fresh.blocked:
             return _blocked(fresh)
         if not await claims.still_mine(spec):
@@ -417,8 +467,9 @@ def _without_journal(plan: Plan, why: str) -> Plan:
     return plan.model_copy(update={"checks": (check, *plan.checks)})
 
 
-def _changed(shown: Plan, what: str) -> Result:
-    return _refused(shown.plan_id, f"changed since it was shown: {what}; plan again")
+def _changed(shown: Plan, what: str, words: str = "") -> Result:
+    again = f'plan again, or confirm what it is now with "{words}"' if words else "plan again"
+    return _refused(shown.plan_id, f"changed since it was shown: {what}; {again}")
 
 
 def _blocked(plan: Plan) -> Result:

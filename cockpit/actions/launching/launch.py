@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from cockpit.actions.checks import checkpoint, code, commands, identity, jobs, people, records
 from cockpit.actions.checks.checkpoint import initialize_from, named_step
 from cockpit.actions.checks.material import DEADLINE, Material, gather
+from cockpit.actions.checks.places import places
 from cockpit.actions.checks.records import linked_issue
 from cockpit.actions.core.action import Action, Execution, SkipStep, Step, StepError
 from cockpit.actions.core.context import ActionContext
@@ -101,6 +102,7 @@ async def _look(context: ActionContext) -> LaunchLook:
     checks, words = commands.ready(context.platform, spec, command, values)
     origin = await offload(initialize_from, spec, deadline=DEADLINE)
     would = WouldRun(words, template_of(command), None)
+    checks += await places(context, spec, words, _origin(spec))
     issue = await issue_to_create(spec, material.read.book, shown_command(words) or None)
     return LaunchLook(material, would, checks, origin, issue)
 

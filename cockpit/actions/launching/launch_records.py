@@ -40,6 +40,8 @@ FAILURE: Final = "failure"
 RESUMES_FROM: Final = "resumes_from"
 FAILED_STEP: Final = "failed_step"
 STOPPED: Final = "stopped"
+LOST: Final = "lost"
+"""The fact that says what was really lost, measured when the job had ended."""
 STATE_FILE: Final = "state_file"
 RESTARTS: Final = "restarts"
 DEADLINE: Final = 10.0
@@ -245,13 +247,14 @@ def _evidence(execution: Execution) -> Sequence[str]:
     spoken = [check for check in execution.plan.checks if check.id in ("T", "job-state", "C-17")]
     warned = [check for check in execution.plan.checks if check.level is not Level.PASS]
     lines = [f"{check.id}: {check.text}" for check in dict.fromkeys((*spoken, *warned))]
-    where = execution.facts.get("evidence")
+    where, lost = execution.facts.get("evidence"), execution.facts.get(LOST)
     used = snapshot_in(execution)
     return [
         *lines,
         *_differing(execution.plan),
         *([f"commit {used.sha}"] if used.sha is not None else []),
         *([f"archived in {where}"] if where else []),
+        *([f"lost {lost}, measured when the job had ended"] if lost else []),
     ]
 
 

@@ -14,6 +14,7 @@ from cockpit.actions.checks import code, commands, jobs, people
 from cockpit.actions.checks.material import DEADLINE, gather
 from cockpit.actions.checks.new_lineage import source_of, takes_identity, unused
 from cockpit.actions.checks.people import for_dri
+from cockpit.actions.checks.places import places
 from cockpit.actions.core.action import Action, Execution, RefuseError, Step, StepError
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.launching.launch_records import RESUMES_FROM, record_steps, trouble_step
@@ -66,6 +67,7 @@ class NewLineage(Action):
             *takes_identity(run, template, context.spec),
             *code.lineage(context, material.changes, material.prior, first=True),
             *command,
+            *await places(context, run, words, pick),
             passed("reason", shown(request.params["reason"]), Basis.RECORDED),
         ]
         return Draft(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from cockpit.actions.checks import checkpoint, code, commands, identity, jobs, recover
 from cockpit.actions.checks.material import Material, gather
 from cockpit.actions.checks.people import for_dri, has_dri
+from cockpit.actions.checks.places import places
 from cockpit.actions.core.action import Action, Step
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import yes_param
@@ -26,10 +27,19 @@ from cockpit.actions.launching.relaunch_steps import (
 from cockpit.actions.launching.run_log_steps import resumed_step
 from cockpit.actions.launching.submitting import CONFIRM
 from cockpit.actions.retention.at_rest import job_name
-from cockpit.actions.stopping.stop import SAVE, STOPS, can_save, counted, save_first, saving
+from cockpit.actions.stopping.stop import (
+    SAVE,
+    STOPS,
+    can_save,
+    loss_of,
+    save_first,
+    saving,
+    with_loss,
+)
 from cockpit.model.observed import Pick
 from cockpit.model.picking import would_resume
-from cockpit.model.plan import Check, Draft, Plan, Request
+from cockpit.model.plan import Check, Draft, Loss, Plan, Request
+from cockpit.model.report import RunReport
 from cockpit.model.run import Command
 from cockpit.model.wording import steps
 from cockpit.platforms.base import CommandError
@@ -60,6 +70,7 @@ class Relaunch(Action):
         found = await _look(context)
         own = jobs.own_jobs(context)
         value = context.report.facets.checkpoints.value
+        lost = _loses(context.report, found.would.pick)
         return Draft(
             words=f"relaunch {request.run}",
             checks=for_dri(
@@ -73,7 +84,8 @@ class Relaunch(Action):
             checkpoint=found.would.pick,
             trainer_would_load=value.trainer_would_load if value is not None else None,
             differences=found.compared.differences,
-            loses=_loses(context, found.would.pick),
+            loses=None if lost is None else lost.text,
+            lost=lost if own else None,
             can_save_first=bool(own) and can_save(context),
             facts={
                 STOPS: "\n".join(job.id for job in own),
@@ -81,6 +93,12 @@ class Relaunch(Action):
                 **planned_facts(context.report.facets.code.value, found.material.read.config),
             },
         )
+
+    def measured(self, plan: Plan, report: RunReport) -> Plan:
+        """Return the plan with what would be lost by now, while something is to be stopped."""
+        if not plan.stops:
+            return plan
+        return with_loss(plan, _loses(report, plan.checkpoint))
 
     def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: evidence, save, stop, look again, submit, verify, then the records."""
@@ -107,6 +125,7 @@ async def _look(context: ActionContext) -> RelaunchLook:
     values = values_for(context.spec, context.launch_id, pick)
     checks, words = commands.ready(context.platform, context.spec, command, values)
     would = WouldRun(words, template_of(command), pick)
+    checks += await places(context, context.spec, words, pick)
     return RelaunchLook(material, would, checks, compared(context, material, would))
 
 
@@ -167,9 +186,9 @@ def store_there(context: ActionContext, material: Material) -> list[Check]:
     return [blocked("store", f"earlier launches are unknown: {material.read.store_trouble}")]
 
 
-def _loses(context: ActionContext, pick: Pick | None) -> str | None:
+def _loses(report: RunReport, pick: Pick | None) -> Loss | None:
     """Return the steps that are trained again, and about how long that takes."""
-    last = checkpoint.last_step(context)
+    last = checkpoint.last_step(report)
     if pick is None or pick.step is None or last is None:
         return None
-    return counted(context.report, max(0, last - pick.step), f"since step {steps(pick.step)}")
+    return loss_of(report, max(0, last - pick.step), f"since step {steps(pick.step)}")

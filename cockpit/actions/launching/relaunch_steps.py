@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from cockpit.actions.checks.checkpoint import last_step
 from cockpit.actions.checks.config_file import ResolvedConfig, digest, read_config
 from cockpit.actions.checks.recover import present_failure
 from cockpit.actions.core.action import Execution, SkipStep, StepError
 from cockpit.actions.launching.launch_records import (
     FAILED_STEP,
     FAILURE,
+    LOST,
     RESTARTS,
     RESUMES_FROM,
     STATE_FILE,
@@ -18,7 +20,7 @@ from cockpit.actions.launching.launch_records import (
 )
 from cockpit.actions.launching.snapshot import snapshot_of
 from cockpit.actions.launching.submitting import SNAPSHOT, platform_of, submit, verify
-from cockpit.actions.stopping.stop import STOPS, evidence
+from cockpit.actions.stopping.stop import STOPS, evidence, loss_of
 from cockpit.actions.stopping.stop import gone as jobs_gone
 from cockpit.actions.stopping.stop import stop as stop_jobs
 from cockpit.model.observed import CheckpointsValue, CodeValue, Pick
@@ -85,6 +87,10 @@ async def look_again(execution: Execution) -> str:
     await nothing_lives(execution, execution.context.spec)
     report, pick = await _settled(execution)
     noted = {RESUMES_FROM: "" if pick.step is None else str(pick.step), "checkpoint": pick.path}
+    last = last_step(report)
+    if execution.facts.get(STOPPED) and pick.step is not None and last is not None:
+        lost = loss_of(report, max(0, last - pick.step), f"since step {steps(pick.step)}")
+        noted[LOST] = lost.text
     await prepare(
         execution, execution.context.spec, execution.context.spec.resubmit, report, pick, noted
     )

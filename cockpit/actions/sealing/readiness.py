@@ -9,7 +9,7 @@ from cockpit.actions.core.context import ActionContext
 from cockpit.model.alert import Severity
 from cockpit.model.observed import Checkpoint, CheckpointState, Phase
 from cockpit.model.plan import Basis, Check
-from cockpit.model.wording import number, steps
+from cockpit.model.wording import number, steps, with_code
 from cockpit.text.checks import blocked, lacking, passed, warned
 
 
@@ -50,7 +50,7 @@ def tracker_done(context: ActionContext) -> Iterator[Check]:
         yield blocked("tracker", f"W&B's final state is not known: {why}")
         return
     if value.exit_code not in (0, None) or (value.exit_code is None and value.state != "finished"):
-        yield blocked("tracker", f'W&B says "{value.state}", exit code {value.exit_code}')
+        yield blocked("tracker", with_code(f'W&B says "{value.state}"', value.exit_code))
     else:
         yield passed("tracker", f"W&B is finished: {value.id or value.url}", value=value.state)
     if value.step is None or value.loss is None:

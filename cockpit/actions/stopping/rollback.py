@@ -31,7 +31,7 @@ from cockpit.actions.stopping.rejecting import (
 )
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue, Pick
 from cockpit.model.picking import named as called
-from cockpit.model.picking import newest_good, suspected
+from cockpit.model.picking import names_checkpoint, newest_good, suspected
 from cockpit.model.plan import Check, Draft, Plan, Request, Target
 from cockpit.model.records import EventEntry, Rejected
 from cockpit.model.run import RunSpec
@@ -57,7 +57,7 @@ class Rollback(Action):
     async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return what would be rejected, and what the trainer would load afterwards."""
         to = step_param(request.params.get("to"), "to")
-        move = yes_param(request.params.get("move"), "move")
+        move = _moves(context.spec, request)
         words = f"rollback {request.run} {to}"
         value = listing(context)
         if isinstance(value, Check):
@@ -105,6 +105,12 @@ class Rollback(Action):
             status_step(_status, f"{plan.run}: log rollback in the run log"),
             comment_step(event_name, _comment),
         )
+
+
+def _moves(run: RunSpec, request: Request) -> bool:
+    """Return whether to move the rejected ones aside; unless told, if nothing else would do."""
+    given = request.params.get("move")
+    return yes_param(given, "move") if given is not None else not names_checkpoint(run)
 
 
 def _worth(item: Checkpoint) -> tuple[bool, bool, float]:
@@ -188,8 +194,7 @@ def _would_load(
     """Yield whether the trainer, by its own rule, would load what is wanted (SPEC A-4)."""
     if chosen is None:
         return
-    command = run.resubmit or ()
-    if any(PLACEHOLDER in word for word in ((command,) if isinstance(command, str) else command)):
+    if names_checkpoint(run):
         wanted = f"it will be step {steps(chosen.step)}"
         yield passed(LOADS, f"the command names the checkpoint: {wanted}")
         return

@@ -16,17 +16,28 @@ from cockpit.actions.core.action import (
     Step,
     StepError,
     StepUnknownError,
+    other_than,
 )
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.evidence import archive
 from cockpit.actions.core.parameters import plural, safe, yes_param
 from cockpit.actions.core.recording import log_step
+from cockpit.actions.launching.launch_records import LOST
 from cockpit.actions.launching.run_log_steps import status_step
 from cockpit.actions.retention.at_rest import JOB, job_name
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import CheckpointState, CheckpointsValue
-from cockpit.model.picking import newest_good
-from cockpit.model.plan import Basis, Check, Draft, Level, Plan, Request, StepState
+from cockpit.model.plan import (
+    Basis,
+    Check,
+    Draft,
+    Level,
+    Loss,
+    Plan,
+    Request,
+    StepState,
+    deeds,
+)
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import RunSpec
@@ -39,6 +50,8 @@ from cockpit.text.checks import blocked, passed, warned
 LOSS: Final = "loses"
 HEALTH: Final = "health"
 STOPS: Final = "stops"
+GAPS: Final = 5
+"""How many of the last gaps between checkpoints tell how far apart they are."""
 ORDERED: Final = "ordered"
 """The fact that the jobs were told to stop."""
 SAVE: Final = "save"
@@ -62,7 +75,7 @@ class Stop(Action):
         live, words = context.live, f"stop {request.run}"
         healthy = context.report.verdict is Verdict.HEALTHY
         step = context.report.progress.step
-        lost = _lost(context.report)
+        lost = lost_of(context.report)
         health = passed(
             HEALTH, f"the run is {context.report.verdict.value}: {context.report.next_action}"
         )
@@ -73,7 +86,8 @@ class Stop(Action):
             checks=(*_alive(context), health, _loss(lost), *saving(context, save=save)),
             stops=tuple(job_name(job) for job in live.jobs),
             spares=tuple(job_name(job) for job in (*live.possible, *live.spared)),
-            loses=lost,
+            loses=None if lost is None else lost.text,
+            lost=lost,
             can_save_first=can_save(context),
             facts={
                 STOPS: "\n".join(job.id for job in live.jobs),
@@ -88,14 +102,16 @@ class Stop(Action):
         return (
             Step("evidence", evidence),
             Step(SAVE, save_first),
-            Step("stop", stop, seen=gone),
+            Step("stop", stop_and_measure, seen=gone),
             _ordered(log_step(_entry, f"{plan.run}: log stop", after_failure=True)),
             status_step(_status, f"{plan.run}: log stop in the run log"),
         )
 
     def revalidate(self, shown: Plan, now: Plan) -> str | None:
         """Return what changed: another set of jobs, or a block; a living run moves on by itself."""
-        if shown.facts != now.facts or shown.stops != now.stops:
+        if deeds(shown.facts) != deeds(now.facts) or shown.stops != now.stops:
+            if shown.stops == now.stops:
+                return other_than(shown, now)
             return f"the jobs that live are others now: {', '.join(now.stops) or 'none'}"
         for check in now.checks:
             if check.stands_in_the_way and _level(shown, check.id) is not Level.BLOCK:
@@ -103,6 +119,10 @@ class Stop(Action):
         if _level(shown, HEALTH) is Level.PASS and _level(now, HEALTH) is Level.WARN:
             return "the run is healthy now: more is asked for before it is stopped"
         return None
+
+    def measured(self, plan: Plan, report: RunReport) -> Plan:
+        """Return the plan with what would be lost by now."""
+        return with_loss(plan, lost_of(report))
 
 
 def _level(plan: Plan, name: str) -> Level | None:
@@ -131,12 +151,19 @@ def _successors(context: ActionContext) -> dict[str, str]:
     return {QUEUED: safe(names)} if names else {}
 
 
-def _loss(lost: str | None) -> Check:
+def with_loss(plan: Plan, lost: Loss | None) -> Plan:
+    """Return a plan with another loss, wherever it says one."""
+    checks = tuple(_loss(lost) if check.id == LOSS else check for check in plan.checks)
+    text = None if lost is None else lost.text
+    return plan.model_copy(update={"loses": text, "lost": lost, "checks": checks})
+
+
+def _loss(lost: Loss | None) -> Check:
     """Return what would be lost: a figure that moves by itself while the run lives."""
     if lost is None:
         check = warned(LOSS, "what would be lost is not known", Basis.INFERRED)
     else:
-        check = warned(LOSS, f"loses {lost}")
+        check = warned(LOSS, f"loses {lost.text}")
     return check.model_copy(update={"moves": True})
 
 
@@ -152,17 +179,33 @@ def saving(
     return [say("save", "a checkpoint is asked for first; without it nothing is stopped")]
 
 
-def _lost(report: RunReport) -> str | None:
+def lost_of(report: RunReport) -> Loss | None:
     """Return what has been done since the last complete checkpoint, in steps and about in time."""
     step, value = report.progress.step, report.facets.checkpoints.value
-    last = None if value is None else newest_good(value.items)
-    saved = None if last is None else last.step
-    if step is None or not report.facets.checkpoints.known or (last is not None and saved is None):
+    saved = None if value is None else value.latest_complete
+    if step is None or not report.facets.checkpoints.known:
         return None
-    spoilt = value is not None and any(item.complete for item in value.items)
-    nothing = "all: what is complete is suspect" if spoilt else "all: nothing is complete"
-    since = f"since step {steps(saved)}" if saved is not None else nothing
-    return counted(report, max(0, step - saved) if saved is not None else step, since)
+    since = f"since step {steps(saved)}" if saved is not None else "all: nothing is complete"
+    count = max(0, step - saved) if saved is not None else step
+    return loss_of(report, count, since)
+
+
+def loss_of(report: RunReport, count: int, since: str) -> Loss:
+    """Return so many lost steps as a loss: with their time, and a checkpoint's worth beside."""
+    return Loss(count=count, text=counted(report, count, since), worth=worth_of(report))
+
+
+def worth_of(report: RunReport) -> int | None:
+    """Return how many steps lie between two checkpoints: as seen, else by the save interval."""
+    value, spec = report.facets.checkpoints.value, report.spec.checkpoints
+    done = [item.step for item in (value.items if value is not None else ()) if item.step]
+    gaps = [late - early for early, late in pairwise(sorted(set(done))) if late > early][-GAPS:]
+    if gaps:
+        return sorted(gaps)[len(gaps) // 2]
+    tracker = report.facets.tracker.value
+    usual = tracker.usual_step_s if tracker is not None else None
+    every = spec.save_every if spec is not None else None
+    return max(1, round(every / usual)) if every and usual else None
 
 
 def counted(report: RunReport, count: int, since: str) -> str:
@@ -225,7 +268,10 @@ def _status(execution: Execution) -> str:
 def _lost_or_saved(execution: Execution) -> str:
     saved = execution.facts.get("saved")
     if saved:
-        return f"a checkpoint was saved first, at step {saved}"
+        lost = f"; lost {execution.facts[LOST]}" if execution.facts.get(LOST) else ""
+        return f"a checkpoint was saved first, at step {saved}{lost}"
+    if execution.facts.get(LOST):
+        return f"lost {execution.facts[LOST]}, measured when it had ended"
     return f"loses {execution.plan.loses}" if execution.plan.loses else ""
 
 
@@ -303,6 +349,25 @@ async def stop(execution: Execution) -> str:
     if after.unknown is not None:
         raise StepUnknownError(f"stopped, but whether it is gone is not known: {after.unknown}")
     return f"{plural(len(jobs), 'job')} stopped: {', '.join(job.name for job in jobs)}"
+
+
+async def stop_and_measure(execution: Execution) -> str:
+    """Stop the jobs, and see what that has really lost: steps went on until they ended."""
+    said = await stop(execution)
+    return "; ".join(filter(None, (said, await measure(execution))))
+
+
+async def measure(execution: Execution) -> str:
+    """Note what was lost, as it is now that the job has ended; nothing where that is not known."""
+    try:
+        report = await execution.context.parts.look(execution.context.spec.name)
+    except (TimeoutError, OSError):
+        return ""
+    lost = lost_of(report)
+    if lost is None:
+        return ""
+    await execution.note(**{LOST: lost.text})
+    return f"lost {lost.text}"
 
 
 async def gone(execution: Execution) -> str | None:

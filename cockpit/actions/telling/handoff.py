@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cockpit.actions.core.action import Execution, PageAction, RefuseError, Step
@@ -25,7 +25,7 @@ from cockpit.model.plan import Basis, Check, Draft, Outcome, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
-from cockpit.model.wording import duration, number, rate, size, steps, utc_minute
+from cockpit.model.wording import duration, from_to, number, rate, size, steps, utc_minute
 from cockpit.records.issue.text import handed_off
 from cockpit.store.journal import JournalEntry, handed_over
 from cockpit.text.checks import passed, warned
@@ -103,10 +103,16 @@ def _entry(execution: Execution) -> EventEntry:
     return EventEntry(
         title=f"handoff to {facts['to']}",
         at=execution.entry.begun_at,
-        status=f"handed from {worded(facts['of'], execution.entry.operator)} to {facts['to']}",
+        status=_handed(facts, execution.entry.operator),
         evidence=_body(execution.plan.page or ""),
         decision=f"{facts['to']} owns the run; ordered by {execution.entry.operator}",
     )
+
+
+def _handed(facts: Mapping[str, str], operator: str) -> str:
+    if facts["of"] == facts["to"]:
+        return f"{facts['to']} keeps the run"
+    return f"handed from {worded(facts['of'], operator)} to {facts['to']}"
 
 
 def _body(text: str) -> str:
@@ -120,7 +126,7 @@ def page(
     report: RunReport, entries: Sequence[JournalEntry], now: float, *, of: str, to: str, note: str
 ) -> str:
     """Return the page; ``of`` hands over, ``to`` owns the run from now on."""
-    lines = [f"# Handoff: {report.name}", "", f"{of} → {to}, {utc_minute(now)}", ""]
+    lines = [f"# Handoff: {report.name}", "", f"{from_to(of, to)}, {utc_minute(now)}", ""]
     lines += [f"> {line}" for line in note.splitlines()] + [""] * bool(note)
     for title, part in (
         ("State", _state(report, now)),

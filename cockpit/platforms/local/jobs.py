@@ -28,18 +28,16 @@ The recorded process, as long as it lives, outweighs any file. A relaunch writes
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
 from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.observed import UNCLEAR, JobValue, Phase
-from cockpit.model.place import Place
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.local import lookup
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.elsewhere import NOTES, launched_elsewhere
 from cockpit.platforms.local.files import (
@@ -48,9 +46,12 @@ from cockpit.platforms.local.files import (
     ExitNote,
     Order,
     PidNote,
+    explain_exit,
+    mtime_of,
     order_of,
     read_exit,
     read_pid,
+    size_and_time,
 )
 from cockpit.platforms.local.recorded import Identity, Look, Who, identify
 from cockpit.platforms.local.stopped import STOP_STATES, Stop, StoppedSince, workers
@@ -66,6 +67,8 @@ GONE: Final = "gone"
 STARTING: Final = "starting"
 STOPPED: Final = "stopped"
 PROCESS_TABLE: Final = "process table"
+LATELY: Final = 60.0
+"""Seconds after its last line in which a log may still be written by somebody."""
 MOST_WATCHED: Final = 32
 """Processes of one job whose state is looked at every second."""
 AskLive = Callable[[Sequence[RunSpec]], Awaitable[Mapping[str, Live]]]
@@ -83,6 +86,8 @@ class LocalJobs:
         self._since: dict[tuple[str, str], float | None] = {}
         self._jobs: dict[str, Live] = {}
         self._stops = StoppedSince()
+        self._log_at: dict[str, float] = {}
+        self._going_on: set[str] = set()
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[JobValue]]:
         """Return the job facet of each run, by run name.
@@ -119,7 +124,8 @@ class LocalJobs:
         source = PROCESS_TABLE if here or possible else NOTES
         update = {"rivals": rivals, "possible": possible, "rivals_source": source}
         rivalled = facet.model_copy(update={"value": value.model_copy(update=update)})
-        return _whose(rivalled, here, self._clock.now())
+        goes_on = name in self._going_on
+        return _whose(rivalled, here, self._clock.now()) if goes_on else rivalled
 
     def _dated(self, job: LiveJob) -> LiveJob:
         """Return a job whose start does not move when the kernel's idea of the boot does."""
@@ -176,10 +182,23 @@ class LocalJobs:
         if seen.started is not None and isinstance(seen.pid, PidNote):
             key = (f"pid:{seen.pid.pid}", str(seen.ticks))
             seen = seen._replace(started=self._since.setdefault(key, seen.started))
+        self._note_log(run.name, seen, now)
         if seen.who.who is Who.SAME:
             seen = seen._replace(elsewhere=launched_elsewhere(run, _launched_at(seen)))
         stopped = [one for one in seen.members if one.state in STOP_STATES]
         return seen._replace(stop=self._stops.of(stopped, now)) if stopped else seen
+
+    def _note_log(self, name: str, seen: _Seen, now: float) -> None:
+        """Note whether a log goes on after its job was found gone, or did a moment ago."""
+        if seen.who.who is Who.SAME or seen.log_at is None:
+            self._going_on.discard(name)
+            self._log_at.pop(name, None)
+            return
+        at_first = self._log_at.setdefault(name, seen.log_at)
+        if seen.log_at > at_first or now - seen.log_at <= LATELY:
+            self._going_on.add(name)
+        else:
+            self._going_on.discard(name)
 
 
 async def _table() -> Look | None:
@@ -201,8 +220,9 @@ def _id(facet: Facet[JobValue]) -> str | None:
 class _Seen(NamedTuple):
     """Everything that was read for one job, before anything is believed.
 
-    ``started`` is when its process started, ``members`` are that process and what works below
-    it, ``stop`` tells that it is stopped, if it is.
+    ``noted`` is the exit status in the launch's own note, which no clock dates; ``started`` is
+    when its process started, ``members`` are that process and what works below it, ``stop``
+    tells that it is stopped, if it is.
     """
 
     pid: PidNote | BadNote | None
@@ -211,6 +231,7 @@ class _Seen(NamedTuple):
     marker_at: float | None
     log_size: int
     log_at: float | None
+    noted: int | None = None
     started: float | None = None
     ticks: int | None = None
     members: tuple[Process, ...] = ()
@@ -223,17 +244,18 @@ def _look(run: RunSpec, look: Look | None, now: float) -> _Seen:
     job = run.job
     assert job is not None
     ended = read_exit(job.exit_file.path) if job.exit_file else None
-    marker_at = _mtime(job.done_marker)
+    marker_at = mtime_of(job.done_marker)
     pid = read_pid(job.pid_file.path) if job.pid_file else None
-    who, facts = Identity(Who.GONE), None
+    who, facts, noted = Identity(Who.GONE), None, None
     if isinstance(pid, PidNote):
         facts = process_facts(pid.pid)
         who, look = _identity(run, pid, facts, look, now)
         if not facts.alive and job.exit_file:
             ended = read_exit(job.exit_file.path)  # it may have ended between the two looks
-            marker_at = _mtime(job.done_marker)
-    log = _stat(newest_match(job.log.path) if job.log else None)
-    seen = _Seen(pid, who, ended, marker_at, log[0], log[1])
+            marker_at = mtime_of(job.done_marker)
+            noted = lookup.noted_exit(run, pid)
+    log = size_and_time(newest_match(job.log.path) if job.log else None)
+    seen = _Seen(pid, who, ended, marker_at, log[0], log[1], noted)
     if who.who is not Who.SAME or facts is None:
         return seen
     members = () if look is None else tuple(workers(look.below(facts.pid)))
@@ -253,21 +275,6 @@ def _identity(
     return identify(run, note, look, now), look
 
 
-def _mtime(place: Place | None) -> float | None:
-    return _stat(None if place is None else place.path)[1]
-
-
-def _stat(path: str | None) -> tuple[int, float | None]:
-    """Return (size, mtime) of a file, (0, None) if there is none."""
-    if path is None:
-        return 0, None
-    try:
-        found = Path(path).stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return 0, None
-    return found.st_size, found.st_mtime
-
-
 def _source(job: JobSpec) -> str:
     return f"pid file {job.pid_file}" if job.pid_file else f"exit file {job.exit_file}"
 
@@ -281,7 +288,7 @@ def _judge(job: JobSpec, seen: _Seen, record: int | None, now: float) -> Facet[J
         if isinstance(seen.exit, ExitNote)
         else None
     )
-    if isinstance(seen.exit, ExitNote) and order is Order.AFTER:
+    if isinstance(seen.exit, ExitNote) and (order is Order.AFTER or _is_noted(seen)):
         ended = _ended(seen, seen.exit.status, seen.exit.written_at)
         return known(ended, f"exit file {job.exit_file}", now)
     unsure = seen.who.who is Who.UNSURE
@@ -300,6 +307,11 @@ def _judge(job: JobSpec, seen: _Seen, record: int | None, now: float) -> Facet[J
     return _without_status(job, seen, now)
 
 
+def _is_noted(seen: _Seen) -> bool:
+    """Tell whether the launch's own note says of this very job what the exit file says."""
+    return isinstance(seen.exit, ExitNote) and seen.noted == seen.exit.status
+
+
 def _unclear(seen: _Seen, text: str, source: str, now: float) -> Facet[JobValue]:
     """Return a job of which it cannot be told how it is, and why."""
     value = _value(seen, UNCLEAR, Phase.UNKNOWN, reason=text)
@@ -308,7 +320,7 @@ def _unclear(seen: _Seen, text: str, source: str, now: float) -> Facet[JobValue]
 
 
 def _whose(facet: Facet[JobValue], rivals: Sequence[LiveJob], now: float) -> Facet[JobValue]:
-    """Return a job that is gone as unknown while something else writes what it wrote.
+    """Return a job that is gone as unknown while something else goes on in its place.
 
     What carries the same launch id is left over from it.
     """
@@ -423,20 +435,3 @@ def _gone(seen: _Seen) -> str:
     if isinstance(seen.exit, ExitNote):
         reason += " (the exit file is older than this launch)"
     return reason
-
-
-def explain_exit(status: int) -> str | None:
-    """Return what an exit status says: ``None`` for 0, the signal's name for -n and 128+n."""
-    number = -status if status < 0 else status - 128
-    if status == 0:
-        return None
-    if number > 0:
-        try:
-            return f"killed by signal {number} ({signal.Signals(number).name})"
-        except ValueError:
-            pass
-    said = _SHELL_WORDS.get(status)
-    return f"exit status {status}" + (f" ({said})" if said else "")
-
-
-_SHELL_WORDS: Final = {126: "cannot be executed", 127: "command not found"}

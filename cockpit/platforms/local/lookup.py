@@ -40,6 +40,23 @@ def look_up(run: RunSpec, launch_id: str) -> LookUp:
     return _ended(launch_id, note)
 
 
+def noted_exit(run: RunSpec, note: PidNote) -> int | None:
+    """Return the exit status that the note of a pid file's launch holds, if it has ended.
+
+    The supervisor writes it with the process's start: no clock that was set since, and no file
+    that was touched, can make it another job's. Raises ``OSError``.
+    """
+    folder = None if note.launch_id is None else _folder(run)
+    if folder is None or note.launch_id is None or "/" in note.launch_id:
+        return None
+    told = launches.read(folder / note.launch_id) or {}
+    ours = (told.get("pid"), told.get("ticks")) == (str(note.pid), str(note.ticks))
+    status = told.get("exit", "")
+    if told.get("state") != launches.ENDED or not ours or not status.lstrip("-").isdigit():
+        return None
+    return int(status)
+
+
 def _folder(run: RunSpec) -> Path | None:
     root = local_root(run)
     pid_file = None if run.job is None else run.job.pid_file

@@ -136,11 +136,11 @@ class RootClaim:
 
     def _survey(self, run: RunSpec, root: Path) -> Claim:
         highest = _highest(run, root)
-        if not root.is_dir() and os.access(root.parent, os.W_OK):
+        if not root.is_dir() and root.parent.is_dir() and os.access(root.parent, os.W_OK):
             text = f"the output root {root} is free: it is not there yet"
             return Claim(level=Level.PASS.value, text=text)
         if not root.is_dir():
-            return _warn(f"the output root {root} is not there, and cannot be made")
+            return _warn(_no_folder(root))
         if not os.access(root, os.W_OK):
             return _warn(f"the output root {root} cannot be written to", highest)
         written = _read(root)
@@ -186,6 +186,14 @@ class RootClaim:
 def _root(run: RunSpec) -> Path | None:
     root = local_root(run)
     return None if root is None else Path(root)
+
+
+def _no_folder(root: Path) -> str:
+    """Say what keeps a claim from being put under a root that is not there."""
+    if root.parent.is_dir():
+        return f"the output root {root} is not there, and cannot be made"
+    text = f"neither the output root {root} nor its folder is there: make the folder first"
+    return f"{text} (mkdir -p {root.parent}), if no disk is missing"
 
 
 def _file(root: Path) -> Path:

@@ -47,14 +47,17 @@ class _Known(NamedTuple):
 
 
 def _with(value: CheckpointsValue, history: History, known: tuple[_Known, ...]) -> CheckpointsValue:
-    whys = {}
+    whys: dict[str, str] = {}
+    doubts: dict[str, str] = {}
     for item in value.items:
-        if item.state not in NEVER:
-            said = (_why(item, each, history) for each in known)
+        if item.state in NEVER:
+            continue
+        for say, found in ((_why, whys), (_doubt, doubts)):
+            said = (say(item, each, history) for each in known)
             why = next((each for each in said if each is not None), None)
-            if why is not None:
-                whys[item.path] = why
-    return with_suspects(value, whys)
+            if why is not None and item.path not in whys:
+                found[item.path] = why
+    return with_suspects(value, whys, doubts)
 
 
 def _taints(history: History) -> Iterator[_Known]:
@@ -103,6 +106,16 @@ def _why(item: Checkpoint, known: _Known, history: History) -> str | None:
     if taint.sound is None and known.partly:
         return f"{what}, and earlier rows are not read: it may have begun before this save"
     return None
+
+
+def _doubt(item: Checkpoint, known: _Known, history: History) -> str | None:
+    """Return the remark on one that was saved between the last sound row and the first other."""
+    taint, step = known.taint, item.step
+    if step is None or taint.step is None or taint.sound is None or taint.metric == SPIKE:
+        return None
+    if not taint.sound < step < taint.step or not _same_trajectory(item, taint, history):
+        return None
+    return f"saved between step {wording.step(taint.sound)}, still sound, and {_what(taint)}"
 
 
 def _same_trajectory(item: Checkpoint, taint: Taint, history: History) -> bool:

@@ -107,7 +107,9 @@ def _rivals(job: JobValue) -> Iterator[_Other]:
 
 def _possible(job: JobValue | None) -> Iterator[_Other]:
     for rival in job.possible if job is not None else ():
-        yield _seen(rival, job.rivals_source if job is not None else "")
+        text = f"{rival.id}: {rival.why}; since {_since(rival)}: {rival.name}"
+        source = job.rivals_source if job is not None else ""
+        yield _Other(rival.id, rival.started_at, Evidence(text=text, source=source))
 
 
 def _seen(rival: LiveJob, source: str) -> _Other:

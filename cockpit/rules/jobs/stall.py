@@ -9,9 +9,10 @@ from typing import Literal
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
-from cockpit.model.observed import Phase, Stopped
+from cockpit.model.observed import LogValue, Phase, Stopped
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
+from cockpit.rules.jobs.terminal import triage_evidence
 from cockpit.rules.metrics.progress import current_step
 from cockpit.rules.present import (
     StepClock,
@@ -31,6 +32,11 @@ DEGRADED = re.compile(
     re.I,
 )
 """What a cluster prints when it has lost the nodes under a job that it still calls running."""
+
+RICH = re.compile("[━╸╺┏┳┓┡╇┩]")
+"""What rich draws tables and bars with; a trainer whose log has it shows its steps that way."""
+
+_NOTHING = ("harmless_noise", "success", "unknown")
 
 FLUSHING = (0, 31)
 """The first tracker client that writes its file at least every ``FLUSH`` seconds."""
@@ -105,6 +111,9 @@ def _stalled(run: RunSpec, history: History, last: float) -> Alert:
 def _no_first_step(
     run: RunSpec, history: History, clock: StepClock, started: float
 ) -> Iterator[Alert]:
+    saved = _last_saved(history)
+    if saved is not None and saved > started > float("-inf"):
+        return  # what was saved since the start was trained, though nothing shows its steps
     since, within = max(started, phase_since(history)), run.thresholds.first_step_within
     until, silent = _watched_until(run, history, clock)
     if until is None or until - since <= within:
@@ -139,8 +148,20 @@ def _alert(
 ) -> Alert:
     log, job = history.facets.log, job_of(history)
     lines = [line.plain for line in log.value.lines] if log.value is not None else []
-    signs = present.evidence(log.source, *[line for line in lines if DEGRADED.search(line)][-3:])
-    reason = [f"job {job.state}: {job.reason}"] if job is not None and job.reason else []
+    found = log.value.triage if log.value is not None else None
+    named = [each.text for each in (found.evidence if found is not None else ())]
+    lost = dict.fromkeys(line for line in (*named, *lines) if DEGRADED.search(line))
+    signs = present.evidence(log.source, *list(lost)[-3:])
+    told = (
+        ()
+        if found is None or signs or found.name in _NOTHING
+        else triage_evidence(log.source, found)
+    )
+    reason = (
+        [f"job {wording.with_reason(job.state, job.reason)}"]
+        if job is not None and job.reason
+        else []
+    )
     advice = "look at the log and the host; stop and relaunch only once the cause is known"
     if signs:
         advice = f"escalate to {wording.person(run)}: nodes are lost; never touch the cluster"
@@ -150,29 +171,57 @@ def _alert(
         severity=Severity.ALERT,
         title=f"degraded: {title}" if signs else title,
         since=since,
-        evidence=(seen, *present.evidence(job_source(history), *reason), *signs),
+        evidence=(seen, *present.evidence(job_source(history), *reason), *signs, *told),
         confidence=confidence,
         next_action=advice,
     )
 
 
 def log_frozen(run: RunSpec, history: History) -> Iterator[Alert]:
-    """C-23: no new bytes in the log while steps move; when nothing moves it is C-06."""
+    """C-23: no new bytes in the log while steps move; when nothing moves it is C-06.
+
+    Why it is still is said only as far as the log shows it: a line that breaks off was cut by
+    a buffer; a bar by ``rich`` draws nothing into a file before it ends.
+    """
     log = history.facets.log
-    last = StepClock(history).last
+    moved = (StepClock(history).last, _last_saved(history))
+    last = max((at for at in moved if at is not None), default=None)
     if log.value is None or last is None or phase_of(history) is not Phase.RUNNING:
         return
     limit = CADENCES * run.cadence
     seen = seen_at(log, history.now)
     if seen - log.value.mtime <= limit or last - log.value.mtime <= limit or seen - last > limit:
         return
+    why, advice, confidence = _why_still(log.value)
     yield Alert(
         id="C-23",
         key=f"C-23:{run.name}",
         severity=Severity.INFO,
-        title="the log is frozen while training steps",
+        title="the log is still while training steps",
         since=log.value.mtime,
-        evidence=present.evidence(log.source, f"last byte at {wording.moment(log.value.mtime)}"),
-        confidence="likely",
-        next_action="nothing; its output is buffered (python -u would show it)",
+        evidence=present.evidence(
+            log.source, f"last byte at {wording.moment(log.value.mtime)}", why
+        ),
+        confidence=confidence,
+        next_action=f"nothing; {advice}",
     )
+
+
+def _why_still(log: LogValue) -> tuple[str, str, Literal["likely", "guess"]]:
+    """Return what the log shows of why nothing new comes, what would help, and how sure."""
+    shown = "python -u would show it"
+    if log.torn:
+        text = "its last line breaks off: the rest waits in a buffer"
+        return text, f"its output is buffered ({shown})", "likely"
+    if any(RICH.search(line.plain) for line in log.lines):
+        text = "it prints with rich, whose bar draws nothing into a file before it ends"
+        return text, "a plain progress bar, or a logger, would show the steps", "likely"
+    text = "its last line is whole: it prints nothing meanwhile, or its output is buffered"
+    return text, f"if its output is buffered, {shown}", "guess"
+
+
+def _last_saved(history: History) -> float | None:
+    """Return when the newest checkpoint was complete: training has come that far."""
+    value = history.facets.checkpoints.value
+    saved = [item.saved_at for item in (value.items if value is not None else ())]
+    return max((at for at in saved if at is not None), default=None)

@@ -15,6 +15,10 @@ REACH = 1.5
 """How much faster than usual training may have stepped since another source last told."""
 
 
+PACES = 1.4
+"""Ratio from which on two paces are not those of the same count."""
+
+
 class StepSeen(NamedTuple):
     """A training step, when it was logged (at the latest), and which source tells it."""
 
@@ -70,6 +74,8 @@ def newest_step(history: History) -> StepSeen | None:
 def _tracked(history: History) -> StepSeen | None:
     """Return the tracker's newest step: its newest value's, else that of its folded rows."""
     facet, pace = history.facets.tracker, history.trend.pace
+    if _counts_otherwise(history):
+        return None
     if facet.value is not None and facet.value.step is not None:
         return StepSeen(facet.value.step, facet.value.last_step_at, "tracker")
     if pace.step is None or history.trend is history.log_trend:
@@ -77,9 +83,26 @@ def _tracked(history: History) -> StepSeen | None:
     return StepSeen(pace.step, pace.at, "tracker")
 
 
+def _counts_otherwise(history: History) -> bool:
+    """Tell whether the tracker counts something else than the log's steps.
+
+    Where a trainer logs no step, the tracker counts calls; two calls a step are usual. Then
+    its count runs at another pace than the steps of the log.
+    """
+    value = history.facets.tracker.value
+    mine, logs = history.trend.usual_step_s, history.log_trend.usual_step_s
+    if value is None or not value.counts_calls or not mine or not logs:
+        return False
+    return history.trend is not history.log_trend and not 1 / PACES < mine / logs < PACES
+
+
 def _logged(history: History) -> StepSeen | None:
-    pace = history.log_trend.pace
-    return None if pace.step is None else StepSeen(pace.step, pace.at, "log")
+    """Return the log's newest step; where its end shows none, that of the job's diagnosis."""
+    pace, log = history.log_trend.pace, history.facets.log.value
+    if pace.step is not None:
+        return StepSeen(pace.step, pace.at, "log")
+    step = log.triage.step if log is not None and log.triage is not None else None
+    return None if step is None else StepSeen(step, None, "log")
 
 
 def _saved(history: History) -> StepSeen | None:

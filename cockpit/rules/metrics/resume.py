@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.history import History, Launched
-from cockpit.model.observed import Checkpoint, CheckpointState
+from cockpit.model.observed import Checkpoint
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.present import CLOCK_SKEW, job_of, may_train
@@ -162,10 +162,13 @@ def _observed_start(history: History) -> Start | None:
 
 
 def _saved_before(item: Checkpoint, started_at: float) -> bool:
-    """Tell whether a checkpoint was complete before a job began; another clock has its slack."""
+    """Tell whether a good checkpoint was there before a job began; another clock has its slack.
+
+    One that is suspect is none to expect: whoever goes back to before it does right.
+    """
     slack = CLOCK_SKEW if "://" in item.path else 0.0
-    complete = item.state is CheckpointState.COMPLETE and item.saved_at is not None
-    return complete and (item.saved_at or 0.0) < started_at - slack
+    good = item.good and item.saved_at is not None
+    return good and (item.saved_at or 0.0) < started_at - slack
 
 
 def _alert(run: RunSpec, start: Start, first: int, wrong: str) -> Alert:

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 
 from cockpit.model.logtext import LogLine, PresentLog, Read
 from cockpit.model.observed import Triage
-from cockpit.rules.triage.log_text import losses_of, steps_of
+from cockpit.rules.triage.log_text import counts_an_epoch, losses_of, steps_of
 from cockpit.rules.triage.signs import STARTS
 
 READ = 20_000
@@ -115,8 +115,9 @@ class Log:
 
     @property
     def newest_step(self) -> int | None:
-        """The step that the last training line names."""
-        return self.steps[-1][1] if self.steps else None
+        """The step of the run that the last training line names."""
+        steps = (s for index, s in reversed(self.steps) if not counts_an_epoch(self.lines[index]))
+        return next(steps, None)
 
     def _steps_after(self, index: int) -> set[int]:
         """Return the steps logged after a line, the one reached before it not counted."""

@@ -28,6 +28,7 @@ _STEP = re.compile(
     r"|\b(\d[\d,]*)(?:it)?\s*/\s*\d[\d,.]*[kM]?(?:it)?\s*\[(?![^\]]{0,200}\?\s?it/s).*(?:it/s|s/it)",
     re.I,
 )
+_OF_EPOCH = re.compile(r"\W*epochs?\b[^|]{0,40}\d%\|", re.I)
 _LOSS = re.compile(
     r"\bloss\b['\"]?\s*[:=]?\s*([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf(?:inity)?))(?![\w%])", re.I
 )
@@ -143,13 +144,18 @@ def is_echo(raised: Raised) -> bool:
 
 
 def steps_of(lines: Sequence[str]) -> list[tuple[int, int]]:
-    """Return (index, step) of every training line."""
+    """Return (index, step) of every training line; the source that a traceback quotes is none."""
     found = []
     for index, line in enumerate(lines):
         step = _STEP.search(line)
-        if step and not _EVAL.search(line):
+        if step and not _EVAL.search(line) and not _FRAME.match(bare(lines[max(0, index - 1)])):
             found.append((index, int((step[1] or step[2]).replace(",", "")[:18])))
     return found
+
+
+def counts_an_epoch(line: str) -> bool:
+    """Tell whether the step of a training line is a batch of its epoch: ``Epoch 3: 40%|…``."""
+    return _OF_EPOCH.match(line) is not None
 
 
 def newest_step(lines: Sequence[str]) -> int | None:

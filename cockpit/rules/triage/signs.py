@@ -24,6 +24,12 @@ class Sign(NamedTuple):
     """The action when the job still runs."""
 
 
+TIMED_OUT = (
+    r"(?:timed ?out|time ?out(?!_|[\"']?\s*(?:\([a-z]+\)\s*)?(?:=|:\s*[\"']?\d|(?:of|is)\s+\d)))"
+)
+"""A time-out that happened; ``timeout: 1200 secs`` is only a setting."""
+
+
 def _sign(name: str, action: Action, alive: Action, *patterns: str) -> Sign:
     return Sign(name, re.compile("|".join(patterns), re.I), action, alive)
 
@@ -148,7 +154,8 @@ SIGNS: tuple[Sign, ...] = (
         "escalate",
         "escalate",
         r"no accelerator found",
-        r"tpu initialization failed|failed to (open|initialize) .{0,20}(tpu|accel|libtpu)",
+        r"tpu initialization failed|failed to (open|initialize) (?!.*cannot open shared object)"
+        r".{0,20}(tpu|accel|libtpu)",  # no library at all: a machine without a TPU, as JAX says it
         r"^(?!.*(\.nfs|rmtree|unlink|rmdir|/tmp/)).*device or resource busy",
         r"couldn.?t open iommu",
         r"bad[- ]node signature",
@@ -179,8 +186,9 @@ SIGNS: tuple[Sign, ...] = (
         "escalate",
         r"watchdog.{0,60}(timeout|timed out)|heartbeat monitor timed out",
         r"timed out after .{0,30}waiting for (clients|workers|ranks|peers)|\bDistStoreError\b",
-        r"(collective|allreduce|all_reduce|allgather|broadcast|nccl|gloo|rccl)\b.{0,80}timed? ?out",
-        r"barrier.{0,60}timed? ?out|timed? ?out.{0,60}barrier",
+        r"(collective|allreduce|all_reduce|allgather|broadcast|nccl|gloo|rccl)\b.{0,80}"
+        rf"{TIMED_OUT}",
+        rf"barrier.{{0,60}}{TIMED_OUT}|{TIMED_OUT}.{{0,60}}barrier",
         r"timed out (initializing|waiting for).{0,40}(process group|ranks|clients|workers)",
         r"coordination (service|agent).{0,80}(timed? ?out|deadline|unhealthy)",
         r"deadline_?exceeded.{0,80}(barrier|coordination|collective)",

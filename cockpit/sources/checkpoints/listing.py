@@ -36,8 +36,8 @@ LIGHTNING: Final = re.compile(r"(?:(?:.*[-_])?step=(\d+).*|.*)\.ckpt", re.S)
 TORCH_FILE: Final = re.compile(
     r"(?!(?:optim|sched|rng|scaler|training_args|tokenizer|lr_))"
     r"(?:(?:.*[-_.])?(?:global_?step|step|iteration|iter)[-_=]?(\d+)(?:[-_.].*)?"
-    r"|(?:.*[-_.])?(?:ckpt|checkpoint|snapshot|last|latest|best)(?:[-_.=]?\d+)?(?:[-_.].*)?)"
-    + _TORCH,
+    r"|(?:.*[-_.])?(?:ckpt|checkpoint|snapshot|last|latest|best|epoch)(?:[-_.=]?\d+)?(?:[-_.].*)?"
+    r"|\d+)" + _TORCH,
     re.S,
 )
 """One file that ``torch.save`` wrote, by the names in use. A number counts as a step only where
@@ -107,7 +107,7 @@ _BESIDE: Final = re.compile(
     r"(?:.*/)?(?:metadata\.json|\.metadata|trainer_state\.json|manifest\.(?:ocdbt|json)|_METADATA"
     r"|_CHECKPOINT_METADATA|commit_success\.txt|_sharding|\.z(?:array|attrs|group|metadata)"
     r"|zarr\.json|latest|latest_checkpointed_iteration\.txt|.*\.index\.json|[^/]*\.__lock"
-    r"|.*\.(?:md|txt|toml|ya?ml)|(?:generation_|tokenizer_|adapter_|preprocessor_)?config\.json"
+    r"|.*\.(?:md|toml|ya?ml)|[^/]*(?:config|args|hparams)\.json"
     r"|tokenizer.*|special_tokens_map\.json|added_tokens\.json|vocab\.(?:json|txt)|merges\.txt"
     r"|chat_template.*|README.*|\.git.*|_SUCCESS|DONE)"
     r"|(?:.*/)?array_metadatas/.*|(?:.*/)?(?:metrics|metadata)/(?:metrics|metadata)"

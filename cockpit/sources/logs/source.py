@@ -138,6 +138,7 @@ class _Followed:
             lines=lines,
             offsets=news.starts,
             inode=news.inode,
+            torn=bool(news.rest) and not self._bar,
             rows_begin=self._begin,
             clock_offset_s=off or None,
         )

@@ -10,7 +10,7 @@ from cockpit.model.observed import Column, Row, TrackerValue, Writer
 from cockpit.model.run import WandbSpec
 from cockpit.sources.wandb.fragment import Fragment
 from cockpit.sources.wandb.history import CHUNK_BYTES, Pass
-from cockpit.sources.wandb.metrics import MetricKeys
+from cockpit.sources.wandb.metrics import WANDB_STEP, MetricKeys
 from cockpit.sources.wandb.rows import STEPS_UNIT, usual_step_seconds
 from cockpit.sources.wandb.tail import Head, Latest, older
 from cockpit.text.safe import clean
@@ -54,6 +54,7 @@ def tracker_value(
         url=spec.url,
         state=_state(newest, tails[-1]),
         step=joined.step,
+        counts_calls=keys.step == WANDB_STEP,
         loss=joined.loss,
         throughput=rate,
         throughput_unit=unit,

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from cockpit.actions.checks import checkpoint, identity, jobs, people, records, recover
+from cockpit.actions.checks.new_lineage import source_of
 from cockpit.model.facet import ErrorKind
 from cockpit.model.history import FormerFailure
 from cockpit.model.jobs import Live
-from cockpit.model.observed import Phase, Pick, TrackerValue
+from cockpit.model.observed import Phase, Pick, Stopped, TrackerValue
 from cockpit.model.plan import Approval, Basis, Check, Level, Outcome, Plan, StepState
 from cockpit.model.run import CheckpointSpec, JobSpec, RecordsSpec, WandbSpec
 from cockpit.records.logbook.reading import read_logbook
@@ -80,6 +81,21 @@ def test_another_job_of_the_lineage_is_never_overridden() -> None:
     went_on = tracker(last_step_at=T0 + 900)
     (check,) = jobs.lineage_jobs(context(tracker=went_on))
     assert hard(check) and "after the job's end" in check.text
+
+
+def test_what_nothing_proves_to_be_a_job_is_shown_and_stops_no_plan() -> None:
+    maybe = living("host:9").model_copy(update={"why": "the output root in its arguments (dir)"})
+    (check,) = jobs.lineage_jobs(context(live=Live(possible=(maybe,))))
+    assert levels([check]) == {"C-25": "warn"} and "host:9" in check.text
+    assert "nothing proves" in check.text
+    both = Live(jobs=(living("host:8"),), possible=(maybe,))
+    assert hard(jobs.lineage_jobs(context(live=both))[0])
+
+
+def test_a_job_whose_process_is_stopped_is_let_go_on_and_not_relaunched() -> None:
+    halted = job(state="stopped", stopped=Stopped(pid=77, since=T0))
+    (check,) = jobs.relaunch_state(context(job=halted, alerts=(alert("C-06"),)))
+    assert levels([check]) == {"job-state": "block"} and "kill -CONT 77" in check.text
 
 
 def test_a_launch_wants_a_run_without_a_job() -> None:
@@ -267,6 +283,25 @@ def test_a_suspect_one_is_only_let_pass_by_name() -> None:
     assert found == {"suspect": "block", "C-17": "pass"}
 
 
+def test_a_trainer_whose_rule_is_not_known_may_take_a_suspect_one() -> None:
+    bad = item(900, layout="lightning").model_copy(update={"suspect": "loss was nan"})
+    value = listing(item(100, layout="lightning"), bad, pick=100)
+    run = run_spec(resubmit="python train.py --ckpt_path last")
+    found = {check.id: check for check in
+             checkpoint.resume_from(context(run, checkpoints=value), named=False)}  # fmt: skip
+    assert soft(found["suspect"]) and "may load step 900" in found["suspect"].text
+    assert found["C-17"].level is Level.PASS and "--ckpt_path last" in found["C-17"].text
+    assert picks(value, named=True) == {"C-17": "pass"}
+
+
+def test_a_new_lineage_from_a_suspect_one_is_let_pass_by_name() -> None:
+    bad = item(900).model_copy(update={"suspect": "loss was nan"})
+    pick, check = source_of(context(checkpoints=listing(item(100), bad, pick=100)), "900")
+    assert pick is not None and soft(check) and check.id == "suspect"
+    pick, check = source_of(context(checkpoints=listing(item(100), bad, pick=100)), "step-100")
+    assert pick is not None and check.level is Level.PASS
+
+
 @pytest.mark.parametrize(
     ("command", "said"),
     [
@@ -286,6 +321,12 @@ def test_a_suspect_one_is_only_let_pass_by_name() -> None:
         ("python train.py --wandb-resume=allow", None),
         ("python train.py --init_from scratch --out_dir=resume_me", None),
         ("python presume.py", None),
+        ("python train.py --no-resume", None),
+        ("python train.py --disable_resume=true", None),
+        ("python train.py --name my-resume", None),
+        ("python train.py --load_best_model_at_end True", None),
+        ("env RESUME=1 python train.py", "RESUME=1"),
+        ("python train.py resume", "resume"),
     ],
 )
 def test_the_trainer_s_own_resume_flag_takes_a_file_without_a_step(

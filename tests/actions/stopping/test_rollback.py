@@ -32,15 +32,22 @@ def rest(tmp_path: Path) -> Rest:
 
 
 async def test_it_blocks_while_the_trainer_would_load_another_one(rest: Rest) -> None:
-    plan = await rest.plan(to="300")
+    plan = await rest.plan(to="300", move="no")
     assert plan.words == "rollback toy 300"
     assert list(blocks(plan)) == ["C-17"]
     assert "step 450, not 300" in blocks(plan)["C-17"]
     assert "--move yes" in blocks(plan)["C-17"]
     assert [target.step for target in plan.targets] == [400, 450]
     assert plan.checkpoint is not None and plan.checkpoint.step == 300
-    assert (await rest.act("rollback toy 300", to="300")).outcome is Outcome.REFUSED
+    assert (await rest.act("rollback toy 300", to="300", move="no")).outcome is Outcome.REFUSED
     assert (await rest.listing()).latest_complete == 450
+
+
+async def test_unless_told_it_moves_them_aside_where_nothing_else_would_do(rest: Rest) -> None:
+    plan = await rest.plan(to="300")
+    assert not plan.blocked
+    assert plan.trainer_would_load is not None and plan.trainer_would_load.step == 300
+    assert "moved aside" in plan.targets[0].why
 
 
 async def test_moved_aside_neither_we_nor_the_trainer_take_them(rest: Rest) -> None:

@@ -173,6 +173,84 @@ async def test_the_words_of_a_healthy_run_hold_its_step(rest: Rest) -> None:
     assert health.level is Level.WARN
 
 
+def _living_at(rest: Rest, step: int) -> None:
+    """Let the run live and be healthy at a step."""
+    (rest.folder / "run.pid").write_text(_own_pid())
+    (rest.folder / "run.log").write_text(f"step {step}/5000 loss=2.0\n")
+    spec = rest.spec.job
+    assert spec is not None
+    changed = spec.model_copy(update={"pid_file": place_of(str(rest.folder / "run.pid"))})
+    rest.spec = rest.spec.model_copy(update={"job": changed})
+
+
+def _steps_to(rest: Rest, step: int) -> None:
+    (rest.folder / "run.log").write_text(f"step 450/5000 loss=2.0\nstep {step}/5000 loss=2.0\n")
+
+
+async def test_a_loss_that_has_grown_past_a_checkpoint_is_asked_for_again(rest: Rest) -> None:
+    """Checkpoints lie 100 steps apart: within that the words hold, past it they do not."""
+    _living_at(rest, 250)
+    plan = await rest.plan()
+    assert plan.lost is not None and (plan.lost.count, plan.lost.worth) == (50, 100)
+    _steps_to(rest, 551)
+    for shown in (None, plan.plan_id):
+        refused = await rest.service.act(rest.request(), plan.words, shown=shown)
+        assert refused.outcome is Outcome.REFUSED and rest.platform.stopped == []
+        assert "it would lose 351 steps since step 200" in refused.message
+        assert "when it was shown, 50 steps" in refused.message
+    assert '"stop toy 551"' in refused.message, "the words for what it is now"
+    done = await rest.act("stop toy 551")
+    assert done.outcome is Outcome.DONE, done.message
+
+
+async def test_what_the_open_page_said_last_is_what_was_agreed_to(rest: Rest) -> None:
+    _living_at(rest, 250)
+    plan = await rest.plan()
+    _steps_to(rest, 551)
+    now = rest.service.measured(plan, await rest.look(RUN))
+    assert now.lost is not None and now.lost.count == 351 and now.words == plan.words
+    assert "351 steps" in next(check.text for check in now.checks if check.id == "loses")
+    done = await rest.service.act(
+        rest.request(), plan.words, shown=plan.plan_id, seen=now.lost
+    )  # fmt: skip
+    assert done.outcome is Outcome.DONE, done.message
+
+
+async def test_the_record_holds_what_was_really_lost(rest: Rest) -> None:
+    _living_at(rest, 250)
+    plan = await rest.plan()
+
+    async def stop(run: Any, jobs: Any) -> None:  # it goes on until it ends
+        _steps_to(rest, 290)
+        rest.platform.living = ()
+
+    rest.platform.stop = stop  # type: ignore[method-assign]
+    assert (await rest.act(plan.words)).outcome is Outcome.DONE
+    assert "lost 90 steps since step 200" in rest.book.entries[-1].evidence
+    assert "50 steps" not in rest.book.entries[-1].evidence
+
+
+async def test_a_reason_may_come_with_the_words_only(rest: Rest) -> None:
+    _living_at(rest, 250)
+    plan = await rest.plan()
+    _steps_to(rest, 260)
+    for shown in (plan.plan_id, None):
+        rest.platform.living, rest.platform.stopped = (job("pid:7"),), []
+        request = rest.request(reason="a new dataset")
+        done = await rest.service.act(request, plan.words, shown=shown)
+        assert done.outcome is Outcome.DONE, done.message
+        assert rest.book.entries[-1].decision == "a new dataset"
+
+
+async def test_nobody_elses_plan_takes_the_place_of_mine(rest: Rest) -> None:
+    _living_at(rest, 250)
+    mine = await rest.plan()
+    _steps_to(rest, 290)
+    bob = await rest.service.plan(rest.request().model_copy(update={"operator": "bob"}))
+    assert (bob.plan_id, bob.words) == (mine.plan_id, "stop toy 290")
+    assert (await rest.act(mine.words)).outcome is Outcome.DONE
+
+
 class Hasty:
     """A clock whose waiting costs no time."""
 

@@ -3,9 +3,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -16,7 +18,9 @@ from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import place_of
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.local.jobs import LocalJobs, explain_exit
+from cockpit.platforms.local.files import explain_exit
+from cockpit.platforms.local.jobs import LocalJobs
+from cockpit.platforms.local.launcher.kernel import machine_id
 from cockpit.platforms.local.lineage import live_jobs
 from cockpit.runtime.process import process_facts
 from tests.queries import queries_of
@@ -41,8 +45,10 @@ class Box:
         paths = {key: str(self.folder / name) for key, name in names.items() if key not in without}
         return RunSpec(name="r", job=JobSpec(kind="local", **paths))
 
-    def start(self, *argv: str, cwd: str | None = None) -> subprocess.Popen[bytes]:
-        child = subprocess.Popen(argv or ("sleep", "60"), cwd=cwd or self.folder)
+    def start(
+        self, *argv: str, cwd: str | None = None, stdout: IO[str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        child = subprocess.Popen(argv or ("sleep", "60"), cwd=cwd or self.folder, stdout=stdout)
         self.children.append(child)
         return child
 
@@ -388,3 +394,60 @@ async def test_a_log_named_by_a_pattern_is_found(box: Box) -> None:
     job = spec.job.model_copy(update={"log": place_of(str(box.folder / "run-*.log"))})
     found = await box.jobs.observe(queries_of([spec.model_copy(update={"job": job})]))
     assert found["r"].value is not None and found["r"].value.phase is Phase.RUNNING
+
+
+async def test_a_clock_set_back_makes_no_exit_file_of_ours_the_former_job_s(box: Box) -> None:
+    pid = dead_pid()
+    box.note(pid, f"start={time.time():.2f}", "ticks=7", "launch_id=r-i001")
+    box.write("exit", "0", age=7200)
+    assert (await box.value()).state == "gone"
+    notes = box.folder / ".cockpit" / "launches"
+    notes.mkdir(parents=True)
+    (notes / "r-i001").write_text(f"state=ended\npid={pid}\nticks=7\nexit=0\n")
+    assert (await box.value()).phase is Phase.SUCCEEDED
+    (notes / "r-i001").write_text(f"state=ended\npid={pid}\nticks=8\nexit=0\n")
+    assert (await box.value()).state == "gone"
+
+
+async def test_a_process_of_another_boot_machine_or_container(box: Box) -> None:
+    child = box.start()
+    ticks = process_facts(child.pid).ticks
+    box.write("log", "step 1\n")
+    for line, phase, word in (
+        ("space=pid:[1]", Phase.UNKNOWN, "another container"),
+        ("machine=0\nhost=gpu-9", Phase.UNKNOWN, "written on gpu-9"),
+        (f"machine={machine_id()}\nboot=0", Phase.FAILED, "restarted"),
+    ):
+        box.note(child.pid, f"ticks={ticks}", line)
+        facet = await box.look()
+        assert facet.value is not None
+        if machine_id() is not None or "machine" not in line:
+            assert facet.value.phase is phase and word in (facet.value.reason or "")
+
+
+async def test_a_log_that_has_not_grown_since_the_launch_is_silent_whatever_the_clock(
+    box: Box,
+) -> None:
+    child = box.start()
+    facts = process_facts(child.pid)
+    box.write("log", "step 1\n", age=-7200)
+    box.note(child.pid, f"ticks={facts.ticks}", f"start={facts.started_at}", "log=1:7:0")
+    assert (await box.value()).phase is Phase.WAITING
+    box.write("log", "step 1\nstep 2\n", age=7200)
+    assert (await box.value()).phase is Phase.RUNNING
+
+
+async def test_a_process_that_is_gone_while_another_writes_its_files_is_unknown(box: Box) -> None:
+    """A launcher that left its trainer to itself, or a restart that noted no pid."""
+    box.note(dead_pid())
+    spec = box.spec()
+    with (box.folder / "log").open("a") as log:
+        log.write("step 1\n")
+        child = box.start(sys.executable, "-S", "-c", "import time; time.sleep(60)", stdout=log)
+    wait_for(lambda: process_facts(child.pid).alive)
+    facet = (await box.jobs.observe([Query(run=spec)]))["r"]
+    assert facet.error is not None and f"pid:{child.pid} lives" in facet.error.message
+    assert facet.value is not None and facet.value.phase is Phase.UNKNOWN
+    os.utime(box.folder / "log", (1e9, 1e9))
+    left = await box.value()
+    assert (left.state, [rival.id for rival in left.rivals]) == ("gone", [f"pid:{child.pid}"])

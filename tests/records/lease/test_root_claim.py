@@ -90,9 +90,11 @@ async def test_another_machine_blocks_until_somebody_takes_over(tmp_path: Path) 
 
 
 async def test_where_it_cannot_be_put_it_warns_and_says_why(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
     for root, why in (
         ("gs://bucket/x", "not on this machine"),
-        (tmp_path / "no" / "such", "not there, and cannot be made"),
+        (tmp_path / "no" / "such", f"make the folder first (mkdir -p {tmp_path / 'no'})"),
+        (tmp_path / "file" / "such", "make the folder first"),
     ):
         claim = await guard().survey(run_at(root))
         assert claim.level == "warn" and why in claim.text

@@ -12,6 +12,7 @@ from cockpit.model.observed import CheckpointsValue, Phase, Row
 from cockpit.model.trend import Trend
 from cockpit.rules.artifacts.suspects import marked
 from cockpit.rules.metrics.numerics import advance
+from cockpit.rules.metrics.resume import resumed_elsewhere
 from tests.rules.making import T0, checkpoint, checkpoints, folded, history, job, losses, run_spec
 from tests.rules.making import tracker as tracked
 
@@ -155,3 +156,28 @@ def test_it_does_not_matter_how_rows_are_cut_into_batches(
     assert by_parts.taints.model_dump_json() == whole.taints.model_dump_json()
     again = Trend.model_validate_json(whole.model_dump_json())
     assert again.model_dump_json() == whole.model_dump_json()
+
+
+def test_who_goes_back_to_before_the_suspect_ones_has_not_restarted_wrongly() -> None:
+    again = [Row(step, T0 + 1000 + step, 2.0) for step in range(101, 160)]
+    items = checkpoints(*(checkpoint(step, at) for step, at in saves((50, 100, 250, 300))))
+
+    def restarted(former: list[Row]) -> list[str]:
+        by_hand = job(Phase.RUNNING, started_at=T0 + 1050)
+        past = history(T0 + 1e5, folded([*former, *again]), checkpoints=items, job=by_hand)
+        past = past.model_copy(update={"facets": marked(past)})
+        return [alert.title for alert in resumed_elsewhere(run_spec(), past)]
+
+    assert restarted(broken(130)) == []
+    assert restarted(losses([2.0] * 301)) == ["restarted at step 101 beside step 300"]
+
+
+def test_one_that_no_row_speaks_for_is_taken_with_a_remark() -> None:
+    rows = [Row(step, T0 + step, 2.0 if step < 130 else NAN) for step in range(0, 301, 20)]
+    items = checkpoints(*(checkpoint(step, at) for step, at in saves((100, 125, 150))))
+    value = judged(history(T0 + 1e5, folded(rows), checkpoints=items))
+    assert [item.suspect is not None for item in value.items] == [False, False, True]
+    assert value.items[0].note is None
+    remark = "saved between step 120, still sound, and step 140, where loss was nan"
+    assert value.items[1].note == remark
+    assert value.relaunch_from is not None and remark in value.relaunch_from.why

@@ -6,13 +6,13 @@ import pytest
 
 from cockpit.model.alert import Severity
 from cockpit.model.facet import known
-from cockpit.model.history import History
+from cockpit.model.history import History, Sharer
 from cockpit.model.jobs import LiveJob
-from cockpit.model.observed import Phase
+from cockpit.model.observed import Phase, Writer
 from cockpit.model.report import Facets
 from cockpit.rules.jobs.duplicates import duplicate_job
 from cockpit.rules.judge import judge
-from tests.rules.making import T0, job, run_spec
+from tests.rules.making import T0, job, run_spec, seen, tracker
 
 
 def rival(number: int, **changes: Any) -> LiveJob:
@@ -56,3 +56,50 @@ def test_it_is_one_of_the_rules() -> None:
 
 def test_the_document_of_a_job_does_not_hold_its_rivals() -> None:
     assert "rivals" not in job(rivals=(rival(9),)).to_json()
+
+
+def test_a_possible_job_is_a_warning_that_says_nothing_of_stopping() -> None:
+    value = job(Phase.RUNNING, id="pid:7", possible=(rival(9),), rivals_source="process table")
+    (alert,) = duplicate_job(run_spec(), History(now=T0 + 100, facets=seen(T0 + 99, job=value)))
+    assert (alert.severity, alert.confidence) == (Severity.WARNING, "guess")
+    assert "pid:9" in alert.title and "stop" not in alert.next_action
+    over = value.model_copy(update={"phase": Phase.FAILED})
+    assert not list(duplicate_job(run_spec(), History(now=T0, facets=seen(T0, job=over))))
+
+
+def shared(phase: Phase, **changes: Any) -> History:
+    other = Sharer(**{"run": "b", "what": "output root /r", "job_id": "pid:9", **changes})
+    value = job(phase, id="pid:7")
+    return History(now=T0 + 100, facets=seen(T0 + 99, job=value), sharers=(other,))
+
+
+@pytest.mark.parametrize(
+    ("phase", "changes", "severity"),
+    [
+        (Phase.RUNNING, {"lives": True}, Severity.CRITICAL),
+        (Phase.RUNNING, {"lives": True, "same_job": True}, Severity.WARNING),
+        (Phase.RUNNING, {"lives": True, "certain": False}, Severity.WARNING),
+        (Phase.RUNNING, {"lives": False}, Severity.WARNING),
+        (Phase.SUCCEEDED, {"lives": True}, Severity.WARNING),
+        (Phase.SUCCEEDED, {"lives": False}, None),
+    ],
+)
+def test_another_run_of_the_run_file_with_the_same_place(
+    phase: Phase, changes: dict[str, Any], severity: Severity | None
+) -> None:
+    alerts = list(duplicate_job(run_spec(), shared(phase, **changes)))
+    assert [alert.severity for alert in alerts] == ([] if severity is None else [severity])
+    assert all("b" in alert.evidence[-1].text for alert in alerts)
+
+
+def test_a_fragment_of_the_same_id_that_goes_on_is_a_second_job() -> None:
+    writer = Writer(name="offline-run-1-x", since=T0, last_record_at=T0 + 90)
+    facets = seen(T0 + 99, job=job(Phase.RUNNING, id="pid:7"), tracker=tracker(writers=(writer,)))
+    (alert,) = duplicate_job(run_spec(), History(now=T0 + 100, facets=facets))
+    assert alert.severity is Severity.CRITICAL and "offline-run-1-x" in alert.evidence[1].text
+    assert not list(duplicate_job(run_spec(), History(now=T0 + 5000, facets=facets)))
+
+
+def test_a_launch_that_another_machine_notes_is_likely() -> None:
+    (alert,) = duplicate_job(run_spec(), history(Phase.RUNNING, rival(9, proven=False)))
+    assert (alert.severity, alert.confidence) == (Severity.CRITICAL, "likely")

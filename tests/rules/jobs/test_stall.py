@@ -5,12 +5,14 @@ from typing import Any
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.facet import Facet
 from cockpit.model.history import History
-from cockpit.model.observed import Phase, Row
+from cockpit.model.observed import Phase, Row, Stopped
 from cockpit.rules.jobs.stall import log_frozen, patience, step_stalled
 from tests.rules.making import (
     CADENCE,
     T0,
     blind,
+    checkpoint,
+    checkpoints,
     folded,
     history,
     job,
@@ -135,3 +137,45 @@ def test_a_frozen_log_while_steps_move_is_information() -> None:
     assert (alert.id, alert.severity) == ("C-23", Severity.INFO)
     assert list(log_frozen(run_spec(), after(1, log=log("hello", mtime=T0 + 90)))) == []
     assert list(log_frozen(run_spec(), after(900, log=log("hello", mtime=T0 - 900)))) == []
+
+
+def test_a_process_that_is_stopped_is_told_before_any_step_is_missed() -> None:
+    at = T0 + 1
+    halted = job(state="stopped", reason="stopped (state T)", stopped=Stopped(pid=7, since=T0))
+    (alert,) = stalled(history(at, job=halted, tracker=tracker(last_step_at=T0, step=5)))
+    assert (alert.title, alert.since, alert.severity) == (
+        "stopped by SIGSTOP (state T)", T0, Severity.ALERT,
+    )  # fmt: skip
+    assert (
+        "kill -CONT 7" in alert.next_action and "nothing is to be relaunched" in alert.next_action
+    )
+    held = job(stopped=Stopped(pid=7, since=T0, held=True))
+    (alert,) = stalled(history(at, job=held, tracker=tracker(last_step_at=T0, step=5)))
+    assert "debugger" in alert.title and "kill" not in alert.next_action
+
+
+def still(*lines: str, **more: Any) -> Alert:
+    past = after(1, log=log(*lines, mtime=T0 - 900, **more))
+    (alert,) = log_frozen(run_spec(), past)
+    return alert
+
+
+def test_why_a_log_is_still_is_said_as_far_as_it_shows() -> None:
+    torn = still("step 3 loss 2.3", "step 4 lo", torn=True)
+    assert "buffer" in torn.evidence[1].text and "python -u" in torn.next_action
+    rich = still("┏━━━┳━━━━━━┓", "Epoch 0/9 ━━━━━━ 0/300 0:00:00 • -:--:-- 0.00it/s")
+    assert "rich" in rich.evidence[1].text
+    assert "buffer" not in rich.evidence[1].text + rich.next_action
+    other = still("epoch 3 begins")
+    assert other.confidence == "guess" and "or its output is buffered" in other.evidence[1].text
+
+
+def test_what_was_saved_since_the_start_was_trained() -> None:
+    run, silent = run_spec(), log("GPU available: True", mtime=T0 + 5)
+    late = T0 + run.thresholds.first_step_within + 600
+    past = history(late, job=job(), log=silent)
+    assert [alert.title for alert in step_stalled(run, past)] == ["no first training step"]
+    saved = checkpoints(checkpoint(100, late - 10))
+    past = history(late, job=job(), log=silent, checkpoints=saved)
+    assert list(step_stalled(run, past)) == []
+    assert [alert.id for alert in log_frozen(run, past)] == ["C-23"]

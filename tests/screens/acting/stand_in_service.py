@@ -15,6 +15,7 @@ from cockpit.model.plan import (
     Difference,
     Draft,
     Level,
+    Loss,
     Outcome,
     Plan,
     Request,
@@ -24,6 +25,7 @@ from cockpit.model.plan import (
     Target,
     plan_of,
 )
+from cockpit.model.report import RunReport
 from cockpit.store.journal import Holder, JournalEntry
 from tests.widgets import reports as made
 
@@ -107,6 +109,8 @@ class StandInService:
         self.entries: dict[str, tuple[JournalEntry, ...]] = {}
         self.left_gate: asyncio.Event | None = None
         self.recovered: list[str] = []
+        self.seen: list[Loss | None] = []
+        self.measure: Callable[[Plan, RunReport], Plan] = lambda plan, report: plan
 
     async def plan(self, request: Request, approvals: Sequence[Approval] = ()) -> Plan:
         if self.plan_gate is not None:
@@ -123,9 +127,11 @@ class StandInService:
         approvals: Sequence[Approval] = (),
         *,
         shown: str | None = None,
+        seen: Loss | None = None,
         on_step: Callable[[StepResult], None] = lambda step: None,
     ) -> Result:
         self.acted.append((request, words, shown))
+        self.seen.append(seen)
         if self.result is not None:
             return self.result(request, shown or "")
         done = []
@@ -142,6 +148,12 @@ class StandInService:
             launch_id=f"{request.run}-i003",
             steps=tuple(done),
         )
+
+    def measured(self, plan: Plan, report: RunReport) -> Plan:
+        return self.measure(plan, report)
+
+    async def pushed(self, result: Result, within: float = 0.0) -> Result:
+        return result
 
     async def recover(self, run: str) -> tuple[InterruptedAction, ...]:
         self.recovered.append(run)

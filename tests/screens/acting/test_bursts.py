@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from textual import events
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from screens.acting.ack import AckScreen
 from screens.acting.form import FormScreen
@@ -13,6 +15,8 @@ from screens.acting.palette import PaletteScreen
 from screens.acting.plan import PlanScreen
 from screens.base import Prompt
 from screens.fleet import FleetScreen
+from screens.help import HelpScreen
+from screens.run import RunScreen
 from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.acting.test_plan import failed, until
 from tests.screens.stand_in import StandIn, cockpit, text_of
@@ -99,3 +103,52 @@ async def test_a_relaunch_in_one_burst_does_nothing() -> None:
         await burst(pilot, "r", *"relaunch run-failed", "enter", "enter")
         assert isinstance(app.screen, PlanScreen)
         assert not service.acted
+
+
+@pytest.mark.parametrize("key", ["alt+x", "alt+enter", "alt+colon", "alt+s", "alt+b"])
+async def test_esc_that_came_with_a_key_leaves_the_plan_then_is_that_key(key: str) -> None:
+    service = StandInService()
+    app = cockpit(engine=StandIn(failed()), service=service)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: "Type  relaunch" in text_of(app))
+        await pilot.pause(0.4)
+        await pilot.press(*"relaunch", "space", *"run-failed")
+        plan = app.screen
+        await pilot.pause(0.2)
+        await pilot.press(key)
+        await pilot.pause(0.1)
+        assert plan not in app.screen_stack and service.acted == []
+        there: dict[str, type[Screen[Any]]] = {
+            "alt+x": FormScreen, "alt+b": FormScreen, "alt+enter": RunScreen,
+            "alt+colon": PaletteScreen, "alt+s": FleetScreen,
+        }  # fmt: skip
+        assert type(app.screen) is there[key]
+        assert ("sorted by name" in text_of(app)) == (key == "alt+s")
+
+
+@pytest.mark.parametrize(
+    ("key", "where"), [("A", AckScreen), (":", PaletteScreen), ("x", FormScreen), ("?", HelpScreen)]
+)
+async def test_esc_that_came_with_a_key_leaves_every_dialog(key: str, where: type) -> None:
+    app = cockpit(engine=StandIn(failed()), service=StandInService())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press(key)
+        await until(pilot, lambda: isinstance(app.screen, where))
+        await pilot.press("alt+s")
+        await pilot.pause(0.1)
+        assert isinstance(app.screen, FleetScreen) and "sorted by name" in text_of(app)
+
+
+async def test_the_pages_keys_turn_the_plans_page() -> None:
+    app = cockpit(engine=StandIn(failed()), service=StandInService())
+    async with app.run_test(size=(80, 18)) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: "Type  relaunch" in text_of(app))
+        await pilot.pause(0.4)
+        await pilot.press(*"rel")
+        top = text_of(app)
+        await pilot.press("ctrl+d")
+        await until(pilot, lambda: text_of(app) != top)
+        await pilot.press("ctrl+u")
+        await until(pilot, lambda: text_of(app) == top)

@@ -118,7 +118,7 @@ async def test_rolling_back_picks_a_whole_checkpoint(size: tuple[int, int]) -> N
         await until(
             pilot, lambda: isinstance(pilot.app.screen, PlanScreen) and bool(service.planned)
         )
-        assert service.planned[0][0].params == {"to": "2000", "reason": "bad_data"}
+        assert service.planned[0][0].params == {"to": "2000", "reason": "bad_data", "move": "yes"}
 
 
 @pytest.mark.parametrize("size", SIZES)

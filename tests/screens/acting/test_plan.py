@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.pilot import Pilot
 
 from cockpit.actions.core.action import RefuseError
-from cockpit.model.plan import Level, Outcome, Request, Result
+from cockpit.model.plan import Level, Loss, Outcome, Request, Result
 from screens.acting.plan import PlanScreen
 from screens.dialog import TextLine
 from tests.screens.acting.stand_in_service import (
@@ -406,3 +406,22 @@ async def test_nothing_hostile_breaks_the_dialog(bad: str, size: tuple[int, int]
         assert f"Type  {WORDS}" in shown
         assert "\x1b" not in shown and "\u202e" not in shown
         assert all(Content(line).cell_length <= size[0] for line in shown.splitlines())
+
+
+async def test_an_open_plan_follows_what_would_be_lost_and_hands_it_on() -> None:
+    """The run goes on while the plan is read: the figure moves, and what was seen is confirmed."""
+    service = StandInService()
+    async with planned(service) as pilot:
+        page = screen_of(pilot.app, PlanScreen)
+        lost = Loss(count=312, text="312 steps since step 46000", worth=100)
+        service.measure = lambda plan, report: plan.model_copy(
+            update={"loses": lost.text, "lost": lost}
+        )
+        await pilot.press(*KEYS)
+        page.show()
+        await until(pilot, lambda: "312 steps since step 46000" in text_of(pilot.app))
+        assert page.asks, "what was typed still stands"
+        await pilot.pause(0.2)
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(service.acted))
+        assert service.seen == [lost]

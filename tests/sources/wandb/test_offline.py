@@ -325,3 +325,26 @@ def test_the_value_prints_itself_as_json() -> None:
     plain = value.to_json()
     assert (plain["loss"], plain["history"]) == ("NaN", [[1, "Infinity"]])
     assert "columns" not in plain
+
+
+def launch(folder: Path, name: str, started_at: float, rows: int, *more: bytes) -> None:
+    """Write one launch of run abc: a row every ten seconds from its start on."""
+    directory = folder / name
+    directory.mkdir()
+    start = writer.run("abc", started_at)
+    lines = [writer.row(step, "2.5", started_at + 10 * step) for step in range(rows)]
+    (directory / "run-abc.wandb").write_bytes(writer.log([start, *lines, *more]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "writers"),
+    [(60, (), ["offline-run-1-abc"]), (60, (writer.exited(0),), []), (30, (), [])],
+    ids=["both go on", "one has ended", "one was killed before"],
+)
+async def test_two_launches_that_write_at_once_are_told(
+    tmp_path: Path, rows: int, more: tuple[bytes, ...], writers: list[str]
+) -> None:
+    launch(tmp_path, "offline-run-1-abc", T0, rows, *more)
+    launch(tmp_path, "offline-run-2-abc", T0 + 300, 30)
+    found = await value(spec(tmp_path, id="abc"), Then(T0 + 600))
+    assert [each.name for each in found.writers] == writers

@@ -91,6 +91,25 @@ async def test_changes_of_local_files_show_at_once_though_the_cadence_is_long(
     assert job is not None and job.phase is Phase.FAILED
 
 
+async def test_a_stopped_process_is_said_within_seconds_though_the_cadence_is_long(
+    config: Path,
+) -> None:
+    pid = int((config.parent / "run.pid").read_text())
+
+    def state() -> str:
+        job = the_run(engine).facets.job.value
+        return "" if job is None else job.state
+
+    async with watching(config) as engine:
+        began = time.monotonic()
+        os.kill(pid, signal.SIGSTOP)
+        await until(lambda: [alert.id for alert in the_run(engine).alerts] == ["C-06"])
+        assert state() == "stopped" and time.monotonic() - began < LOCAL_CHANGE_SHOWS_WITHIN
+        os.kill(pid, signal.SIGCONT)
+        await until(lambda: not the_run(engine).alerts)
+        assert state() == "running"
+
+
 async def test_a_good_edit_of_the_run_file_is_taken_over_and_a_bad_one_told(config: Path) -> None:
     async with watching(config) as engine:
         edit(config, RUN.format(name="real") + "\ncadense = 3\n")

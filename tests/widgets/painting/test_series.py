@@ -194,3 +194,15 @@ def test_an_empty_chart_says_why() -> None:
         assert words in why_no_curve(made.report(seen=made.facets(tracker=tracker))), words
     nothing = paint_chart([Column(0, 9, None, None, None, 5)], 80, 12, None, 1.0)
     assert "NaN or infinite" in nothing[0].plain
+
+
+def test_a_loss_that_blows_up_before_it_breaks_leaves_the_curve_readable() -> None:
+    """Its last rows, a quarter of all that are finite, lie far above the rest."""
+    calm = [point(step, 2 + 3 * math.exp(-step / 30)) for step in range(100)]
+    blown = [point(100 + step, 2.1 * 1.158**step) for step in range(36)]
+    broken = [Column(136, 320, None, None, None, 185)]
+    lines = [line.plain for line in paint_chart([*calm, *blown, *broken], 80, 18, False, 1.0)]
+    assert float(lines[0].split()[0]) < 40
+    assert "↑" in lines[0]
+    assert "×" in lines[-4]
+    assert "↑ to 3" in lines[-1]

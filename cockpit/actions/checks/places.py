@@ -1,0 +1,273 @@
+"""Proven before anything is stopped: the places that a submit writes to take a file (SPEC A).
+
+Tried by doing, as this user: a small file is made in each folder, written to the disk and taken
+away again; a log that is there is opened for appending. A place that gives no answer blocks too.
+Places of other machines are not tried from here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cockpit.actions.core.context import ActionContext
+from cockpit.model.lineage import local_root
+from cockpit.model.observed import CheckpointsValue, Pick
+from cockpit.model.plan import Check
+from cockpit.model.run import JobSpec, RunSpec
+from cockpit.model.wording import size, steps
+from cockpit.platforms.local.launcher.launches import BELOW
+from cockpit.runtime.offload import offload
+from cockpit.text.checks import blocked, passed, shown, warned
+
+ID: Final = "places"
+DISK: Final = "disk"
+PROGRAM: Final = "program"
+READABLE: Final = "C-17:readable"
+DEADLINE: Final = 8.0
+TRIED: Final = 65_536
+"""Bytes that are written to see that a file system takes any: a quota tells only so."""
+LEAST: Final = 16_000_000
+"""Bytes that a log and a few notes need where the size of a checkpoint is not known."""
+SAVES: Final = 2
+"""Checkpoints for which there should be room: one beside the one that it follows (C-22)."""
+FEW: Final = 64
+"""Files that must still fit: a checkpoint of a few shards, the log, the notes."""
+MOST_READ: Final = 64
+
+
+class _Folder(NamedTuple):
+    """A folder that something of the launch is written into; ``may_make``: it is made if missing.
+
+    The output root never with those above it: an unmounted disk would be written beside.
+    """
+
+    what: str
+    path: Path
+    may_make: bool = False
+    below_root: bool = True
+    files: tuple[Path, ...] = ()
+
+
+async def places(
+    context: ActionContext, run: RunSpec, words: Sequence[str], pick: Pick | None
+) -> list[Check]:
+    """Return what speaks against starting this run's job here and now, tried by doing."""
+    saved, platform = context.report.facets.checkpoints.value, context.platform
+    checks: list[Check] = []
+    folders = list(_folders(run))
+    for folder in folders:
+        checks += await _asked(ID, folder.what, folder.path, partial(_tried, folder))
+    if folders and not checks:
+        said = ", ".join(dict.fromkeys(folder.what for folder in folders))
+        checks.append(passed(ID, f"a file could be written: {said}"))
+    need = _newest_size(saved)
+    for folder in _each_disk(folders):
+        checks += await _asked(DISK, folder.what, folder.path, partial(_room, folder, need))
+    job = run.job
+    here = platform is not None and platform.found_by_files
+    if job is not None and job.kind == "local" and here and words:
+        workdir = Path(job.workdir.path) if job.workdir is not None else Path()
+        checks += await _asked(PROGRAM, "the workdir", workdir, lambda: _program(workdir, words))
+    if pick is not None and pick.path.startswith("/"):
+        origin = Path(pick.path)
+        checks += await _asked(
+            READABLE, "the checkpoint", origin, lambda: list(_unreadable(origin, pick))
+        )
+    return checks
+
+
+async def _asked(name: str, what: str, path: Path, look: Callable[[], list[Check]]) -> list[Check]:
+    try:
+        return await offload(look, deadline=DEADLINE)
+    except TimeoutError:
+        text = f"{what} gives no answer within {DEADLINE:g} s: {shown(str(path))}"
+        return [blocked(name, text)]
+
+
+def _folders(run: RunSpec) -> Iterator[_Folder]:
+    """Yield the folders of this machine that a launch writes into."""
+    root, job = local_root(run), run.job
+    if root is not None:
+        yield _Folder("the output root", Path(root), may_make=True, below_root=False)
+        for below in (BELOW.parent, BELOW):
+            yield _Folder("the cockpit's notes in it", Path(root) / below, may_make=True)
+    if job is not None and job.kind == "local":
+        yield from _of_job(job)
+    for place in run.checkpoints.path if run.checkpoints is not None else ():
+        if place.here and place.path.startswith("/"):
+            yield _Folder("the checkpoints' folder", Path(place.path), may_make=True)
+
+
+def _of_job(job: JobSpec) -> Iterator[_Folder]:
+    for what, place in (
+        ("the log's folder", job.log),
+        ("the pid file's folder", job.pid_file),
+        ("the exit file's folder", job.exit_file),
+    ):
+        if place is not None and place.here and not set("*?[") & set(place.path):
+            path = Path(place.path).expanduser()
+            yield _Folder(what, path.parent, files=(path,))
+
+
+def _tried(folder: _Folder) -> list[Check]:
+    """Write into a folder and into what is there of its files; blocking."""
+    try:
+        if folder.path.is_dir():
+            _write(folder.path)
+        elif os.path.lexists(folder.path):
+            return [blocked(ID, f"{folder.what} is no folder: {shown(str(folder.path))}")]
+        elif folder.may_make and (folder.below_root or folder.path.parent.is_dir()):
+            _make(folder.path)
+        else:
+            return [blocked(ID, f"{folder.what} is not there: {shown(str(folder.path))}")]
+        for path in folder.files:
+            _take(path, append=folder.what.startswith("the log"))
+    except OSError as error:
+        why = (error.strerror or str(error) or "it cannot be written").lower()
+        where = error.filename if isinstance(error.filename, str) else str(folder.path)
+        text = f"{folder.what} cannot be written by this user: {why} ({shown(_plain(where))})"
+        return [blocked(ID, text)]
+    return []
+
+
+def _plain(where: str) -> str:
+    """Return a path without the name of what was only tried there."""
+    path = Path(where)
+    return str(path.parent if path.name.startswith(_TRY) else path)
+
+
+_TRY: Final = ".cockpit-try-"
+
+
+def _write(folder: Path) -> None:
+    handle, name = tempfile.mkstemp(prefix=_TRY, dir=folder)
+    try:
+        os.write(handle, bytes(TRIED))
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+        with suppress(OSError):
+            Path(name).unlink()
+
+
+def _make(path: Path) -> None:
+    """See that a missing folder could be made: where the nearest one above it takes a folder."""
+    above = next(each for each in path.parents if os.path.lexists(each))
+    made = tempfile.mkdtemp(prefix=_TRY, dir=above)
+    Path(made).rmdir()
+
+
+def _take(path: Path, *, append: bool) -> None:
+    """See that a file that is there can be appended to, or replaced; raises ``OSError``."""
+    if not os.path.lexists(path):
+        return
+    if append:
+        os.close(os.open(str(path), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK))
+        return
+    above, mine = path.parent.stat(), os.geteuid()
+    owners = (0, path.lstat().st_uid, above.st_uid)
+    if above.st_mode & stat.S_ISVTX and mine not in owners:
+        raise PermissionError(1, "only its owner may replace it", str(path))
+
+
+def _newest_size(saved: CheckpointsValue | None) -> int | None:
+    sized = [item for item in (saved.items if saved is not None else ()) if item.size]
+    return sized[-1].size if sized else None
+
+
+def _each_disk(folders: Sequence[_Folder]) -> list[_Folder]:
+    """Return one folder for each distinct path: which disks they share is looked at with each."""
+    return list({folder.path: folder for folder in folders}.values())
+
+
+def _room(folder: _Folder, need: int | None) -> list[Check]:
+    """Return whether the disk below has room for a save, in bytes and in files; blocking."""
+    try:
+        there = next(each for each in (folder.path, *folder.path.parents) if each.is_dir())
+        disk = os.statvfs(there)
+    except (OSError, StopIteration) as error:
+        return [blocked(DISK, f"the disk of {folder.what} cannot be asked: {error}")]
+    root = os.geteuid() == 0
+    free = disk.f_frsize * (disk.f_bfree if root else disk.f_bavail)
+    files = disk.f_ffree if root else disk.f_favail
+    holds_saves = folder.what in ("the output root", "the checkpoints' folder")
+    least = max(LEAST, need or 0) if holds_saves else LEAST
+    where, checks = f"the disk of {folder.what} ({shown(str(there))})", []
+    if disk.f_blocks and free < least:
+        what = "a checkpoint" if need is not None and least == need else "a log"
+        text = f"{where} has {size(free)} left, and {what} takes {size(least)}"
+        checks.append(blocked(DISK, text))
+    elif disk.f_blocks and holds_saves and free < SAVES * (need or 0):
+        text = f"{where} has {size(free)} left: less than {SAVES} checkpoints of {size(need)}"
+        checks.append(warned(DISK, text))
+    if disk.f_files and files < FEW:
+        checks.append(blocked(DISK, f"{where} takes {files} more files: no inodes are left"))
+    return [check.model_copy(update={"moves": True}) for check in checks]
+
+
+def _program(workdir: Path, words: Sequence[str]) -> list[Check]:
+    """Return why the command could not even begin; blocking."""
+    if not workdir.is_dir():
+        return [blocked(PROGRAM, f"the workdir is not there: {shown(str(workdir))}")]
+    if not os.access(workdir, os.X_OK):
+        return [blocked(PROGRAM, f"the workdir may not be entered: {shown(str(workdir))}")]
+    program = words[0]
+    if "$" in program:
+        return []
+    found = program if "/" not in program else str(workdir / program)
+    if shutil.which(found) is None:
+        return [blocked(PROGRAM, f"there is no program {shown(program)} that can be executed")]
+    script = _script(words)
+    if script is not None and not (workdir / script).is_file():
+        text = f"{shown(script)} is not there, seen from the workdir {shown(str(workdir))}"
+        return [blocked(PROGRAM, text)]
+    return []
+
+
+def _script(words: Sequence[str]) -> str | None:
+    """Return the Python file that a command runs, where that can be told."""
+    if not Path(words[0]).name.startswith("python"):
+        return None
+    for word in words[1:]:
+        if word in ("-m", "-c", "-") or "$" in word:
+            return None
+        if not word.startswith("-"):
+            return word if word.endswith(".py") else None
+    return None
+
+
+def _unreadable(origin: Path, pick: Pick) -> Iterator[Check]:
+    """Yield why a job of this user could not load a checkpoint; blocking."""
+    try:
+        files = [origin] if origin.is_file() else _some_files(origin)
+        for path in files:
+            with path.open("rb") as file:
+                file.read(1)
+    except OSError as error:
+        why = (error.strerror or "it cannot be read").lower()
+        where = error.filename if isinstance(error.filename, str) else str(origin)
+        text = f"step {steps(pick.step)} cannot be read by this user: {why} ({shown(where)})"
+        yield blocked(READABLE, text)
+
+
+def _some_files(folder: Path) -> list[Path]:
+    """Return some files of a checkpoint, at any depth; raises ``OSError``."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    found: list[Path] = []
+    for where, _, names in os.walk(folder, onerror=fail):
+        regular = (Path(where, name) for name in names)
+        found += [path for path in regular if path.is_file()]
+        if len(found) >= MOST_READ:
+            break
+    return found[:MOST_READ]

@@ -1,0 +1,137 @@
+"""From an alert to the place in the log that it speaks of: a line, a text, a step, a moment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import Final, Literal, NamedTuple
+
+from cockpit.model.alert import Alert
+from cockpit.model.report import RunReport
+from cockpit.model.wording import moment
+from cockpit.model.wording import step as spelled
+from cockpit.runtime.offload import offload
+from cockpit.sources.logs.file import Hit, LogFile
+from cockpit.sources.logs.seek import line_at, nearest_step, nearest_time, step_pattern
+
+EVIDENCE_TERM: Final = 60
+"""Characters of a quoted line that are looked for."""
+DEADLINE: Final = 10.0
+PATIENCE: Final = 2.0
+"""Seconds that are spent on looking for a step where only a nearer one is known."""
+_STEP: Final = re.compile(r"\bsteps? (\d[\d,]*)(?![\d.])")
+_NUMBERED: Final = re.compile(r":(\d+)$")
+
+
+class Target(NamedTuple):
+    """What to look for: the number of a line that begins with ``text``, a text, a step, a time."""
+
+    kind: Literal["line", "text", "step", "time"]
+    value: float = 0.0
+    text: str = ""
+
+
+class Found(NamedTuple):
+    """Where a target starts, what to mark there, and what it is in words."""
+
+    offset: int
+    mark: str
+    words: str
+
+
+def targets_of(report: RunReport, alert: Alert) -> tuple[Target, ...]:
+    """Return what an alert speaks of, the surest first; every alert has at least its time."""
+    found = [*_quoted(report, alert), *_steps(alert), Target("time", alert.since)]
+    order = ("line", "text", "step", "time")
+    return tuple(sorted(dict.fromkeys(found), key=lambda target: order.index(target.kind)))
+
+
+def _quoted(report: RunReport, alert: Alert) -> Iterator[Target]:
+    """Yield the log lines that an alert quotes; by number and by text."""
+    facet = report.facets.log
+    paths = {facet.source, facet.value.path if facet.value is not None else facet.source}
+    for each in alert.evidence:
+        number = _NUMBERED.search(each.source)
+        path = each.source[: number.start()] if number is not None else each.source
+        text = each.text.strip(" …")[:EVIDENCE_TERM].strip()
+        if path not in paths or not text:
+            continue
+        if number is not None:
+            yield Target("line", int(number[1]), text)
+        yield Target("text", text=text)
+
+
+def _steps(alert: Alert) -> Iterator[Target]:
+    for text in (alert.title, *(each.text for each in alert.evidence)):
+        for found in _STEP.finditer(text):
+            yield Target("step", int(found[1].replace(",", "")))
+
+
+def triage_targets(report: RunReport) -> tuple[Target, ...]:
+    """Return the first line that a triage rests on, where there is one."""
+    log = report.facets.log.value
+    lines = log.triage.evidence if log is not None and log.triage is not None else ()
+    return tuple(Target("text", text=line.text.strip()[:EVIDENCE_TERM]) for line in lines[:1])
+
+
+class Seeker:
+    """Looks in one log; ``on_progress`` is told the offset reached. Raises as a reader does."""
+
+    def __init__(
+        self, path: str, report: RunReport, find: Callable[[str], Awaitable[Hit | None]]
+    ) -> None:
+        self._path = path
+        self._find = find
+        job, log = report.facets.job.value, report.facets.log.value
+        mark = None if job is None else job.log_mark
+        same = mark is not None and log is not None and log.inode == mark.inode
+        self._begin = mark.offset if mark is not None and same else 0
+        """Where the present job's lines begin, as far as that is known."""
+
+    async def first(self, targets: Sequence[Target]) -> Found | None:
+        """Return the first target that stands in the log."""
+        seek = {"line": self._line, "text": self._text, "step": self._step, "time": self._time}
+        for target in targets:
+            found = await seek[target.kind](target)
+            if found is not None:
+                return found
+        return None
+
+    async def _line(self, target: Target) -> Found | None:
+        """Return the line of a number, if it still reads as it was quoted."""
+        number = int(target.value)
+        offset = await offload(line_at, self._path, number, deadline=DEADLINE)
+        if offset is None:
+            return None
+        page = await offload(LogFile(self._path).page, offset, 1, deadline=DEADLINE)
+        if not any(target.text in line.plain for line in page.lines):
+            return None
+        return Found(offset, target.text, f"line {number:,}")
+
+    async def _text(self, target: Target) -> Found | None:
+        hit = await self._find(target.text)
+        return None if hit is None else Found(hit.offset, target.text, "its line")
+
+    async def _step(self, target: Target) -> Found | None:
+        """Return the line of exactly this step, else of the nearest one that is logged."""
+        step = int(target.value)
+        near = await offload(nearest_step, self._path, step, self._begin, deadline=DEADLINE)
+        if near is not None and near.value == step:
+            return Found(near.offset, "", f"step {spelled(step)}")
+        named = partial(
+            LogFile(self._path).search, step_pattern(step), 1 << 62, True, PATIENCE, True
+        )
+        hit = await offload(named, deadline=DEADLINE)
+        if hit is not None and hit.found:
+            return Found(hit.offset, "", f"step {spelled(step)}")
+        if near is None:
+            return None
+        nearest = spelled(int(near.value))
+        return Found(near.offset, "", f"step {nearest}, the nearest to {spelled(step)}")
+
+    async def _time(self, target: Target) -> Found | None:
+        near = await offload(nearest_time, self._path, target.value, self._begin, deadline=DEADLINE)
+        if near is None:
+            return None
+        return Found(near.offset, "", f"the line nearest to {moment(target.value)}")

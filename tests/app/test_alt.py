@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+from textual import events
+from textual.constants import ESCAPE_DELAY
+
+from cockpit.app.alt import KeyParser, behind_escape
+
+
+def keys(monkeypatch: pytest.MonkeyPatch, sent: str) -> list[str]:
+    """Return the keys of what a terminal sent, once nothing more can belong to it."""
+    now = [100.0]
+    monkeypatch.setattr("textual._parser.get_time", lambda: now[0])
+    parser = KeyParser()
+    found = list(parser.feed(sent))
+    now[0] += 2 * ESCAPE_DELAY
+    found += parser.tick()
+    return [key for each in found if isinstance(each, events.Key) for key in _apart(each)]
+
+
+def _apart(event: events.Key) -> list[str]:
+    behind = behind_escape(event)
+    return [event.key] if behind is None else ["escape", behind.key]
+
+
+@pytest.mark.parametrize(
+    ("sent", "heard"),
+    [
+        ("\x1bx", ["escape", "x"]),
+        ("\x1bR", ["escape", "R"]),
+        ("\x1b\r", ["escape", "enter"]),
+        ("\x1b\t", ["escape", "tab"]),
+        ("\x1b:", ["escape", "colon"]),
+        ("\x1b1", ["escape", "1"]),
+        ("\x1bb", ["escape", "b"]),
+        ("\x1bqj", ["escape", "q", "j"]),
+        ("\x1b[1;3A", ["escape", "up"]),
+        ("\x1b[120;3u", ["escape", "x"]),
+        ("\x1b\x1b[A", ["escape", "up"]),
+        ("\x1b", ["escape"]),
+        ("\x1b[A", ["up"]),
+        ("\x1bOP", ["f1"]),
+        ("\x1b[Z", ["shift+tab"]),
+        ("\x1b\x7f", ["ctrl+w"]),
+    ],
+)
+def test_esc_and_a_key_are_two_and_the_terminals_own_sequences_stay(
+    sent: str, heard: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert keys(monkeypatch, sent) == heard
