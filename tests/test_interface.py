@@ -74,12 +74,12 @@ def each(check: Check) -> Check:
     return lambda value: isinstance(value, list) and all(check(item) for item in value)
 
 
-PICK = null_or(shape(path=text, step=count, why=text))
+PICK = null_or(shape(path=text, step=null_or(count), why=text))
 ITEM = shape(
     step=null_or(count), name_step=null_or(count), path=text, root=text,
     state=any_of("complete", "writing", "incomplete", "rejected", "unknown"),
     marker=null_or(text), saved_at=null_or(instant), size=null_or(count),
-    permanent=null_or(truth), protected=texts, note=null_or(text),
+    permanent=null_or(truth), protected=texts, suspect=null_or(text), note=null_or(text),
 )  # fmt: skip
 TRIAGE = shape(
     **{"class": text},

@@ -131,6 +131,7 @@ def _log(value: LogValue, now: float) -> Pairs:
         ("last stamped line", age(now - stamped) if stamped is not None else ""),
         ("its clock", clock_off(value.clock_offset_s)),
         ("class", f"{triage.name} ({triage.confidence}) → {triage.action}" if triage else ""),
+        ("read for it", triage.read.why or "" if triage and triage.read else ""),
     ]
 
 

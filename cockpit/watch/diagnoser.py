@@ -114,7 +114,7 @@ def question_of(case: Case, stalled: bool) -> _Question | None:
 def diagnosed(run: RunSpec, job: JobValue, log: LogValue, short: bool | None) -> Triage:
     """Return SPEC T's answer for a job from its log. Blocking."""
     text = _read(run, job, log)
-    found = diagnose(text, word_of(job), job.exit_code, short=short)
+    found = diagnose(text, word_of(job), job.exit_code, short=short, final=run.final_step)
     lines = tuple(
         line.model_copy(update={"text": show(line.text.encode()).plain}) for line in found.evidence
     )

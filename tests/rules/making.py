@@ -121,6 +121,8 @@ def triaged(facets: Facets) -> Facets:
         return facets
     if ended.phase in (Phase.WAITING, Phase.UNKNOWN):
         return facets
+    if ended.ended_at is not None and (facets.log.observed_at or 0.0) < ended.ended_at:
+        return facets
     lines = [line.plain for line in text.lines]
     found = triage(lines, word_of(ended), ended.exit_code)
     value = text.model_copy(update={"triage": found})

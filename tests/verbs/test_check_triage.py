@@ -79,6 +79,7 @@ def test_the_cause_far_above_the_tail_decides(tmp_path: Path, between: int) -> N
     place = f"{tmp_path / 'run.log'}:{lines.index(NAN[-1]) + 1}"
     assert place in [each["source"] for each in alert["evidence"]]
     assert run["next_action"].startswith("escalate to ada")
+    assert run["progress"]["step"] == found["step"] is not None
 
 
 def test_what_was_not_read_is_said_and_echoes_alone_decide_nothing(tmp_path: Path) -> None:
@@ -163,12 +164,27 @@ def test_a_run_that_reached_its_end_is_a_success_whatever_it_shouts(tmp_path: Pa
     assert (triage(run)["class"], triage(run)["confidence"]) == ("success", "sure")
 
 
-def test_the_relaunch_of_one_that_was_told_to_stop_is_a_person_s_word(tmp_path: Path) -> None:
+def test_the_relaunch_of_one_that_a_signal_ended_cleanly_says_so(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.add("toy")
     world.save("toy", 20, 40)
     world.ended("toy", 0, *TRAIN[:44], "[rank: 0] Received SIGTERM: 15")
     checks = {each["id"]: each for each in world.asked("relaunch", "toy")[1]["checks"]}
     assert checks["job-state"]["level"] == "warn"
-    assert checks["T"]["level"] == "block" and checks["T"]["overridable"]
+    assert checks["T"]["level"] == "warn"
     assert "unknown hand" in checks["T"]["text"] and "SIGTERM" in checks["T"]["text"]
+
+
+def test_a_job_that_is_gone_without_a_status_is_diagnosed_too(tmp_path: Path) -> None:
+    ended(tmp_path, 1, [*TRAIN, "torch.OutOfMemoryError: CUDA out of memory.", *FRAMES])
+    (tmp_path / "run.exit").unlink()
+    run = check(tmp_path)
+    assert triage(run)["class"] == "oom_device"
+    assert run["next_action"].startswith("escalate to ada")
+
+
+def test_steps_above_long_farewells_are_not_missing(tmp_path: Path) -> None:
+    run = ended(tmp_path, 0, [*TRAIN, *FRAMES * 10], "final_step = 200")
+    assert triage(run)["class"] == "success"
+    titles = [alert["title"] for alert in run["alerts"] if alert["id"] == "C-19"]
+    assert titles == ["success, but there is no complete checkpoint of the final step 200"]

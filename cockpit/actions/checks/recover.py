@@ -58,6 +58,8 @@ def _by_action(found: Triage, job: JobValue) -> Check:
         return passed("T", f"{what}; fix it first, then relaunch", value=found.name)
     if found.name == "user_stopped" or job.phase is Phase.CANCELLED:
         text = f"it was stopped by an unknown hand ({line}); ask who and why"
+        if job.phase is Phase.SUCCEEDED:  # a signal, and a clean end: nobody's order is known
+            return warned("T", text, value=found.name)
         return blocked("T", text, value=found.name, overridable=True)
     if not job.phase.terminal:
         what = f"it stands still, and the log does not call for a relaunch: {what}"

@@ -92,7 +92,7 @@ class Retain(Action):
     def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: delete one after another, log, comment."""
         return (
-            Step("delete", _delete),
+            Step("delete", _delete, seen=_all_gone),
             log_step(_entry, f"{plan.run}: log retention", after_failure=True),
             comment_step(event_name, _comment, after_failure=True),
         )
@@ -232,6 +232,16 @@ async def _delete(execution: Execution) -> str:
         done.append(target)
         await execution.note(**{DELETED: json.dumps([each.path for each in done])})
     return f"{plural(len(done), 'checkpoint')} deleted, {_bytes(done)} freed"
+
+
+async def _all_gone(execution: Execution) -> str | None:
+    """Return that nothing of what was listed is there, if a clean-up cut short has come so far."""
+    paths = [target.path for target in execution.plan.targets]
+    left = await offload(lambda: any(map(os.path.lexists, paths)), deadline=DEADLINE)
+    if left:
+        return None
+    await execution.note(**{DELETED: json.dumps(paths)})
+    return f"{plural(len(paths), 'checkpoint')} deleted"
 
 
 def _so_far(all_of_them: Sequence[Target], done: Sequence[Target]) -> str:

@@ -7,9 +7,11 @@ import os
 import re
 import signal
 from enum import Enum
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.logtext import LogMark
+from cockpit.model.place import Place
 from cockpit.runtime.regular import open_regular
 from cockpit.text.safe import clean
 
@@ -145,6 +147,22 @@ def _seconds(text: str | None) -> float | None:
 
 def _shown(text: str) -> str:
     return f'"{clean(text, 40)}"' if text.strip() else "nothing (half written?)"
+
+
+def mtime_of(place: Place | None) -> float | None:
+    """Return when a file was last written, ``None`` if there is none."""
+    return size_and_time(None if place is None else place.path)[1]
+
+
+def size_and_time(path: str | None) -> tuple[int, float | None]:
+    """Return (size, mtime) of a file, (0, None) if there is none."""
+    if path is None:
+        return 0, None
+    try:
+        found = Path(path).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return 0, None
+    return found.st_size, found.st_mtime
 
 
 def explain_exit(status: int) -> str | None:

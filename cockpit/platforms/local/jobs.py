@@ -29,14 +29,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
 from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.observed import UNCLEAR, JobValue, Phase
-from cockpit.model.place import Place
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local import lookup
@@ -49,9 +47,11 @@ from cockpit.platforms.local.files import (
     Order,
     PidNote,
     explain_exit,
+    mtime_of,
     order_of,
     read_exit,
     read_pid,
+    size_and_time,
 )
 from cockpit.platforms.local.recorded import Identity, Look, Who, identify
 from cockpit.platforms.local.stopped import STOP_STATES, Stop, StoppedSince, workers
@@ -67,6 +67,8 @@ GONE: Final = "gone"
 STARTING: Final = "starting"
 STOPPED: Final = "stopped"
 PROCESS_TABLE: Final = "process table"
+LATELY: Final = 60.0
+"""Seconds after its last line in which a log may still be written by somebody."""
 MOST_WATCHED: Final = 32
 """Processes of one job whose state is looked at every second."""
 AskLive = Callable[[Sequence[RunSpec]], Awaitable[Mapping[str, Live]]]
@@ -84,6 +86,8 @@ class LocalJobs:
         self._since: dict[tuple[str, str], float | None] = {}
         self._jobs: dict[str, Live] = {}
         self._stops = StoppedSince()
+        self._log_at: dict[str, float] = {}
+        self._going_on: set[str] = set()
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[JobValue]]:
         """Return the job facet of each run, by run name.
@@ -120,7 +124,8 @@ class LocalJobs:
         source = PROCESS_TABLE if here or possible else NOTES
         update = {"rivals": rivals, "possible": possible, "rivals_source": source}
         rivalled = facet.model_copy(update={"value": value.model_copy(update=update)})
-        return _whose(rivalled, here, self._clock.now())
+        goes_on = name in self._going_on
+        return _whose(rivalled, here, self._clock.now()) if goes_on else rivalled
 
     def _dated(self, job: LiveJob) -> LiveJob:
         """Return a job whose start does not move when the kernel's idea of the boot does."""
@@ -177,10 +182,23 @@ class LocalJobs:
         if seen.started is not None and isinstance(seen.pid, PidNote):
             key = (f"pid:{seen.pid.pid}", str(seen.ticks))
             seen = seen._replace(started=self._since.setdefault(key, seen.started))
+        self._note_log(run.name, seen, now)
         if seen.who.who is Who.SAME:
             seen = seen._replace(elsewhere=launched_elsewhere(run, _launched_at(seen)))
         stopped = [one for one in seen.members if one.state in STOP_STATES]
         return seen._replace(stop=self._stops.of(stopped, now)) if stopped else seen
+
+    def _note_log(self, name: str, seen: _Seen, now: float) -> None:
+        """Note whether a log goes on after its job was found gone, or did a moment ago."""
+        if seen.who.who is Who.SAME or seen.log_at is None:
+            self._going_on.discard(name)
+            self._log_at.pop(name, None)
+            return
+        at_first = self._log_at.setdefault(name, seen.log_at)
+        if seen.log_at > at_first or now - seen.log_at <= LATELY:
+            self._going_on.add(name)
+        else:
+            self._going_on.discard(name)
 
 
 async def _table() -> Look | None:
@@ -226,7 +244,7 @@ def _look(run: RunSpec, look: Look | None, now: float) -> _Seen:
     job = run.job
     assert job is not None
     ended = read_exit(job.exit_file.path) if job.exit_file else None
-    marker_at = _mtime(job.done_marker)
+    marker_at = mtime_of(job.done_marker)
     pid = read_pid(job.pid_file.path) if job.pid_file else None
     who, facts, noted = Identity(Who.GONE), None, None
     if isinstance(pid, PidNote):
@@ -234,9 +252,9 @@ def _look(run: RunSpec, look: Look | None, now: float) -> _Seen:
         who, look = _identity(run, pid, facts, look, now)
         if not facts.alive and job.exit_file:
             ended = read_exit(job.exit_file.path)  # it may have ended between the two looks
-            marker_at = _mtime(job.done_marker)
+            marker_at = mtime_of(job.done_marker)
             noted = lookup.noted_exit(run, pid)
-    log = _stat(newest_match(job.log.path) if job.log else None)
+    log = size_and_time(newest_match(job.log.path) if job.log else None)
     seen = _Seen(pid, who, ended, marker_at, log[0], log[1], noted)
     if who.who is not Who.SAME or facts is None:
         return seen
@@ -255,21 +273,6 @@ def _identity(
     if facts.alive and note.pid not in look.processes:
         look = Look()  # it has started since
     return identify(run, note, look, now), look
-
-
-def _mtime(place: Place | None) -> float | None:
-    return _stat(None if place is None else place.path)[1]
-
-
-def _stat(path: str | None) -> tuple[int, float | None]:
-    """Return (size, mtime) of a file, (0, None) if there is none."""
-    if path is None:
-        return 0, None
-    try:
-        found = Path(path).stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return 0, None
-    return found.st_size, found.st_mtime
 
 
 def _source(job: JobSpec) -> str:
@@ -317,7 +320,7 @@ def _unclear(seen: _Seen, text: str, source: str, now: float) -> Facet[JobValue]
 
 
 def _whose(facet: Facet[JobValue], rivals: Sequence[LiveJob], now: float) -> Facet[JobValue]:
-    """Return a job that is gone as unknown while something else writes what it wrote.
+    """Return a job that is gone as unknown while something else goes on in its place.
 
     What carries the same launch id is left over from it.
     """

@@ -82,7 +82,7 @@ def _next(run: RunSpec, history: History, unfinished: bool) -> str:
 
 
 def _short(run: RunSpec, history: History) -> Iterator[Evidence]:
-    step, final = current_step(history), run.final_step
+    step, final = _newest(history), run.final_step
     if step is None or final is None or not fell_short(run, history):
         return
     text = f"it ended at step {wording.step(step)} of {wording.step(final)}"
@@ -94,7 +94,7 @@ def fell_short(run: RunSpec, history: History) -> bool | None:
 
     The end need not be logged: as many steps may be missing as between two logged ones.
     """
-    step, facets = current_step(history), history.facets
+    step, facets = _newest(history), history.facets
     if run.final_step is None:
         return None
     if _final_saved(run, history):
@@ -104,6 +104,13 @@ def fell_short(run: RunSpec, history: History) -> bool | None:
     logged = (at for at, _ in history.trend.pace.recent)
     spacing = max((later - earlier - 1 for earlier, later in pairwise(logged)), default=0)
     return None if step is None else not reached(step + spacing, run.final_step)
+
+
+def _newest(history: History) -> int | None:
+    """Return the newest step, also by the log's own lines above those that are followed."""
+    found = diagnosis(history)
+    steps = (current_step(history), None if found is None else found.step)
+    return max((step for step in steps if step is not None), default=None)
 
 
 def _final_saved(run: RunSpec, history: History) -> bool:

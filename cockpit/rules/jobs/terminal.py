@@ -15,7 +15,6 @@ from cockpit.rules.present import (
     job_of,
     job_source,
     phase_since,
-    seen_after_end,
     trained_after_end,
 )
 
@@ -44,12 +43,12 @@ def ended_not_success(run: RunSpec, history: History) -> Iterator[Alert]:
 def diagnosis(history: History) -> Triage | None:
     """Return the triage of a job that is over.
 
-    ``None`` while its log has not been read since the end: the last words are missing.
+    It is made from the log as it stands after the end was seen, never from an earlier look;
+    ``None`` while that has not been read: the last words are missing.
     """
-    job, facet = job_of(history), history.facets.log
-    if job is None or facet.value is None or not job.phase.terminal:
-        return None
-    return facet.value.triage if seen_after_end(facet, history) else None
+    job, log = job_of(history), history.facets.log.value
+    over = job is not None and job.phase.terminal
+    return log.triage if over and log is not None else None
 
 
 def _stopped(history: History, job: JobValue, found: Triage | None) -> bool:

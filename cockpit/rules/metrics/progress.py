@@ -97,8 +97,12 @@ def _counts_otherwise(history: History) -> bool:
 
 
 def _logged(history: History) -> StepSeen | None:
-    pace = history.log_trend.pace
-    return None if pace.step is None else StepSeen(pace.step, pace.at, "log")
+    """Return the log's newest step; where its end shows none, that of the job's diagnosis."""
+    pace, log = history.log_trend.pace, history.facets.log.value
+    if pace.step is not None:
+        return StepSeen(pace.step, pace.at, "log")
+    step = log.triage.step if log is not None and log.triage is not None else None
+    return None if step is None else StepSeen(step, None, "log")
 
 
 def _saved(history: History) -> StepSeen | None:

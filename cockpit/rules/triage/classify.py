@@ -93,17 +93,25 @@ def triage(lines: Sequence[str], state: str, exit_code: int | None) -> Triage:
 
 
 def diagnose(
-    log: PresentLog, state: str, exit_code: int | None, *, short: bool | None = None
+    log: PresentLog,
+    state: str,
+    exit_code: int | None,
+    *,
+    short: bool | None = None,
+    final: int | None = None,
 ) -> Triage:
     """Return the class, action, confidence, evidence, code location and step of a log.
 
     ``state`` is the orchestrator's word at that moment, its own or the phase's. ``short``
-    tells whether training ended before its final step, ``None`` where that is not known.
+    tells whether training ended before its ``final`` step, ``None`` where that is not known;
+    a log that has reached it knows better.
     """
     lines = Log.of(log)
     phase = next((name for name, pattern in _STATES if pattern.search(state)), "failed")
     if phase == "succeeded":
-        return _succeeded(lines, short)
+        newest = lines.newest_step
+        whole = final is not None and newest is not None and newest >= final - 1
+        return _succeeded(lines, False if whole else short)
     if phase == "waiting":
         return _waiting(lines)
     if phase == "running":

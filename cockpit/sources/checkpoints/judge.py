@@ -24,7 +24,7 @@ from cockpit.sources.checkpoints.layouts import (
     lacking,
     whole_file,
 )
-from cockpit.sources.checkpoints.listing import Folder, Listed, Root, read_marker
+from cockpit.sources.checkpoints.listing import SURE, Folder, Listed, Root, read_marker
 from cockpit.sources.checkpoints.picks import JudgedCheckpoint, trainer_pick
 from cockpit.sources.checkpoints.rejected import rejection_of
 from cockpit.text.safe import clean
@@ -79,7 +79,9 @@ _WEIGHTS: Final = re.compile(r".*\.(?:pt|pth|bin|safetensors|ckpt|npz|npy|h5|hdf
 def layout_of(root: Root) -> Layout:
     """Return the layout with most folders in ``root``; Levanter's when nothing tells."""
     votes = {name: 0 for name in LAYOUTS}
-    for folder in (*root.folders, *single_files(root)):
+    files = [file for file in single_files(root) if SURE.fullmatch(file.name)]
+    voting = [*root.folders, *files] or single_files(root)  # best.pt may lie beside anything
+    for folder in voting:
         name = _vote(folder)
         if name is not None:
             votes[name] += 1

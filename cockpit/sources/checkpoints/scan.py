@@ -98,7 +98,7 @@ class Scanner:
             yield Root(str(Path(path).parent), () if folder is None else (folder,))
             return
         root = self._root(path, entries)
-        if root.folders or any(self._sure(file.path) for file in root.files):
+        if root.folders or self._has_sure(root):
             yield root
             return
         found = []
@@ -106,7 +106,12 @@ class Scanner:
             if _worth_descending(entry):
                 with suppress(OSError):
                     found += list(self._below(entry.path, depth - 1))
-        yield from found or ([root] if any(self._single(file.path) for file in root.files) else [])
+        if any(self._single(file.path) for file in root.files):
+            found = [each for each in found if each.folders or self._has_sure(each)] or [root]
+        yield from found
+
+    def _has_sure(self, root: Root) -> bool:
+        return any(self._sure(file.path) for file in root.files)
 
     def _single(self, name: str) -> bool:
         own = self.pattern is not None and self.pattern.fullmatch(name) is not None

@@ -6,6 +6,7 @@ The lines in between are not parsed: in a run that went on for days they are tho
 from __future__ import annotations
 
 import re
+import time
 from typing import Final, NamedTuple
 
 from cockpit.runtime.regular import open_regular
@@ -15,9 +16,11 @@ STEP: Final = 1 << 20
 """Bytes that are read at once, from the end upwards."""
 MOST: Final = 16 << 20
 """Bytes before the known lines that are looked through at most."""
-CLEAN: Final = 120
+BUDGET_S: Final = 2.0
+"""Seconds that looking may take: half of what a look at a log is given."""
+CLEAN: Final = 400
 """Finite lines in a row above which no line of the same trouble is looked for."""
-STATES: Final = 2000
+STATES: Final = 4000
 """States given back at most before the first broken line."""
 
 _BREAKS = re.compile(rb"[\r\n]+")
@@ -31,7 +34,7 @@ class Earlier(NamedTuple):
     """States around the first broken line, oldest first; ``begin`` is where the reading began.
 
     ``found`` is False where no broken line stands before the known ones. ``begin`` is 0 when
-    everything before was looked through without so many finite lines in a row.
+    everything before was looked through without so many finite lines in a row, which end it.
     """
 
     states: tuple[bytes, ...]
@@ -46,8 +49,9 @@ def before(path: str, end: int) -> Earlier:
     """
     kept: list[bytes] = []
     clean, found, at = 0, False, end
+    until = time.monotonic() + BUDGET_S
     with open_regular(path) as (fd, status):
-        while at > 0 and clean < CLEAN and end - at < MOST:
+        while at > 0 and end - at < MOST and time.monotonic() < until:
             start = line_start(fd, max(0, at - STEP), status.st_size)
             start = start if start < at else 0
             lines = [line for line in _BREAKS.split(read_at(fd, start, at)) if line]
@@ -58,6 +62,6 @@ def before(path: str, end: int) -> Earlier:
                     clean += 1
                 kept.append(line)
                 if clean >= CLEAN or len(kept) > STATES:
-                    return Earlier(tuple(reversed(kept)), start, found)
+                    return Earlier(tuple(reversed(kept)), max(start, 1), found)
             at = start
     return Earlier(tuple(reversed(kept)), at, found)

@@ -448,3 +448,6 @@ async def test_a_process_that_is_gone_while_another_writes_its_files_is_unknown(
     facet = (await box.jobs.observe([Query(run=spec)]))["r"]
     assert facet.error is not None and f"pid:{child.pid} lives" in facet.error.message
     assert facet.value is not None and facet.value.phase is Phase.UNKNOWN
+    os.utime(box.folder / "log", (1e9, 1e9))
+    left = await box.value()
+    assert (left.state, [rival.id for rival in left.rivals]) == ("gone", [f"pid:{child.pid}"])

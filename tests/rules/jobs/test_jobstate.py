@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 from cockpit.model.alert import Severity
+from cockpit.model.facet import ErrorKind, Facet, Problem
 from cockpit.model.history import PhaseMark
-from cockpit.model.observed import Phase, Tasks
+from cockpit.model.observed import UNCLEAR, JobValue, Phase, Tasks
 from cockpit.rules.jobs.jobstate import pending_too_long, state_unknown
 from tests.rules.making import CADENCE, T0, blind, history, job, log, run_spec, tracker
 
@@ -55,3 +56,17 @@ def test_what_can_never_start_is_said_at_once() -> None:
 
 def test_a_running_job_is_not_pending() -> None:
     assert list(pending_too_long(run_spec(), history(T0 + 9000, job=job()))) == []
+
+
+def test_a_job_that_was_looked_at_and_not_recognised_is_said_at_once() -> None:
+    value = job(Phase.UNKNOWN, state=UNCLEAR, reason="pid 7 lives, but nothing ties it to this run")
+    facet: Facet[JobValue] = Facet(
+        value=value,
+        source="pid file",
+        observed_at=T0,
+        error=Problem(kind=ErrorKind.BAD_ANSWER, message=str(value.reason)),
+        since=T0,
+    )
+    (alert,) = state_unknown(run_spec(), history(T0 + 1, job=facet))
+    assert (alert.id, alert.severity) == ("C-02", Severity.WARNING)
+    assert "nothing ties it" in alert.evidence[0].text and "pid file" in alert.next_action

@@ -5,7 +5,7 @@ from typing import Any
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.facet import Facet
 from cockpit.model.history import History
-from cockpit.model.observed import Phase, Row
+from cockpit.model.observed import Phase, Row, Stopped
 from cockpit.rules.jobs.stall import log_frozen, patience, step_stalled
 from tests.rules.making import (
     CADENCE,
@@ -137,6 +137,21 @@ def test_a_frozen_log_while_steps_move_is_information() -> None:
     assert (alert.id, alert.severity) == ("C-23", Severity.INFO)
     assert list(log_frozen(run_spec(), after(1, log=log("hello", mtime=T0 + 90)))) == []
     assert list(log_frozen(run_spec(), after(900, log=log("hello", mtime=T0 - 900)))) == []
+
+
+def test_a_process_that_is_stopped_is_told_before_any_step_is_missed() -> None:
+    at = T0 + 1
+    halted = job(state="stopped", reason="stopped (state T)", stopped=Stopped(pid=7, since=T0))
+    (alert,) = stalled(history(at, job=halted, tracker=tracker(last_step_at=T0, step=5)))
+    assert (alert.title, alert.since, alert.severity) == (
+        "stopped by SIGSTOP (state T)", T0, Severity.ALERT,
+    )  # fmt: skip
+    assert (
+        "kill -CONT 7" in alert.next_action and "nothing is to be relaunched" in alert.next_action
+    )
+    held = job(stopped=Stopped(pid=7, since=T0, held=True))
+    (alert,) = stalled(history(at, job=held, tracker=tracker(last_step_at=T0, step=5)))
+    assert "debugger" in alert.title and "kill" not in alert.next_action
 
 
 def still(*lines: str, **more: Any) -> Alert:

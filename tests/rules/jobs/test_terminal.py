@@ -7,6 +7,7 @@ import pytest
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.facet import Facet
 from cockpit.model.history import History, PhaseMark
+from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import Phase, Triage
 from cockpit.rules.jobs.terminal import ended_not_success
 from tests.rules.making import (
@@ -147,3 +148,12 @@ def test_what_trains_on_after_the_end_is_found_before_anything_is_relaunched() -
 def test_steps_of_the_last_seconds_are_the_jobs_own() -> None:
     steps = folded(losses([2.0] * 30, first_step=50))
     assert "relaunch toy" in alert_of(failed(*STOPS, code=137, trend=steps)).next_action
+
+
+def test_while_another_job_of_the_lineage_lives_no_relaunch_is_offered() -> None:
+    other = LiveJob(id="pid:9", name="python train.py", why="it has /r/run.log open for writing")
+    value = job(Phase.FAILED, exit_code=137, ended_at=T0 + 77, rivals=(other,))
+    alert = alert_of(failed(*STOPS, job=value))
+    assert "pid:9 of its lineage lives" in alert.title
+    assert "a relaunch would be a second copy" in alert.next_action
+    assert any("open for writing" in each.text for each in alert.evidence)

@@ -173,3 +173,20 @@ def test_a_later_file_without_a_step_is_picked_by_its_time(
     (tmp_path / "last.ckpt").symlink_to("epoch=1-step=400.ckpt")
     (only,) = listed(tmp_path, capsys)["items"]
     assert only["step"] == 400
+
+
+def test_exports_beside_checkpoints_do_not_hide_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("model.safetensors", "optimizer.pt", "trainer_state.json"):
+        put(tmp_path / "checkpoint-500" / name)
+    for name in ("best.pt", "last.pt", "model_best.pth.tar"):
+        put(tmp_path / name, archive({"model": {}}))
+    (item,) = listed(tmp_path, capsys)["items"]
+    assert (item["step"], item["state"]) == (500, "complete")
+    run = tmp_path / "run"
+    put(run / "files" / "best.pt", archive({"step": 5}))
+    put(run / "latest.pt", archive({"step": 6}))
+    assert [item["step"] for item in listed(run, capsys)["items"]] == [6]
+    put(run / "checkpoints" / "ckpt.pt", archive({"step": 7}))
+    assert [item["step"] for item in listed(run, capsys)["items"]] == [7]
