@@ -189,8 +189,8 @@ class CockpitApp(TerminalApp):
         notices = self._engine.notices if self._engine is not None else ()
         notices = (*notices, *(self._background.notices if self._background is not None else ()))
         going = [f"● {each} is under way" for each in self.actions.under_way]
-        left = [] if isinstance(self._front, FleetScreen) else self.actions.news
-        standing = [*going, *(words for words, _ in left), self.trouble, *notices[::-1]]
+        left = self.actions.news_brief if isinstance(self._front, RunScreen) else ""
+        standing = [*going, left, self.trouble, *notices[::-1]]
         said = [*self._warned[::-1], self._said, *standing]
         return " · ".join(dict.fromkeys(filter(None, said)))
 

@@ -270,6 +270,13 @@ class GuardedActions:
         planned = [(f"{line} · {keys.shown('clear')} seen", False) for line in self._left]
         return [*([(f"{said}{shows}", True)] if left else []), *planned]
 
+    @property
+    def news_brief(self) -> str:
+        """Return how many actions were interrupted, where the fleet's head is not in sight."""
+        count = sum(each.outcome is not None for each in self.interrupted)
+        key = "" if self.reading_only else f": {self._cockpit.keys.shown('journal')} journal"
+        return f"■ {count} interrupted{key}" if count else ""
+
     def seen(self) -> None:
         """Stop telling of what was only being planned: a person has read it."""
         self._left.clear()

@@ -140,7 +140,7 @@ async def test_rolling_back_begins_before_what_is_suspect(size: tuple[int, int])
         assert "●  8,000" in shown and "↑ 2 more" in shown and "↓ 4 more" in shown
         await pilot.press(*["down"] * 4, "enter")
         await until(pilot, lambda: bool(service.planned))
-        assert service.planned[0][0].params == {"to": "4000"}
+        assert service.planned[0][0].params == {"to": "4000", "move": "yes"}
 
 
 async def test_a_form_asks_for_what_is_required() -> None:
@@ -239,7 +239,7 @@ async def test_after_a_crash_a_line_says_so_and_its_key_opens_the_journal(
         await pilot.press("s", "enter")
         assert screen_of(pilot.app, RunScreen)
         assert service.recovered == []
-        assert "interrupted: relaunch run-failed" in text_of(pilot.app)
+        assert "1 interrupted: J journal" in text_of(pilot.app)
         await pilot.press("J")
         await until(pilot, lambda: "to decide" in text_of(pilot.app))
         shown = " ".join(text_of(pilot.app).replace("│", " ").split())
