@@ -11,11 +11,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from cockpit.actions.core.action import asked
+from cockpit.actions.core.context import ActionContext
 from cockpit.model.lineage import local_root
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher import launches
 from cockpit.runtime.offload import offload
 from cockpit.sources.records import read_text
+from cockpit.store.journal import Journal
 
 DEADLINE: Final = 10.0
 
@@ -54,3 +57,12 @@ def _in_logbook(run: str, logbook: Path) -> set[str]:
     """Return the ids in a logbook, in whatever form: prose, an instance's heading, a title."""
     pattern = re.compile(rf"(?<![\w.-]){re.escape(run)}-i\d{{1,6}}(?![\w-])")
     return set(pattern.findall(read_text(logbook)))
+
+
+async def known_here(journal: Journal | None, context: ActionContext) -> set[str]:
+    """Return the launch ids that this machine knows of by itself; raises ``StoreError``."""
+    known = set(await asked(journal.launch_ids, context.key)) if journal else set()
+    job = context.report.facets.job.value
+    if job is not None and job.launch_id:
+        known.add(job.launch_id)
+    return known | {each.launch_id for each in context.live.jobs if each.launch_id}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from cockpit.actions.core.action import RefuseError
-from cockpit.model.plan import Plan, Request
+from cockpit.model.plan import Approval, Plan, Request
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -72,3 +73,15 @@ def _masked(value: object) -> object:
 def safe(text: object) -> str:
     """Return one safe line with its secrets masked."""
     return scrub(clean(text, 4096))
+
+
+def masked_request(
+    request: Request, approvals: Sequence[Approval]
+) -> tuple[Request, tuple[Approval, ...]]:
+    """Return both as they may be kept: what a person typed can hold a secret too."""
+    params = {name: scrub(value) for name, value in request.params.items()}
+    given = (
+        each.model_copy(update={"by": scrub(each.by), "reason": scrub(each.reason)})
+        for each in approvals
+    )
+    return request.model_copy(update={"params": params}), tuple(given)

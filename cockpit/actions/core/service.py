@@ -24,20 +24,26 @@ from cockpit.actions.core.action import (
 from cockpit.actions.core.context import ActionContext, Dependencies, acting, people_of
 from cockpit.actions.core.execution import StepListener, run_steps
 from cockpit.actions.core.guards import Claims, claim_checks
-from cockpit.actions.core.launch_ids import noted_ids
-from cockpit.actions.core.parameters import masked_plan
+from cockpit.actions.core.launch_ids import known_here, noted_ids
+from cockpit.actions.core.parameters import masked_plan, masked_request
 from cockpit.actions.core.pushes import after_push, refreshed
 from cockpit.actions.core.recording import records_ready
 from cockpit.actions.core.recovery import InterruptedAction, Recovery, check_of, declared_over
+from cockpit.actions.core.refusals import (
+    NO_JOURNAL,
+    READ_ONLY,
+    blocked,
+    changed,
+    refused,
+    without_journal,
+)
 from cockpit.model.jobs import Live
 from cockpit.model.outcome import Outcome, Records
 from cockpit.model.people import own_word, typist
 from cockpit.model.plan import (
     Approval,
-    Basis,
     Check,
     Draft,
-    Level,
     Loss,
     Plan,
     Request,
@@ -53,15 +59,12 @@ from cockpit.records.lease.holder import this_holder, under_way
 from cockpit.store.journal import Busy, JournalEntry, UsedIdError
 from cockpit.store.store import StoreError, run_key
 from cockpit.text.safe import clean
-from cockpit.text.scrub import scrub
 
 PUSH_WITHIN = 3.0
 """Seconds after its end for which an action waits to hear that its records were pushed."""
 WORDS_FOR = 3600.0
 """Seconds for which the words of a plan that was shown are known again."""
 LAUNCH_ID = "launch_id"
-READ_ONLY = "this cockpit is read-only: it offers no actions"
-NO_JOURNAL = "the journal cannot be written, and nothing is done without it"
 
 
 class ActionService:
@@ -97,17 +100,17 @@ class ActionService:
 
     async def _planned(self, request: Request, approvals: Sequence[Approval] = ()) -> Plan:
         """Return the plan as it is acted on: its paths are those of the files."""
-        request, approvals = _masked(request, approvals)
+        request, approvals = masked_request(request, approvals)
         context, settled = await self._context(request)
         approvals = self._typed(request, approvals, context)
         plan = await self._draft(request, context, settled)
         if self._journal is None or not self._journal.writes:
-            plan = _without_journal(plan, "nothing can be written into the store")
+            plan = without_journal(plan, "nothing can be written into the store")
         elif not self.read_only:
             try:
                 await asked(self._journal.keep_plan, context.key, plan)
             except StoreError as error:
-                plan = _without_journal(plan, str(error))
+                plan = without_journal(plan, str(error))
         return plan.approved(approvals)
 
     async def act(
@@ -128,8 +131,8 @@ class ActionService:
         step. Raises ``RefuseError`` for a request that makes no sense.
         """
         if self.read_only or self._journal is None or not self._journal.writes:
-            return _refused(shown or "", READ_ONLY if self.read_only else NO_JOURNAL)
-        request, approvals = _masked(request, approvals)
+            return refused(shown or "", READ_ONLY if self.read_only else NO_JOURNAL)
+        request, approvals = masked_request(request, approvals)
         try:
             await self.recover(request.run)
             await self._parts.recorder.push_left(self._spec(request.run))
@@ -142,7 +145,7 @@ class ActionService:
                 await self._settling.settle(self._spec(request.run), declared_over(approved))
             return await self._begin(request, plan, approvals, on_step)
         except StoreError as error:
-            return _refused(shown or "", f"{NO_JOURNAL}: {error}")
+            return refused(shown or "", f"{NO_JOURNAL}: {error}")
 
     async def recover(self, run: str) -> tuple[InterruptedAction, ...]:
         """Settle what crashed cockpits left of a run: look up, write down, give leases back."""
@@ -160,8 +163,8 @@ class ActionService:
             return ()
         told = await asked(self._journal.entries, self._key(run))
         known = await refreshed(told, self._spec(run).records.logbook)
-        changed = (now for was, now in zip(told, known, strict=True) if was is not now)
-        for entry in changed if self._journal.writes and not self.read_only else ():
+        moved = (now for was, now in zip(told, known, strict=True) if was is not now)
+        for entry in moved if self._journal.writes and not self.read_only else ():
             await asked(self._journal.recorded, entry.number, entry.written)
         return known
 
@@ -186,14 +189,14 @@ class ActionService:
         else:
             mine = [plan for plan in mine if plan.plan_id == shown]
             if not mine:
-                return _refused(shown, f"no plan {shown} was shown lately; plan again")
+                return refused(shown, f"no plan {shown} was shown lately; plan again")
             plan = next((each for each in mine if each.words == words.strip()), mine[0])
             if seen is not None:
                 plan = plan.model_copy(update={"lost": seen})
             if plan.params != request.params:
                 plan = await self._with_remarks(request, plan)
         if isinstance(plan, Plan) and words.strip() != plan.words:
-            return _refused(plan.plan_id, f'the words are wrong; expected "{plan.words}"')
+            return refused(plan.plan_id, f'the words are wrong; expected "{plan.words}"')
         return plan
 
     async def _with_remarks(self, request: Request, shown: Plan) -> Plan:
@@ -228,7 +231,7 @@ class ActionService:
         ]  # fmt: skip
         if not held:
             why = self._why_not(offered[0], now) or "it is another one now"
-            return _changed(offered[0], why, now.words)
+            return changed(offered[0], why, now.words)
         plan = held[0]
         if plan.params == request.params:
             return plan
@@ -240,7 +243,7 @@ class ActionService:
         assert self._journal is not None
         action = self._action(request.action)
         if shown.approved(approvals).blocked:
-            return _blocked(shown.approved(approvals))
+            return blocked(shown.approved(approvals))
         try:
             entry = await asked(
                 self._journal.begin,
@@ -253,16 +256,16 @@ class ActionService:
                 launch_id=shown.facts.get(LAUNCH_ID) if action.launches else None,
             )
         except Busy as busy:
-            return _refused(shown.plan_id, f"{busy}; nothing was done")
+            return refused(shown.plan_id, f"{busy}; nothing was done")
         except UsedIdError as used:
-            return _changed(shown, f"the launch id {used} was given out meanwhile")
+            return changed(shown, f"the launch id {used} was given out meanwhile")
         self._at("begun")
         claims = Claims(self._parts.guards if action.exclusive else ())
         with under_way(self._journal.place, entry.number):
             try:
                 result = await self._under_lease(request, shown, entry, claims, approvals, on_step)
             except RefuseError as error:
-                result = _refused(shown.plan_id, str(error))
+                result = refused(shown.plan_id, str(error))
             # Anything else that is raised leaves the entry open: it will be looked up.
             result = await self._end(entry, result, claims, self._spec(request.run))
         return await self.pushed(result, PUSH_WITHIN)
@@ -280,22 +283,22 @@ class ActionService:
         over = any(approval.check == claims.CHECK for approval in approvals)
         taken = await claims.take(spec, entry.launch_id, action.verb, over=over)
         if taken is not None:
-            return _refused(shown.plan_id, taken)
+            return refused(shown.plan_id, taken)
         self._at("claimed")
         context, settled = await self._context(request, entry)
         approvals = self._typed(request, approvals, context)
         plain = await self._draft(request, context, settled)
         fresh = plain.approved(approvals)
-        changed = self._why_not(shown, fresh)
-        if changed is not None:
+        why = self._why_not(shown, fresh)
+        if why is not None:
             # Its figures are told with the refusal: the same words again mean them.
             assert self._journal is not None
             await asked(self._journal.keep_plan, context.key, plain)
-            return _changed(shown, changed, fresh.words)
+            return changed(shown, why, fresh.words)
         if fresh.blocked:
-            return _blocked(fresh)
+            return blocked(fresh)
         if not await claims.still_mine(spec):
-            return _refused(shown.plan_id, "another machine has taken the run meanwhile")
+            return refused(shown.plan_id, "another machine has taken the run meanwhile")
         self._at("planned")
         assert self._journal is not None
         plan = shown.approved(approvals)
@@ -365,7 +368,7 @@ class ActionService:
             return replace(context, launch_id=own.launch_id), settled
         if not action.launches:
             return context, settled
-        known = await self._known_ids(context)
+        known = await known_here(self._journal, context)
         known |= {claim.launch_id for claim in context.claims if claim.launch_id}
         known |= await noted_ids(spec)
         return replace(context, launch_id=next_launch_id(spec.name, known)), settled
@@ -390,14 +393,6 @@ class ActionService:
             return Live(unknown="the run file names no job that this version can act on")
         return (await platform.live([spec]))[spec.name]
 
-    async def _known_ids(self, context: ActionContext) -> set[str]:
-        """Return the launch ids that this machine knows of by itself."""
-        known = set(await asked(self._journal.launch_ids, context.key)) if self._journal else set()
-        job = context.report.facets.job.value
-        if job is not None and job.launch_id:
-            known.add(job.launch_id)
-        return known | {each.launch_id for each in context.live.jobs if each.launch_id}
-
     async def _draft(
         self, request: Request, context: ActionContext, settled: tuple[InterruptedAction, ...]
     ) -> Plan:
@@ -405,7 +400,7 @@ class ActionService:
         draft = await action.draft(context, request)
         checks: list[Check] = []
         if action.exclusive:
-            here = await self._known_ids(context) if action.launches else None
+            here = await known_here(self._journal, context) if action.launches else None
             checks = [check_of(each) for each in settled]
             checks += claim_checks(context.spec.name, context.claims, here)
         checks += await records_ready(context)
@@ -446,36 +441,3 @@ class ActionService:
 
     def _key(self, run: str) -> str:
         return run_key(self._file().path, run)
-
-
-def _masked(
-    request: Request, approvals: Sequence[Approval]
-) -> tuple[Request, tuple[Approval, ...]]:
-    """Return both as they may be kept: what a person typed can hold a secret too."""
-    params = {name: scrub(value) for name, value in request.params.items()}
-    given = (
-        each.model_copy(update={"by": scrub(each.by), "reason": scrub(each.reason)})
-        for each in approvals
-    )
-    return request.model_copy(update={"params": params}), tuple(given)
-
-
-def _without_journal(plan: Plan, why: str) -> Plan:
-    """Return the plan with the block that says why nothing could be written down."""
-    text = f"{NO_JOURNAL}: {scrub(clean(why))}"
-    check = Check(id="journal", level=Level.BLOCK, text=text, basis=Basis.OBSERVED)
-    return plan.model_copy(update={"checks": (check, *plan.checks)})
-
-
-def _changed(shown: Plan, what: str, words: str = "") -> Result:
-    again = f'plan again, or confirm what it is now with "{words}"' if words else "plan again"
-    return _refused(shown.plan_id, f"changed since it was shown: {what}; {again}")
-
-
-def _blocked(plan: Plan) -> Result:
-    why = "; ".join(check.text for check in plan.checks if check.stands_in_the_way)
-    return _refused(plan.plan_id, f"blocked: {why}")
-
-
-def _refused(plan_id: str, message: str) -> Result:
-    return Result(plan_id=plan_id, outcome=Outcome.REFUSED, message=message)
