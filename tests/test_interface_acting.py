@@ -19,6 +19,7 @@ import pytest
 from cockpit.actions.core.table import TABLE
 from cockpit.cli import main
 from cockpit.model.plan import Outcome, Result
+from cockpit.runtime.login import login_name
 from cockpit.verbs.act import exit_code
 from tests.test_interface import (
     PICK,
@@ -156,7 +157,8 @@ def test_c_18_is_approved_key_by_key_and_hard_blocks_by_nobody(world: World) -> 
     assert (code, result["outcome"]) == (4, "refused"), "approvals are not remembered"
     code, result, _ = world.told(*go, *lr, *seed)
     assert (code, result["outcome"], result["launch_id"]) == (0, "done", "toy-i002"), result
-    assert "C-18:seed approved by bob: too" in world.book("toy")
+    typed = f"bob, typed by ada (login {login_name()})"
+    assert f"C-18:seed approved by {typed}: too" in world.book("toy")
 
 
 def test_a_record_that_is_refused_is_6_and_says_why(ended: World) -> None:

@@ -352,6 +352,7 @@ async def test_a_log_without_a_tracker_feeds_the_rules() -> None:
     world = World(cadence=4.0)
     now = world.clock.now()
     world.tracker.value = None
+    world.fakes["job"].value = running(now - 60)
     rows = tuple(Row(n, now - 50 + n, 2.0) for n in range(50))
     world.fakes["log"].value = log_value(now, "step 49").model_copy(update={"rows": rows})
     async with watching(world) as engine:

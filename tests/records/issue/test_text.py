@@ -8,7 +8,14 @@ import pytest
 
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.facet import known
-from cockpit.model.observed import CheckpointsValue, JobValue, Phase, TrackerValue
+from cockpit.model.observed import (
+    Checkpoint,
+    CheckpointState,
+    CheckpointsValue,
+    JobValue,
+    Phase,
+    TrackerValue,
+)
 from cockpit.model.plan import Approval
 from cockpit.model.report import Facets, Progress, RunReport, Verdict
 from cockpit.model.run import RecordsSpec, RunSpec, WandbSpec
@@ -19,6 +26,10 @@ from tests.records.logbook.test_markdown import CALLS, shape, visible
 NOW = 1_800_000_000.0
 SECRET = "ghp_" + "a1B2c3D4e5F6" * 3
 EVIL = f"@everyone #12 <b> ``` {SECRET}\n# head\n- item <!-- x -->"
+SAVED = Checkpoint(
+    step=46_000, name_step=46_000, path="/out/step-46000", root="/out",
+    state=CheckpointState.COMPLETE,
+)  # fmt: skip
 Made = Callable[[str], str]
 
 
@@ -41,7 +52,7 @@ def report(word: str) -> RunReport:
     facets = Facets(
         job=known(JobValue(id=word, state="RUNNING", phase=Phase.RUNNING), "job", NOW),
         tracker=known(TrackerValue(id=word, state="running", loss=2.5), "tracker", NOW),
-        checkpoints=known(CheckpointsValue(latest_complete=46_000), "c", NOW),
+        checkpoints=known(CheckpointsValue(latest_complete=46_000, items=(SAVED,)), "c", NOW),
     )
     return RunReport(
         spec=run(word), checked_at=NOW, verdict=Verdict.CRITICAL, facets=facets,
