@@ -40,8 +40,9 @@ def line_at(path: str, number: int) -> int | None:
             data = read_at(fd, at, min(status.st_size, at + _CHUNK))
             breaks = data.count(b"\n")
             if breaks >= left:
-                return at + _after(data, left)
-            left, at = left - breaks, at + len(data)
+                left, at = 0, at + _after(data, left)
+            else:
+                left, at = left - breaks, at + len(data)
         return at if left == 0 and at < status.st_size else None
 
 
