@@ -12,7 +12,7 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -78,12 +78,62 @@ class _Upstream(NamedTuple):
 
 @dataclass
 class _Watched:
-    """One logbook of a remote: what was heard, at which commit, and until when that is new."""
+    """One logbook of a remote: what was heard, and until when that is new."""
 
     heard: Heard | None = None
-    commit: str = ""
     due: float = float("-inf")
     ready: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class _Branch:
+    """A remote's branch: asked once for all logbooks on it, however many runs have one there."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.due = float("-inf")
+        self._clock = clock
+        self._one_at_a_time = asyncio.Lock()
+        self._paths: set[str] = set()
+        self._commit = ""
+        self._read: dict[str, Heard] = {}
+        self._failed: _NotAnsweredError | None = None
+
+    async def heard(self, to: _Upstream) -> Heard:
+        """Return what a logbook tells now; raises ``_NotAnsweredError``."""
+        self._paths.add(to.path)
+        async with self._one_at_a_time:
+            if self._clock.monotonic() >= self.due:
+                self.due, self._failed = self._clock.monotonic() + EVERY / 2, None
+                try:
+                    await self._look(to)
+                except _NotAnsweredError as error:
+                    self._failed = error
+            if self._failed is not None:
+                raise self._failed
+            if self._commit and to.path not in self._read:
+                await self._take(to, self._commit)
+            return self._read.get(to.path, NOTHING)
+
+    async def _look(self, to: _Upstream) -> None:
+        """Ask for the branch's commit; read its logbooks only when it has moved."""
+        done = await _git(to.top, *_LOW_SPEED, "ls-remote", to.remote, to.ref, network=True)
+        if not done.ok:
+            raise _NotAnsweredError(_said(done, f"{to.remote} was not read"))
+        pairs = (line.partition("\t") for line in done.text.splitlines())
+        commit = next((oid for oid, _, ref in pairs if ref == to.ref), "")
+        if not commit:
+            self._commit, self._read = "", {}
+        elif commit != self._commit:
+            await self._take(to, commit)
+
+    async def _take(self, to: _Upstream, commit: str) -> None:
+        """Read every logbook that was asked for as it is at ``commit``."""
+        texts = await _contents(to, commit, sorted(self._paths))
+        until, source = self._clock.now() + SLIP, f"logbook on {clean(to.remote, 200)}"
+
+        def understood() -> dict[str, Heard]:
+            return {path: _of(text, source, until) for path, text in texts.items()}
+
+        self._read, self._commit = await offload(understood, deadline=ANSWER), commit
 
 
 class Remotes:
@@ -92,6 +142,7 @@ class Remotes:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._watched: dict[str, _Watched] = {}
+        self._branches: dict[tuple[str, str, str], _Branch] = {}
         self._asking: set[asyncio.Task[None]] = set()
 
     async def heard(self, logbook: str) -> Heard:
@@ -113,8 +164,7 @@ class Remotes:
     async def _ask(self, logbook: str, watched: _Watched) -> None:
         try:
             to = await _upstream(Path(logbook))
-            heard = NOTHING if to is None else await self._read(to, watched)
-            watched.heard = heard
+            watched.heard = NOTHING if to is None else await self._branch(to).heard(to)
         except _NotAnsweredError as error:
             former = watched.heard or NOTHING
             watched.heard = former._replace(trouble=str(error))
@@ -124,23 +174,8 @@ class Remotes:
         finally:
             watched.ready.set()
 
-    async def _read(self, to: _Upstream, watched: _Watched) -> Heard:
-        """Return what the remote's logbook tells now; read only when its branch has moved."""
-        done = await _git(to.top, *_LOW_SPEED, "ls-remote", to.remote, to.ref, network=True)
-        if not done.ok:
-            raise _NotAnsweredError(_said(done, f"{to.remote} was not read"))
-        pairs = (line.partition("\t") for line in done.text.splitlines())
-        commit = next((oid for oid, _, ref in pairs if ref == to.ref), "")
-        if not commit:
-            return NOTHING
-        if commit == watched.commit and watched.heard is not None:
-            return watched.heard._replace(trouble=None)
-        text = await _content(to, commit)
-        until = self._clock.now() + SLIP
-        source = f"logbook on {clean(to.remote, 200)}"
-        heard = await offload(lambda: _of(text, source, until), deadline=ANSWER)
-        watched.commit = commit
-        return heard
+    def _branch(self, to: _Upstream) -> _Branch:
+        return self._branches.setdefault((to.top, to.remote, to.ref), _Branch(self._clock))
 
 
 class _NotAnsweredError(Exception):
@@ -189,10 +224,10 @@ async def _upstream(logbook: Path) -> _Upstream | None:
     return _Upstream(top, remote, ref, prefix + logbook.name) if remote else None
 
 
-async def _content(to: _Upstream, commit: str) -> str:
-    """Return the logbook's text at a commit of the remote; empty if it has no such file."""
+async def _contents(to: _Upstream, commit: str, paths: Sequence[str]) -> dict[str, str]:
+    """Return the logbooks' texts at a commit of the remote; empty where it has no such file."""
     if (await _git(to.top, "cat-file", "-e", f"{commit}^{{tree}}")).ok:
-        return await _blob(to, commit, {})
+        return {path: await _blob(to, commit, path, {}) for path in paths}
     objects = await _git(to.top, "rev-parse", "--path-format=absolute", "--git-path", "objects")
     folder = tempfile.mkdtemp(prefix="cockpit-heard-")
     try:
@@ -208,7 +243,7 @@ async def _content(to: _Upstream, commit: str) -> str:
         done = await _git(to.top, *words, network=True, env=aside, deadline=BRING)
         if not done.ok:
             raise _NotAnsweredError(_said(done, f"{to.remote} was not read"))
-        return await _blob(to, commit, aside)
+        return {path: await _blob(to, commit, path, aside) for path in paths}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -220,8 +255,8 @@ def _listed(path: str) -> str:
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-async def _blob(to: _Upstream, commit: str, env: Mapping[str, str]) -> str:
-    done = await _git(to.top, "cat-file", "blob", f"{commit}:{to.path}", env=env)
+async def _blob(to: _Upstream, commit: str, path: str, env: Mapping[str, str]) -> str:
+    done = await _git(to.top, "cat-file", "blob", f"{commit}:{path}", env=env)
     return done.out.decode("utf-8", "replace") if done.ok else ""
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from cockpit.model.clock import FixedClock, SystemClock
 from cockpit.model.records import EventEntry
 from cockpit.model.told import Told
 from cockpit.records.logbook.writing import with_event
+from cockpit.runtime.shell import Completed, run_command
 from cockpit.sources import told as module
 from cockpit.sources.told import Remotes
 from cockpit.text.told_lines import told_lines
@@ -24,6 +28,13 @@ def tell(folder: Path, to: str, at: float = AT) -> None:
     book.write_bytes(with_event(book.read_bytes(), entry))
     git(folder, "commit", "-q", "-am", f"log handoff to {to}")
     git(folder, "push", "-q")
+
+
+def make_due(remotes: Remotes) -> None:
+    for watched in remotes._watched.values():
+        watched.due = float("-inf")
+    for branch in remotes._branches.values():
+        branch.due = float("-inf")
 
 
 async def test_a_clone_that_is_behind_hears_it_and_stays_as_it_is(tmp_path: Path) -> None:
@@ -50,13 +61,13 @@ async def test_what_was_heard_stays_while_the_remote_is_silent(tmp_path: Path) -
     remotes = Remotes(FixedClock(AT + 60))
     assert [each.value for each in (await remotes.heard(str(bob / LOGBOOK))).told] == ["bob"]
     tell(ada, "carol", AT + 30)
-    remotes._watched[str(bob / LOGBOOK)].due = 0.0
+    make_due(remotes)
     await remotes.heard(str(bob / LOGBOOK))
     await asyncio.gather(*remotes._asking)
     newer = await remotes.heard(str(bob / LOGBOOK))
     assert [each.value for each in newer.told] == ["bob", "carol"]
     git(bob, "remote", "set-url", "origin", str(tmp_path / "gone.git"))
-    remotes._watched[str(bob / LOGBOOK)].due = 0.0
+    make_due(remotes)
     await remotes.heard(str(bob / LOGBOOK))
     await asyncio.gather(*remotes._asking)
     kept = await remotes.heard(str(bob / LOGBOOK))
@@ -68,3 +79,26 @@ async def test_a_logbook_without_a_repository_or_a_remote_tells_nothing_more(
 ) -> None:
     (tmp_path / "alone.md").write_text("# x\n")
     assert await Remotes(SystemClock()).heard(str(tmp_path / "alone.md")) == module.NOTHING
+
+
+async def test_a_branch_is_asked_once_for_all_logbooks_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = shared(tmp_path)
+    bob = clone(tmp_path, "bob")
+    books = [f"run-{number}.md" for number in range(20)]
+    for name in books:
+        (ada / name).write_bytes((ada / LOGBOOK).read_bytes())
+    git(ada, "add", "-A")
+    tell(ada, "bob")
+    asked: list[str] = []
+    async def counted(words: tuple[str, ...], **more: Any) -> Completed:
+        asked.extend(word for word in words if word in ("ls-remote", "fetch"))
+        return await run_command(words, **more)
+
+    monkeypatch.setattr(module, "run_command", counted)
+    remotes = Remotes(SystemClock())
+    heard = await asyncio.gather(*(remotes.heard(str(bob / name)) for name in (*books, LOGBOOK)))
+    assert [each.value for each in heard[-1].told] == ["bob"]
+    assert {each.trouble for each in heard} == {None}
+    assert asked.count("ls-remote") == 1 and asked.count("fetch") <= 2
