@@ -80,7 +80,7 @@ class Relaunch(Action):
             ),
             command=shown_command(found.would.words) or None,
             stops=tuple(job_name(job) for job in own),
-            spares=tuple(job_name(job) for job in (*context.live.possible, *context.live.spared)),
+            spares=tuple(job_name(job) for job in context.live.beside),
             checkpoint=found.would.pick,
             trainer_would_load=value.trainer_would_load if value is not None else None,
             differences=found.compared.differences,

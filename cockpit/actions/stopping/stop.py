@@ -85,7 +85,7 @@ class Stop(Action):
             words=f"{words} {step}" if healthy and step is not None else words,
             checks=(*_alive(context), health, _loss(lost), *saving(context, save=save)),
             stops=tuple(job_name(job) for job in live.jobs),
-            spares=tuple(job_name(job) for job in (*live.possible, *live.spared)),
+            spares=tuple(job_name(job) for job in live.beside),
             loses=None if lost is None else lost.text,
             lost=lost,
             can_save_first=can_save(context),

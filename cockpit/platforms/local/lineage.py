@@ -29,7 +29,7 @@ from cockpit.platforms.local.belonging import (
     marks_of,
 )
 from cockpit.platforms.local.census import descendants
-from cockpit.platforms.local.family import families, relatives
+from cockpit.platforms.local.family import Family, families, is_leftover, relatives
 from cockpit.platforms.local.files import BadNote, PidNote, read_pid
 from cockpit.platforms.local.recorded import Look, Who, identify
 from cockpit.platforms.local.tools import is_cockpit, is_supervisor
@@ -78,12 +78,21 @@ def _live(run: RunSpec, look: Look, candidates: Sequence[Candidate]) -> Live:
             marks[found.sure][pid] = found.mark
     jobs = families(look.processes, marks[Sure.YES], recorded.pid, look.files, look.own)
     related = relatives(look.processes, jobs)
+    left = [each for each in jobs if _left_over(watched, each, recorded.pid, look)]
     return Live(
-        jobs=tuple(_job(each.pid, each.mark, look) for each in jobs),
+        jobs=tuple(_job(each.pid, each.mark, look) for each in jobs if each not in left),
+        leftovers=tuple(_job(each.pid, each.mark, look) for each in left),
         possible=_tops(marks[Sure.POSSIBLE], related, look),
         spared=_tops(marks[Sure.NO], related, look),
         unknown=recorded.trouble,
     )
+
+
+def _left_over(watched: RunMarks, found: Family, recorded: int | None, look: Look) -> bool:
+    """Tell whether only helpers of a job are left; what holds the lineage's lock still counts."""
+    if not is_leftover(look.processes, found, recorded):
+        return False
+    return not any(look.files.holds_lock(watched, look.processes[pid]) for pid in found.members)
 
 
 def _as_recorded(watched: RunMarks) -> Mark:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cockpit.platforms.local.census import Process
+from cockpit.platforms.local.naming import arguments
 
 SUPERVISES: Final = "COCKPIT_SUPERVISES"
 SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh", "fish", "tcsh", "csh"})
@@ -32,6 +33,17 @@ WRAPPERS: Final = frozenset(
     """.split()  # noqa: SIM905 - many names
 )
 """Programs that run a command and wait for it: part of the command's job, not one of their own."""
+HELPERS: Final = frozenset(
+    (
+        *("wandb-core", "wandb-symon", "wandb-xpu", "wandb-service", "torch_shm_manager"),
+        *("gpu_stats", "nvidia_gpu_stats", "apple_gpu_stats"),
+    )
+)
+"""Programs that a trainer starts to serve it: they train nothing, and go when it has gone."""
+_TRACKS_RESOURCES = re.compile(
+    r"from multiprocessing\.resource_tracker import|.*\.resource_tracker$"
+)
+_SERVES: Final = ("pid", "parent-pid")
 _RUNS = frozenset(("run", "launch", "exec", "tool"))
 _SETTING = re.compile(r"[\d.,:-]+[smhd]?|[A-Za-z_]\w*=.*", re.DOTALL)
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:-\w+)?")
@@ -49,6 +61,21 @@ def is_tool(argv: Sequence[str]) -> bool:
     if name == "wandb" or (name == "wandb-core" and "leet" in words):
         return True
     return any(each in TOOLS for each in (name, name.rstrip(":"), name.partition(".")[0]))
+
+
+def is_helper(argv: Sequence[str]) -> bool:
+    """Tell whether a command only serves a trainer, such as a tracker's client."""
+    words = list(argv)
+    if not words:
+        return False
+    told = words[words.index("-c") + 1 :][:1] if "-c" in words else [program(words)]
+    return posixpath.basename(words[0]) in HELPERS or any(map(_TRACKS_RESOURCES.match, told))
+
+
+def serves(argv: Sequence[str]) -> int | None:
+    """Return the process that a helper says that it serves."""
+    told = (value for name, value in arguments(argv) if name in _SERVES)
+    return next((int(pid) for pid in told if pid.isdigit() and int(pid) > 1), None)
 
 
 def inner(argv: Sequence[str]) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.model.lineage import tag_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.census import census
 from cockpit.platforms.local.lineage import live_jobs
@@ -204,3 +205,37 @@ def test_a_look_finds_what_a_job_that_has_left_its_parent_carries(tmp_path: Path
         until(lambda: pids(live_jobs((run,))["a"]) == [pid])
     finally:
         os.kill(pid, signal.SIGKILL)
+
+
+def helper(folder: Path, name: str) -> str:
+    """Return a program that a process table calls by a helper's name."""
+    path = folder / name
+    if not path.exists():
+        path.symlink_to(Path(PYTHON[0]).resolve())
+    return str(path)
+
+
+def test_helpers_that_have_outlived_their_trainer_are_no_second_job(
+    tmp_path: Path, zoo: Zoo
+) -> None:
+    """W&B's go a few seconds after whom they serve; one that serves somebody is a job's."""
+    run = run_spec(tmp_path)
+    env = {"COCKPIT_LINEAGE": tag_of(run), "COCKPIT_LAUNCH_ID": "a-i001"}
+    core = helper(tmp_path, "wandb-core")
+    trainer = zoo.add(cwd=tmp_path)  # nothing but its helper ties it to the run
+    writes = f"f = open('{run.output_root}/x.wandb', 'w')\n{WAIT}"
+    serving = zoo.run(core, "-S", "-c", writes, "--pid", str(trainer))
+    symon = zoo.run(helper(tmp_path, "wandb-symon"), "-S", "-c", WAIT, "--portfile=x", env=env)
+    found = live(run)
+    assert pids(found) == [serving]
+    assert [job.id for job in found.leftovers] == [f"pid:{symon}"]
+    os.kill(trainer, signal.SIGKILL)
+    until(lambda: trainer not in census())
+    found = live(run)
+    assert (pids(found), len(found.leftovers), possible(found)) == ([], 2, [])
+    child = zoo.add(env=env)  # a rank that has lost its trainer and may write on
+    assert pids(live(run)) == [symon] and len(live(run).leftovers) == 1
+    os.kill(child, signal.SIGKILL)
+    until(lambda: child not in census())
+    zoo.run(core, "-S", "-c", WAIT, "--detached", env={**env, "COCKPIT_LAUNCH_ID": "a-i002"})
+    assert len(live(run).jobs) == 1
