@@ -26,6 +26,8 @@ class LiveJob(Frozen):
     started_at: Instant | None = None
     proven: bool = True
     """False where only a note says that it lives: a machine that died cannot take it back."""
+    beyond: str | None = None
+    """Why this user may not stop it, where that is so."""
     handle: dict[str, str] = Field(default_factory=dict)
 
 

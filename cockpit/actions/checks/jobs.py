@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from cockpit.actions.core.context import ActionContext
 from cockpit.model import wording
 from cockpit.model.facet import ErrorKind
@@ -106,6 +108,15 @@ def queued_jobs(context: ActionContext) -> tuple[LiveJob, ...]:
     """Return what starts by itself once the run's job is over (SPEC J)."""
     job = context.report.facets.job.value
     return () if job is None else job.queued
+
+
+def may_be_stopped(jobs: Iterable[LiveJob]) -> list[Check]:
+    """Check that this user may signal these jobs: found out before, not when half is stopped."""
+    return [
+        blocked("permission", f"{job.name} ({job.id}) cannot be stopped by you: {job.beyond}")
+        for job in jobs
+        if job.beyond is not None
+    ]
 
 
 def own_jobs(context: ActionContext) -> tuple[LiveJob, ...]:

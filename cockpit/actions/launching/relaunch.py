@@ -146,6 +146,7 @@ def _checks(context: ActionContext, found: RelaunchLook, *, save: bool) -> list[
         *jobs.relaunch_state(context),
         *jobs.lineage_jobs(context),
         *jobs.next_by_itself(context),
+        *jobs.may_be_stopped(jobs.own_jobs(context)),
         *recover.recoverable(context),
         *recover.no_numbers_lost(context),
         *recover.not_again(context, material.read.failures),

@@ -28,7 +28,7 @@ from cockpit.platforms.local.belonging import (
     candidate_of,
     marks_of,
 )
-from cockpit.platforms.local.census import descendants
+from cockpit.platforms.local.census import Process, descendants
 from cockpit.platforms.local.family import Family, families, is_leftover, relatives
 from cockpit.platforms.local.files import BadNote, PidNote, read_pid
 from cockpit.platforms.local.recorded import Look, Who, identify
@@ -142,8 +142,26 @@ def _job(pid: int, mark: Mark, look: Look) -> LiveJob:
         why=why,
         launch_id=mark.launch_id,
         started_at=look.started_at(process),
+        beyond=_beyond(process, look),
         handle=handle,
     )
+
+
+def _beyond(process: Process, look: Look) -> str | None:
+    """Return whose process keeps this user from stopping a job, tried by asking the kernel."""
+    if os.geteuid() == 0:
+        return None
+    below = descendants(look.processes, (process.pid,))
+    for pid in (process.pid, *sorted(below)):
+        one = look.processes[pid]
+        try:
+            if one.uid != os.geteuid():
+                os.kill(pid, 0)
+        except PermissionError:
+            return f"pid {pid} belongs to user {one.uid}, whom you may not signal"
+        except ProcessLookupError:
+            continue
+    return None
 
 
 def name_of(argv: Sequence[str]) -> str:
