@@ -23,8 +23,11 @@ TOOLS: Final = frozenset(
     jupyter-lab jupyter-notebook ipython tensorboard multitail lnav jq xargs bat ncdu nvitop gpustat
     glances tig column cut tr uniq nl od xxd hexdump ts pv dd rename chmod chown touch code-server
     gedit kate mc ranger nnn aim mlflow http.server pdb inotifywatch iotop ltrace tailspin
+    trackio streamlit syncthing borg restic dvc huggingface-cli hf zipfile tarfile 7z 7za 7zr unison
+    lftp azcopy duplicity curl wget ncftp pigz lz4 xz bzip2 pbzip2
     """.split()  # noqa: SIM905 - many names
 )
+_SERVERS: Final = ("uvicorn", "gunicorn", "waitress-serve")
 WRAPPERS: Final = frozenset(
     """
     timeout nice nohup setsid stdbuf unbuffer time env ionice chrt taskset numactl caffeinate uv uvx
@@ -60,6 +63,8 @@ def is_tool(argv: Sequence[str]) -> bool:
         return words[0].startswith("-") or not _runs_something(words[1:])
     if name == "wandb" or (name == "wandb-core" and "leet" in words):
         return True
+    if name in _SERVERS:  # "aim up" and "mlflow ui" let one of these serve them
+        return any(":" in word and word.partition(".")[0] in TOOLS for word in words)
     return any(each in TOOLS for each in (name, name.rstrip(":"), name.partition(".")[0]))
 
 
@@ -130,7 +135,10 @@ def program(argv: Sequence[str]) -> str:
     """Return the name of what runs: of an interpreter, that of its script or module."""
     name = posixpath.basename(argv[0])
     if _PYTHON.fullmatch(name):
-        words = [part for part in argv[1:] if not part.startswith("-") or part == "-m"]
+        rest = list(argv[1:])
+        while rest and rest[0].startswith("-") and rest[0] not in ("-m", "-c"):
+            rest = rest[2 if rest[0] in ("-X", "-W") else 1 :]
+        words = [part for part in rest if not part.startswith("-") or part == "-m"]
         if words[:1] == ["-m"] and len(words) > 1 and "-m" in argv:
             return words[1]
         if words and "-c" not in argv and words[0] != "-m":
