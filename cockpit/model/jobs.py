@@ -26,6 +26,8 @@ class LiveJob(Frozen):
     started_at: Instant | None = None
     proven: bool = True
     """False where only a note says that it lives: a machine that died cannot take it back."""
+    beyond: str | None = None
+    """Why this user may not stop it, where that is so."""
     handle: dict[str, str] = Field(default_factory=dict)
 
 
@@ -33,13 +35,21 @@ class Live(Frozen):
     """What lives of a lineage: its jobs, and the neighbours that look like it but are not of it.
 
     ``possible`` are those of which it cannot be told whether they write to it: shown, warned of,
-    never stopped. ``unknown`` is why this cannot be told at all; then ``jobs`` may be incomplete.
+    never stopped. ``leftovers`` are helpers that have outlived the job they served: they train
+    nothing, and go by themselves. ``unknown`` is why this cannot be told at all; then ``jobs``
+    may be incomplete.
     """
 
     jobs: tuple[LiveJob, ...] = ()
     possible: tuple[LiveJob, ...] = ()
     spared: tuple[LiveJob, ...] = ()
+    leftovers: tuple[LiveJob, ...] = ()
     unknown: str | None = None
+
+    @property
+    def beside(self) -> tuple[LiveJob, ...]:
+        """What lives and is no job: named in a plan, left alone."""
+        return (*self.possible, *self.leftovers, *self.spared)
 
 
 class Found(StrEnum):

@@ -13,7 +13,8 @@ KEEP = 200
 class Snapshot(Frozen):
     """One launch. ``command`` and ``config`` hold no secret; ``config`` has dotted keys.
 
-    ``template`` is the command with its placeholders as the run file had them. ``config`` is
+    ``template`` is the command with its placeholders as the run file had them, ``resubmit`` the
+    one that it had for going on, where that was another. ``config`` is
     ``None`` where none is known; ``config_sha256`` is the digest of the values as they are
     here, so that anyone can make it again.
     """
@@ -23,6 +24,7 @@ class Snapshot(Frozen):
     action: str
     command: tuple[str, ...]
     template: tuple[str, ...] = ()
+    resubmit: tuple[str, ...] = ()
     sha: str | None = None
     branch: str | None = None
     patch_id: str | None = None

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cockpit.model import wording
 from cockpit.model.alert import Alert
 from cockpit.model.base import rfc3339
+from cockpit.model.figures import present_loss, present_tracker
 from cockpit.model.observed import Phase
 from cockpit.model.picking import named, newest_of
 from cockpit.model.report import FleetReport, RunReport, Verdict
@@ -38,13 +39,8 @@ def fleet_lines(report: FleetReport) -> list[str]:
 
 
 def loss_text(run: RunReport) -> str:
-    """Return the newest loss, the tracker's or else the log's; ``?`` if it is unknown."""
-    tracker, log = run.facets.tracker.value, run.facets.log.value
-    if tracker is not None and tracker.loss is not None:
-        return wording.number(tracker.true_loss)
-    rows = log.rows if log is not None else ()
-    losses = (row.true_loss for row in reversed(rows))
-    return wording.number(next((loss for loss in losses if loss is not None), None))
+    """Return the present job's newest loss, the tracker's or else the log's; ``?`` if unknown."""
+    return wording.number(present_loss(run)[1])
 
 
 def job_text(run: RunReport) -> str:
@@ -89,10 +85,10 @@ def monitor_text(run: RunReport) -> str:
 
 
 def rate_text(run: RunReport) -> str:
-    """Return the throughput with its unit."""
-    tracker = run.facets.tracker.value
+    """Return the throughput with its unit; ``?`` while only a former job's is known."""
+    tracker, told = present_tracker(run), run.facets.tracker.value
     if tracker is None or tracker.throughput is None:
-        return NONE
+        return NONE if told is None or told.throughput is None else UNKNOWN
     return wording.rate(tracker.throughput, tracker.throughput_unit)
 
 

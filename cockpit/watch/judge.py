@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Problem
+from cockpit.model.figures import present_tracker
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
 from cockpit.store.memory import Observation, RunMemory
@@ -220,7 +221,7 @@ class CadenceLoop:
                 self._each_round.call(state.report)
 
     def _remember(self, state: RunState, report: RunReport) -> None:
-        job, tracker = report.facets.job.value, report.facets.tracker.value
+        job, tracker = report.facets.job.value, present_tracker(report)
         seen = Observation(
             at=report.checked_at,
             verdict=report.verdict,

@@ -104,7 +104,10 @@ def judged(case: Case) -> Judged:
     spec, seen = case.spec, seen_of(case)
     facets = _with_triage(seen.facets, case.triage)
     history = seen.model_copy(update={"facets": facets})
-    return Judged(spec, history, judge(spec, history), progress(spec, history), history.log_trend)
+    alerts, how_far = judge(spec, history), progress(spec, history)
+    if any(alert.id == "C-06" for alert in alerts):  # of what stands still nobody knows the end
+        how_far = how_far.model_copy(update={"eta_s": None})
+    return Judged(spec, history, alerts, how_far, history.log_trend)
 
 
 def seen_of(case: Case) -> History:

@@ -22,7 +22,7 @@ from cockpit.store.outcomes import Stopped
 from cockpit.watch.reports import Reconciled, case_of, judged, reconcile
 from cockpit.watch.runstate import Diagnosis, Rows, RunState
 from cockpit.watch.store_writer import Shared
-from tests.rules.making import T0, folded, job, log, losses, run_spec, seen
+from tests.rules.making import T0, folded, job, log, losses, run_spec, seen, tracker
 
 ADA = Acknowledgement(by="ada", at=5.0)
 
@@ -146,6 +146,19 @@ def test_a_stop_of_another_job_or_of_a_former_one_is_not() -> None:
     other = Stopped(job_ids=("host:2",), by="bob", at=T0 + 40)
     former = Stopped(job_ids=("host:1",), by="bob", at=T0 - 400)
     assert titles(state(stops=(other, former))) == ["stopped by an unknown hand"]
+
+
+def test_a_run_that_stands_still_has_no_eta() -> None:
+    rows = losses([2.0] * 100)
+    facets = seen(T0 + 9000, job=job(), tracker=tracker(step=99, last_step_at=T0 + 99))
+    hung = RunState(
+        run_spec(), "key", facets=facets, rows=Rows(trend=folded(rows), complete=True, any=True)
+    )
+    found = judged(case_of(hung, T0 + 9000))
+    assert "C-06" in [alert.id for alert in found.alerts]
+    assert (found.progress.step, found.progress.eta_s) == (99, None)
+    steps = judged(case_of(hung, T0 + 100))
+    assert steps.progress.eta_s is not None
 
 
 def test_failures_and_the_last_launch_reach_the_rules() -> None:

@@ -8,6 +8,7 @@ from textual.content import Content
 
 from cockpit.model.alert import Alert
 from cockpit.model.facet import Facet
+from cockpit.model.figures import present_loss, present_tracker
 from cockpit.model.observed import Checkpoint, CheckpointState, TrackerValue
 from cockpit.model.report import RunReport
 from cockpit.model.wording import (
@@ -113,7 +114,8 @@ def evidence(alert: Alert, width: int = 0) -> list[Content]:
 
 def loss(report: RunReport, now: float) -> Content:
     """Return the newest loss; ``?`` where it is unknown, dim where it is old."""
-    facet, value = _newest_loss(report)
+    told, value = present_loss(report)
+    facet: Facet[Any] = report.facets.tracker if told == "tracker" else report.facets.log
     if value is None:
         return text(("?", "$unknown"))
     if not facts.finite(value):
@@ -121,19 +123,9 @@ def loss(report: RunReport, now: float) -> Content:
     return text((number(value), "$dim" if look(facet, report, now) is Look.STALE else "bold"))
 
 
-def _newest_loss(report: RunReport) -> tuple[Facet[Any], float | None]:
-    """Return the tracker's newest loss, else the log's, with the facet that tells it."""
-    tracker, log = report.facets.tracker, report.facets.log
-    if tracker.value is not None and tracker.value.loss is not None:
-        return tracker, tracker.value.true_loss
-    rows = log.value.rows if log.value is not None else ()
-    return log, next((each.true_loss for each in reversed(rows) if each.loss is not None), None)
-
-
 def throughput(report: RunReport, now: float) -> Content:
     """Return throughput and how far from its baseline: ``0.83M tok/s −31 %``."""
-    tracker = report.facets.tracker
-    found = tracker.value
+    tracker, found = report.facets.tracker, present_tracker(report)
     if found is None or found.throughput is None:
         return text(("?", "$unknown"))
     style = DIM if look(tracker, report, now) is Look.STALE else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from cockpit.actions.core.context import ActionContext
 from cockpit.model import wording
 from cockpit.model.facet import ErrorKind
@@ -78,13 +80,20 @@ def lineage_jobs(context: ActionContext) -> list[Check]:
         return [blocked("C-25", f"{text}: find what trains {context.spec.name}")]
     if live.possible:
         return [warned("C-25", possible_jobs(live), value=", ".join(j.id for j in live.possible))]
-    return [passed("C-25", "no other job of this lineage lives")]
+    text = f"no other job of this lineage lives{left_over(live)}"
+    return [passed("C-25", text).model_copy(update={"moves": True})]  # a helper may go meanwhile
 
 
 def possible_jobs(live: Live) -> str:
     """Return which processes live that may write to the lineage, though nothing proves it."""
     names = "; ".join(f"{job.name} ({job.id}: {job.why})" for job in live.possible)
     return f"may write to this lineage, which nothing proves: {names}; look what it is"
+
+
+def left_over(live: Live) -> str:
+    """Return which helpers have outlived the job that they served, if any."""
+    names = "; ".join(f"{job.name} ({job.id})" for job in live.leftovers)
+    return f"; left over from an ended job, training nothing and ending: {names}" if names else ""
 
 
 def next_by_itself(context: ActionContext) -> list[Check]:
@@ -99,6 +108,15 @@ def queued_jobs(context: ActionContext) -> tuple[LiveJob, ...]:
     """Return what starts by itself once the run's job is over (SPEC J)."""
     job = context.report.facets.job.value
     return () if job is None else job.queued
+
+
+def may_be_stopped(jobs: Iterable[LiveJob]) -> list[Check]:
+    """Check that this user may signal these jobs: found out before, not when half is stopped."""
+    return [
+        blocked("permission", f"{job.name} ({job.id}) cannot be stopped by you: {job.beyond}")
+        for job in jobs
+        if job.beyond is not None
+    ]
 
 
 def own_jobs(context: ActionContext) -> tuple[LiveJob, ...]:

@@ -20,10 +20,11 @@ from typing import Final, NamedTuple
 from cockpit.actions.core.context import ActionContext
 from cockpit.model.lineage import local_root
 from cockpit.model.observed import CheckpointsValue, Pick
-from cockpit.model.plan import Check
+from cockpit.model.plan import Basis, Check
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.model.wording import size, steps
 from cockpit.platforms.local.launcher.launches import BELOW
+from cockpit.runtime.mounts import missing_disk, nearest
 from cockpit.runtime.offload import offload
 from cockpit.text.checks import blocked, passed, shown, warned
 
@@ -44,15 +45,14 @@ MOST_READ: Final = 64
 
 
 class _Folder(NamedTuple):
-    """A folder that something of the launch is written into; ``may_make``: it is made if missing.
+    """A folder that something of the launch is written into, and makes where it is missing.
 
-    The output root never with those above it: an unmounted disk would be written beside.
+    ``told``: that it is not there is said of it, not of a folder above it.
     """
 
     what: str
     path: Path
-    may_make: bool = False
-    below_root: bool = True
+    told: bool = True
     files: tuple[Path, ...] = ()
 
 
@@ -96,14 +96,14 @@ def _folders(run: RunSpec) -> Iterator[_Folder]:
     """Yield the folders of this machine that a launch writes into."""
     root, job = local_root(run), run.job
     if root is not None:
-        yield _Folder("the output root", Path(root), may_make=True, below_root=False)
+        yield _Folder("the output root", Path(root))
         for below in (BELOW.parent, BELOW):
-            yield _Folder("the cockpit's notes in it", Path(root) / below, may_make=True)
+            yield _Folder("the cockpit's notes in it", Path(root) / below, told=False)
     if job is not None and job.kind == "local":
         yield from _of_job(job)
     for place in run.checkpoints.path if run.checkpoints is not None else ():
         if place.here and place.path.startswith("/"):
-            yield _Folder("the checkpoints' folder", Path(place.path), may_make=True)
+            yield _Folder("the checkpoints' folder", Path(place.path))
 
 
 def _of_job(job: JobSpec) -> Iterator[_Folder]:
@@ -124,10 +124,9 @@ def _tried(folder: _Folder) -> list[Check]:
             _write(folder.path)
         elif os.path.lexists(folder.path):
             return [blocked(ID, f"{folder.what} is no folder: {shown(str(folder.path))}")]
-        elif folder.may_make and (folder.below_root or folder.path.parent.is_dir()):
-            _make(folder.path)
         else:
-            return [blocked(ID, f"{folder.what} is not there: {shown(str(folder.path))}")]
+            _make(folder.path)
+            return _would_be_made(folder)
         for path in folder.files:
             _take(path, append=folder.what.startswith("the log"))
     except OSError as error:
@@ -136,6 +135,15 @@ def _tried(folder: _Folder) -> list[Check]:
         text = f"{folder.what} cannot be written by this user: {why} ({shown(_plain(where))})"
         return [blocked(ID, text)]
     return []
+
+
+def _would_be_made(folder: _Folder) -> list[Check]:
+    """Return what speaks against making a folder that is not there, though it can be made."""
+    missing = missing_disk(folder.path)
+    if missing is None or not folder.told:
+        return []
+    text = f"{folder.what} is not there ({shown(str(folder.path))}), and {missing.text}"
+    return [blocked(ID, text) if missing.sure else warned(ID, text)]
 
 
 def _plain(where: str) -> str:
@@ -160,8 +168,7 @@ def _write(folder: Path) -> None:
 
 def _make(path: Path) -> None:
     """See that a missing folder could be made: where the nearest one above it takes a folder."""
-    above = next(each for each in path.parents if os.path.lexists(each))
-    made = tempfile.mkdtemp(prefix=_TRY, dir=above)
+    made = tempfile.mkdtemp(prefix=_TRY, dir=nearest(path))
     Path(made).rmdir()
 
 
@@ -219,29 +226,42 @@ def _program(workdir: Path, words: Sequence[str]) -> list[Check]:
         return [blocked(PROGRAM, f"the workdir is not there: {shown(str(workdir))}")]
     if not os.access(workdir, os.X_OK):
         return [blocked(PROGRAM, f"the workdir may not be entered: {shown(str(workdir))}")]
-    program = words[0]
+    program = str(Path(words[0]).expanduser()) if words[0].startswith("~") else words[0]
     if "$" in program:
         return []
     found = program if "/" not in program else str(workdir / program)
     if shutil.which(found) is None:
-        return [blocked(PROGRAM, f"there is no program {shown(program)} that can be executed")]
-    script = _script(words)
-    if script is not None and not (workdir / script).is_file():
-        text = f"{shown(script)} is not there, seen from the workdir {shown(str(workdir))}"
+        text = f"there is no program {shown(program)} that can be executed"
+        if "/" in program and Path(found).is_file():
+            text += f" (chmod +x {shown(program)})"
         return [blocked(PROGRAM, text)]
+    script = _script(words)
+    if script is not None and not (workdir / script).exists():
+        text = f"{shown(script)} is not there, seen from the workdir {shown(str(workdir))}"
+        return [blocked(PROGRAM, text, Basis.INFERRED, overridable=True)]
     return []
 
 
+_TAKE_ONE: Final = ("-W", "-X", "--check-hash-based-pycs")
+"""Options of Python that are followed by a value."""
+
+
 def _script(words: Sequence[str]) -> str | None:
-    """Return the Python file that a command runs, where that can be told."""
+    """Return the Python file that a command probably runs, where that can be told.
+
+    Only of a plain ``python [options] file.py``: anything else is the command's own affair.
+    """
     if not Path(words[0]).name.startswith("python"):
         return None
-    for word in words[1:]:
-        if word in ("-m", "-c", "-") or "$" in word:
+    rest = list(words[1:])
+    while rest and rest[0].startswith("-"):
+        option = rest.pop(0)
+        if option == "-" or (option[1:2] != "-" and set("cm") & set(option[1:])):
             return None
-        if not word.startswith("-"):
-            return word if word.endswith(".py") else None
-    return None
+        if option in _TAKE_ONE:
+            rest = rest[1:]
+    plain = bool(rest) and rest[0].endswith(".py") and "$" not in rest[0]
+    return rest[0] if plain else None
 
 
 def _unreadable(origin: Path, pick: Pick) -> Iterator[Check]:

@@ -7,7 +7,12 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from cockpit.actions.checks.code import worst_first
-from cockpit.actions.checks.config_drift import command_drift, config_drift, settled
+from cockpit.actions.checks.config_drift import (
+    Drift,
+    command_drift,
+    config_drift,
+    settled,
+)
 from cockpit.actions.checks.config_file import ConfigReadError, flattened
 from cockpit.actions.checks.material import Material, logged_command
 from cockpit.actions.checks.output import (
@@ -20,12 +25,18 @@ from cockpit.actions.checks.output import (
 from cockpit.actions.core.context import ActionContext
 from cockpit.model.observed import Pick
 from cockpit.model.picking import named
-from cockpit.model.plan import Check, Difference
+from cockpit.model.plan import Basis, Check, Difference
 from cockpit.model.run import RunSpec
-from cockpit.platforms.command import masked
+from cockpit.platforms.base import CommandError
+from cockpit.platforms.command import fill, masked, values_of, words_of
 from cockpit.platforms.command import shown as shown_command
 from cockpit.records.logbook.reading import value_of
-from cockpit.text.checks import shown
+from cockpit.text.checks import shown, warned
+
+_NO_PAIR = (
+    "it was begun by the launch command, and what resubmit was then is not recorded: "
+    "the flags are not compared"
+)
 
 
 class WouldRun(NamedTuple):
@@ -61,10 +72,14 @@ def compared(context: ActionContext, material: Material, would: WouldRun) -> Com
     prior = material.prior
     recorded = prior is not None and bool(prior.template)  # the form in which the record has them
     now = masked(would.template if recorded else would.words or would.template)
-    flags = command_drift(command_was(material), now)
+    pair = () if prior is None else prior.resubmit
+    flags = command_drift(pair or command_was(material), now)
+    if not pair and flags.differences and _began(context, material, recorded=recorded):
+        flags = Drift((), (warned("C-18:command", _NO_PAIR, Basis.INFERRED),), 0)
     whole = prior is not None and prior.config is not None
     config = config_drift(material.config_was, material.read.config, whole=whole)
-    checks = settled([config, flags], material.recorded_by)
+    source = material.recorded_by
+    checks = settled([config, flags], f"{source} and its resubmit command" if pair else source)
     listed = tuple(_side_by_side(context, material, would))
     return Compared(tuple(checks), (*listed, *config.differences, *flags.differences))
 
@@ -75,6 +90,20 @@ def command_was(material: Material) -> tuple[str, ...] | None:
     if prior is not None:
         return prior.template or prior.command
     return logged_command(material.instance)
+
+
+def _began(context: ActionContext, material: Material, *, recorded: bool) -> bool:
+    """Tell whether what ran is the run file's launch command, of which resubmit is no drift."""
+    run, ran = context.spec, command_was(material)
+    if ran is None or run.launch is None or run.launch == run.resubmit:
+        return False
+    try:
+        words = words_of(run.launch)
+        values = values_of(run, context.launch_id, None, None)
+        words = words if recorded else fill(words, values)
+    except CommandError:
+        return False
+    return not command_drift(ran, masked(words)).differences
 
 
 def _side_by_side(

@@ -69,7 +69,7 @@ class LaunchAction(Action):
                 context.spec.dri,
             ),
             command=shown_command(found.would.words) or None,
-            spares=tuple(job_name(job) for job in (*context.live.possible, *context.live.spared)),
+            spares=tuple(job_name(job) for job in context.live.beside),
             differences=(Difference(what="command", ran=None, would_run=found.would.shown),),
             page=preview(context.spec, found.issue) if found.issue else None,
             facts={

@@ -74,10 +74,7 @@ class NewLineage(Action):
             words=f"lineage {request.run} {run.name}",
             checks=for_dri(checks, code.of_the_dri(context, material.changes), context.spec.dri),
             command=shown_command(words) or None,
-            spares=tuple(
-                job_name(job)
-                for job in (*context.live.jobs, *context.live.possible, *context.live.spared)
-            ),
+            spares=tuple(job_name(job) for job in (*context.live.jobs, *context.live.beside)),
             checkpoint=pick,
             differences=tuple(_differences(context.spec, run)),
             page=run_block(run, pick.path if pick is not None else "?"),

@@ -9,7 +9,8 @@ from cockpit.actions.core.action import Execution
 from cockpit.model import wording
 from cockpit.model.observed import CodeValue, Pick
 from cockpit.model.run import RunSpec
-from cockpit.platforms.command import masked
+from cockpit.platforms.base import CommandError
+from cockpit.platforms.command import masked, words_of
 from cockpit.store.snapshots import Snapshot
 from cockpit.text.checks import shown
 
@@ -32,6 +33,7 @@ def snapshot_of(
         action=execution.plan.action,
         command=masked(words),
         template=masked(template),
+        resubmit=_to_go_on(run, template),
         sha=code.sha if code is not None else None,
         branch=code.branch if code is not None else None,
         patch_id=code.patch_id if code is not None else None,
@@ -45,6 +47,15 @@ def snapshot_of(
         wandb_id=wandb.id if wandb is not None else None,
         wandb_project=wandb.project if wandb is not None else None,
     )
+
+
+def _to_go_on(run: RunSpec, template: Sequence[str]) -> tuple[str, ...]:
+    """Return the words that a relaunch would use, where they are other ones."""
+    try:
+        words = () if run.resubmit is None else words_of(run.resubmit)
+    except CommandError:
+        return ()
+    return () if words == tuple(template) else masked(words)
 
 
 def instance_fields(

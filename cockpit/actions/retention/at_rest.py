@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from cockpit.actions.checks.jobs import possible_jobs
+from cockpit.actions.checks.jobs import left_over, possible_jobs
 from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import safe
 from cockpit.model.jobs import LiveJob
@@ -48,7 +48,7 @@ def nothing_lives(context: ActionContext, verb: str) -> Iterator[Check]:
         yield blocked(JOB, f"the job is {job.value.phase.value}; stop it before a {verb}")
     else:
         said = "never launched" if job.value is None else job.value.phase.value
-        yield passed(JOB, f"no job of this lineage is alive ({said})")
+        yield passed(JOB, f"no job of this lineage is alive ({said}){left_over(live)}")
 
 
 def listing(context: ActionContext) -> CheckpointsValue | Check:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from cockpit.actions.checks.jobs import QUEUED, queued_jobs
+from cockpit.actions.checks.jobs import QUEUED, may_be_stopped, queued_jobs
 from cockpit.actions.core.action import (
     Action,
     Execution,
@@ -85,7 +85,7 @@ class Stop(Action):
             words=f"{words} {step}" if healthy and step is not None else words,
             checks=(*_alive(context), health, _loss(lost), *saving(context, save=save)),
             stops=tuple(job_name(job) for job in live.jobs),
-            spares=tuple(job_name(job) for job in (*live.possible, *live.spared)),
+            spares=tuple(job_name(job) for job in live.beside),
             loses=None if lost is None else lost.text,
             lost=lost,
             can_save_first=can_save(context),
@@ -138,6 +138,7 @@ def _alive(context: ActionContext) -> Iterator[Check]:
     else:
         how = "; ".join(f"{job_name(job)}: {job.why}" for job in live.jobs)
         yield passed(JOB, f"{plural(len(live.jobs), 'job')} of this lineage: {how}")
+    yield from may_be_stopped(live.jobs)
     for job in queued_jobs(context):
         text = f"{job.name} ({job.why}) starts by itself after it, and is not stopped by this"
         yield warned(QUEUED, text, value=job.id)

@@ -277,12 +277,15 @@ class Files:
         """Return which file makes the process a job: the run's own, its fragment or its lock."""
         for each in self.of(process):
             if each.path.startswith("/") and (each.writes or each.locked):
-                held = posixpath.basename(each.path) in watched.locks
-                if each.locked and (held or _is_lock(watched, each.path)):
+                if _is_held(watched, each):
                     return f"{WRITES}the lock {clean(each.path, 200)}"
                 if each.writes and _is_output(watched, each.path):
                     return f"{WRITES}{clean(each.path, 200)} open for writing"
         return None
+
+    def holds_lock(self, watched: RunMarks, process: Process) -> bool:
+        """Tell whether a process holds the lineage's lock: nothing can start beside it."""
+        return any(_is_held(watched, each) for each in self.of(process))
 
     def piped(self, process: Process) -> tuple[frozenset[str], frozenset[str]]:
         """Return the pipes that a process reads and those that it writes."""
@@ -316,6 +319,11 @@ def _is_ours(root: str, path: str) -> bool:
     """Tell whether a file is one of the cockpit's own notes; the lock that jobs hold is not."""
     notes = posixpath.join(root, ".cockpit")
     return _below(notes, path) and path != posixpath.join(notes, "job.lock")
+
+
+def _is_held(watched: RunMarks, file: OpenFile) -> bool:
+    named = posixpath.basename(file.path) in watched.locks
+    return file.locked and (named or _is_lock(watched, file.path))
 
 
 def _is_lock(watched: RunMarks, path: str) -> bool:

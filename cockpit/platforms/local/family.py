@@ -11,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
-from cockpit.platforms.local.belonging import WRITES, Files, Mark
+from cockpit.platforms.local.belonging import LAUNCH_ID, WRITES, Files, Mark
 from cockpit.platforms.local.census import Census, Process, descendants, lineage_up
 from cockpit.platforms.local.tools import (
     is_cockpit,
+    is_helper,
     is_shell,
     is_supervisor,
     is_tool,
     is_wrapper,
+    serves,
 )
 
 _RANKS: Final = (
@@ -221,3 +223,38 @@ def relatives(processes: Census, found: Collection[Family]) -> set[int]:
         if not is_tool(processes[parent].argv)
     }
     return pids | below | above
+
+
+def is_leftover(processes: Census, found: Family, recorded: int | None) -> bool:
+    """Tell whether a job is nothing but helpers whose trainer has gone (W&B's, for one).
+
+    Whoever may train keeps it a job: another program among them, or one that they serve and
+    that lives. One that was told to outlive its trainers is not ending.
+    """
+    pids = {found.pid, *found.members}
+    if recorded in pids or not all(is_helper(processes[pid].argv) for pid in pids):
+        return False
+    return not any(_serves_somebody(processes, processes[pid]) for pid in pids)
+
+
+def _serves_somebody(processes: Census, helper: Process) -> bool:
+    """Tell whether a helper has somebody to work for: whom it names, else its parent.
+
+    The parent of one that carries a launch carries it too, and is marked by itself.
+    """
+    if "--detached" in helper.argv:
+        return True
+    named = serves(helper.argv)
+    if named is None and helper.variable(LAUNCH_ID) is not None:
+        return False
+    master = processes.get(helper.ppid if named is None else named)
+    if master is None or is_helper(master.argv) or master.ticks > helper.ticks:
+        return False
+    return named is not None or not _minds(master)
+
+
+def _minds(process: Process) -> bool:
+    """Tell whether a process only takes in what has lost its parent, or waits for a job."""
+    if process.pid == 1 or is_supervisor(process) or is_cockpit(process.argv):
+        return True
+    return is_shell(process.argv) or is_tool(process.argv) or is_wrapper(process.argv)

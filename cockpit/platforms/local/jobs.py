@@ -38,6 +38,7 @@ from cockpit.model.observed import UNCLEAR, JobValue, Phase
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.local import lookup
+from cockpit.platforms.local.again import starts_again
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.elsewhere import NOTES, launched_elsewhere
 from cockpit.platforms.local.files import (
@@ -237,6 +238,7 @@ class _Seen(NamedTuple):
     members: tuple[Process, ...] = ()
     stop: Stop | None = None
     elsewhere: tuple[LiveJob, ...] = ()
+    again: tuple[LiveJob, ...] = ()
 
 
 def _look(run: RunSpec, look: Look | None, now: float) -> _Seen:
@@ -259,7 +261,8 @@ def _look(run: RunSpec, look: Look | None, now: float) -> _Seen:
     if who.who is not Who.SAME or facts is None:
         return seen
     members = () if look is None else tuple(workers(look.below(facts.pid)))
-    return seen._replace(started=facts.started_at, ticks=facts.ticks, members=members)
+    again = () if look is None else starts_again(look.processes, facts.pid)
+    return seen._replace(started=facts.started_at, ticks=facts.ticks, members=members, again=again)
 
 
 def _identity(
@@ -377,6 +380,7 @@ def _value(
         launch_id=None if pid is None else pid.launch_id,
         log_mark=None if pid is None else pid.log,
         rivals=seen.elsewhere,
+        queued=seen.again,
         processes=tuple(one.pid for one in seen.members[:MOST_WATCHED]),
     )
 

@@ -28,8 +28,8 @@ from cockpit.platforms.local.belonging import (
     candidate_of,
     marks_of,
 )
-from cockpit.platforms.local.census import descendants
-from cockpit.platforms.local.family import families, relatives
+from cockpit.platforms.local.census import Process, descendants
+from cockpit.platforms.local.family import Family, families, is_leftover, relatives
 from cockpit.platforms.local.files import BadNote, PidNote, read_pid
 from cockpit.platforms.local.recorded import Look, Who, identify
 from cockpit.platforms.local.tools import is_cockpit, is_supervisor
@@ -78,12 +78,21 @@ def _live(run: RunSpec, look: Look, candidates: Sequence[Candidate]) -> Live:
             marks[found.sure][pid] = found.mark
     jobs = families(look.processes, marks[Sure.YES], recorded.pid, look.files, look.own)
     related = relatives(look.processes, jobs)
+    left = [each for each in jobs if _left_over(watched, each, recorded.pid, look)]
     return Live(
-        jobs=tuple(_job(each.pid, each.mark, look) for each in jobs),
+        jobs=tuple(_job(each.pid, each.mark, look) for each in jobs if each not in left),
+        leftovers=tuple(_job(each.pid, each.mark, look) for each in left),
         possible=_tops(marks[Sure.POSSIBLE], related, look),
         spared=_tops(marks[Sure.NO], related, look),
         unknown=recorded.trouble,
     )
+
+
+def _left_over(watched: RunMarks, found: Family, recorded: int | None, look: Look) -> bool:
+    """Tell whether only helpers of a job are left; what holds the lineage's lock still counts."""
+    if not is_leftover(look.processes, found, recorded):
+        return False
+    return not any(look.files.holds_lock(watched, look.processes[pid]) for pid in found.members)
 
 
 def _as_recorded(watched: RunMarks) -> Mark:
@@ -133,8 +142,26 @@ def _job(pid: int, mark: Mark, look: Look) -> LiveJob:
         why=why,
         launch_id=mark.launch_id,
         started_at=look.started_at(process),
+        beyond=_beyond(process, look),
         handle=handle,
     )
+
+
+def _beyond(process: Process, look: Look) -> str | None:
+    """Return whose process keeps this user from stopping a job, tried by asking the kernel."""
+    if os.geteuid() == 0:
+        return None
+    below = descendants(look.processes, (process.pid,))
+    for pid in (process.pid, *sorted(below)):
+        one = look.processes[pid]
+        try:
+            if one.uid != os.geteuid():
+                os.kill(pid, 0)
+        except PermissionError:
+            return f"pid {pid} belongs to user {one.uid}, whom you may not signal"
+        except ProcessLookupError:
+            continue
+    return None
 
 
 def name_of(argv: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ from cockpit.platforms.local.launcher import launches
 from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
 from cockpit.platforms.local.launcher.kernel import boot_id
 from cockpit.platforms.local.recorded import Look, Who, identify
+from cockpit.platforms.local.tools import is_helper
 
 
 def look_up(run: RunSpec, launch_id: str) -> LookUp:
@@ -85,6 +86,7 @@ def _living(
         if one.variable(LAUNCH_ID) == launch_id
         and one.variable(SUPERVISES) is None
         and related(tag, one.variable(LINEAGE) or "")
+        and not (_state(note) == launches.ENDED and is_helper(one.argv))
     ]
     return min(carrying, key=lambda one: (one.ticks, one.pid), default=None)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cockpit.platforms.local.census import Process
+from cockpit.platforms.local.naming import arguments
 
 SUPERVISES: Final = "COCKPIT_SUPERVISES"
 SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh", "fish", "tcsh", "csh"})
@@ -22,8 +23,11 @@ TOOLS: Final = frozenset(
     jupyter-lab jupyter-notebook ipython tensorboard multitail lnav jq xargs bat ncdu nvitop gpustat
     glances tig column cut tr uniq nl od xxd hexdump ts pv dd rename chmod chown touch code-server
     gedit kate mc ranger nnn aim mlflow http.server pdb inotifywatch iotop ltrace tailspin
+    trackio streamlit syncthing borg restic dvc huggingface-cli hf zipfile tarfile 7z 7za 7zr unison
+    lftp azcopy duplicity curl wget ncftp pigz lz4 xz bzip2 pbzip2
     """.split()  # noqa: SIM905 - many names
 )
+_SERVERS: Final = ("uvicorn", "gunicorn", "waitress-serve")
 WRAPPERS: Final = frozenset(
     """
     timeout nice nohup setsid stdbuf unbuffer time env ionice chrt taskset numactl caffeinate uv uvx
@@ -32,6 +36,17 @@ WRAPPERS: Final = frozenset(
     """.split()  # noqa: SIM905 - many names
 )
 """Programs that run a command and wait for it: part of the command's job, not one of their own."""
+HELPERS: Final = frozenset(
+    (
+        *("wandb-core", "wandb-symon", "wandb-xpu", "wandb-service", "torch_shm_manager"),
+        *("gpu_stats", "nvidia_gpu_stats", "apple_gpu_stats"),
+    )
+)
+"""Programs that a trainer starts to serve it: they train nothing, and go when it has gone."""
+_TRACKS_RESOURCES = re.compile(
+    r"from multiprocessing\.resource_tracker import|.*\.resource_tracker$"
+)
+_SERVES: Final = ("pid", "parent-pid")
 _RUNS = frozenset(("run", "launch", "exec", "tool"))
 _SETTING = re.compile(r"[\d.,:-]+[smhd]?|[A-Za-z_]\w*=.*", re.DOTALL)
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:-\w+)?")
@@ -48,7 +63,24 @@ def is_tool(argv: Sequence[str]) -> bool:
         return words[0].startswith("-") or not _runs_something(words[1:])
     if name == "wandb" or (name == "wandb-core" and "leet" in words):
         return True
+    if name in _SERVERS:  # "aim up" and "mlflow ui" let one of these serve them
+        return any(":" in word and word.partition(".")[0] in TOOLS for word in words)
     return any(each in TOOLS for each in (name, name.rstrip(":"), name.partition(".")[0]))
+
+
+def is_helper(argv: Sequence[str]) -> bool:
+    """Tell whether a command only serves a trainer, such as a tracker's client."""
+    words = list(argv)
+    if not words:
+        return False
+    told = words[words.index("-c") + 1 :][:1] if "-c" in words else [program(words)]
+    return posixpath.basename(words[0]) in HELPERS or any(map(_TRACKS_RESOURCES.match, told))
+
+
+def serves(argv: Sequence[str]) -> int | None:
+    """Return the process that a helper says that it serves."""
+    told = (value for name, value in arguments(argv) if name in _SERVES)
+    return next((int(pid) for pid in told if pid.isdigit() and int(pid) > 1), None)
 
 
 def inner(argv: Sequence[str]) -> list[str]:
@@ -103,7 +135,10 @@ def program(argv: Sequence[str]) -> str:
     """Return the name of what runs: of an interpreter, that of its script or module."""
     name = posixpath.basename(argv[0])
     if _PYTHON.fullmatch(name):
-        words = [part for part in argv[1:] if not part.startswith("-") or part == "-m"]
+        rest = list(argv[1:])
+        while rest and rest[0].startswith("-") and rest[0] not in ("-m", "-c"):
+            rest = rest[2 if rest[0] in ("-X", "-W") else 1 :]
+        words = [part for part in rest if not part.startswith("-") or part == "-m"]
         if words[:1] == ["-m"] and len(words) > 1 and "-m" in argv:
             return words[1]
         if words and "-c" not in argv and words[0] != "-m":

@@ -32,6 +32,7 @@ from cockpit.platforms.local.launcher.launches import number_of
 from cockpit.platforms.local.launcher.modes import follow, make_folder
 from cockpit.records.lease.holder import lives, this_holder
 from cockpit.records.lease.state import not_above
+from cockpit.runtime.mounts import missing_disk, nearest
 from cockpit.runtime.offload import offload
 from cockpit.store.journal import Holder
 from cockpit.text.safe import clean
@@ -136,7 +137,7 @@ class RootClaim:
 
     def _survey(self, run: RunSpec, root: Path) -> Claim:
         highest = _highest(run, root)
-        if not root.is_dir() and root.parent.is_dir() and os.access(root.parent, os.W_OK):
+        if not os.path.lexists(root) and _can_be_made(root):
             text = f"the output root {root} is free: it is not there yet"
             return Claim(level=Level.PASS.value, text=text)
         if not root.is_dir():
@@ -155,8 +156,8 @@ class RootClaim:
     def _take(
         self, run: RunSpec, root: Path, launch_id: str | None, what: str, *, over: bool
     ) -> Claim:
-        if not root.is_dir():  # never its parents: an unmounted disk would be written beside
-            make_folder(root, parents=False)
+        if not root.is_dir():  # never beside a disk that is not mounted
+            make_folder(root, parents=_can_be_made(root))
         written = Written(
             holder=self._holder(),
             operator=self._operator() or "unknown",
@@ -188,12 +189,21 @@ def _root(run: RunSpec) -> Path | None:
     return None if root is None else Path(root)
 
 
+def _can_be_made(root: Path) -> bool:
+    missing, above = missing_disk(root), nearest(root)
+    if missing is not None and missing.sure:
+        return False
+    return above.is_dir() and os.access(above, os.W_OK | os.X_OK)
+
+
 def _no_folder(root: Path) -> str:
     """Say what keeps a claim from being put under a root that is not there."""
-    if root.parent.is_dir():
-        return f"the output root {root} is not there, and cannot be made"
-    text = f"neither the output root {root} nor its folder is there: make the folder first"
-    return f"{text} (mkdir -p {root.parent}), if no disk is missing"
+    missing = missing_disk(root)
+    if os.path.lexists(root):
+        return f"the output root {root} is no folder"
+    if missing is not None and missing.sure:
+        return f"the output root {root} is not there: {missing.text}"
+    return f"the output root {root} is not there, and this user may not make it in {nearest(root)}"
 
 
 def _file(root: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from cockpit.actions.checks.places import _Folder, _program, _room, _tried, _unreadable
 from cockpit.model.observed import Pick
+from cockpit.runtime.mounts import missing_disk
 
 AS_NOBODY = """
 import os, sys
@@ -30,12 +32,21 @@ def tried(path: Path, **more: object) -> list[str]:
 
 def test_a_folder_that_takes_a_file_is_left_as_it_was(tmp_path: Path) -> None:
     assert tried(tmp_path) == [] and list(tmp_path.iterdir()) == []
-    assert "is not there" in tried(tmp_path / "missing")[0]
-    assert tried(tmp_path / "missing", may_make=True) == [] and list(tmp_path.iterdir()) == []
-    lost = tmp_path / "unmounted" / "root"
-    assert "is not there" in tried(lost, may_make=True, below_root=False)[0]
+    assert tried(tmp_path / "missing") == [] and list(tmp_path.iterdir()) == []
+    assert tried(tmp_path / "out" / "my-run" / "deep") == [] and list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_text("")
+    assert "cannot be written by this user" in tried(tmp_path / "file" / "root")[0]
     assert "is no folder" in tried(tmp_path / "file")[0]
+
+
+def test_a_disk_that_is_not_mounted_is_not_written_beside(tmp_path: Path) -> None:
+    fstab = tmp_path / "fstab"
+    fstab.write_text(f"# a\n/dev/a / ext4\n/dev/b {tmp_path}/my\\040disk ext4\nnone swap\n")
+    missing = missing_disk(tmp_path / "my disk" / "out" / "run", fstab)
+    assert missing is not None and missing.sure and "my disk is not mounted" in missing.text
+    assert missing_disk(tmp_path / "out" / "run", fstab) is None
+    perhaps = missing_disk(Path("/mnt/no-such-disk/out/run"), fstab)
+    assert perhaps is not None and not perhaps.sure
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
@@ -87,6 +98,38 @@ def test_a_command_that_cannot_begin_blocks(tmp_path: Path) -> None:
     assert "no program" in _program(tmp_path, ("no-such-program-here",))[0].text
     assert "no program ./train.py" in _program(tmp_path, ("./train.py",))[0].text
     assert "workdir is not there" in _program(tmp_path / "x", ("python3",))[0].text
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 -m pkg x.py", "python3 -um pkg x.py", "python3 -mpkg x.py", "python3 -c 1 x.py",
+        "python3 -cpass x.py", "python3 - x.py", "python3 -u -X dev train.py",
+        "python3 -W x.py -m y", "bash -c 'cd sub && python3 x.py'",
+        "python3 $CODE/x.py", "python3 -u", "env A=b python3 x.py",
+        "sh run.sh x.py", "python3 train.py --from x.py", "./go.sh x.py", "~/no/../../$X x.py",
+        "timeout 9 python3 x.py", "python3 sub", "nice -n 5 python3 x.py",
+    ],
+)  # fmt: skip
+def test_what_may_be_a_good_command_is_never_stopped_by_a_guess(
+    tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / "go.sh").write_text("")
+    (tmp_path / "go.sh").chmod(0o755)
+    assert _program(tmp_path, shlex.split(command)) == []
+
+
+def test_a_program_below_home_is_found_and_a_script_that_is_missing_can_be_approved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "go.sh").write_text("")
+    assert "chmod +x" in _program(tmp_path, ("~/go.sh",))[0].text
+    (tmp_path / "go.sh").chmod(0o755)
+    assert _program(tmp_path, ("~/go.sh",)) == []
+    (guess,) = _program(tmp_path, ("python3", "-u", "trian.py"))
+    assert guess.overridable and guess.level.value == "block"
 
 
 def test_a_checkpoint_that_is_gone_or_shut_blocks(tmp_path: Path) -> None:

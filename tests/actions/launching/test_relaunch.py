@@ -84,6 +84,26 @@ async def test_the_second_relaunch_compares_with_the_first(place: Place) -> None
     assert (result.outcome, result.launch_id) == (Outcome.DONE, "toy-i002"), result.message
 
 
+async def test_going_on_by_another_command_than_the_launch_is_no_drift(tmp_path: Path) -> None:
+    """nanoGPT's pair: drift is against what resubmit was when it was launched."""
+    place = Place(tmp_path, phase=None)
+    place.changes = {
+        "launch": "train --root {output_root} --init_from=scratch",
+        "resubmit": "train --root {output_root} --init_from=resume",
+        "tier": "ordinary",
+    }
+    begun = await place.act("launch", approvals=(approve("C-15"),))
+    assert begun.outcome is Outcome.DONE, begun.message
+    for path in place.platform.folder.iterdir():
+        path.write_text("ended")
+    save(place.root / "checkpoints", 80)
+    place.phase = Phase.FAILED
+    same = by_id((await place.plan()).checks, "C-18")
+    assert same.level is Level.PASS and "and its resubmit command" in same.text
+    place.changes["resubmit"] = "train --root {output_root} --init_from=resume --lr=9"
+    assert soft(by_id((await place.plan()).checks, "C-18:command --lr"))
+
+
 async def test_the_same_failure_twice_is_escalated(place: Place) -> None:
     await first(place)
     place.lines = ("step 90/1000 loss=2.3", "step 91/1000 loss=2.4")

@@ -73,6 +73,11 @@ async def test_what_starts_by_itself_after_it_is_named(
     assert again.book.entries[-1].next == "slurm:8 starts by itself now"
 
 
+async def test_a_job_that_this_user_may_not_signal_blocks(rest: Rest) -> None:
+    rest.platform.living = (job("pid:7").model_copy(update={"beyond": "it is carol's"}),)
+    assert "cannot be stopped by you: it is carol's" in blocks(await rest.plan())["permission"]
+
+
 async def test_one_that_was_killed_while_it_was_recorded_is_recorded_by_the_next(
     rest: Rest,
 ) -> None:

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.model.lineage import tag_of
+from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.census import census
 from cockpit.platforms.local.lineage import live_jobs
-from tests.platforms.local.making import until
+from tests.platforms.local.making import local, until
 from tests.platforms.local.zoo import PYTHON, WAIT, Zoo, live, pids, possible, run_spec
 
 TRAIN = " ".join((*PYTHON, "-c", shlex.quote(WAIT)))
@@ -204,3 +206,84 @@ def test_a_look_finds_what_a_job_that_has_left_its_parent_carries(tmp_path: Path
         until(lambda: pids(live_jobs((run,))["a"]) == [pid])
     finally:
         os.kill(pid, signal.SIGKILL)
+
+
+def helper(folder: Path, name: str) -> str:
+    """Return a program that a process table calls by a helper's name."""
+    path = folder / name
+    if not path.exists():
+        path.symlink_to(Path(PYTHON[0]).resolve())
+    return str(path)
+
+
+def test_helpers_that_have_outlived_their_trainer_are_no_second_job(
+    tmp_path: Path, zoo: Zoo
+) -> None:
+    """W&B's go a few seconds after whom they serve; one that serves somebody is a job's."""
+    run = run_spec(tmp_path)
+    env = {"COCKPIT_LINEAGE": tag_of(run), "COCKPIT_LAUNCH_ID": "a-i001"}
+    core = helper(tmp_path, "wandb-core")
+    trainer = zoo.add(cwd=tmp_path)  # nothing but its helper ties it to the run
+    writes = f"f = open('{run.output_root}/x.wandb', 'w')\n{WAIT}"
+    serving = zoo.run(core, "-S", "-c", writes, "--pid", str(trainer))
+    symon = zoo.run(helper(tmp_path, "wandb-symon"), "-S", "-c", WAIT, "--portfile=x", env=env)
+    found = live(run)
+    assert pids(found) == [serving]
+    assert [job.id for job in found.leftovers] == [f"pid:{symon}"]
+    os.kill(trainer, signal.SIGKILL)
+    until(lambda: trainer not in census())
+    found = live(run)
+    assert (pids(found), len(found.leftovers), possible(found)) == ([], 2, [])
+    child = zoo.add(env=env)  # a rank that has lost its trainer and may write on
+    assert pids(live(run)) == [symon] and len(live(run).leftovers) == 1
+    os.kill(child, signal.SIGKILL)
+    until(lambda: child not in census())
+    zoo.run(core, "-S", "-c", WAIT, "--detached", env={**env, "COCKPIT_LAUNCH_ID": "a-i002"})
+    assert len(live(run).jobs) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "again"),
+    [
+        ("while true; do {train} & echo $! > run.pid; echo up; wait; done", True),
+        ("until false; do {train} & echo $! > run.pid; echo up; wait; sleep 1; done", True),
+        ("for i in 1; do sleep 0; done; {train} & echo $! > run.pid; echo up; wait; :", False),
+        ("# while {train}; done\n{train} & echo $! > run.pid; echo up; wait; :", False),
+    ],
+)
+@pytest.mark.parametrize("as_file", [True, False])
+async def test_the_loop_that_starts_a_job_again_comes_next_by_itself(
+    tmp_path: Path, zoo: Zoo, text: str, again: bool, as_file: bool
+) -> None:
+    run = run_spec(tmp_path)
+    text = text.format(train=" ".join((*PYTHON, script(tmp_path, "train.py", SLEEPS))))
+    given = (script(tmp_path, "loop.sh", text),) if as_file else ("-c", text)
+    shell = zoo.run("bash", *given, cwd=root_of(run))
+    until(lambda: (root_of(run) / "run.pid").read_text().strip())
+    value = (await local(tmp_path).jobs([Query(run=run)]))[run.name].value
+    assert value is not None
+    assert [job.id for job in value.queued] == ([f"pid:{shell}"] if again else [])
+    if again:
+        assert f"by the loop of pid {shell}" in value.queued[0].why
+
+
+AS_NOBODY = """
+import os, sys
+from cockpit.platforms.local.lineage import _beyond
+from cockpit.platforms.local.recorded import Look
+os.setuid(65534)
+look = Look()
+print(_beyond(look.processes[int(sys.argv[1])], look))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_a_job_that_this_user_may_not_signal_says_so(tmp_path: Path, zoo: Zoo) -> None:
+    run = run_spec(tmp_path)
+    pid = zoo.add("--output_dir", str(run.output_root))
+    assert live(run).jobs[0].beyond is None, "root may signal everybody"
+    done = subprocess.run(
+        [PYTHON[0], "-c", AS_NOBODY, str(pid)],
+        capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3],
+    )  # fmt: skip
+    assert done.stdout == f"pid {pid} belongs to user 0, whom you may not signal\n"

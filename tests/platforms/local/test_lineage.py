@@ -158,7 +158,11 @@ def test_a_monitor_of_ours_is_no_job() -> None:
 @pytest.mark.parametrize(
     "command",
     ["vim a", "-bash", "bash", "bash -i", "tail -f x", "/usr/bin/less x", "tmux: server",
-     "python /v/bin/tensorboard --logdir x", "/v/bin/wandb sync x", "rsync -a x y"],
+     "python /v/bin/tensorboard --logdir x", "/v/bin/wandb sync x", "rsync -a x y",
+     "python3 -X dev /v/bin/tensorboard --logdir x", "python -W ignore -u /usr/bin/aim up --repo x",
+     "python3 /v/bin/uvicorn aim.web.run:app", "python /v/bin/gunicorn -b :1 mlflow.server:app",
+     "python3 /v/bin/mlflow ui --backend-store-uri x", "python -m zipfile -c a x", "hf upload a x",
+     "du -sh x", "python3 /v/bin/jupyter-lab --notebook-dir=x", "restic backup x"],
 )  # fmt: skip
 def test_tools(command: str) -> None:
     assert is_tool(command.split())
@@ -167,7 +171,8 @@ def test_tools(command: str) -> None:
 @pytest.mark.parametrize(
     "command",
     ["python train.py", "bash train.sh", "torchrun --nproc 8 train.py", "./train", "uv run x",
-     "python -m train", "python -c pass", "java -jar x"],
+     "python -m train", "python -c pass", "java -jar x", "python -X dev train.py",
+     "uvicorn train:app", "python -u -W ignore train.py --tool tensorboard"],
 )  # fmt: skip
 def test_no_tools(command: str) -> None:
     assert not is_tool(command.split())

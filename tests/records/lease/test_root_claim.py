@@ -93,13 +93,15 @@ async def test_where_it_cannot_be_put_it_warns_and_says_why(tmp_path: Path) -> N
     (tmp_path / "file").write_text("no folder")
     for root, why in (
         ("gs://bucket/x", "not on this machine"),
-        (tmp_path / "no" / "such", f"make the folder first (mkdir -p {tmp_path / 'no'})"),
-        (tmp_path / "file" / "such", "make the folder first"),
+        (tmp_path / "file" / "such", f"may not make it in {tmp_path / 'file'}"),
+        (tmp_path / "file", "is no folder"),
     ):
         claim = await guard().survey(run_at(root))
         assert claim.level == "warn" and why in claim.text
         assert (await guard().take(run_at(root), None, "stop", over=False)).level == "warn"
-    assert not (tmp_path / "no").exists()
+    assert (tmp_path / "file").is_file()
+    deep = run_at(tmp_path / "out" / "my-run")
+    assert (await guard().survey(deep)).level == "pass" and not (tmp_path / "out").exists()
     nowhere = await guard().survey(RunSpec(name="toy"))
     assert nowhere.level == "warn" and "not set" in nowhere.text
 

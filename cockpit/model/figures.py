@@ -1,0 +1,42 @@
+"""Which of a tracker's figures are the present job's: those of a former one are never shown as its.
+
+After a resume the tracker holds the former job's last loss and rate until the new one has logged
+(and its client has written) a row of its own, while log and checkpoints are further already.
+"""
+
+from __future__ import annotations
+
+from cockpit.model.observed import TrackerValue
+from cockpit.model.report import RunReport
+
+
+def present_tracker(report: RunReport) -> TrackerValue | None:
+    """Return the tracker's value if its newest row is the present job's, as far as that is told."""
+    found = report.facets.tracker.value
+    return None if found is None or _is_former(report, found) else found
+
+
+def present_loss(report: RunReport) -> tuple[str, float | None]:
+    """Return the present job's newest loss, and which facet tells it: the tracker, else the log."""
+    tracker, log = report.facets.tracker.value, report.facets.log.value
+    current = present_tracker(report)
+    if current is not None and current.loss is not None:
+        return "tracker", current.true_loss
+    rows = log.rows if log is not None else ()
+    if tracker is not None and current is None:
+        began = _began(report)
+        rows = tuple(row for row in rows if row.at is not None and row.at >= (began or 0.0))
+    losses = (row.true_loss for row in reversed(rows) if row.loss is not None)
+    return "log", next(losses, None)
+
+
+def _is_former(report: RunReport, tracker: TrackerValue) -> bool:
+    began, source = _began(report), report.progress.step_source
+    if began is None or tracker.last_step_at is None or (source or "").startswith("tracker"):
+        return False
+    return tracker.last_step_at < began
+
+
+def _began(report: RunReport) -> float | None:
+    job = report.facets.job.value
+    return None if job is None else job.started_at
