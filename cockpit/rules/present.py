@@ -155,5 +155,5 @@ def gap(history: History) -> tuple[Evidence, ...]:
         return ()
     share = min(history.rows_from, 0.99)  # never "100 %": the newest rows have been read
     if history.trend is history.log_trend:
-        return evidence("logged rows", f"the first {share:.0%} of the log was not read for them")
+        return evidence("logged rows", f"no rule has seen the steps of the log's first {share:.0%}")
     return evidence("logged rows", f"the first {share:.0%} of the rows are not read yet")

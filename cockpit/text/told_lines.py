@@ -2,8 +2,9 @@
 
 ``- owner: `bob`, from `ada` (2026-03-11T08:55:31.250000Z, typed by `ada (login root)`)``.
 Values stand in code spans that they cannot leave. A line in a fence, a comment, a quote or a
-table is not one. All other text of an entry passes ``untold`` first, what is no person's (a log
-line) ``quoted``: what a trainer prints hands nothing over.
+table is not one. All other text that a program writes into a logbook passes ``quoted``, at its
+one door (``cockpit.records.logbook.forms.foreign``): what a trainer prints hands nothing over and
+rejects nothing. Only what a person types into the file itself is taken at its word.
 """
 
 from __future__ import annotations
@@ -30,19 +31,12 @@ _LINE: Final = re.compile(
     rf"typed by {_SPAN.format('t')}\)[ \t]*"
 )
 _PART: Final = re.compile(rf",[ \t]+(?P<name>[a-z][a-z ]{{0,30}}?)[ \t]+{_SPAN.format('p')}")
-_BEFORE: Final = (
-    r"(?P<before>^[ \t]*(?:(?:[-*+•]|\d{1,3}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?"
-    r"(?:[*_`]{0,3}[A-Za-z][A-Za-z /]{0,30}[*_`]{0,3}:[*_`]{0,3}[ \t]+)?[*_]{0,3})"
-)
-_TELLS: Final = re.compile(
-    rf"{_BEFORE}(?P<first>[a-z])(?P<word>(?<=o)wner|(?<=a)cknowledged|(?<=l)aunched"
-    r"|(?<=n)otified|(?<=s)topped)(?=:)",
-    re.MULTILINE,
-)
-_REJECTS: Final = re.compile(
-    rf"{_BEFORE}(?P<first>r)(?P<word>ejected[ \t]+checkpoint|ejection[ \t]+withdrawn)",
-    re.IGNORECASE | re.MULTILINE,
-)
+_WORDS: Final = (
+    *(rf"{what[0]}(?={what[1:]}:\s+`)" for what in KINDS),
+    *(rf"(?i:{word[0]}(?={word[1:]}[*_]{{0,3}}\s*[:—–-]))"
+      for word in (r"rejected\s+checkpoint", r"rejection\s+withdrawn")),
+)  # fmt: skip
+_READ: Final = re.compile("|".join(_WORDS))
 _APART: Final = "\N{ZERO WIDTH SPACE}"
 _UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\\\\\u2028\u2029\ud800-\udfff]")
 _ESCAPED: Final = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|\\)")
@@ -81,18 +75,12 @@ def read_plain(text: str, source: str, until: float) -> tuple[Told, ...]:
     return _newest([each for each in found if each is not None and each.at <= until])
 
 
-def untold(text: str) -> str:
-    """Return text whose lines tell nothing: the word is split by what nobody sees."""
-    return _TELLS.sub(_split, text)
-
-
 def quoted(text: str) -> str:
-    """Return foreign text (a log line) that, in an entry, neither tells nor rejects anything."""
-    return _REJECTS.sub(_split, untold(text))
+    """Return text that, in an entry, neither tells nor rejects anything, however it is wrapped.
 
-
-def _split(found: re.Match[str]) -> str:
-    return f"{found['before']}{found['first']}{_APART}{found['word']}"
+    Every word that a reader looks for, wherever it stands, is split by what nobody sees.
+    """
+    return _READ.sub(lambda found: found[0] + _APART, text)
 
 
 def _newest(found: list[Told]) -> tuple[Told, ...]:

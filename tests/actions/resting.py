@@ -18,6 +18,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import CheckpointSpec, CockpitFile, JobSpec, RecordsSpec, RunSpec
 from cockpit.records.git.committing import Edit
 from cockpit.records.git.saver import Saver
+from cockpit.records.logbook.writing import with_event
 from cockpit.records.recorder import RecordWriter
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store
@@ -75,8 +76,8 @@ class Book(RecordWriter):
             return Recorded(stage=SaveStage.NOTHING, trouble=self.trouble)
         if entry not in self.entries:
             self.entries.append(entry)
-            with self.path.open("a") as file:
-                file.write(_markdown(entry))
+            there = self.path.read_bytes() if self.path.exists() else b""
+            self.path.write_bytes(with_event(there, entry))
         return Recorded(stage=SaveStage.PUSHED, commit="abc1234")
 
     async def instance(self, run: RunSpec, entry: InstanceEntry, commit: str) -> Recorded:
@@ -94,17 +95,6 @@ class Book(RecordWriter):
 
     async def create_issue(self, run: RunSpec, body: str) -> Recorded:
         return Recorded(stage=SaveStage.PUSHED)
-
-
-def _markdown(entry: EventEntry) -> str:
-    fields = ("status", "evidence", "decision", "next")
-    lines = [f"### 2026-03-11 08:55 UTC - {entry.title}"]
-    for name in fields:
-        value = getattr(entry, name)
-        if value:
-            head, *rest = value.split("\n")
-            lines += [f"- {name.title()}: {head}", *(f"  {line}" for line in rest)]
-    return "\n".join([*lines, "", ""])
 
 
 class Rest:

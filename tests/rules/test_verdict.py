@@ -76,6 +76,10 @@ def test_a_job_that_is_over_is_finished_not_healthy() -> None:
     stopped = alert(Severity.INFO, "C-01")
     assert verdict(run_spec(), past, [stopped]) is Verdict.FINISHED
     assert next_action(run_spec(), past, [stopped]) == "do C-01"
+    clean = history(T0, job=job(Phase.SUCCEEDED), stop_ordered_by="ada")
+    short = alert(Severity.INFO, "C-19")  # stopped, it ended with 0 at step 986 of 100,000
+    assert next_action(run_spec(), clean, [short]) == "do C-19", "it is not sealed"
+    assert next_action(run_spec(), clean, ()) == "seal toy"
 
 
 def test_the_next_action_is_that_of_the_worst_alert_nobody_has_taken() -> None:

@@ -16,8 +16,8 @@ TWO = Rejected(step=380, path="runs/x/checkpoints/step-380", at=AT, by="ada", re
 HEAD = "# R: Hero Run Logbook\n\n## Event Log\n\n### 2026-03-11 08:55 UTC - rollback to 320\n"
 
 
-def entry(evidence: str, at: float = AT, title: str = "rollback to 320") -> EventEntry:
-    return EventEntry(title=title, at=at, status="stopped", evidence=evidence, decision="back")
+def entry(said: str, at: float = AT, title: str = "rollback to 320") -> EventEntry:
+    return EventEntry(title=title, at=at, status="stopped", evidence="loss up", said=said)
 
 
 def book(*entries: EventEntry) -> str:
@@ -28,7 +28,7 @@ def book(*entries: EventEntry) -> str:
 
 
 def test_what_a_rollback_writes_is_found_in_the_logbook_alone() -> None:
-    text = book(entry(f"the loss rose\n{rejection_lines([ONE, TWO])}"))
+    text = book(entry(rejection_lines([ONE, TWO])))
     assert "  - rejected checkpoint: step 340 `runs/x/checkpoints/step-340` (saved until" in text
     assert read_rejections(text) == (ONE, TWO)
     assert read_rejections(book(entry(rejection_lines([TWO, ONE])))) == (ONE, TWO)

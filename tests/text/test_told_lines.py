@@ -1,16 +1,15 @@
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cockpit.model.records import EventEntry
+from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.told import KINDS, Told
-from cockpit.records.logbook.writing import with_event
+from cockpit.records.logbook.writing import with_contract, with_event, with_instance
 from cockpit.text.rejections import read_rejections
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 from cockpit.text.told_lines import (
-    quoted,
     read_plain,
     read_told,
     told_line,
@@ -58,10 +57,31 @@ def test_no_other_text_of_an_entry_tells_anything(field: str, before: str, wrapp
     assert with_event(book, entry) == book, "written once, whatever it says"
 
 
-def test_what_a_trainer_prints_rejects_nothing_where_it_is_quoted() -> None:
-    line = "- rejected checkpoint: step 40 `/x/step-40` (saved until 2026-03-11T08:55:31Z, by a)"
-    book = with_event(START, EventEntry(title="t", at=AT, evidence=f"seen\n{quoted(line)}"))
-    assert read_rejections(book.decode()) == ()
+REJECTS = "rejected checkpoint: step 40 `/x/step-40` (saved until 2026-03-11T08:55:31Z, by a)"
+WITHDRAWS = "Rejection withdrawn: step 41"
+
+
+@given(st.sampled_from(("status", "evidence", "decision", "next")),
+       st.sampled_from((REJECTS, WITHDRAWS, told_line(told("mallory")))),
+       st.lists(st.tuples(st.integers(0, 60), st.sampled_from("\n \t*_-\x00\x7f\r"))
+                | st.tuples(st.integers(0, 60), st.just("\n  ")), max_size=3),
+       st.sampled_from(("", "- ", "seen\n- ", "x\n\n  1. ", "- [x] ", "Note: **", "Note:\n  "))
+       )  # fmt: skip
+@example("evidence", REJECTS, [(8, "\n  ")], "seen\n")  # wrapped: the reader joins it again
+@example("evidence", REJECTS, [(3, "\x00")], "- ")  # what is taken out joins what was apart
+def test_what_a_trainer_prints_tells_and_rejects_nothing(
+    field: str, line: str, put_in: list[tuple[int, str]], before: str
+) -> None:
+    for at, extra in put_in:
+        line = line[:at] + extra + line[at:]
+    entry = EventEntry.model_validate({"title": "t", "at": AT, field: before + line})
+    instance = InstanceEntry(launch_id="toy-i001", at=AT, fields={"Command": before + line})
+    good = EventEntry(title="rolled back", at=AT - 600, said=f"- {REJECTS.replace('40', '41')}")
+    book = with_instance(with_event(with_event(START, good), entry), instance)
+    book = with_contract(book, {"Goal": before + line}, AT)
+    assert [one.step for one in read_rejections(book.decode())] == [41], book.decode()
+    assert read_told(book.decode(), "", LATER) == ()
+    assert with_event(book, entry) == book
 
 
 def test_a_fence_a_comment_a_quote_and_a_table_tell_nothing() -> None:

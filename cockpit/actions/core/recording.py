@@ -55,7 +55,9 @@ def log_step(
             if told_there:
                 return f"{skipped}; told under the output root"
             raise
-        entry = make(execution).model_copy(update={"said": told_lines(told)})
+        entry = make(execution)
+        said = "\n".join(filter(None, (entry.said, told_lines(told))))
+        entry = entry.model_copy(update={"said": said})
         done = await execution.context.parts.recorder.event(spec, entry, commit)
         return lasting(done, execution, spec.records.logbook)
 

@@ -319,7 +319,8 @@ def _intent(execution: Execution) -> EventEntry:
         title=f"rollback to step {steps(to)} begun",
         at=execution.entry.begun_at,
         status=f"rollback ordered by {execution.entry.operator}: {count} rejected, {goes}",
-        evidence=f"{count} rejected\n{rejection_lines(rejected_by(execution))}",
+        evidence=f"{count} rejected",
+        said=rejection_lines(rejected_by(execution)),
         decision=execution.facts["reason"],
         next=f"go back to {chosen.path if chosen is not None else f'step {to}'}",
     )

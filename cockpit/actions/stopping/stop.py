@@ -102,7 +102,7 @@ class Stop(Action):
         return (
             Step("evidence", evidence),
             Step(SAVE, save_first),
-            Step("stop", stop_and_measure, seen=gone),
+            Step("stop", stop_and_measure, seen=gone_and_measured),
             _ordered(log_step(_entry, f"{plan.run}: log stop", after_failure=True)),
             status_step(_status, f"{plan.run}: log stop in the run log"),
         )
@@ -273,7 +273,8 @@ def _lost_or_saved(execution: Execution) -> str:
         return f"a checkpoint was saved first, at step {saved}{lost}"
     if execution.facts.get(LOST):
         return f"lost {execution.facts[LOST]}, measured when it had ended"
-    return f"loses {execution.plan.loses}" if execution.plan.loses else ""
+    loses = execution.plan.loses
+    return f"what was lost is not known; when it was planned: {loses}" if loses else ""
 
 
 def can_save(context: ActionContext) -> bool:
@@ -374,6 +375,16 @@ async def measure(execution: Execution) -> str:
 async def gone(execution: Execution) -> str | None:
     """Return that nothing of what was to be stopped lives any more, if that is so."""
     return None if await _mine(execution) else "nothing of what was to be stopped lives"
+
+
+async def gone_and_measured(execution: Execution) -> str | None:
+    """Return that it is gone, and what that has lost: a stop that was cut short has done it."""
+    said, run = await gone(execution), execution.context.spec
+    if said is None or not execution.facts.get(ORDERED):
+        return said
+    if (await _platform(execution).live([run]))[run.name].jobs:  # the steps are another one's now
+        return said
+    return "; ".join(filter(None, (said, await measure(execution))))
 
 
 async def _mine(execution: Execution) -> tuple[LiveJob, ...]:

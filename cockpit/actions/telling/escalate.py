@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from cockpit.actions.core.action import Execution, PageAction, SkipStep, Step, StepError
 from cockpit.actions.core.context import ActionContext
-from cockpit.actions.core.parameters import text_param
+from cockpit.actions.core.parameters import plural, text_param
 from cockpit.actions.core.recording import (
     comment_step,
     event_name,
@@ -14,6 +14,7 @@ from cockpit.actions.core.recording import (
     log_step,
     logbook_check,
 )
+from cockpit.model.alert import Severity
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
@@ -39,6 +40,7 @@ class Escalate(PageAction):
         evidence = tuple(
             each for alert in report.alerts for each in alert.evidence[:EVIDENCE_SHOWN]
         )
+        severity = Severity.ALERT if report.worst is None else report.worst.severity
         reason = "\n".join(filter(None, (_title(report), note)))
         if spec.dri is None:
             text = "no DRI in the run file: there is nobody to escalate to"
@@ -47,11 +49,11 @@ class Escalate(PageAction):
             dri = passed("dri", f"to {spec.dri}, the DRI", Basis.RECORDED, spec.dri)
         return Draft(
             words=f"escalate {spec.name}",
-            checks=(dri, _routes(context), issue_check(spec), logbook_check(spec)),
+            checks=(dri, _routes(context, severity), issue_check(spec), logbook_check(spec)),
             page=message(report, context.typed_by, note),
             facts={
                 "title": _title(report),
-                "severity": "alert" if report.worst is None else report.worst.severity.value,
+                "severity": severity.value,
                 "note": note,
                 # The same text, with every foreign word kept from meaning anything.
                 "comment": escalated(spec, by=context.typed_by, reason=reason, evidence=evidence),
@@ -97,11 +99,16 @@ def _title(report: RunReport) -> str:
     return report.next_action if worst is None else f"{worst.id} {worst.title}"
 
 
-def _routes(context: ActionContext) -> Check:
-    if context.file.notify.routes:
-        text = f"{len(context.file.notify.routes)} routes in [notify]"
-        return passed("routes", text, Basis.RECORDED)
+def _routes(context: ActionContext, severity: Severity) -> Check:
+    """Return whether a message of this severity goes anywhere; only reaching nobody blocks."""
+    routes = context.file.notify.routes
+    going = [each for each in routes if severity.rank >= Severity(each.min).rank]
+    if going:
+        return passed("routes", f"{plural(len(going), 'route')} in [notify]", Basis.RECORDED)
     text = "no route in [notify]: no notification is sent"
+    if routes:
+        least = ", ".join(sorted({each.min for each in routes}))
+        text = f"no route in [notify] takes a message of severity {severity.value} (min: {least})"
     if context.spec.records.issue is not None:
         return warned("routes", text, Basis.RECORDED)
     text += ", and there is no issue either: nobody would hear of it"

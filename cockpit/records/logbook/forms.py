@@ -14,6 +14,7 @@ from cockpit.records.logbook.reading import DASHED, LABELLED, ROW
 from cockpit.records.logbook.stamps import StampForm, most
 from cockpit.text.logbook_stamp import read_stamp, written_stamp
 from cockpit.text.scrub import scrub
+from cockpit.text.told_lines import quoted
 
 _BREAKS: Final = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -40,6 +41,14 @@ def normal(value: str) -> str:
     while clean and not clean[-1]:
         clean.pop()
     return "\n".join([clean[0].lstrip(), *clean[1:]]) if clean else ""
+
+
+def foreign(value: str) -> str:
+    """Return a value as text and no more: no reader finds anything told or rejected in it.
+
+    After ``normal``: a character that is taken out could join what was apart.
+    """
+    return quoted(normal(value))
 
 
 def one_line(text: str) -> str:

@@ -15,7 +15,7 @@ from typing import Final
 from cockpit.model.records import EventEntry, InstanceEntry
 from cockpit.model.run import RunSpec
 from cockpit.records.logbook.book import MarkdownFile
-from cockpit.records.logbook.forms import EntryForm, FieldForm, HeadForm, normal, one_line
+from cockpit.records.logbook.forms import EntryForm, FieldForm, HeadForm, foreign, normal, one_line
 from cockpit.records.logbook.guarding import closed, contained
 from cockpit.records.logbook.labels import CONTRACT, plain
 from cockpit.records.logbook.places import (
@@ -32,7 +32,6 @@ from cockpit.records.logbook.style import contract_form, entry_form, with_values
 from cockpit.text.logbook_scan import LogbookEntry, heading_of, is_instances
 from cockpit.text.logbook_stamp import read_stamp
 from cockpit.text.markdown_blocks import split_lines
-from cockpit.text.told_lines import untold
 
 EVENTS: Final = "Event Log"
 INSTANCES: Final = "Launched Instances"
@@ -76,7 +75,7 @@ def with_contract(data: bytes, values: Mapping[str, str], at: float = 0.0) -> by
     One that is empty there is filled in; one that says something else stays, and the new value
     stands beside it with the date of ``at`` (epoch seconds), as this file writes dates.
     """
-    book = MarkdownFile(data)
+    book, values = MarkdownFile(data), {label: foreign(value) for label, value in values.items()}
     heading = contract_heading(book)
     if heading is not None:
         return with_values(book, heading, values, _day(book, at))
@@ -135,15 +134,15 @@ def preview(data: bytes, entry: EventEntry | InstanceEntry, *, empties: bool = F
 
 def new_logbook(run: RunSpec, values: Mapping[str, str]) -> bytes:
     """Return a new logbook: SPEC L's template, its contract filled from ``values`` and the run."""
-    given = {plain(label): value for label, value in values.items()}
-    known = contract_of(run)
+    given = {plain(label): foreign(value) for label, value in values.items()}
+    known = {label: foreign(value) for label, value in contract_of(run).items()}
     lines = [f"# {one_line(run.name)}: Hero Run Logbook", "", f"## {RUN_CONTRACT}", ""]
     form = FieldForm()
     for label in CONTRACT:
         lines += form.write(label, given.pop(plain(label), known.get(label, "")))
     for label, value in values.items():
         if plain(label) in given:
-            lines += form.write(one_line(label), value)
+            lines += form.write(one_line(label), foreign(value))
     lines += ["", f"## {INSTANCES}", "", f"## {EVENTS}", ""]
     return "\n".join(lines).encode("utf-8", "replace")
 
@@ -178,13 +177,13 @@ def _event_lines(form: EntryForm, entry: EventEntry, *, empties: bool = False) -
 def _texts(entry: EventEntry) -> tuple[str, str, str, str]:
     """Return the four texts of an event; what is told to others stands below its evidence."""
     status, evidence, decision, follow = map(
-        untold, (entry.status, entry.evidence, entry.decision, entry.next)
+        foreign, (entry.status, entry.evidence, entry.decision, entry.next)
     )
-    return status, "\n".join(filter(None, (normal(evidence), entry.said))), decision, follow
+    return status, "\n".join(filter(None, (evidence, entry.said))), decision, follow
 
 
 def _instance_lines(form: EntryForm, entry: InstanceEntry) -> list[str]:
-    fields = [(label, untold(value)) for label, value in entry.fields.items()]
+    fields = [(label, foreign(value)) for label, value in entry.fields.items()]
     return form.write(entry.at, entry.launch_id, fields)
 
 
@@ -204,9 +203,7 @@ def _same_event(found: LogbookEntry, entry: EventEntry) -> bool:
 
 def _same_instance(found: LogbookEntry, entry: InstanceEntry) -> bool:
     said = {plain(field.label): field.value for field in entry_fields(found)}
-    same = all(
-        said.get(plain(name)) == normal(untold(value)) for name, value in _given(entry.fields)
-    )
+    same = all(said.get(plain(name)) == foreign(value) for name, value in _given(entry.fields))
     return is_instances(found.section) and same
 
 

@@ -249,7 +249,7 @@ async def test_it_is_written_down(rest: Rest) -> None:
     await rest.act("rollback toy 300", to="300", move="yes", reason="loss spike at 320")
     begun, entry = rest.book.entries
     assert (begun.title, entry.title) == ("rollback to step 300 begun", "rollback to step 300")
-    assert "moved aside" not in begun.evidence and "rejected checkpoint: step 400" in begun.evidence
+    assert "moved aside" not in begun.evidence and "rejected checkpoint: step 400" in begun.said
     assert "moved aside in the root" in entry.evidence
     assert "loss spike at 320" in entry.decision
     marks = json.loads((rest.root / ".cockpit" / "rejected.json").read_text())

@@ -232,6 +232,25 @@ async def test_the_record_holds_what_was_really_lost(rest: Rest) -> None:
     rest.platform.stop = stop  # type: ignore[method-assign]
     assert (await rest.act(plan.words)).outcome is Outcome.DONE
     assert "lost 90 steps since step 200" in rest.book.entries[-1].evidence
+
+
+async def test_a_stop_that_was_cut_short_is_recorded_with_what_it_has_really_lost(
+    rest: Rest,
+) -> None:
+    _living_at(rest, 250)
+    plan = await rest.plan()
+
+    async def stop(run: Any, jobs: Any) -> None:
+        _steps_to(rest, 290)
+        rest.platform.living = ()
+        raise KeyboardInterrupt  # here the process dies
+
+    rest.platform.stop = stop  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        await rest.act(plan.words)
+    await rest.another().recover(RUN)
+    (entry,) = rest.book.entries
+    assert entry.title == "stop" and "lost 90 steps since step 200" in entry.evidence
     assert "50 steps" not in rest.book.entries[-1].evidence
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from cockpit.actions.core.action import RefuseError
 from cockpit.actions.telling.escalate import Escalate
 from cockpit.actions.telling.handoff import Handoff
 from cockpit.actions.telling.log_entry import LogEntry
+from cockpit.model.alert import Severity
 from cockpit.model.plan import Level, Outcome, Plan, Request, plan_of
-from cockpit.model.run import RecordsSpec, RunSpec
+from cockpit.model.run import NotifySpec, RecordsSpec, RunSpec
 from cockpit.model.told import owner_now
 from cockpit.store.journal import handed_over
 from tests.actions.contexts import NOW, alert, context, entry
@@ -79,6 +81,18 @@ async def test_an_escalation_needs_somebody_and_a_way_to_reach_them() -> None:
     assert not posted.blocked
     assert "stop it?" in (posted.page or "")
     assert "stop it?" in posted.facts["comment"]
+
+
+async def test_an_escalation_that_no_route_would_carry_is_not_begun() -> None:
+    request = _asked("escalate")
+    for least, severity, blocked in (("critical", "alert", True), ("alert", "alert", False)):
+        worst = alert("C-01").model_copy(update={"severity": Severity(severity)})
+        world = context(_run(), alerts=[worst])
+        routes = NotifySpec.model_validate({"routes": [{"min": least, "command": ["true"]}]})
+        file = world.file.model_copy(update={"notify": routes})
+        draft = await Escalate().draft(replace(world, file=file), request)
+        plan = plan_of(request, draft, NOW)
+        assert plan.blocked == blocked, plan.checks
 
 
 async def test_an_entry_is_prefilled_and_what_is_given_wins(tmp_path: Path) -> None:

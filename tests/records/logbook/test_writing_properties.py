@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cockpit.model.records import EventEntry, InstanceEntry
-from cockpit.records.logbook.forms import normal, one_line
+from cockpit.records.logbook.forms import foreign, normal, one_line
 from cockpit.records.logbook.labels import CONTRACT, INSTANCE, plain
 from cockpit.records.logbook.reading import event_of, read_logbook, value_of
 from cockpit.records.logbook.style import says
@@ -22,7 +22,6 @@ from cockpit.records.logbook.writing import (
     with_text,
 )
 from cockpit.text.logbook_scan import launched_sha, read_entries, read_page
-from cockpit.text.told_lines import untold
 
 BOOKS = sorted((Path(__file__).parents[2] / "data" / "logbooks").glob("*.md"))
 FIRST = datetime(1971, 1, 1, tzinfo=UTC).timestamp()
@@ -131,7 +130,7 @@ def only_inserted_anywhere(before: bytes, after: bytes) -> bool:
 
 def written(entry: EventEntry) -> tuple[str, ...]:
     fields = (entry.status, entry.evidence, entry.decision, entry.next)
-    return (one_line(entry.title), *map(normal, map(untold, fields)))
+    return (one_line(entry.title), *map(foreign, fields))
 
 
 @given(DATA, EVENT)
@@ -158,7 +157,7 @@ def test_an_instance_is_inserted_and_read_back(data: bytes, entry: InstanceEntry
         if each.entry.title == one_line(entry.launch_id)
     ]
     assert any(
-        all((value_of(each.fields, k) or "") == normal(v) for k, v in entry.fields.items())
+        all((value_of(each.fields, k) or "") == foreign(v) for k, v in entry.fields.items())
         for each in mine
     )
 
