@@ -246,7 +246,7 @@ def _fallback(report: RunReport, now: float, width: int = CHECKPOINT) -> list[Co
     if look(report.facets.checkpoints, report, now) is Look.ABSENT:
         return []
     line = rows.checkpoints(report, now, max(0, width))
-    return [] if line.plain.endswith("…") else [text(("ckpt ", DIM), line)]
+    return [] if not line.plain or line.plain.endswith("…") else [text(("ckpt ", DIM), line)]
 
 
 def _quiet(report: RunReport, now: float, width: int) -> Content:
