@@ -233,6 +233,7 @@ def test_a_title_that_is_too_long_keeps_its_place_in_the_code() -> None:
         said = plain(paint_head(report, NOW, width)).splitlines()[1]
         assert "… evaluation.py:14" in said and "since" in said and "+1 more" in said
     assert "… evaluation.py:14" in plain(paint_open(report, NOW, 60))
+    assert "… evaluation.py:14" in plain(ample_row(report, 64))
     assert all(placed(Content(title), width).cell_length <= width for width in range(25, 80))
 
 
@@ -245,6 +246,7 @@ def test_a_narrow_legend_halves_no_figure() -> None:
 
 
 def test_no_label_without_its_checkpoint() -> None:
+    report = made.failed().model_copy(update={"next_action": "fix " + "x" * 70})
     for width in range(60, 120):
-        for line in ample_row(made.failed(), width):
+        for line in ample_row(report, width):
             assert not line.plain.rstrip().endswith("ckpt")
