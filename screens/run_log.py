@@ -12,6 +12,7 @@ from cockpit.model.alert import Alert
 from cockpit.model.observed import LogPage
 from cockpit.model.report import RunReport
 from cockpit.runtime.offload import offload
+from cockpit.sources.logs.expression import find_expression
 from cockpit.sources.logs.file import Hit, LogFile
 from screens.base import Work
 from screens.evidence import Seeker, Target, targets_of, triage_targets
@@ -243,9 +244,12 @@ class LogReader:
         self, term: str, offset: int, back: bool, on_progress: Callable[[int], None]
     ) -> Hit | None:
         """Return the next match; ``on_progress`` is given the offset reached, now and then."""
-        log, regex = LogFile(self.path), isinstance(term, Regex)
+        log = LogFile(self.path)
         while True:
-            hit = await offload(log.search, term, offset, back, SLICE, regex, deadline=DEADLINE)
+            if isinstance(term, Regex):
+                hit = await find_expression(self.path, term, offset, back)
+            else:
+                hit = await offload(log.search, term, offset, back, SLICE, deadline=DEADLINE)
             if hit is None or hit.found:
                 return hit
             offset = hit.offset

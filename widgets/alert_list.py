@@ -13,7 +13,18 @@ from cockpit.model.wording import age, clock_time, day_time, glyph
 from widgets.base.scrolled import ReportView
 from widgets.painting import facts, rows
 from widgets.painting.journal import Done, paint_done
-from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, row, text, within, wrapped
+from widgets.painting.line import (
+    ACCENT,
+    DIM,
+    EMPTY,
+    STRONG,
+    cut,
+    placed,
+    row,
+    text,
+    within,
+    wrapped,
+)
 
 SURE = "sure"
 
@@ -90,7 +101,8 @@ def _open(report: RunReport, now: float, width: int) -> list[Block]:
 def _alert(alert: Alert, now: float, width: int) -> list[Content]:
     mark, style = facts.alert_mark(alert)
     when = text((day_time(alert.since, now), DIM), f"  {age(now - alert.since)}")
-    lines = [row(text((f"{mark} {alert.id}", style), " ", (alert.title, STRONG)), when, width)]
+    head = text((f"{mark} {alert.id}", style), " ", (alert.title, STRONG))
+    lines = [row(placed(head, width - when.cell_length - 1), when, width)]
     severity = f"{alert.severity.value}, {alert.confidence}"
     lines.append(_under(text((severity, style if alert.confidence == SURE else DIM)), width))
     for line in rows.evidence(alert):

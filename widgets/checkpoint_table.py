@@ -72,10 +72,9 @@ def _warnings(found: CheckpointsValue, width: int) -> list[Content]:
         return wrapped(text((said, "$attention")), width, 2)
     if its is None or (ours is not None and ours.path == its.path):
         return []
-    line = text(
-        (f"{glyph('warning')} the trainer itself would load {called(its)}: ", "$attention"),
-        its.why,
-    )
+    taken = "" if ours is None else f"a relaunch takes {called(ours)}, "
+    said = f"{glyph('warning')} {taken}the trainer itself would load {called(its)}: "
+    line = text((said, "$attention"), its.why)
     return wrapped(line, width, 2)
 
 

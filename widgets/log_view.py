@@ -9,7 +9,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 from textual.content import Content
@@ -18,6 +18,7 @@ from textual.message import Message
 from cockpit.model.observed import LogPage
 from cockpit.model.safetext import SafeText
 from cockpit.model.wording import size
+from widgets.base.briefly import briefly
 from widgets.base.painted import Filter, Painted
 from widgets.painting.line import ACCENT, DIM, STRONG, foreign, frame, text
 
@@ -27,6 +28,9 @@ SIDE_STEP: Final = 20
 HIT: Final = "bold on $hit"
 BEYOND: Final = 1 << 62
 """An offset after every end."""
+MARK_WITHIN: Final = 0.03
+"""Seconds in which an expression is to be found in a line, else it is marked no more."""
+_SLOW: Final[set[str]] = set()
 
 
 class LogView(Painted):
@@ -281,7 +285,18 @@ def term_of(typed: str) -> str:
 def places(plain: str, term: str) -> list[tuple[int, int]]:
     """Return where ``term`` stands in ``plain``, ASCII case ignored, as the search does."""
     pattern = _pattern(term, isinstance(term, Regex)) if term else None
-    found = () if pattern is None else pattern.finditer(plain)
+    if pattern is None or term in _SLOW:
+        return []
+    if not isinstance(term, Regex):
+        return _spans(pattern, plain)
+    found = briefly(partial(_spans, pattern, plain), MARK_WITHIN)
+    if found is None:
+        _SLOW.add(term)
+    return found or []
+
+
+def _spans(pattern: re.Pattern[str], plain: str) -> list[tuple[int, int]]:
+    found = pattern.finditer(plain)
     return [each.span() for each in found if each.end() > each.start()]
 
 

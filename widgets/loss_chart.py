@@ -10,7 +10,19 @@ from cockpit.model.observed import Column
 from cockpit.model.report import RunReport
 from cockpit.model.wording import glyph, number, steps
 from widgets.base.painted import Painted
-from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, fit, frame, row, text, wrapped
+from widgets.painting.line import (
+    ACCENT,
+    DIM,
+    EMPTY,
+    STRONG,
+    cut,
+    fit,
+    frame,
+    row,
+    text,
+    whole,
+    wrapped,
+)
 from widgets.painting.series import (
     OUT,
     Scale,
@@ -142,13 +154,17 @@ def _steps(axis: StepAxis, across: int) -> Content:
 
 
 def _legend(series: Series, scale: Scale, log: bool | None, width: int) -> Content:
-    left = text((" " * (LABELS + 1), ""), ("━ mean ", ACCENT), (" █ min–max", BAND))
     low, high = series.extent or (scale.low, scale.high)
-    if series.bad:
-        left = text(left, "  ", (f"{glyph('nonfinite')} NaN or inf", "$critical"))
+    marks = [text((f"{glyph('nonfinite')} NaN or inf", "$critical"))] if series.bad else []
     if high > scale.high:
-        left = text(left, "  ", (f"{glyph('above')} to {number(high)}", OUT))
+        marks.append(text((f"{glyph('above')} to {number(high)}", OUT)))
     if low < scale.low:
-        left = text(left, "  ", (f"{glyph('below')} to {number(low)}", OUT))
+        marks.append(text((f"{glyph('below')} to {number(low)}", OUT)))
+    lines = text(("━ mean ", ACCENT), (" █ min–max", BAND))
     kind = "log axis" if scale.log else "linear axis: not all above 0" if log else "linear axis"
-    return row(left, text((kind, DIM)), width)
+    indent = Content(" " * (LABELS + 1))
+    room = width - indent.cell_length - len(kind) - 1
+    most = [lines, *marks]
+    if sum(each.cell_length for each in most) + 2 * len(marks) > room:
+        most = [*marks, lines]
+    return row(text(indent, whole(most, room, "  ")), text((kind, DIM)), width)

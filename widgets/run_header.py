@@ -10,7 +10,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.wording import glyph
 from widgets.base.painted import Painted
 from widgets.painting import facts, rows
-from widgets.painting.line import ACCENT, DIM, STRONG, cut, row, text, whole
+from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, placed, row, text, whole
 
 
 class RunHeader(Painted):
@@ -90,7 +90,8 @@ def _need(report: RunReport, now: float, width: int) -> Content:
     left, right = rows.alert_head(worst, now)
     more = len(report.alerts) - 1
     act = text(("   ", ""), (f"{glyph('next')} ", ACCENT), report.next_action)
-    count = text((f"  +{more} more", DIM)) if more else ""
+    count = text((f"  +{more} more", DIM)) if more else EMPTY
+    left = placed(left, width - right.cell_length - count.cell_length - 3)
     return row(text(" ", left, count, act if width >= 100 else ""), text(right, " "), width)
 
 

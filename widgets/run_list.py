@@ -13,7 +13,7 @@ from cockpit.model.wording import glyph
 from widgets.base.painted import Painted
 from widgets.painting import facts, rows
 from widgets.painting.facts import Look, look
-from widgets.painting.line import ACCENT, DIM, EMPTY, cut, fit, prose, row, text, whole
+from widgets.painting.line import ACCENT, DIM, EMPTY, cut, fit, placed, prose, row, text, whole
 from widgets.painting.series import block_line, fold, loss_columns, why_no_curve
 from widgets.run_panel import RunClicked
 
@@ -229,7 +229,7 @@ def _second(report: RunReport, now: float, width: int) -> Content:
 def _at_length(report: RunReport, now: float, width: int) -> list[Content]:
     """Return what is wrong, then what to do; the checkpoints stand where one fits whole."""
     wrong = [text((each.id, facts.alert_mark(each)[1]), " ", each.title) for each in report.alerts]
-    wrong[0] = prose(wrong[0], width)
+    wrong[0] = prose(placed(wrong[0], width), width)
     act = prose(rows.next_step(report, brief=True), width)
     beside = _fallback(report, now, _left(act, width))
     if not beside:
@@ -246,7 +246,7 @@ def _fallback(report: RunReport, now: float, width: int = CHECKPOINT) -> list[Co
     if look(report.facets.checkpoints, report, now) is Look.ABSENT:
         return []
     line = rows.checkpoints(report, now, max(0, width))
-    return [] if line.plain.endswith("…") else [text(("ckpt ", DIM), line)]
+    return [] if not line.plain or line.plain.endswith("…") else [text(("ckpt ", DIM), line)]
 
 
 def _quiet(report: RunReport, now: float, width: int) -> Content:

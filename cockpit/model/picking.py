@@ -91,9 +91,9 @@ def _passed_over(items: Sequence[Checkpoint], newest: Checkpoint) -> list[str]:
     newer = [item for item in items if item.step is not None and item.step > newest.step]
     bad = sorted((item.step or 0, item.state.value) for item in newer if not item.complete)
     suspect = [item.step or 0 for item in newer if item.complete]
-    told = [f"step {step} is {state}" for step, state in bad[-3:]]
+    told = [f"step {steps(step)} is {state}" for step, state in bad[-3:]]
     if suspect:
-        told.append(f"{len(suspect)} newer suspect, up to step {max(suspect)}")
+        told.append(f"{len(suspect)} newer suspect, up to step {steps(max(suspect))}")
     return told
 
 

@@ -133,5 +133,5 @@ def _choice(each: Checkpoint, now: float, width: int) -> Choice:
     kind = {True: "permanent", False: "temporary", None: ""}[each.permanent]
     saved = ago(None if each.saved_at is None else now - each.saved_at)
     doubt = f"{glyph('suspect')} suspect: {each.suspect}" if each.suspect is not None else ""
-    notes: Sequence[str] = [note for note in (size(each.size), saved, kind, doubt) if note]
+    notes: Sequence[str] = [note for note in (size(each.size), saved, doubt, kind) if note]
     return Choice(str(each.step), f"{steps(each.step):>{width}}", " · ".join(notes))

@@ -86,5 +86,5 @@ async def _was_done(service: ActionService, held: HeldNote) -> bool:
 def _line(held: HeldNote, now: float) -> str:
     note = held.note
     kind = "an" if note.action[:1] in "aeiou" else "a"
-    began = f"at {day_time(note.at, now)}"
-    return f"{kind} {note.action} of {note.run} was being planned {began}, nothing was done"
+    planned = f"{kind} {note.action} of {note.run} was being planned"
+    return f"{planned}, nothing was done (at {day_time(note.at, now)})"

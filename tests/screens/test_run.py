@@ -188,6 +188,20 @@ async def test_search_takes_a_regular_expression(tmp_path: Path) -> None:
         await until(pilot, lambda: "not a regular expression" in text_of(app))
 
 
+async def test_an_expression_that_never_ends_holds_nothing_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cockpit.sources.logs.expression.PATIENCE", 1.0)
+    path = write_log(tmp_path / "run.log", 300)
+    path.write_bytes(path.read_bytes() + b"a" * 60 + b"!\n")
+    async with opened(with_log(path), size=(100, 30)) as pilot:
+        await until(pilot, lambda: "aaaa" in text_of(pilot.app))
+        await pilot.press("/", *"/(a+)+$/", "enter")
+        await until(pilot, lambda: "takes too long" in text_of(pilot.app))
+        await pilot.press("/", *"/^a+!$/", "enter")
+        await until(pilot, lambda: "/^a+!$/ 1 in sight" in text_of(pilot.app))
+
+
 async def test_enter_jumps_to_the_evidence(tmp_path: Path) -> None:
     path = write_log(tmp_path / "run.log", 3000)
     quoted = made.alert("C-01", evidence=(("line 000777 of the log", f"{path}:778"),))

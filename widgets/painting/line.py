@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -32,6 +33,9 @@ def fit(line: Content, width: int) -> Content:
     return line.truncate(max(0, width), ellipsis=True, pad=True)
 
 
+_PLACE: Final = re.compile(r"[\w.-]+\.\w+:\d+$")
+
+
 def cut(line: Content, width: int) -> Content:
     """Return ``line`` in at most ``width`` cells."""
     return line.truncate(max(0, width), ellipsis=True)
@@ -49,6 +53,16 @@ def prose(line: Content, width: int) -> Content:
     if space < len(before) * 2 // 3:
         return short
     return text(short[: len(before[:space].rstrip())], ("…", DIM))
+
+
+def placed(line: Content, width: int) -> Content:
+    """Return ``line`` in at most ``width`` cells; a ``file.py:14`` at its end stays whole."""
+    found = _PLACE.search(line.plain)
+    if line.cell_length <= width or found is None:
+        return line
+    before = prose(line[: found.start()].rstrip(), width - len(found.group()) - 2)
+    begun = before.plain.rstrip("…").strip()
+    return text(before, "… " if before.plain == begun else " ", found.group()) if begun else line
 
 
 def cut_start(words: str, width: int) -> str:

@@ -102,7 +102,7 @@ def _why(item: Checkpoint, known: _Known, history: History) -> str | None:
         early = saved is not None and taint.at is not None and saved < taint.at
         return None if early else f"its step is unknown, and it may be saved after {what}"
     if taint.step is None or step >= taint.step:
-        return f"saved at or after {what}"
+        return _spoilt(taint)
     if taint.sound is None and known.partly:
         return f"{what}, and earlier rows are not read: it may have begun before this save"
     return None
@@ -141,10 +141,19 @@ def _saved(item: Checkpoint) -> float | None:
     return item.saved_at if item.saved_at is not None else item.touched_at
 
 
+def _spoilt(taint: Taint) -> str:
+    """Return why what was saved from there on is suspect: what decides stands first."""
+    what = "loss spike" if taint.metric == SPIKE else f"{taint.metric} {taint.value}"
+    return f"{what} from step {wording.step(taint.step)}{_former(taint)}"
+
+
+def _former(taint: Taint) -> str:
+    return " (a former trajectory)" if taint.left and taint.metric != SPIKE else ""
+
+
 def _what(taint: Taint) -> str:
     """Return what spoilt the weights, in a few words."""
     where = f"step {wording.step(taint.step)}"
     if taint.metric == SPIKE:
         return f"the loss spike that began at {where}"
-    former = " (a former trajectory)" if taint.left else ""
-    return f"{where}, where {taint.metric} was {taint.value}{former}"
+    return f"{where}, where {taint.metric} was {taint.value}{_former(taint)}"

@@ -269,7 +269,7 @@ def test_a_trainer_that_would_find_nothing_is_blocked_where_its_rule_is_known() 
 
 
 def test_a_suspect_one_is_only_let_pass_by_name() -> None:
-    why = "saved at or after step 130, where loss was nan"
+    why = "loss nan from step 130"
     bad = item(900).model_copy(update={"suspect": why})
     value = listing(item(100), bad, pick=100, trainer=900)
     (check,) = checkpoint.resume_from(context(checkpoints=value), named=False)

@@ -232,7 +232,7 @@ def test_one_without_its_data_is_not_called_unfinished() -> None:
 
 
 def spoilt(*steps: int) -> list[Checkpoint]:
-    why = "saved at or after step 130, where loss was nan"
+    why = "loss nan from step 130"
     return [checkpoint(s, T0 + s).model_copy(update={"suspect": why}) for s in steps]
 
 

@@ -59,7 +59,7 @@ def test_saves_from_the_first_non_finite_step_on_are_suspect() -> None:
 def test_the_reason_names_the_step_and_the_value() -> None:
     items = checkpoints(*(checkpoint(step, at) for step, at in saves()))
     value = judged(history(T0 + 1e5, folded(broken(130)), checkpoints=items))
-    assert value.items[-1].suspect == "saved at or after step 130, where loss was nan"
+    assert value.items[-1].suspect == "loss nan from step 130"
     assert value.latest_complete == 300
     assert "newest complete that is not suspect" in value.items[1].protected
 

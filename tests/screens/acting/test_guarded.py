@@ -123,7 +123,7 @@ async def test_rolling_back_picks_a_whole_checkpoint(size: tuple[int, int]) -> N
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_rolling_back_begins_before_what_is_suspect(size: tuple[int, int]) -> None:
-    why = "saved at or after step 2,500, where loss was nan"
+    why = "loss nan from step 2,500"
     late = [made.checkpoint(step, old=100) for step in range(3000, 14000, 1000)]
     items = (*[made.checkpoint(step) for step in (1000, 2000)],
              *[each.model_copy(update={"suspect": why}) for each in late])  # fmt: skip

@@ -19,7 +19,7 @@ from tests.screens.acting.test_plan import confirm, failed, until
 from tests.screens.stand_in import StandIn, app_of, cockpit, text_of
 from tests.widgets import reports as made
 
-SAID = "a relaunch of run-failed was being planned at 08:52, nothing was done"
+SAID = "a relaunch of run-failed was being planned, nothing was done (at 08:52)"
 HUNG_UP, LEFT = 129, 0
 
 

@@ -20,7 +20,7 @@ from widgets.facet_table import paint_facets
 from widgets.fleet_header import Watch, paint_header
 from widgets.key_line import paint_keys
 from widgets.loss_chart import paint_chart
-from widgets.painting.line import cut_start, fit, prose, row, whole, wrapped
+from widgets.painting.line import cut_start, fit, placed, prose, row, whole, wrapped
 from widgets.painting.rows import checkpoints, loss
 from widgets.painting.series import loss_columns
 from widgets.run_header import paint_head
@@ -222,3 +222,31 @@ def test_a_notice_never_hides_the_keys_that_lead_to_all_others() -> None:
         seen = paint_keys(keys, "a notice that goes on " * 10, width).plain
         assert ": palette" in seen and "? keys" in seen
     assert "enter open" in paint_keys(keys, "short", 80).plain
+
+
+def test_a_title_that_is_too_long_keeps_its_place_in_the_code() -> None:
+    title = "ended, not success: exit 1 · small code bug at evaluation.py:14"
+    report = made.failed()
+    worst = report.alerts[0].model_copy(update={"title": title})
+    report = report.model_copy(update={"alerts": (worst, made.alert("C-08"))})
+    for width in (70, 80):
+        said = plain(paint_head(report, NOW, width)).splitlines()[1]
+        assert "… evaluation.py:14" in said and "since" in said and "+1 more" in said
+    assert "… evaluation.py:14" in plain(paint_open(report, NOW, 60))
+    assert "… evaluation.py:14" in plain(ample_row(report, 64))
+    assert all(placed(Content(title), width).cell_length <= width for width in range(25, 80))
+
+
+def test_a_narrow_legend_halves_no_figure() -> None:
+    spiked = [*made.columns(60), *(each._replace(high=495.0) for each in made.columns(1))]
+    for width in range(40, 90):
+        legend = paint_chart(spiked, width, 12, log=False, tail=1.0)[-1].plain
+        assert "linear axis" in legend and ("↑" not in legend or "to 495.0" in legend)
+        assert "↑ to 495.0" in legend or width < 50
+
+
+def test_no_label_without_its_checkpoint() -> None:
+    report = made.failed().model_copy(update={"next_action": "fix " + "x" * 70})
+    for width in range(60, 120):
+        for line in ample_row(report, width):
+            assert not line.plain.rstrip().endswith("ckpt")

@@ -1,0 +1,45 @@
+"""Searching a log for a person's regular expression, in a program that can be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+import cockpit
+from cockpit.runtime.shell import run_command
+from cockpit.sources.logs import scanning
+from cockpit.sources.logs.file import Hit
+
+STEP: Final = 1.0
+"""Seconds that one program searches: then it tells how far, and the next one goes on."""
+PATIENCE: Final = 6.0
+"""Seconds after which an expression is given up: one chunk alone takes it that long."""
+TOO_SLOW: Final = "this expression takes too long on these lines: simpler, or plain words"
+
+
+async def find_expression(path: str, pattern: str, offset: int, back: bool) -> Hit | None:
+    """Find the next line that matches, as ``LogFile.search`` does, without its text.
+
+    Raises ``ValueError`` for a bad expression, and for one that takes too long.
+    """
+    scanning.Matcher.of(pattern, True, True)
+    above = str(Path(cockpit.__file__).parents[1])
+    paths = os.pathsep.join(filter(None, (above, os.environ.get("PYTHONPATH", ""))))
+    done = await run_command(
+        (sys.executable, "-P", "-m", scanning.__name__),
+        deadline=PATIENCE,
+        env={"PYTHONPATH": paths},
+        stdin=json.dumps([path, pattern, offset, back, STEP]),
+    )
+    if done.timed_out:
+        raise ValueError(TOO_SLOW)
+    if not done.ok:
+        raise ValueError("the log could not be searched")
+    found = json.loads(done.text)
+    if found is None:
+        return None
+    end = found["end"]
+    return Hit(end is not None, found["at"], found["at"] if end is None else end)

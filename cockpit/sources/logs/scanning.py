@@ -1,0 +1,146 @@
+"""Scanning a log for a literal or a regular expression, a chunk of whole lines at a time.
+
+An expression can take for ever on a line that almost matches, and holds up every thread of its
+program meanwhile. So where people type one, ``python -m cockpit.sources.logs.scanning`` looks for
+it: a program of its own, that can be killed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from cockpit.runtime.regular import open_regular
+from cockpit.sources.logs.lines import BLOCK, RawLine, line_start, lines_from, read_at
+
+CHUNK: Final = 16 * BLOCK
+_COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
+
+
+class ScanStop(NamedTuple):
+    """Where a scan stopped: at a matching ``line`` that starts at ``at``, or out of time."""
+
+    at: int
+    line: RawLine | None
+
+
+@dataclass(frozen=True)
+class Matcher:
+    """Tells where in some bytes a pattern is found, first or last."""
+
+    find: Callable[[bytes], int]
+    find_last: Callable[[bytes], int]
+
+    @staticmethod
+    def of(pattern: str, regex: bool, ignore_case: bool) -> Matcher:
+        """Return the matcher of a literal or of a regular expression (``ValueError``).
+
+        Case is ignored for ASCII letters. An expression is matched against bytes in UTF-8.
+        """
+        raw = pattern.encode()
+        if not raw:
+            raise ValueError("nothing to search for")
+        if regex:
+            return _regex(pattern, ignore_case)
+        if not ignore_case:
+            return Matcher(lambda data: data.find(raw), lambda data: data.rfind(raw))
+        low = raw.lower()
+        return Matcher(lambda data: data.lower().find(low), lambda data: data.lower().rfind(low))
+
+
+def _regex(pattern: str, ignore_case: bool) -> Matcher:
+    flags = re.MULTILINE | (re.IGNORECASE if ignore_case else 0)
+    try:
+        compiled = re.compile(pattern.encode(), flags)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from error
+
+    def first(data: bytes) -> int:
+        found = compiled.search(data)
+        return -1 if found is None else found.start()
+
+    def last(data: bytes) -> int:
+        return max((found.start() for found in compiled.finditer(data)), default=-1)
+
+    return Matcher(first, last)
+
+
+def scan(
+    fd: int, matcher: Matcher, at: int, size: int, back: bool, budget_s: float
+) -> ScanStop | None:
+    """Scan from ``at``, the start of a line; ``None`` when all was seen without a match.
+
+    At least one chunk is looked at, whatever the budget.
+    """
+    until = time.monotonic() + budget_s
+    find = matcher.find_last if back else matcher.find
+    for start, data in _backwards(fd, at, size) if back else _forwards(fd, at, size):
+        found = _find(find, data)
+        if found is not None:
+            line = lines_from(fd, line_start(fd, start + found, size), size, 1)[0]
+            return ScanStop(line.start, line)
+        at = start if back else start + len(data)
+        if time.monotonic() >= until:
+            return ScanStop(at, None)
+    return None
+
+
+def _forwards(fd: int, at: int, size: int) -> Iterator[tuple[int, bytes]]:
+    """Yield chunks that start and end where lines do."""
+    while at < size:
+        edge = min(size, at + CHUNK)
+        end = edge if edge == size else line_start(fd, edge, size)
+        data = read_at(fd, at, max(end, at + 1))
+        if not data:
+            return
+        yield at, data
+        at += len(data)
+
+
+def _backwards(fd: int, at: int, size: int) -> Iterator[tuple[int, bytes]]:
+    while at > 0:
+        start = line_start(fd, max(0, at - CHUNK), size)
+        data = read_at(fd, start, at)
+        if not data:
+            return
+        yield start, data
+        at = start
+
+
+def _find(find: Callable[[bytes], int], data: bytes) -> int | None:
+    """Return where in ``data`` a match begins, colours not counted when matching."""
+    coloured = b"\x1b[" in data
+    at = find(_COLOUR.sub(b"", data) if coloured else data)
+    if at < 0:
+        return None
+    removed = 0
+    for code in _COLOUR.finditer(data) if coloured else ():
+        if code.start() - removed > at:
+            break
+        removed += len(code.group())
+    return at + removed
+
+
+def main() -> int:
+    """Scan as five words on standard input ask: file, expression, offset, back or not, seconds.
+
+    Prints one JSON document: where the scan stopped (``at``) and the matching line's ``end``,
+    ``null`` when the seconds were over first; ``null`` alone: there is no match.
+    """
+    path, pattern, offset, back, budget = json.load(sys.stdin)
+    matcher = Matcher.of(pattern, True, True)
+    with open_regular(path) as (fd, status):
+        at = line_start(fd, offset, status.st_size)
+        stop = scan(fd, matcher, at, status.st_size, back, budget)
+    end = None if stop is None or stop.line is None else stop.line.end
+    json.dump(None if stop is None else {"at": stop.at, "end": end}, sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
