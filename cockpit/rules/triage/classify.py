@@ -42,13 +42,16 @@ from cockpit.rules.triage.signs import (
     SMALL,
     SPECULATED,
     SPECULATES,
+    STEP_CANCELLED,
     STOPPED,
+    TASK_DIED,
     TERMINATED,
     TRACKER,
     TRAJECTORY,
     TROUBLE,
     USAGE,
     WAITING,
+    WRAPPERS,
     Action,
     Sign,
 )
@@ -239,25 +242,37 @@ def _first_sign(log: Log) -> tuple[Sign | None, list[int]]:
     return None, []
 
 
+_TAKEN = frozenset(("preempted", "walltime", "node_death"))
+_OWN_END = frozenset(
+    ("numeric_instability", "hbm_exhausted", "oom_host", "oom_device", "disk_full")
+)
+"""What no scheduler and no lost node brings about."""
+_ECHOED = frozenset(("distributed_hang", "node_death"))
+
+
 def _standing_sign(log: Log) -> tuple[Sign | None, list[int]]:
     """Return the deepest cause that was not overcome, and where.
 
-    Numbers that were lost before it are the cause, whatever came of it (SPEC T: the first
-    cause in time outranks its echoes).
+    Numbers that were lost before it are the cause, whatever came of it, and memory or a disk
+    that had run out explains a node that is lost, or a limit that is reached, only later (SPEC
+    T: the first cause in time outranks its echoes).
     """
-    numeric: tuple[Sign, list[int]] | None = None
-    deepest: tuple[Sign, list[int]] | None = None
+    standing: list[tuple[Sign, list[int]]] = []
     for sign in SIGNS:
         found = [index for index in _named(log, sign) if not _overcome(log, sign, index)]
-        if found and sign.name == "numeric_instability":
-            numeric = (sign, found)
-        if found and deepest is None:
-            deepest = (sign, found)
-    if deepest is None:
+        if found:
+            standing.append((sign, found))
+    if not standing:
         return None, []
-    if numeric is not None and numeric[1][0] < deepest[1][0]:
-        return numeric
-    return deepest
+    deepest, found = standing[0]
+    before = [
+        each
+        for each in standing
+        if each[1][0] < found[0]
+        and (each[0].name == "numeric_instability" or deepest.name in _TAKEN)
+        and each[0].name in _OWN_END
+    ]
+    return min(before, key=lambda each: each[1][0]) if before else (deepest, found)
 
 
 def _overcome(log: Log, sign: Sign, index: int) -> bool:
@@ -269,27 +284,43 @@ def _overcome(log: Log, sign: Sign, index: int) -> bool:
 
 def _ended(log: Log, state: str, cancelled: bool, exit_code: int | None) -> Triage:
     known = STATE_CLASS.get(state.strip().upper())
-    if known is not None:
+    sign, found = _standing_sign(log)
+    spent = sign is not None and sign.name in _OWN_END
+    if known is not None and not (spent and known[0] in _TAKEN):
         named = [i for sign in SIGNS if sign.name == known[0] for i in log.matching(sign.pattern)]
         return _answer(log, known[0], known[1], "sure", named)
     raised = decisive([each for each in exceptions(log.lines) if not _healed(log, each.at)])
-    sign, found = _standing_sign(log)
     if sign is not None and _decides(sign, found, raised):
         return _by_sign(log, sign, found)
-    stopped = log.matching(STOPPED)
-    if (
-        cancelled
-        or exit_code in _INTERRUPT_CODES
-        or (stopped and len(log.lines) - stopped[-1] <= LAST_WORDS)
-    ):
+    stopped = _stopped(log, raised)
+    if cancelled or stopped or exit_code in _INTERRUPT_CODES:
         return _answer(log, "user_stopped", "none", "sure" if stopped else "likely", stopped)
     return _by_exit(log, exit_code) if raised is None else _by_exception(log, raised)
 
 
 def _decides(sign: Sign, found: list[int], raised: Raised | None) -> bool:
-    """Tell whether a sign ended the job, and not that ranks waited for one that had raised."""
-    waited = sign.name == "distributed_hang" and raised is not None and not is_echo(raised)
-    return not (waited and raised is not None and raised.at < found[0])
+    """Tell whether a sign ended the job, and is no echo of what one of its ranks had raised.
+
+    The others wait for it in vain, and what it ran on is called lost once it has gone.
+    """
+    if raised is None or sign.name not in _ECHOED or is_echo(raised) or raised.name in WRAPPERS:
+        return True
+    return raised.at >= found[0]
+
+
+def _stopped(log: Log, raised: Raised | None) -> list[int]:
+    """Return the lines that tell of a stop by a person, but for what Slurm does by itself.
+
+    It cancels the whole step once one of its tasks has failed, and so do launchers.
+    """
+    found = [index for index in log.matching(STOPPED) if len(log.lines) - index <= LAST_WORDS]
+    steps = [index for index in found if STEP_CANCELLED.search(log.lines[index])]
+    if not steps:
+        return found
+    died = [index for index in log.matching(TASK_DIED) if index < steps[0]]
+    if raised is not None and not is_echo(raised) and raised.name != "KeyboardInterrupt":
+        died += [raised.at] if raised.at < steps[0] else []
+    return [index for index in found if index not in steps] if died else found
 
 
 def _by_sign(log: Log, sign: Sign, found: list[int]) -> Triage:

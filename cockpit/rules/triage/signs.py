@@ -244,6 +244,14 @@ STOPPED = re.compile(
 )
 """Ended by a person. The schedulers' own reasons (``DUE TO``) come before it."""
 
+STEP_CANCELLED = re.compile(r"\bstep \S+ on \S+ cancelled at (?!.*due to)", re.I)
+"""Slurm ends what is left of a step: somebody told it to, or one of its tasks had failed."""
+TASK_DIED = re.compile(
+    r"\bsrun: error: .*\btasks? [\d,-]+: (exited with|segmentation|aborted|killed|bus error"
+    r"|floating|illegal|out of memory)",
+    re.I,
+)
+
 KILLED = re.compile(
     r"\b(sigkill|signal 9|exit(ed)?( with)?( exit)? (code|status):? ?(137|-9))\b|^\s*killed\s*$",
     re.I,
@@ -350,13 +358,14 @@ ECHO_NAMES = frozenset(
         *("ConnectionResetError", "ConnectionAbortedError", "ConnectionRefusedError"),
         *("BrokenPipeError", "DistBackendError", "DistNetworkError", "DistStoreError"),
         *("ClientDisconnectedError", "CancelledError", "BrokenProcessPool"),
+        *("ActorDiedError", "ActorUnavailableError", "WorkerCrashedError", "ObjectLostError"),
     )
 )
 ECHO = re.compile(
     r"connection (was )?(reset|closed|aborted|lost|refused) ?(by peer)?|broken pipe"
     r"|socket (closed|timeout)|remote process (exited|has)|peer .{0,20}(gone|closed|disconnect)"
     r"|\b(nccl|gloo|rccl|process ?group|watchdog|c10d|tcpstore|rendezvous)\b"
-    r"|coordination (service|agent)|another (task|process|rank) (died|failed|has)",
+    r"|\bunavailable: |coordination (service|agent)|another (task|process|rank) (died|failed|has)",
     re.I,
 )
 """What a process meets when another one has gone: an echo, wherever it is the last word."""

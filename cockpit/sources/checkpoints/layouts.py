@@ -97,7 +97,31 @@ def lacking(folder: Folder, marker: Listed | None, besides: str | None = None) -
     if empty:
         return f"{empty} is empty"
     bare = next((item for item in _databases(folder) if not _holds(folder, item)), None)
-    return None if bare is None else f"no data beside {bare}manifest.ocdbt"
+    return partial(folder) if bare is None else f"no data beside {bare}manifest.ocdbt"
+
+
+_NTH: Final = re.compile(r"(.*?)-?(\d{2,})-of-(\d{2,})(\.\w+)")
+_SHARD: Final = re.compile(r"((?:.*/)?)[^/]*\.distcp")
+_OPTIMIZER, _MODEL = "optim_states.pt", "model_states.pt"
+
+
+def partial(folder: Folder) -> str | None:
+    """Return which part is missing of what its own names say that there must be."""
+    parts: dict[tuple[str, int, str], set[int]] = {}
+    for name in folder.by_path:
+        if nth := _NTH.fullmatch(name):
+            parts.setdefault((nth[1], int(nth[3]), nth[4]), set()).add(int(nth[2]))
+    for (name, count, suffix), there in parts.items():
+        if len(there) < count:
+            return f"{len(there)} of {count} parts of {name}{suffix}"
+    shards = {found[1] for name in folder.by_path if (found := _SHARD.fullmatch(name))}
+    for place in sorted(shards):
+        if not {f"{place}.metadata", f"{place}metadata.json"} & folder.by_path.keys():
+            return f"no {place}.metadata"
+    states = [name for name in folder.by_path if name.endswith((_OPTIMIZER, _MODEL))]
+    if states and not any(name.endswith(_MODEL) for name in states):
+        return "no model states beside the optimizer's"
+    return None
 
 
 _ARRAY: Final = re.compile(r"(?:.*/)?d/[0-9a-f]{32}|.*\.(?:safetensors|bin|pt|pth)")
@@ -171,10 +195,17 @@ _HF_BESIDE: Final = re.compile(r"(?:optimizer|scheduler|scaler|rng_state|trainin
 """What the Trainer writes beside the model's weights, whatever those are called."""
 
 
+def _ends(marker: Listed) -> bool:
+    """Tell whether a JSON document is there up to its end; one that was not fetched may be."""
+    return marker.content is None or marker.content.rstrip().endswith(b"}")
+
+
 def _hugging_face(folder: Folder, root: Root) -> FolderFinding | None:
     found = _by_file("trainer_state.json")(folder, root)
     if found is None or found.grade is not Grade.COMPLETE:
         return found
+    if found.marker is not None and not _ends(found.marker):
+        return _unfinished("trainer_state.json is truncated", found.marker)
     if all(_HF_BESIDE.fullmatch(file.path) for file in folder.data):
         note = "no model weights beside trainer_state.json"
         return FolderFinding(Grade.EMPTIED, note, found.marker)
@@ -245,7 +276,8 @@ def _by_pointer(name: str, prefix: str, ranked: re.Pattern[str]) -> Assess:
             return _unfinished("no files", pointer)
         why = lacking(folder, None, "the descriptions")
         if why is not None:
-            return FolderFinding(Grade.EMPTIED, why, pointer)
+            part = why == partial(folder)
+            return FolderFinding(Grade.UNFINISHED if part else Grade.EMPTIED, why, pointer)
         if _missing_ranks(folder.by_path, ranked):
             return _unfinished("files of some ranks are missing", pointer)
         if pointer is None or named is None or step is None:

@@ -40,6 +40,8 @@ FAN: Final = 200
 ASIDE: Final = re.compile(r"\.cockpit|rejected-.*|.*\.deleting-[0-9a-f]{6,}")
 """What was moved aside or is being deleted: never a checkpoint, whatever lies in it."""
 _CONTENT: Final = 1 << 20
+_LAST: Final = 64
+"""Last bytes of a trainer's state that are read, which may be long: they show whether it ends."""
 WATCHED: Final = 32
 """Folders inside a checkpoint whose times are looked at each time."""
 WALK_EVERY: Final = 20
@@ -285,6 +287,8 @@ def _listed(entry: os.DirEntry[str], path: str, markers: Collection[str]) -> lis
     content, problem = None, None
     if path in ("metadata.json", *POINTERS, *markers):
         content, problem = _read(entry.path)
+    elif path == "trainer_state.json":
+        content, problem = _read(entry.path, found.st_size - _LAST)
     return [Listed(path, found.st_size, found.st_mtime, content, problem)]
 
 
@@ -295,9 +299,9 @@ def _stat(entry: os.DirEntry[str]) -> os.stat_result:
         return entry.stat(follow_symlinks=False)
 
 
-def _read(path: str) -> tuple[bytes | None, str | None]:
+def _read(path: str, start: int = 0) -> tuple[bytes | None, str | None]:
     try:
         with open_regular(path) as (fd, _):
-            return os.read(fd, _CONTENT), None
+            return os.pread(fd, _CONTENT, max(0, start)), None
     except OSError as error:
         return None, (error.strerror or type(error).__name__).lower()

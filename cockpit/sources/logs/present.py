@@ -225,8 +225,11 @@ def _split(raw: bytes) -> Iterable[tuple[int, bytes]]:
 
 
 def _pieces(raw: bytes) -> Iterator[str]:
-    """Yield a line's text, a giant one in overlapping pieces; bytes that are no text are none."""
-    text = raw.decode("utf-8", "replace")
+    """Yield a line's text, a giant one in overlapping pieces; bytes that are no text are none.
+
+    NUL bytes are dropped: every other one of UTF-16, and the hole that a truncated log begins with.
+    """
+    text = raw.replace(b"\0", b"").decode("utf-8", "replace")
     if not text.isprintable():
         text = _ESCAPES.sub("", text)
     if _is_garbage(text):

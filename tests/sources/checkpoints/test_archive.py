@@ -179,7 +179,7 @@ def test_exports_beside_checkpoints_do_not_hide_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("model.safetensors", "optimizer.pt", "trainer_state.json"):
-        put(tmp_path / "checkpoint-500" / name)
+        put(tmp_path / "checkpoint-500" / name, b"{}")
     for name in ("best.pt", "last.pt", "model_best.pth.tar"):
         put(tmp_path / name, archive({"model": {}}))
     (item,) = listed(tmp_path, capsys)["items"]

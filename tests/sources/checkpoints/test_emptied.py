@@ -15,7 +15,7 @@ from cockpit.sources.checkpoints.scan import WALK_EVERY
 from cockpit.sources.checkpoints.source import Checkpoints
 from tests.queries import queries_of
 from tests.rules.making import run_spec
-from tests.sources.checkpoints.trees import NOW, levanter, metadata, put
+from tests.sources.checkpoints.trees import NOW, levanter, metadata, put, settle
 
 HEX = "0bad1eb8d98e1c96ba435d5c737bd233"
 META = metadata(500, NOW - 3600).encode()
@@ -88,6 +88,41 @@ def test_a_marker_without_data_is_incomplete_at_once(
     assert (item["step"], item["state"]) == (500, "incomplete")
     assert any(word in item["note"] for word in ("no data beside", "empty", "weights beside"))
     assert document["latest_complete"] is None and document["relaunch_from"] is None
+
+
+STATE = "checkpoint-500/trainer_state.json"
+OPTIMIZER = {"checkpoint-500/optimizer.pt": b"o"}
+TORN: dict[str, tuple[dict[str, bytes], str]] = {
+    "a part of the weights": (
+        {**HF, **OPTIMIZER, "checkpoint-500/model-00002-of-00003.safetensors": b"w"},
+        "1 of 3 parts of model.safetensors",
+    ),
+    "a state cut off by a full disk": (
+        {**HF, **OPTIMIZER, "checkpoint-500/model.safetensors": b"w", STATE: b'{"log_his' * 99},
+        "trainer_state.json is truncated",
+    ),
+    "shards that nothing describes": (
+        {**HF, "checkpoint-500/pytorch_model_fsdp_0/__0_0.distcp": b"w"},
+        "no pytorch_model_fsdp_0/.metadata",
+    ),
+    "an optimizer without its model": (
+        {"latest": b"global_step500", "global_step500/zero_pp_rank_0_optim_states.pt": b"o"},
+        "no model states beside the optimizer's",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TORN)
+def test_what_its_own_names_say_must_be_there_is_missed(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path, content in TORN[name][0].items():
+        put(tmp_path / path, content)
+    settle(tmp_path, NOW - 7200)
+    document = listed(tmp_path, capsys)
+    (item,) = document["items"]
+    assert (item["state"], item["note"]) == ("incomplete", TORN[name][1])
+    assert document["relaunch_from"] is None
 
 
 @pytest.mark.parametrize("name", WHOLE)

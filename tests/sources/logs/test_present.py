@@ -129,6 +129,15 @@ def test_what_stands_in_a_giant_line_is_found(log: Path) -> None:
     assert line.number == 2 and found.lines[-1].text == "last" and found.lines[-1].number == 3
 
 
+@pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-8"])
+def test_a_log_in_utf_16_or_after_the_hole_of_a_truncated_one_is_read(
+    log: Path, coding: str
+) -> None:
+    log.write_bytes(bytes(40_000) * (coding == "utf-8") + "step 1\nLoss is NaN\n".encode(coding))
+    lines = [line.text.lstrip("\ufffd\ufeff") for line in read_present(str(log)).lines]
+    assert lines[:2] == ["step 1", "Loss is NaN"]
+
+
 def test_bytes_that_are_no_text_say_nothing(log: Path) -> None:
     log.write_bytes(b"one\n" + bytes(range(128, 256)) * 20 + b"\n\x1b[31mred\x1b[0m\n")
     assert texts(read_present(str(log))) == ["one", "", "red"]
