@@ -14,10 +14,10 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from cockpit.model.records import Rejected
+from cockpit.text.code_span import UNSAFE, code_span, value_of
 from cockpit.text.logbook_scan import Line, LogbookEntry, read_entries, scan
 from cockpit.text.markdown_blocks import Blocks, split_lines
 
-_TICKS: Final = re.compile("`+")
 _MARKS: Final = r"[*_]{0,3}"
 _LABEL: Final = r"(?:[*_`]{0,3}[A-Za-z][A-Za-z /]{0,30}[*_`]{0,3}:[*_`]{0,3}[ \t]+)?"
 _SAID: Final = re.compile(
@@ -32,8 +32,6 @@ _CODE: Final = re.compile(r"[ \t]*[:,—–-]?[ \t]*(?P<ticks>`+)(?!`)(?P<path>.
 _PLAIN: Final = re.compile(r"[ \t]*[:,—–-]?[ \t]*(?P<path>[^\s`(),;]*/[^\s`(),;]*)")
 _UNTIL: Final = re.compile(r"saved until (?P<until>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?)Z")
 _BY: Final = re.compile(r"\bby (?P<by>[^:()]+?)(?:: (?P<reason>.*))?$")
-_ESCAPED: Final = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|\\)")
-_UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\\\\\u2028\u2029\ud800-\udfff]")
 _NEW_ITEM: Final = re.compile(
     r"[ \t]*(?:[-*+•>|#]|\d{1,3}[.)][ \t]|[*_`]{0,3}[A-Za-z][^:|]{0,40}:)"
 )
@@ -105,7 +103,7 @@ def _words(entry: LogbookEntry, number: int) -> Iterator[_Word]:
         if place is None and not withdrawn:
             continue
         step = int(re.sub(r"\D", "", said["step"]))
-        path = "" if place is None else _path_of(place)
+        path = "" if place is None else value_of(place["path"])
         more = said["rest"] if place is None else said["rest"][place.end() :]
         one = _rejection(entry, step, path, more, person)
         yield _Word((entry.at or 0.0, number), withdrawn, step, path, one)
@@ -152,26 +150,7 @@ def whole_lines(lines: Iterable[Line]) -> Iterator[str]:
 
 
 def _where(one: Rejected) -> str:
-    path = _UNSAFE.sub(_escape, one.path)
-    runs = {len(run) for run in _TICKS.findall(path)}
-    ticks = "`" * next(count for count in range(1, len(path) + 2) if count not in runs)
-    edge = " " if path[:1] in ("`", " ") or path[-1:] in ("`", " ") else ""
-    return f"step {one.step} {ticks}{edge}{path}{edge}{ticks}"
-
-
-def _escape(found: re.Match[str]) -> str:
-    char = found.group()
-    code = ord(char)
-    return "\\\\" if char == "\\" else f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
-
-
-def _path_of(place: re.Match[str]) -> str:
-    path = place["path"]
-    if path.startswith(" ") and path.endswith(" ") and path.strip():
-        path = path[1:-1]
-    return _ESCAPED.sub(
-        lambda found: "\\" if found[0] == "\\\\" else chr(int(found[0][2:], 16)), path
-    )
+    return f"step {one.step} {code_span(one.path)}"
 
 
 def _why(one: Rejected) -> str:
@@ -186,4 +165,4 @@ def _why(one: Rejected) -> str:
 
 
 def _flat(text: str) -> str:
-    return " ".join(_UNSAFE.sub(" ", text).split())
+    return " ".join(UNSAFE.sub(" ", text).split())

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from cockpit.model.told import KINDS, Told, instant_in
+from cockpit.text.code_span import code_span, value_of
 from cockpit.text.logbook_scan import read_entries, scan
 from cockpit.text.markdown_blocks import Blocks, split_lines
 from cockpit.text.rejections import whole_lines
@@ -38,9 +39,6 @@ _WORDS: Final = (
 )  # fmt: skip
 _READ: Final = re.compile("|".join(_WORDS))
 _APART: Final = "\N{ZERO WIDTH SPACE}"
-_UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\\\\\u2028\u2029\ud800-\udfff]")
-_ESCAPED: Final = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|\\)")
-_TICKS: Final = re.compile("`+")
 
 
 def told_line(told: Told) -> str:
@@ -109,24 +107,9 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _span(text: str) -> str:
-    plain = _UNSAFE.sub(_escape, text) or "?"
-    runs = {len(run) for run in _TICKS.findall(plain)}
-    ticks = "`" * next(count for count in range(1, len(plain) + 2) if count not in runs)
-    edge = " " if plain[:1] in ("`", " ") or plain[-1:] in ("`", " ") else ""
-    return f"{ticks}{edge}{plain}{edge}{ticks}"
-
-
-def _escape(found: re.Match[str]) -> str:
-    char = found.group()
-    code = ord(char)
-    return "\\\\" if char == "\\" else f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    return code_span(text or "?")
 
 
 def _safe(text: str) -> str:
     """Return a span's text: what was escaped is shown, never sent to a terminal as it is."""
-    if text.startswith(" ") and text.endswith(" ") and text.strip():
-        text = text[1:-1]
-    plain = _ESCAPED.sub(
-        lambda found: "\\" if found[0] == "\\\\" else chr(int(found[0][2:], 16)), text
-    )
-    return scrub(clean(plain, 1000))
+    return scrub(clean(value_of(text), 1000))

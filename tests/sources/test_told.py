@@ -92,6 +92,7 @@ async def test_a_branch_is_asked_once_for_all_logbooks_on_it(
     git(ada, "add", "-A")
     tell(ada, "bob")
     asked: list[str] = []
+
     async def counted(words: tuple[str, ...], **more: Any) -> Completed:
         asked.extend(word for word in words if word in ("ls-remote", "fetch"))
         return await run_command(words, **more)
