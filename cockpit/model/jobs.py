@@ -27,6 +27,8 @@ class LiveJob(Frozen):
     proven: bool = True
     """False where only a note says that it lives: a machine that died cannot take it back."""
     handle: dict[str, str] = Field(default_factory=dict)
+    beyond: str = ""
+    """Why the user who looks may not stop it; empty where nothing is known against it."""
 
 
 class Live(Frozen):

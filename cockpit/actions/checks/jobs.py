@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cockpit.actions.core.context import ActionContext
 from cockpit.model import wording
 from cockpit.model.facet import ErrorKind
@@ -85,6 +87,15 @@ def possible_jobs(live: Live) -> str:
     """Return which processes live that may write to the lineage, though nothing proves it."""
     names = "; ".join(f"{job.name} ({job.id}: {job.why})" for job in live.possible)
     return f"may write to this lineage, which nothing proves: {names}; look what it is"
+
+
+def in_reach(jobs: Sequence[LiveJob]) -> list[Check]:
+    """Check that this user may stop what is to be stopped: a signal that is refused is known."""
+    return [
+        blocked(STATE, f"{job.name} ({job.id}) cannot be stopped from here: {job.beyond}")
+        for job in jobs
+        if job.beyond
+    ]
 
 
 def next_by_itself(context: ActionContext) -> list[Check]:

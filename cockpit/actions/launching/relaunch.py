@@ -145,6 +145,7 @@ def _checks(context: ActionContext, found: RelaunchLook, *, save: bool) -> list[
         *jobs.platform_acts(context),
         *jobs.relaunch_state(context),
         *jobs.lineage_jobs(context),
+        *jobs.in_reach(jobs.own_jobs(context)),
         *jobs.next_by_itself(context),
         *recover.recoverable(context),
         *recover.no_numbers_lost(context),

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from cockpit.actions.checks.jobs import QUEUED, queued_jobs
+from cockpit.actions.checks.jobs import QUEUED, in_reach, queued_jobs
 from cockpit.actions.core.action import (
     Action,
     Execution,
@@ -138,6 +138,7 @@ def _alive(context: ActionContext) -> Iterator[Check]:
     else:
         how = "; ".join(f"{job_name(job)}: {job.why}" for job in live.jobs)
         yield passed(JOB, f"{plural(len(live.jobs), 'job')} of this lineage: {how}")
+    yield from in_reach(live.jobs)
     for job in queued_jobs(context):
         text = f"{job.name} ({job.why}) starts by itself after it, and is not stopped by this"
         yield warned(QUEUED, text, value=job.id)

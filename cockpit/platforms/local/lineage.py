@@ -28,7 +28,7 @@ from cockpit.platforms.local.belonging import (
     candidate_of,
     marks_of,
 )
-from cockpit.platforms.local.census import descendants
+from cockpit.platforms.local.census import Process, descendants
 from cockpit.platforms.local.family import families, relatives
 from cockpit.platforms.local.files import BadNote, PidNote, read_pid
 from cockpit.platforms.local.recorded import Look, Who, identify
@@ -121,9 +121,10 @@ def _tops(marks: Mapping[int, Mark], related: set[int], look: Look) -> tuple[Liv
 
 def _job(pid: int, mark: Mark, look: Look) -> LiveJob:
     process = look.processes[pid]
-    why = mark.why
+    why, beyond = mark.why, ""
     if process.uid != os.getuid():
         why += f"; it belongs to user {process.uid}"
+        beyond = _beyond(process)
     handle = {"pid": str(process.pid), "ticks": str(process.ticks)}
     if mark.launch_id is not None and (tag := process.variable(LINEAGE)) is not None:
         handle |= {"launch_id": mark.launch_id, "lineage": tag}
@@ -134,7 +135,19 @@ def _job(pid: int, mark: Mark, look: Look) -> LiveJob:
         launch_id=mark.launch_id,
         started_at=look.started_at(process),
         handle=handle,
+        beyond=beyond,
     )
+
+
+def _beyond(process: Process) -> str:
+    """Return why this user may not stop another's process; asks the kernel, sends nothing."""
+    try:
+        os.kill(process.pid, 0)
+    except PermissionError:
+        return f"it belongs to user {process.uid}: user {os.getuid()} is not allowed to stop it"
+    except OSError:
+        return ""
+    return ""
 
 
 def name_of(argv: Sequence[str]) -> str:

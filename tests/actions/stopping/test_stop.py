@@ -93,6 +93,12 @@ async def test_one_that_was_killed_while_it_was_recorded_is_recorded_by_the_next
     assert await rest.service.recover(RUN) == ()
 
 
+async def test_another_users_job_is_not_offered_to_be_stopped(rest: Rest) -> None:
+    why = "it belongs to user 0: user 1002 is not allowed to stop it"
+    rest.platform.living = (job("pid:7").model_copy(update={"beyond": why}),)
+    assert why in blocks(await rest.plan())["job-state"]
+
+
 async def test_a_job_that_appeared_since_stops_the_stop(rest: Rest) -> None:
     plan = await rest.plan()
     rest.platform.living = (job("pid:7"), job("pid:10"))
