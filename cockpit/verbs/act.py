@@ -230,8 +230,9 @@ def _target(target: Target) -> str:
 def _last(plan: Plan) -> str:
     if not plan.blocked:
         return f'to do it: --confirm "{plan.words}"'
-    approvable = [c.id for c in plan.checks if c.stands_in_the_way and c.overridable]
-    hard = [c.id for c in plan.checks if c.stands_in_the_way and not c.overridable]
+    standing = dict.fromkeys((c.id, c.overridable) for c in plan.checks if c.stands_in_the_way)
+    approvable = [name for name, overridable in standing if overridable]
+    hard = [name for name, overridable in standing if not overridable]
     if hard:
         return f"blocked by {', '.join(hard)}; nobody can approve this"
     first = approvable[0]

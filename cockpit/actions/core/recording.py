@@ -243,4 +243,5 @@ def lasting(
     commit = "" if recorded.commit is None else f" {recorded.commit[:7]}"
     if recorded.pending and execution is not None and path is not None:
         execution.pushing.add(Path(path))
-    return f"{recorded.stage.value}{commit}" + ("; the push goes on" if recorded.pending else "")
+    after = "; its push comes after" if recorded.pending else ""
+    return f"{recorded.stage.value}{commit}{after}"

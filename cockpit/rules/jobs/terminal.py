@@ -89,7 +89,7 @@ def _evidence(
     yield from triage_evidence(history.facets.log.source, found)
     if history.stop_ordered_by is not None:
         text = f"the stop was ordered by {history.stop_ordered_by}"
-        yield Evidence(text=text, source="journal")
+        yield Evidence(text=text, source="records")
 
 
 def triage_evidence(source: str, found: Triage | None) -> Iterator[Evidence]:
