@@ -112,6 +112,11 @@ _GIVEN: Final = (
     (rf"\b(?:{_DONE}) (?:by|to) (?:user )?[\"']?(?P<name>{_WORD})", Kind.USER),
     (rf"~(?P<name>{_WORD})(?=/)|(?:^|[^\w/])/(?:home|Users)/(?P<name2>{_WORD})", Kind.USER),
 )  # fmt: skip
+_SIGNAL: Final = re.compile(
+    r"SIG(?:STOP|TSTP|TTIN|TTOU|TERM|KILL|INT|QUIT|HUP|ABRT|SEGV|BUS|FPE|ILL|USR[12]|CONT|ALRM|"
+    r"XCPU|XFSZ|PIPE|TRAP|SYS)",
+    re.IGNORECASE,
+)
 _BY_WORD: Final = [(re.compile(each, re.IGNORECASE), kind) for each, kind in _GIVEN]
 _HINT: Final = re.compile(
     r"host|node|nid|gpu|tpu|vm|rack|srv|server|machine|addr|remote|peer|master|user|owner|logname|"
@@ -143,7 +148,7 @@ _NO_USERS: Final = _words(
     with by the a an this that it its itself signal user users owner kernel oom
     scheduler slurm ray iris system timeout cgroup systemd function functions script
     library module modules model models file files directory folder path group limit
-    quota permission permissions permitted action actions exit ctrl sigint sigterm
+    quota permission permissions permitted action actions exit ctrl
     reason checkpoint checkpoints step steps callback callbacks hook hooks who whom
     nothing somebody anybody people everyone person run job one two both each another
     date due rank ranks trainer train training no yes token tokens row rows batch api
@@ -194,5 +199,6 @@ def _by_word(line: str) -> Iterator[Name]:
             word = found[group]
             field = line.startswith(("=", "("), found.end(group))
             heading = word.isupper() and len(word) < 4
-            if word.lower() not in stops and not heading and not field:
+            known = word.lower() in stops or _SIGNAL.fullmatch(word) is not None
+            if not known and not heading and not field:
                 yield Name(*found.span(group), kind, len(word) > 2)

@@ -30,6 +30,8 @@ NAMED = {
     "mac aa:bb:cc:dd:ee:ff": ["aa:bb:cc:dd:ee:ff"],
 }
 PLAIN = """\
+stopped by SIGSTOP (state T)
+killed by SIGKILL, cancelled by SIGTERM
 torch.nn.functional.py train.py:88 v1.2.3 loss=2.31 lr=3e-4 grad_norm=0.41
 2026-03-11T08:41:07Z INFO step=8003 loss=2.315 tok/s=830k 12:34:56
 File train.py, line 88, in forward: self.net(x) -> torch.Size([4, 128])
