@@ -154,6 +154,7 @@ def gap(history: History) -> tuple[Evidence, ...]:
     if history.rows_from <= 0:
         return ()
     share = min(history.rows_from, 0.99)  # never "100 %": the newest rows have been read
+    first = "beginning" if share < 0.005 else f"first {share:.0%}"  # never "the first 0%"
     if history.trend is history.log_trend:
-        return evidence("logged rows", f"no rule has seen the steps of the log's first {share:.0%}")
-    return evidence("logged rows", f"the first {share:.0%} of the rows are not read yet")
+        return evidence("logged rows", f"no rule has seen the steps of the log's {first}")
+    return evidence("logged rows", f"the {first} of the rows are not read yet")

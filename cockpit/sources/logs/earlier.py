@@ -23,7 +23,7 @@ CLEAN: Final = 400
 STATES: Final = 4000
 """States given back at most before the first broken line."""
 
-_BREAKS = re.compile(rb"[\r\n]+")
+_LINE = re.compile(rb"[^\r\n]+")
 _LOSS = re.compile(rb"(?i)loss|grad_?norm")
 _BROKEN = re.compile(
     rb"(?i)(?:loss|entropy|grad_?norm)[^\d\r\n]{0,12}?(?:nan|[-+]?inf(?:inity)?)\b"
@@ -54,14 +54,15 @@ def before(path: str, end: int) -> Earlier:
         while at > 0 and end - at < MOST and time.monotonic() < until:
             start = line_start(fd, max(0, at - STEP), status.st_size)
             start = start if start < at else 0
-            lines = [line for line in _BREAKS.split(read_at(fd, start, at)) if line]
-            for line in reversed(lines):
+            lines = list(_LINE.finditer(read_at(fd, start, at)))
+            for each in reversed(lines):
+                line = each[0]
                 if _BROKEN.search(line):
                     kept, clean, found = [], 0, True
                 elif _LOSS.search(line):
                     clean += 1
                 kept.append(line)
                 if clean >= CLEAN or len(kept) > STATES:
-                    return Earlier(tuple(reversed(kept)), max(start, 1), found)
+                    return Earlier(tuple(reversed(kept)), max(start + each.start(), 1), found)
             at = start
     return Earlier(tuple(reversed(kept)), at, found)
