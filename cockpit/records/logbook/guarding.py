@@ -29,18 +29,16 @@ def guarded(lines: Sequence[str], first: int = 0) -> list[str]:
     The lines before (a heading, a label) are context. Headings, rules and underlines are
     guarded, and whatever opens a block that does not end in these lines.
     """
-    text = [
-        line if number < first or not _escaped_already(line) else _with(line)
-        for number, line in enumerate(lines)
-    ]
+    text, done = list(lines), set(range(first))
     for _ in range(len(text) + 1):
         at = _left_open(text)
         if at is None or at < first:
             break
         text[at] = _with(text[at])
-    quoted = _quoted(text)
+        done.add(at)
+    done |= _quoted(text)
     return [
-        _with(line) if number >= first and number not in quoted and _MARKS.match(line) else line
+        _with(line) if number not in done and _would_mean_more(line) else line
         for number, line in enumerate(text)
     ]
 
@@ -74,8 +72,9 @@ def unguarded(line: str) -> str:
     return _GUARDED.sub(lambda found: found["indent"], line, count=1).rstrip()
 
 
-def _escaped_already(line: str) -> bool:
-    return _GUARDED.match(line) is not None
+def _would_mean_more(line: str) -> bool:
+    """Tell of a heading, a rule, an underline; or of a line that reads as guarded already."""
+    return _MARKS.match(line) is not None or _GUARDED.match(line) is not None
 
 
 def _with(line: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cockpit.model.records import EventEntry
@@ -44,6 +44,7 @@ LINE = st.sampled_from(
 
 
 @given(st.lists(LINE, max_size=7))
+@example(["```", "\\## x", "```"])
 @settings(deadline=None)
 def test_guarded_lines_are_read_back_and_open_nothing(lines: list[str]) -> None:
     kept = guarded(["label:", *lines], 1)
