@@ -204,3 +204,13 @@ def test_a_pid_that_nothing_ties_to_the_run_is_unknown_with_its_reason(
     assert "nothing ties it to this run" in run["facets"]["job"]["error"]["message"]
     note.write_text(f"{stranger}\nstart={time.time():.2f}\nticks=1\n")
     assert "now belongs to another process" in job(check())["reason"]
+
+
+def test_a_container_s_own_pid_is_not_taken_for_init(zoo: Zoo, check: Check) -> None:
+    """Everything descends from process 1; a stranger's stopped process is not this run's."""
+    train(zoo)
+    (zoo.folder / "runs/a/run.pid").write_text("1\n")
+    aged(zoo.folder / "runs/a/run.log", 3600)
+    run = check()
+    assert job(run)["phase"] == "unknown"
+    assert not {"C-06", "C-01"} & set(alerts(run))

@@ -166,7 +166,7 @@ def _tie(run: RunSpec, process: Process, look: Look, now: float, *, doubtful: bo
     Where the clocks speak against it (``doubtful``), what other runs have too is not enough.
     """
     watched = marks_of(run, None)
-    members = look.below(process.pid)
+    members = [process] if _above_all(process, look) else look.below(process.pid)
     for one in members:
         found = belongs(watched, candidate_of(one), look.files)
         if found is not None and found.sure is Sure.YES:
@@ -182,6 +182,14 @@ def _tie(run: RunSpec, process: Process, look: Look, now: float, *, doubtful: bo
         return why
     folder, command = _by_workdir(run, members), _by_command(run, members)
     return (folder and command) if doubtful else (folder or command)
+
+
+def _above_all(process: Process, look: Look) -> bool:
+    """Tell of a process below which lies what is not its own: init, or our session's manager.
+
+    A pid file of a container may hold such a number: it counts its process ids anew.
+    """
+    return process.pid == 1 or (process.pid in look.own and is_tool(process.argv))
 
 
 def _by_folder(run: RunSpec, watched: RunMarks, members: list[Process]) -> str | None:
