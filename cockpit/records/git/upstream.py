@@ -108,7 +108,8 @@ async def _looked_up(
     repository: Repository, to: Upstream, commit: str, done: Completed
 ) -> tuple[Landed, str | None]:
     """Ask whether a push that was cut off has landed after all."""
-    there = await at_remote(repository, to.remote, to.ref, within=LOOK_WITHIN)
+    within = min(LOOK_WITHIN, repository.limits.network)
+    there = await at_remote(repository, to.remote, to.ref, within=within)
     if there is not None and there.get(to.ref) == commit:
         await _remember(repository, to, commit)
         return Landed.YES, None

@@ -271,7 +271,7 @@ async def test_a_rejected_one_is_listed_and_never_picked(tmp_path: Path) -> None
     value = value_of(found["a"])
     assert steps_of(value) == [(900, "complete"), (1000, "rejected")]
     assert value.relaunch_from is not None and value.relaunch_from.step == 900
-    assert "step 1000 is rejected" in value.relaunch_from.why
+    assert "step 1,000 is rejected" in value.relaunch_from.why
     assert value.trainer_would_load is not None and value.trainer_would_load.step == 1000
     levanter(tmp_path, 1000, at=NOW + 5)
     found = await Checkpoints(FixedClock(NOW)).observe(
