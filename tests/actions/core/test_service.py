@@ -256,7 +256,7 @@ async def test_without_a_claim_the_plan_says_that_a_second_machine_cannot_be_exc
     tmp_path: Path,
 ) -> None:
     plan = await World(tmp_path, guarded=False).service.plan(request())
-    assert [(c.id, c.level) for c in plan.checks] == [("second-machine", Level.WARN)]
+    assert [(c.id, c.level) for c in plan.checks] == [("second-machine", Level.WARN)], plan.checks
 
 
 async def test_a_claim_that_somebody_left_can_be_taken_over_by_name(tmp_path: Path) -> None:
