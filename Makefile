@@ -9,7 +9,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps
 TRAINERS := .trainers
-WORKERS ?= 2
+# One more than the cores of a small machine: much of a test's time is waiting.
+WORKERS ?= 3
 ARGS ?=
 
 .PHONY: demo test trainers lint bench screenshots fuzz soak lock clean help
