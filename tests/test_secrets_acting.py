@@ -34,6 +34,8 @@ def done(planted: Launchable, *words: str, **more: str) -> tuple[str, bytes]:
     approvals = [part for check in open_ for part in
                  ("--approve", check, "--by", "ada", "--reason", WORDS)]  # fmt: skip
     said = planted.here(*words, *approvals, "--confirm", plan["words"], "--json", **more)
+    if b"changed since it was shown" in said:  # a run that trains on loses more by the second
+        return done(planted, *words, **more)
     assert said.startswith(b"exit 0"), (open_, said.decode(), planned.decode())
     return words[0], planned + said
 

@@ -268,7 +268,7 @@ class World:
         self.recorder = FileRecorder(self.folder / "logbook.md")
         self.toy = Toy()
         self.report: Callable[[], RunReport] = self._report
-        self.file = CockpitFile(path=str(self.folder / "cockpit.toml"), runs=(spec(),))
+        self.file = CockpitFile(path=str(self.folder / "cockpit.toml"), runs=(spec(self.folder),))
         self.guard = FileGuard(self.folder / "claim", self.me)
         self.parts = Dependencies(
             clock=self.clock,
@@ -291,13 +291,14 @@ class World:
     def _report(self) -> RunReport:
         now = self.clock.now()
         return RunReport(
-            spec=spec(), checked_at=now, verdict=Verdict.UNKNOWN, facets=Facets(),
-            progress=progress(spec(), History(now=now)), next_action="none",
+            spec=spec(self.folder), checked_at=now, verdict=Verdict.UNKNOWN, facets=Facets(),
+            progress=progress(spec(self.folder), History(now=now)), next_action="none",
         )  # fmt: skip
 
 
-def spec() -> RunSpec:
-    return RunSpec(name=RUN, job=JobSpec(kind="local"), records=RecordsSpec(logbook="logbook.md"))
+def spec(folder: Path) -> RunSpec:
+    records = RecordsSpec(logbook=str(folder / "logbook.md"))
+    return RunSpec(name=RUN, job=JobSpec(kind="local"), records=records)
 
 
 def request(**params: str) -> Request:
