@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cockpit.cli import main
 from tests.trainers import shapes
+from tests.verbs.checking import check
 
 RUN_FILE = """
 [[run]]
@@ -35,7 +34,7 @@ class Told:
 
 
 @pytest.fixture
-def told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+def told(tmp_path: Path) -> Any:
     """Return a function that leaves a run with a log and asks; without an exit it lives."""
 
     def ask(log: str, status: int | None = None) -> Told:
@@ -44,9 +43,7 @@ def told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
         (tmp_path / "run.pid").write_text(f"{os.getpid() if status is None else GONE}\n")
         if status is not None:
             (tmp_path / "run.exit").write_text(f"{status}\n")
-        capsys.readouterr()
-        main(["check", "--json", "--config", str(tmp_path / "cockpit.toml")])
-        return Told(json.loads(capsys.readouterr().out)["runs"][0])
+        return Told(check(tmp_path))
 
     return ask
 

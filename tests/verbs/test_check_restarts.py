@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from cockpit.cli import main
 from tests.verbs.acting_run import World
+from tests.verbs.checking import check
 
 RUN_FILE = """
 [cockpit]
@@ -29,14 +26,6 @@ job = { kind = "local", log = "run.log", pid_file = "run.pid", exit_file = "run.
 checkpoints = { path = "checkpoints", layout = "levanter" }
 """
 BAR = "{percent:3}%|█  | {step}/600 [00:02<04:53,  1.00it/s]"
-
-
-def check(folder: Path) -> dict[str, Any]:
-    out = io.StringIO()
-    with redirect_stdout(out):
-        main(["check", "--json", "--config", str(folder / "cockpit.toml")])
-    run: dict[str, Any] = json.loads(out.getvalue())["runs"][0]
-    return run
 
 
 def c12(folder: Path) -> list[str]:

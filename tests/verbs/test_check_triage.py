@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import signal
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cockpit.cli import main
 from cockpit.platforms.local.launcher.detached import Launch, start
 from tests.verbs.acting_run import World
+from tests.verbs.checking import check
 
 RUN_FILE = """
 [cockpit]
@@ -38,14 +36,6 @@ FRAMES = [
     f"frame #{i}: c10d::watchdog() + 0x{i * 77:x} (0x7f{i * 991:x} in a.so)" for i in range(60)
 ]
 RESET = "ConnectionResetError: [Errno 104] Connection reset by peer"
-
-
-def check(folder: Path) -> dict[str, Any]:
-    out = io.StringIO()
-    with redirect_stdout(out):
-        main(["check", "--json", "--config", str(folder / "cockpit.toml")])
-    run: dict[str, Any] = json.loads(out.getvalue())["runs"][0]
-    return run
 
 
 def ended(folder: Path, status: int, lines: Sequence[str], more: str = "") -> dict[str, Any]:
