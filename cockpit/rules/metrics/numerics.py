@@ -82,8 +82,6 @@ class PaceFold:
                 self.rate = (step - last_step) / (at - last_at)
                 self._pause(last_at, at)
         self.at = at
-        if [when for _, when in list(self.recent)[-2:]] == [at, at]:
-            self.recent.pop()  # of rows that came at one time the first and the last say all
         if self.resumes and len(self.began) < BEGINNING:
             self.began = (*self.began, (step, at))
         if [when for _, when in list(self.recent)[-2:]] == [at, at]:
