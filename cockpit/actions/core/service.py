@@ -24,7 +24,7 @@ from cockpit.actions.core.action import (
 from cockpit.actions.core.context import ActionContext, Dependencies, acting, people_of
 from cockpit.actions.core.execution import StepListener, run_steps
 from cockpit.actions.core.guards import Claims, claim_checks
-from cockpit.actions.core.launch_ids import known_here, noted_ids
+from cockpit.actions.core.launch_ids import known_here, noted_ids, unread_ids
 from cockpit.actions.core.parameters import masked_plan, masked_request
 from cockpit.actions.core.pushes import after_push, refreshed
 from cockpit.actions.core.recording import records_ready
@@ -370,8 +370,9 @@ class ActionService:
             return context, settled
         known = await known_here(self._journal, context)
         known |= {claim.launch_id for claim in context.claims if claim.launch_id}
-        known |= await noted_ids(spec)
-        return replace(context, launch_id=next_launch_id(spec.name, known)), settled
+        noted = await noted_ids(spec)
+        launch_id = next_launch_id(spec.name, known | noted.ids)
+        return replace(context, launch_id=launch_id, ids_unread=noted.unread), settled
 
     async def _context_of(self, spec: RunSpec, operator: str) -> ActionContext:
         report, live = await asyncio.gather(self._parts.look(spec.name), self._live(spec))
@@ -403,7 +404,7 @@ class ActionService:
             here = await known_here(self._journal, context) if action.launches else None
             checks = [check_of(each) for each in settled]
             checks += claim_checks(context.spec.name, context.claims, here)
-        checks += await records_ready(context)
+        checks += [*unread_ids(context), *await records_ready(context)]
         facts = dict(draft.facts)
         if action.launches and context.launch_id is not None:
             facts[LAUNCH_ID] = context.launch_id
