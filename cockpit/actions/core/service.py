@@ -55,7 +55,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.platforms.local.launcher.launches import next_launch_id
 from cockpit.records.git.behind import PushStage
-from cockpit.records.lease.holder import this_holder, under_way
+from cockpit.records.lease.holder import looked_after, this_holder, under_way
 from cockpit.store.journal import Busy, JournalEntry, UsedIdError
 from cockpit.store.store import StoreError, run_key
 from cockpit.text.safe import clean
@@ -166,7 +166,7 @@ class ActionService:
         moved = (now for was, now in zip(told, known, strict=True) if was is not now)
         for entry in moved if self._journal.writes and not self.read_only else ():
             await asked(self._journal.recorded, entry.number, entry.written)
-        return known
+        return looked_after(known, self._journal.place)
 
     def measured(self, plan: Plan, report: RunReport) -> Plan:
         """Return a shown plan with its moving figures as a report has them; asks nobody."""
