@@ -65,6 +65,7 @@ PUSH_WITHIN = 3.0
 WORDS_FOR = 3600.0
 """Seconds for which the words of a plan that was shown are known again."""
 LAUNCH_ID = "launch_id"
+Given = tuple[Approval, ...]
 
 
 class ActionService:
@@ -136,10 +137,10 @@ class ActionService:
         try:
             await self.recover(request.run)
             await self._parts.recorder.push_left(self._spec(request.run))
-            plan = await self._meant(request, words, shown, seen)
+            approvals = self._typed(request, approvals)
+            plan = await self._meant(request, words, approvals, shown, seen)
             if isinstance(plan, Result):
                 return plan
-            approvals = self._typed(request, approvals)
             approved = plan.approved(approvals)
             if not approved.blocked:
                 await self._settling.settle(self._spec(request.run), declared_over(approved))
@@ -173,7 +174,7 @@ class ActionService:
         return self._action(plan.action).measured(plan, report)
 
     async def _meant(
-        self, request: Request, words: str, shown: str | None, seen: Loss | None
+        self, request: Request, words: str, given: Given, shown: str | None, seen: Loss | None
     ) -> Plan | Result:
         """Return the plan that these words confirm, or the refusal.
 
@@ -185,7 +186,7 @@ class ActionService:
         mine = [plan for plan in known if deeds(plan.params) == deeds(request.params)]
         mine.sort(key=lambda plan: plan.operator != request.operator)
         if shown is None:
-            plan = await self._by_words(request, words.strip(), mine)
+            plan = await self._by_words(request, words.strip(), given, mine)
         else:
             mine = [plan for plan in mine if plan.plan_id == shown]
             if not mine:
@@ -210,7 +211,9 @@ class ActionService:
         """Return what has changed since a plan was shown so that it may not be done."""
         return self._action(now.action).revalidate(shown, now) or grown(shown, now)
 
-    async def _by_words(self, request: Request, words: str, known: Sequence[Plan]) -> Plan | Result:
+    async def _by_words(
+        self, request: Request, words: str, given: Given, known: Sequence[Plan]
+    ) -> Plan | Result:
         """Return the plan as it is now; or one shown lately that differs by moving figures only."""
         now = await self._planned(request)
         # A plan that nobody could confirm was no offer.
@@ -231,14 +234,14 @@ class ActionService:
         ]  # fmt: skip
         if not held:
             why = self._why_not(offered[0], now) or "it is another one now"
-            return changed(offered[0], why, now.words)
+            return changed(offered[0], why, now.approved(given))
         plan = held[0]
         if plan.params == request.params:
             return plan
         return now.model_copy(update={"words": plan.words, "lost": plan.lost})
 
     async def _begin(
-        self, request: Request, shown: Plan, approvals: tuple[Approval, ...], on_step: StepListener
+        self, request: Request, shown: Plan, approvals: Given, on_step: StepListener
     ) -> Result:
         assert self._journal is not None
         action = self._action(request.action)
@@ -276,7 +279,7 @@ class ActionService:
         shown: Plan,
         entry: JournalEntry,
         claims: Claims,
-        approvals: tuple[Approval, ...],
+        approvals: Given,
         on_step: StepListener,
     ) -> Result:
         action, spec = self._action(request.action), self._spec(request.run)
@@ -294,7 +297,7 @@ class ActionService:
             # Its figures are told with the refusal: the same words again mean them.
             assert self._journal is not None
             await asked(self._journal.keep_plan, context.key, plain)
-            return changed(shown, why, fresh.words)
+            return changed(shown, why, fresh)
         if fresh.blocked:
             return blocked(fresh)
         if not await claims.still_mine(spec):
@@ -418,7 +421,7 @@ class ActionService:
         request: Request,
         approvals: Sequence[Approval],
         context: ActionContext | None = None,
-    ) -> tuple[Approval, ...]:
+    ) -> Given:
         """Return the approvals with who typed them, whatever name they were given under."""
         who = typist(request.operator, self._parts.login)
         people = people_of(self._file(), None if context is None else context.report)
