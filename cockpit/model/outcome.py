@@ -41,6 +41,8 @@ class Records(StrEnum):
 
 
 UNDER_WAY: Final = "under way"
+INTERRUPTED: Final = "interrupted"
+NO_END_KNOWN: Final = "begun on another machine, no end known"
 _MEANS: Final = {
     Outcome.DONE: "",
     Outcome.REFUSED: "nothing was done",
@@ -54,13 +56,16 @@ def means(outcome: Outcome) -> str:
     return _MEANS[outcome]
 
 
-def ending(outcome: Outcome | None, records: Records = Records.KEPT) -> str:
+def ending(
+    outcome: Outcome | None, records: Records = Records.KEPT, at_it: bool | None = True
+) -> str:
     """Return how it ended: ``done``, ``done, recorded here, not pushed``, ``refused``.
 
-    A refusal leaves nothing to record. ``None``: nobody has ended it.
+    A refusal leaves nothing to record. ``None``: nobody has ended it; ``at_it`` tells then
+    whether whoever began it still does it (``None``: that cannot be told from here).
     """
     if outcome is None:
-        return UNDER_WAY
+        return {True: UNDER_WAY, False: INTERRUPTED, None: NO_END_KNOWN}[at_it]
     if outcome is Outcome.REFUSED or records in (Records.KEPT, Records.JOURNAL):
         return outcome.value
     but = "but " if records is Records.PARTLY else ""

@@ -99,7 +99,8 @@ class Claim(Frozen):
 
     ``level`` is ``pass`` (it is free, or ours), ``warn`` (it cannot be used here, why is in
     ``text``) or ``block`` (someone else holds it). ``holder`` is who; ``launch_id`` what for.
-    ``launched_by`` names another machine that has launched under ``launch_id``.
+    ``launched_by`` names another machine that has launched under ``launch_id``. ``unanswered``:
+    whoever keeps the guard was asked and did not tell.
     """
 
     level: str
@@ -108,3 +109,4 @@ class Claim(Frozen):
     launch_id: str | None = None
     at: Instant | None = None
     launched_by: str | None = None
+    unanswered: bool = False

@@ -60,7 +60,11 @@ class Lease(Frozen):
 
 
 class JournalEntry(Frozen):
-    """One action that was begun; ``outcome`` is ``None`` until somebody knows."""
+    """One action that was begun; ``outcome`` is ``None`` until somebody knows.
+
+    ``at_it`` is whether it is still being done then, as somebody looked who can
+    (``cockpit.records.lease.holder.looked_after``); ``None``: that cannot be told from here.
+    """
 
     number: int
     run: str
@@ -77,6 +81,7 @@ class JournalEntry(Frozen):
     message: str = ""
     recorded: bool = True
     steps: tuple[StepResult, ...] = ()
+    at_it: bool | None = True
 
     @property
     def written(self) -> Records:
@@ -86,7 +91,7 @@ class JournalEntry(Frozen):
     @property
     def text(self) -> str:
         """How it ended, in the words that stand everywhere."""
-        return ending(self.outcome, self.written)
+        return ending(self.outcome, self.written, self.at_it)
 
     def step(self, name: str) -> StepResult | None:
         """Return a step by its name, if it was begun."""

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from cockpit.model.people import login_in, name_in, typist
 from cockpit.model.records import Rejected
 from cockpit.text.code_span import UNSAFE, code_span, value_of
 from cockpit.text.logbook_scan import Line, LogbookEntry, read_entries, scan
@@ -31,7 +32,7 @@ _SAID: Final = re.compile(
 _CODE: Final = re.compile(r"[ \t]*[:,—–-]?[ \t]*(?P<ticks>`+)(?!`)(?P<path>.*?[^`])(?P=ticks)(?!`)")
 _PLAIN: Final = re.compile(r"[ \t]*[:,—–-]?[ \t]*(?P<path>[^\s`(),;]*/[^\s`(),;]*)")
 _UNTIL: Final = re.compile(r"saved until (?P<until>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?)Z")
-_BY: Final = re.compile(r"\bby (?P<by>[^:()]+?)(?:: (?P<reason>.*))?$")
+_BY: Final = re.compile(r"\bby (?P<by>[^:()]+?(?: \(login [^:()]+\))?)(?:: (?P<reason>.*))?$")
 _NEW_ITEM: Final = re.compile(
     r"[ \t]*(?:[-*+•>|#]|\d{1,3}[.)][ \t]|[*_`]{0,3}[A-Za-z][^:|]{0,40}:)"
 )
@@ -154,7 +155,7 @@ def _where(one: Rejected) -> str:
 
 
 def _why(one: Rejected) -> str:
-    by = " ".join(re.sub("[:()]", " ", _flat(one.by)).split()) or "unknown"
+    by = typist(_plain(name_in(one.by)), _plain(login_in(one.by))) or "unknown"
     reason = _flat(one.reason)
     reason_text = f"by {by}: {reason}" if reason else f"by {by}"
     try:
@@ -162,6 +163,11 @@ def _why(one: Rejected) -> str:
     except (OverflowError, ValueError, OSError):
         moment = datetime.fromtimestamp(0, UTC)
     return f"saved until {moment.isoformat().replace('+00:00', 'Z')}, {reason_text}"
+
+
+def _plain(name: str) -> str:
+    """Return a name without what parts the words of the line."""
+    return " ".join(re.sub("[:()]", " ", _flat(name)).split())
 
 
 def _flat(text: str) -> str:

@@ -15,6 +15,7 @@ from cockpit.model.plan import Basis, Level
 from cockpit.model.run import RunSpec
 from cockpit.model.told import Told
 from cockpit.model.wording import moment
+from cockpit.records.lease.holder import looked_after
 from cockpit.sources.records import Records
 from cockpit.sources.told import Remotes
 from cockpit.store.alerts import Alerts, Kept
@@ -112,10 +113,12 @@ def read(store: Store, key: str, run_name: str, until: float | None) -> Past:
     """Return a run's past up to ``until``; raises ``StoreError``."""
     limit = float("inf") if until is None else until
     seen = [each for each in RunMemory(store).observations(key) if each.at <= limit]
+    journal = Journal(store)
+    acts = [entry for entry in journal.entries(key) if entry.begun_at <= limit]
     return Past(
         run=run_name,
         until=until,
-        actions=tuple(e for e in Journal(store).entries(key) if e.begun_at <= limit),
+        actions=looked_after(acts, journal.place),
         alerts=tuple(k for k in Alerts(store).all(key) if k.opened_at <= limit),
         launches=tuple(one for one in RunMemory(store).launches(key) if one.at <= limit),
         observation=seen[-1] if seen else None,

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from cockpit.store.journal import JournalEntry
 
 UNDER_WAY: Final = "nothing: whoever is at it will end it; its plan stays blocked until then"
+ELSEWHERE: Final = (
+    "look there: whether it goes on cannot be told from here; its plan stays blocked until its "
+    "end is known, or until somebody approves that it is over"
+)
 _DECIDE: Final = {
     Outcome.DONE: "nothing: {key} writes it down and finishes its records",
     Outcome.FAILED: "{key} writes it down; then look at the run and plan again if you still want "
@@ -229,6 +233,7 @@ def done_of(entry: JournalEntry) -> Done:
         message=entry.message,
         job_id=entry.job_id,
         records=entry.written,
+        at_it=entry.at_it,
     )
 
 
@@ -250,7 +255,7 @@ async def meanwhile(cockpit: Cockpit, plan: Plan) -> str:
     if not since:
         return ""
     last = max(since, key=lambda done: done.begun_at)
-    ended = ending(last.outcome, last.records)
+    ended = ending(last.outcome, last.records, last.at_it)
     at = clock_time(last.begun_at, seconds=True)
     return f". Meanwhile {last.by} began {last.action} at {at}: {ended}"
 
@@ -261,7 +266,11 @@ def open_of(settled: InterruptedAction, key: str) -> Open:
     ``key`` settles it; without one (nothing may be changed here) another cockpit does.
     """
     entry = settled.entry
-    done = done_of(entry)._replace(outcome=settled.outcome, job_id=settled.job_id or entry.job_id)
+    done = done_of(entry)._replace(
+        outcome=settled.outcome,
+        job_id=settled.job_id or entry.job_id,
+        at_it=None if settled.elsewhere else True,
+    )
     looked = settled.looked_up
     clear = settled.outcome is not Outcome.UNKNOWN
     steps = ", ".join(f"{step.name} {_state(step.state, clear)}" for step in entry.steps)
@@ -271,7 +280,8 @@ def open_of(settled: InterruptedAction, key: str) -> Open:
         else f"{_FOUND[looked.found]}: {looked.text}"
     )
     who = key or "a cockpit that may act"
-    decide = UNDER_WAY if settled.outcome is None else _DECIDE[settled.outcome].format(key=who)
+    waits = ELSEWHERE if settled.elsewhere else UNDER_WAY
+    decide = waits if settled.outcome is None else _DECIDE[settled.outcome].format(key=who)
     what = settled.text if looked is None else f"{entry.action} by {entry.operator}"
     return Open(done, f"{what} ({steps or 'no step was begun'})", found, decide)
 

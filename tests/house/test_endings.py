@@ -64,6 +64,8 @@ def test_what_is_only_on_its_way_is_done_and_what_lacks_has_its_own_exit_code() 
 
     assert [code(each) for each in Records] == [0, 0, 0, 6, 6, 6]
     assert ending(None) == "under way"
+    assert ending(None, at_it=False) == "interrupted"
+    assert "no end known" in ending(None, at_it=None)
     assert ending_means(Outcome.REFUSED, Records.NONE) == "refused, nothing was done"
 
 

@@ -71,6 +71,14 @@ def test_prose_rejects_nothing(line: str) -> None:
     assert read_rejections(HEAD + line + "\n") == ()
 
 
+@pytest.mark.parametrize("by", ["ada (login root)", "ada", "ada b (login c-d)"])
+@pytest.mark.parametrize("reason", ["a spike (again): of loss", ""])
+def test_who_typed_it_is_read_back_with_the_account(by: str, reason: str) -> None:
+    one = ONE.model_copy(update={"by": by, "reason": reason})
+    assert f"by {by}" in rejection_lines([one])
+    assert read_rejections(book(entry(rejection_lines([one])))) == (one,)
+
+
 def withdrawal(one: Rejected) -> str:
     return f"- rejection withdrawn: step {one.step} `{one.path}`"
 

@@ -6,16 +6,23 @@ from typing import Final, NamedTuple
 
 from textual.content import Content
 
-from cockpit.model.outcome import Outcome, Records
+from cockpit.model.outcome import INTERRUPTED, NO_END_KNOWN, UNDER_WAY, Outcome, Records
 from cockpit.model.wording import day_time, duration
 from widgets.painting.line import ACCENT, DIM, STRONG, row, text, wrapped
 from widgets.painting.steps import OUTCOMES
 
-RUNNING: Final = ("● under way", ACCENT)
+RUNNING: Final = {
+    True: (f"● {UNDER_WAY}", ACCENT),
+    False: (f"■ {INTERRUPTED}", "bold $critical"),
+    None: (f"? {NO_END_KNOWN}", "bold $unknown"),
+}
 
 
 class Done(NamedTuple):
-    """One action of the journal; ``outcome`` is ``None`` while nobody knows how it ended."""
+    """One action of the journal; ``outcome`` is ``None`` while nobody knows how it ended.
+
+    ``at_it`` tells then whether whoever began it still does it (``None``: not known here).
+    """
 
     run: str
     action: str
@@ -26,6 +33,7 @@ class Done(NamedTuple):
     message: str = ""
     job_id: str | None = None
     records: Records = Records.KEPT
+    at_it: bool | None = True
 
 
 class Open(NamedTuple):
@@ -39,7 +47,7 @@ class Open(NamedTuple):
 
 def paint_done(done: Done, now: float, width: int, *, named: bool = False) -> list[Content]:
     """Return one action: its line, and its message below where there is one."""
-    word, style = RUNNING if done.outcome is None else OUTCOMES[done.outcome]
+    word, style = RUNNING[done.at_it] if done.outcome is None else OUTCOMES[done.outcome]
     mark, _, how = word.partition(" ")
     spent = None if done.ended_at is None else max(0.0, done.ended_at - done.begun_at)
     took = "" if spent is None else f"{duration(spent):>8}"

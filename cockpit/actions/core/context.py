@@ -78,6 +78,8 @@ class ActionContext:
     entries: tuple[JournalEntry, ...] = ()
     launch_id: str | None = None
     claims: tuple[Claim, ...] = ()
+    ids_unread: tuple[str, ...] = ()
+    """Where launch ids may stand that were given out and could not be looked up, and why not."""
 
     @property
     def typed_by(self) -> str:

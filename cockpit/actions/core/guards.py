@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Collection, Sequence
 from typing import ClassVar, Final
 
@@ -14,7 +13,6 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher.launches import number_of
 
 ELSEWHERE: Final = "launched-elsewhere"
-NO_ANSWER: Final = re.compile(r"no answer|does not answer|broke off")
 
 
 class Claims:
@@ -85,7 +83,7 @@ def _unanswered(claims: Sequence[Claim]) -> list[Check]:
             about_acting=True,
         )
         for claim in claims
-        if claim.level == Level.WARN.value and NO_ANSWER.search(claim.text)
+        if claim.level == Level.WARN.value and claim.unanswered
     ]  # fmt: skip
 
 

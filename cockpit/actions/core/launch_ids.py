@@ -9,36 +9,59 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from cockpit.actions.core.action import asked
 from cockpit.actions.core.context import ActionContext
 from cockpit.model.lineage import local_root
+from cockpit.model.plan import Check
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher import launches
 from cockpit.runtime.offload import offload
 from cockpit.sources.records import read_text
 from cockpit.store.journal import Journal
+from cockpit.text.checks import shown, warned
 
 DEADLINE: Final = 10.0
 
 
-async def noted_ids(run: RunSpec) -> frozenset[str]:
-    """Return the launch ids of a run that its logbook and its places name; never raises."""
-    found: set[str] = set()
+class Noted(NamedTuple):
+    """The launch ids that are written somewhere; ``unread``: what could not be read, and why."""
+
+    ids: frozenset[str]
+    unread: tuple[str, ...] = ()
+
+
+async def noted_ids(run: RunSpec) -> Noted:
+    """Return the launch ids of a run that its logbook and its places name; never raises.
+
+    What is not there names none; what gives no answer, or may not be read, may name any.
+    """
     logbook = run.records.logbook
+    looks: list[tuple[Callable[[str, Path], set[str]], Path]] = []
     if logbook is not None:
-        found |= await _quietly(_in_logbook, run.name, Path(logbook))
-    for folder in _folders(run):
-        found |= await _quietly(_in_folder, run.name, folder)
-    return frozenset(found)
+        looks.append((_in_logbook, Path(logbook)))
+    looks += [(_in_folder, folder) for folder in _folders(run)]
+    found: set[str] = set()
+    unread = []
+    for look, place in looks:
+        try:
+            found |= await offload(look, run.name, place, deadline=DEADLINE)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error) or "it cannot be read"
+            unread.append(f"{shown(place)}: {shown(why).lower()}")
+    return Noted(frozenset(found), tuple(unread))
 
 
-async def _quietly(look: Callable[[str, Path], set[str]], name: str, place: Path) -> set[str]:
-    try:
-        return await offload(look, name, place, deadline=DEADLINE)
-    except (OSError, ValueError, TimeoutError):
-        return set()
+def unread_ids(context: ActionContext) -> list[Check]:
+    """Return the warning that a launch id may have been given out before, unseen from here."""
+    if not context.ids_unread:
+        return []
+    where = "; ".join(context.ids_unread)
+    text = f"launch ids that were given out could not all be looked up ({where})"
+    return [warned("launch-ids", text).model_copy(update={"about_acting": True})]
 
 
 def _folders(run: RunSpec) -> Iterator[Path]:

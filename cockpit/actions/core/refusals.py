@@ -18,9 +18,14 @@ def without_journal(plan: Plan, why: str) -> Plan:
     return plan.model_copy(update={"checks": (check, *plan.checks)})
 
 
-def changed(shown: Plan, what: str, words: str = "") -> Result:
-    """Return the refusal of a plan that is another one by now, and what to do about it."""
-    again = f'plan again, or confirm what it is now with "{words}"' if words else "plan again"
+def changed(shown: Plan, what: str, now: Plan | None = None) -> Result:
+    """Return the refusal of a plan that is another one by now, and what to do about it.
+
+    ``now`` is that one, with what was approved: its words are offered where they would do it.
+    """
+    again = "plan again"
+    if now is not None and not now.blocked:
+        again += f', or confirm what it is now with "{now.words}"'
     return refused(shown.plan_id, f"changed since it was shown: {what}; {again}")
 
 

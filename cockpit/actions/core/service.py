@@ -24,7 +24,7 @@ from cockpit.actions.core.action import (
 from cockpit.actions.core.context import ActionContext, Dependencies, acting, people_of
 from cockpit.actions.core.execution import StepListener, run_steps
 from cockpit.actions.core.guards import Claims, claim_checks
-from cockpit.actions.core.launch_ids import known_here, noted_ids
+from cockpit.actions.core.launch_ids import known_here, noted_ids, unread_ids
 from cockpit.actions.core.parameters import masked_plan, masked_request
 from cockpit.actions.core.pushes import after_push, refreshed
 from cockpit.actions.core.recording import records_ready
@@ -55,7 +55,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.platforms.local.launcher.launches import next_launch_id
 from cockpit.records.git.behind import PushStage
-from cockpit.records.lease.holder import this_holder, under_way
+from cockpit.records.lease.holder import looked_after, this_holder, under_way
 from cockpit.store.journal import Busy, JournalEntry, UsedIdError
 from cockpit.store.store import StoreError, run_key
 from cockpit.text.safe import clean
@@ -65,6 +65,7 @@ PUSH_WITHIN = 3.0
 WORDS_FOR = 3600.0
 """Seconds for which the words of a plan that was shown are known again."""
 LAUNCH_ID = "launch_id"
+Given = tuple[Approval, ...]
 
 
 class ActionService:
@@ -136,10 +137,10 @@ class ActionService:
         try:
             await self.recover(request.run)
             await self._parts.recorder.push_left(self._spec(request.run))
-            plan = await self._meant(request, words, shown, seen)
+            approvals = self._typed(request, approvals)
+            plan = await self._meant(request, words, approvals, shown, seen)
             if isinstance(plan, Result):
                 return plan
-            approvals = self._typed(request, approvals)
             approved = plan.approved(approvals)
             if not approved.blocked:
                 await self._settling.settle(self._spec(request.run), declared_over(approved))
@@ -166,14 +167,14 @@ class ActionService:
         moved = (now for was, now in zip(told, known, strict=True) if was is not now)
         for entry in moved if self._journal.writes and not self.read_only else ():
             await asked(self._journal.recorded, entry.number, entry.written)
-        return known
+        return looked_after(known, self._journal.place)
 
     def measured(self, plan: Plan, report: RunReport) -> Plan:
         """Return a shown plan with its moving figures as a report has them; asks nobody."""
         return self._action(plan.action).measured(plan, report)
 
     async def _meant(
-        self, request: Request, words: str, shown: str | None, seen: Loss | None
+        self, request: Request, words: str, given: Given, shown: str | None, seen: Loss | None
     ) -> Plan | Result:
         """Return the plan that these words confirm, or the refusal.
 
@@ -185,7 +186,7 @@ class ActionService:
         mine = [plan for plan in known if deeds(plan.params) == deeds(request.params)]
         mine.sort(key=lambda plan: plan.operator != request.operator)
         if shown is None:
-            plan = await self._by_words(request, words.strip(), mine)
+            plan = await self._by_words(request, words.strip(), given, mine)
         else:
             mine = [plan for plan in mine if plan.plan_id == shown]
             if not mine:
@@ -210,7 +211,9 @@ class ActionService:
         """Return what has changed since a plan was shown so that it may not be done."""
         return self._action(now.action).revalidate(shown, now) or grown(shown, now)
 
-    async def _by_words(self, request: Request, words: str, known: Sequence[Plan]) -> Plan | Result:
+    async def _by_words(
+        self, request: Request, words: str, given: Given, known: Sequence[Plan]
+    ) -> Plan | Result:
         """Return the plan as it is now; or one shown lately that differs by moving figures only."""
         now = await self._planned(request)
         # A plan that nobody could confirm was no offer.
@@ -231,14 +234,14 @@ class ActionService:
         ]  # fmt: skip
         if not held:
             why = self._why_not(offered[0], now) or "it is another one now"
-            return changed(offered[0], why, now.words)
+            return changed(offered[0], why, now.approved(given))
         plan = held[0]
         if plan.params == request.params:
             return plan
         return now.model_copy(update={"words": plan.words, "lost": plan.lost})
 
     async def _begin(
-        self, request: Request, shown: Plan, approvals: tuple[Approval, ...], on_step: StepListener
+        self, request: Request, shown: Plan, approvals: Given, on_step: StepListener
     ) -> Result:
         assert self._journal is not None
         action = self._action(request.action)
@@ -276,7 +279,7 @@ class ActionService:
         shown: Plan,
         entry: JournalEntry,
         claims: Claims,
-        approvals: tuple[Approval, ...],
+        approvals: Given,
         on_step: StepListener,
     ) -> Result:
         action, spec = self._action(request.action), self._spec(request.run)
@@ -294,7 +297,7 @@ class ActionService:
             # Its figures are told with the refusal: the same words again mean them.
             assert self._journal is not None
             await asked(self._journal.keep_plan, context.key, plain)
-            return changed(shown, why, fresh.words)
+            return changed(shown, why, fresh)
         if fresh.blocked:
             return blocked(fresh)
         if not await claims.still_mine(spec):
@@ -370,8 +373,9 @@ class ActionService:
             return context, settled
         known = await known_here(self._journal, context)
         known |= {claim.launch_id for claim in context.claims if claim.launch_id}
-        known |= await noted_ids(spec)
-        return replace(context, launch_id=next_launch_id(spec.name, known)), settled
+        noted = await noted_ids(spec)
+        launch_id = next_launch_id(spec.name, known | noted.ids)
+        return replace(context, launch_id=launch_id, ids_unread=noted.unread), settled
 
     async def _context_of(self, spec: RunSpec, operator: str) -> ActionContext:
         report, live = await asyncio.gather(self._parts.look(spec.name), self._live(spec))
@@ -403,7 +407,7 @@ class ActionService:
             here = await known_here(self._journal, context) if action.launches else None
             checks = [check_of(each) for each in settled]
             checks += claim_checks(context.spec.name, context.claims, here)
-        checks += await records_ready(context)
+        checks += [*unread_ids(context), *await records_ready(context)]
         facts = dict(draft.facts)
         if action.launches and context.launch_id is not None:
             facts[LAUNCH_ID] = context.launch_id
@@ -417,7 +421,7 @@ class ActionService:
         request: Request,
         approvals: Sequence[Approval],
         context: ActionContext | None = None,
-    ) -> tuple[Approval, ...]:
+    ) -> Given:
         """Return the approvals with who typed them, whatever name they were given under."""
         who = typist(request.operator, self._parts.login)
         people = people_of(self._file(), None if context is None else context.report)

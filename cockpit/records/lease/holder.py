@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from cockpit.runtime.login import login_name
 from cockpit.runtime.process import process_facts
-from cockpit.store.journal import Holder
+from cockpit.store.journal import Holder, JournalEntry
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _MACHINE: Final = Path("/etc/machine-id")
@@ -40,6 +40,16 @@ def still_working(holder: Holder, store: str, entry: int) -> bool | None:
     if alive and holder == this_holder():
         return (store, entry) in _UNDER_WAY
     return alive
+
+
+def looked_after(entries: Sequence[JournalEntry], store: str) -> tuple[JournalEntry, ...]:
+    """Return a store's entries, those without an end with whether somebody is still at them."""
+    return tuple(
+        each
+        if each.outcome is not None
+        else each.model_copy(update={"at_it": still_working(each.holder, store, each.number)})
+        for each in entries
+    )
 
 
 def this_holder() -> Holder:

@@ -26,6 +26,7 @@ from cockpit.records.lease.state import (
     LeasePlace,
     LeaseState,
     LeaseValue,
+    NoAnswerError,
     lease_ref,
     not_above,
     read_lease,
@@ -229,4 +230,5 @@ def _blocked(text: str) -> Claim:
 
 def _unusable(error: Exception) -> Claim:
     text = clean(scrub(str(error)), 500) or "the lease cannot be asked for"
-    return Claim(level=Level.WARN.value, text=text)
+    unanswered = isinstance(error, NoAnswerError | TimeoutError)
+    return Claim(level=Level.WARN.value, text=text, unanswered=unanswered)

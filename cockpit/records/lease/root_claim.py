@@ -124,7 +124,7 @@ class RootClaim:
         try:
             return await offload(lambda: work(run, root), deadline=DEADLINE)
         except TimeoutError as error:
-            return _warn(f"{root} does not answer: {error}")
+            return _warn(f"{root} does not answer: {error}", unanswered=True)
         except _BusyError:
             return Claim(
                 level=Level.BLOCK.value, text=f"the claim under {root} is being changed right now"
@@ -354,5 +354,5 @@ def _held(written: Written | None, alive: bool | None, launch_id: str | None) ->
     )
 
 
-def _warn(text: str, launch_id: str | None = None) -> Claim:
-    return Claim(level=Level.WARN.value, text=text, launch_id=launch_id)
+def _warn(text: str, launch_id: str | None = None, *, unanswered: bool = False) -> Claim:
+    return Claim(level=Level.WARN.value, text=text, launch_id=launch_id, unanswered=unanswered)

@@ -130,6 +130,10 @@ class CannotAskError(Exception):
     """The lease cannot be used here or now; the message is one line."""
 
 
+class NoAnswerError(CannotAskError):
+    """The remote was asked, and did not tell."""
+
+
 class LeasePlace(NamedTuple):
     """Where a run's lease lies."""
 
@@ -154,7 +158,7 @@ async def read_lease(place: LeasePlace, within: float | None = None) -> LeaseVal
     words = ("ls-remote", place.remote, place.ref)
     done = await place.repository.network(place.remote, *words, within=within)
     if not done.ok:
-        raise CannotAskError(of_command(done, f"ask {place.remote} for the lease"))
+        raise NoAnswerError(of_command(done, f"ask {place.remote} for the lease"))
     pairs = (line.split("\t") for line in done.text.splitlines())
     oid = next((oid for oid, ref in pairs if ref == place.ref), "")
     if not oid:
@@ -168,7 +172,7 @@ async def read_lease(place: LeasePlace, within: float | None = None) -> LeaseVal
 async def _bring(place: LeasePlace) -> None:
     done = await place.repository.network(place.remote, *FETCH, place.remote, place.ref)
     if not done.ok:
-        raise CannotAskError(of_command(done, f"read the lease from {place.remote}"))
+        raise NoAnswerError(of_command(done, f"read the lease from {place.remote}"))
 
 
 async def swap_lease(place: LeasePlace, expected: str, state: LeaseState) -> bool:
@@ -190,7 +194,7 @@ async def swap_lease(place: LeasePlace, expected: str, state: LeaseState) -> boo
     if done.ok:
         return True
     if done.timed_out and done.rc == NOT_ASKED:
-        raise CannotAskError(of_command(done, f"take the lease on {place.remote}"))
+        raise NoAnswerError(of_command(done, f"take the lease on {place.remote}"))
     # Whatever was answered: this is what is true.
     found = await read_lease(place, LOOK_WITHIN if done.timed_out else None)
     if found.oid == oid:
@@ -198,5 +202,5 @@ async def swap_lease(place: LeasePlace, expected: str, state: LeaseState) -> boo
     if found.oid != expected:
         return False
     if done.timed_out:
-        raise CannotAskError(of_command(done, f"take the lease on {place.remote}"))
+        raise NoAnswerError(of_command(done, f"take the lease on {place.remote}"))
     raise CannotAskError(f"the lease: {of_rejection(done, place.remote)}")

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.actions.core.launch_ids import noted_ids
+from cockpit.actions.core.launch_ids import Noted, noted_ids
 from cockpit.model.run import JobSpec, RecordsSpec, RunSpec
 from cockpit.platforms.local.launcher import launches
+from tests.actions.toys import World, request
 
 BOOK = """# toy
 
@@ -32,13 +33,26 @@ def run(tmp_path: Path) -> RunSpec:
 async def test_they_count_from_the_logbook_the_root_and_beside_the_pid_file(
     run: RunSpec, tmp_path: Path
 ) -> None:
-    assert await noted_ids(run) == {"toy-i007", "toy-i009"}
+    assert await noted_ids(run) == Noted(frozenset({"toy-i007", "toy-i009"}))
     launches.intend(tmp_path / "out" / launches.BELOW, "toy-i011", {})
     launches.claim(tmp_path / "pids" / launches.BELOW, "toy-i012", {"state": "ended"})
     launches.claim(tmp_path / "pids" / launches.BELOW, "other-i099", {})
-    assert await noted_ids(run) == {"toy-i007", "toy-i009", "toy-i011", "toy-i012"}
+    known = {"toy-i007", "toy-i009", "toy-i011", "toy-i012"}
+    assert await noted_ids(run) == Noted(frozenset(known))
 
 
-async def test_what_cannot_be_read_names_none(run: RunSpec, tmp_path: Path) -> None:
+async def test_what_is_not_there_names_none(run: RunSpec, tmp_path: Path) -> None:
     (tmp_path / "toy.md").unlink()
-    assert await noted_ids(run) == frozenset()
+    assert await noted_ids(run) == Noted(frozenset())
+
+
+async def test_what_cannot_be_read_may_name_any_and_the_plan_says_so(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    assert not [check for check in (await world.service.plan(request())).checks
+                if check.id == "launch-ids"]  # fmt: skip
+    (tmp_path / "logbook.md").symlink_to("logbook.md")
+    plan = await world.service.plan(request())
+    (told,) = (check for check in plan.checks if check.id == "launch-ids")
+    assert told.level.value == "warn" and not plan.blocked
+    assert "could not all be looked up" in told.text
+    assert f"{tmp_path}/logbook.md: too many levels" in told.text

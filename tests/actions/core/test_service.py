@@ -20,6 +20,7 @@ from cockpit.model.run import RunSpec
 from cockpit.records.lease.holder import this_holder
 from cockpit.store.journal import Busy, Holder, Journal
 from cockpit.store.store import run_key
+from cockpit.verbs.history import read
 from cockpit.watch.engine import Engine
 from tests.actions.toys import RUN, WORDS, World, approval, block, lost, request
 from tests.platforms.stand_in import StandIn
@@ -115,6 +116,36 @@ async def test_blocks_can_be_approved_by_name_only_where_that_is_allowed(
         entry = (await world.service.history(RUN))[-1]
         given = [check.approved for check in entry.plan.checks if check.approved]
         assert [one.by for one in given] == ["bob"], "who approved is in the journal"
+
+
+async def test_a_refused_repeat_offers_no_words_that_would_be_refused_too(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    plan = await world.service.plan(request())
+    world.toy.checks = (block("C-15", overridable=True),)
+    offer = f'confirm what it is now with "{WORDS}"'
+    refused = await world.service.act(request(), WORDS, shown=plan.plan_id)
+    assert refused.outcome is Outcome.REFUSED
+    assert refused.message.endswith("; plan again") and offer not in refused.message
+    taken = [approval("C-15")]
+    refused = await world.service.act(request(), WORDS, taken, shown=plan.plan_id)
+    assert refused.message.endswith(offer)
+    assert (await world.service.act(request(), WORDS, taken)).outcome is Outcome.DONE
+
+
+async def test_what_was_killed_is_told_as_interrupted_not_under_way(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    plan = await world.service.plan(request())
+    journal, key = Journal(world.store), run_key(world.file.path, RUN)
+    me = this_holder()
+    for holder in (me.model_copy(update={"ticks": 1}), Holder(host="another-host", pid=1)):
+        journal.begin(key, plan, "ada", holder, 5.0, exclusive=False)
+    past = read(world.store, key, RUN, None)
+    for told in (past.actions, await world.service.history(RUN)):
+        assert [each.text for each in told] == [
+            "interrupted", "begun on another machine, no end known",
+        ]  # fmt: skip
 
 
 async def test_the_approved_plan_is_what_is_journaled(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.actions.core.guards import claim_checks
 from cockpit.model.clock import FixedClock
+from cockpit.model.records import Claim
 from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.records.lease.ref import LeaseRef
 from cockpit.records.lease.state import lease_ref
@@ -125,11 +127,15 @@ async def test_no_logbook_no_remote_no_answer_only_warn(tmp_path: Path) -> None:
     begun = time.monotonic()
     hung = await service(deadline=0.7).take(run_of(ada), None, "stop", over=False)
     assert time.monotonic() - begun < 40 and hung.level == "warn" and "no answer" in hung.text
+    told = claim_checks("a.run", [Claim(level="pass", text="claimed under /out"), hung])
+    assert [check.level.value for check in told] == ["pass", "warn"], "another guard holds"
+    assert told[1].text == hung.text
     assert await service(deadline=0.7).still_mine(run_of(ada)) is None
     await service(deadline=0.7).release(run_of(ada))
     server.close()
     git(ada, "remote", "remove", "origin")
-    assert "no remote" in (await service().survey(run_of(ada))).text
+    none = await service().survey(run_of(ada))
+    assert "no remote" in none.text and not none.unanswered
 
 
 async def test_a_remote_that_refuses_says_why(tmp_path: Path) -> None:
