@@ -158,6 +158,4 @@ def _failed_before(history: History) -> bool:
     """Tell whether an earlier job of this run has failed too."""
     marks = history.phases
     failed = [index for index, mark in enumerate(marks) if mark.phase is Phase.FAILED]
-    return len(failed) > 1 and any(
-        mark.phase in (Phase.RUNNING, Phase.WAITING) for mark in marks[failed[0] : failed[-1]]
-    )
+    return len(failed) > 1 and any(mark.phase.lives for mark in marks[failed[0] : failed[-1]])
