@@ -31,6 +31,11 @@ class Phase(StrEnum):
         """True when the job is over, however it ended."""
         return self in (Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED)
 
+    @property
+    def lives(self) -> bool:
+        """True when the job runs or waits to."""
+        return self in (Phase.RUNNING, Phase.WAITING)
+
 
 UNCLEAR = "unclear"
 """The state of a job that was looked at, and of which it cannot be told how it is."""

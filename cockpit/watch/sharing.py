@@ -8,11 +8,9 @@ from itertools import combinations
 
 from cockpit.model.history import Sharer
 from cockpit.model.lineage import shared_place, wandb_key
-from cockpit.model.observed import JobValue, Phase
+from cockpit.model.observed import JobValue
 from cockpit.model.run import RunSpec
 from cockpit.watch.runstate import RunState
-
-LIVES = (Phase.RUNNING, Phase.WAITING)
 
 
 def find_sharers(states: Iterable[RunState]) -> dict[str, tuple[Sharer, ...]]:
@@ -55,7 +53,7 @@ def _sharer(one: RunState, other: RunState, what: str, certain: bool) -> Sharer:
         run=other.spec.name,
         what=what,
         certain=certain,
-        lives=theirs is not None and other.facets.job.known and theirs.phase in LIVES,
+        lives=theirs is not None and other.facets.job.known and theirs.phase.lives,
         same_job=_same(one.spec, mine, other.spec, theirs),
         job_id=None if theirs is None else theirs.id,
         started_at=None if theirs is None else theirs.started_at,

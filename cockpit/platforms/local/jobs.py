@@ -54,6 +54,7 @@ from cockpit.platforms.local.files import (
     read_pid,
     size_and_time,
 )
+from cockpit.platforms.local.goingon import LogsGoingOn
 from cockpit.platforms.local.recorded import Identity, Look, Who, identify
 from cockpit.platforms.local.stopped import STOP_STATES, Stop, StoppedSince, workers
 from cockpit.runtime.offload import each, offload
@@ -68,8 +69,6 @@ GONE: Final = "gone"
 STARTING: Final = "starting"
 STOPPED: Final = "stopped"
 PROCESS_TABLE: Final = "process table"
-LATELY: Final = 60.0
-"""Seconds after its last line in which a log may still be written by somebody."""
 MOST_WATCHED: Final = 32
 """Processes of one job whose state is looked at every second."""
 AskLive = Callable[[Sequence[RunSpec]], Awaitable[Mapping[str, Live]]]
@@ -87,8 +86,7 @@ class LocalJobs:
         self._since: dict[tuple[str, str], float | None] = {}
         self._jobs: dict[str, Live] = {}
         self._stops = StoppedSince()
-        self._log_at: dict[str, float] = {}
-        self._going_on: set[str] = set()
+        self._logs = LogsGoingOn()
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[JobValue]]:
         """Return the job facet of each run, by run name.
@@ -121,12 +119,24 @@ class LocalJobs:
         rivals = (*here, *value.rivals)
         possible = tuple(self._dated(job) for job in known_live.possible if job.id != value.id)
         if not rivals and not possible:
-            return facet
+            return self._written(name, facet)
         source = PROCESS_TABLE if here or possible else NOTES
         update = {"rivals": rivals, "possible": possible, "rivals_source": source}
         rivalled = facet.model_copy(update={"value": value.model_copy(update=update)})
-        goes_on = name in self._going_on
-        return _whose(rivalled, here, self._clock.now()) if goes_on else rivalled
+        now = self._clock.now()
+        whose = _whose(rivalled, here, now) if self._logs.recent(name, now) else rivalled
+        return self._written(name, whose)
+
+    def _written(self, name: str, facet: Facet[JobValue]) -> Facet[JobValue]:
+        """Return a job that is gone here as unknown while its log is written all the same.
+
+        Somebody writes it whom this machine's process table does not show.
+        """
+        value, now = facet.value, self._clock.now()
+        if value is None or value.state != GONE or not self._logs.by_another(name, now):
+            return facet
+        text = f"{value.reason}, but its log goes on: does it run on another machine?"
+        return _doubted(facet, value, text, now)
 
     def _dated(self, job: LiveJob) -> LiveJob:
         """Return a job whose start does not move when the kernel's idea of the boot does."""
@@ -183,23 +193,15 @@ class LocalJobs:
         if seen.started is not None and isinstance(seen.pid, PidNote):
             key = (f"pid:{seen.pid.pid}", str(seen.ticks))
             seen = seen._replace(started=self._since.setdefault(key, seen.started))
-        self._note_log(run.name, seen, now)
+        if seen.who.who is Who.SAME or seen.log_at is None:
+            self._logs.forget(run.name)
+        else:
+            note = seen.pid if isinstance(seen.pid, PidNote) else None
+            self._logs.note(run.name, note, seen.log_at, now)
         if seen.who.who is Who.SAME:
             seen = seen._replace(elsewhere=launched_elsewhere(run, _launched_at(seen)))
         stopped = [one for one in seen.members if one.state in STOP_STATES]
         return seen._replace(stop=self._stops.of(stopped, now)) if stopped else seen
-
-    def _note_log(self, name: str, seen: _Seen, now: float) -> None:
-        """Note whether a log goes on after its job was found gone, or did a moment ago."""
-        if seen.who.who is Who.SAME or seen.log_at is None:
-            self._going_on.discard(name)
-            self._log_at.pop(name, None)
-            return
-        at_first = self._log_at.setdefault(name, seen.log_at)
-        if seen.log_at > at_first or now - seen.log_at <= LATELY:
-            self._going_on.add(name)
-        else:
-            self._going_on.discard(name)
 
 
 async def _table() -> Look | None:
@@ -335,6 +337,10 @@ def _whose(facet: Facet[JobValue], rivals: Sequence[LiveJob], now: float) -> Fac
         return facet
     other = others[0]
     text = f"{value.reason}, but {other.id} lives ({other.name}; {other.why}): is it the job?"
+    return _doubted(facet, value, text, now)
+
+
+def _doubted(facet: Facet[JobValue], value: JobValue, text: str, now: float) -> Facet[JobValue]:
     unclear = value.model_copy(update={"state": UNCLEAR, "phase": Phase.UNKNOWN, "reason": text})
     problem = Problem(kind=ErrorKind.BAD_ANSWER, message=text)
     return Facet(value=unclear, source=facet.source, observed_at=now, error=problem, since=now)

@@ -20,7 +20,6 @@ QUIET: Final = 2
 ISSUE_EVERY: Final = 86400.0
 MINUTE: Final = 60.0
 """Entries carry their time in minutes: one of the event's own minute counts as after it."""
-_LIVES: Final = (Phase.RUNNING, Phase.WAITING)
 _TOLD_ELSEWHERE: Final = ("C-03", "C-19", "C-24")
 """The monitor says nothing of the run; C-19 asks for the entry at the end of a run by itself."""
 _CADENCES: Final = re.compile(r"\s*(\d{1,4})\s*cadences?\s*")
@@ -66,7 +65,7 @@ def _entry(
 
 def _quiet_since(run: RunSpec, history: History, last: float | None) -> float | None:
     """Return since when the logbook of a job that lives has been silent for too long."""
-    if phase_of(history) not in _LIVES:
+    if not phase_of(history).lives:
         return None
     job = history.facets.job if history.job_named else history.facets.tracker
     until = min(seen_at(history.facets.records, history.now), seen_at(job, history.now))
@@ -91,7 +90,7 @@ def _push(run: RunSpec, history: History, value: RecordsValue) -> Iterator[Alert
 
 def _issue(run: RunSpec, history: History, value: RecordsValue) -> Iterator[Alert]:
     updated, seen = value.issue_updated_at, value.issue_seen_at
-    if phase_of(history) not in _LIVES or updated is None or seen is None:
+    if not phase_of(history).lives or updated is None or seen is None:
         return
     if min(seen, history.now) - updated <= ISSUE_EVERY:
         return

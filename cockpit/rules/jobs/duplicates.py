@@ -14,11 +14,10 @@ from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History, Sharer
 from cockpit.model.jobs import LiveJob
-from cockpit.model.observed import JobValue, Phase
+from cockpit.model.observed import JobValue
 from cockpit.model.run import RunSpec
 from cockpit.rules.present import job_of, seen_at
 
-LIVES = (Phase.RUNNING, Phase.WAITING)
 TRACKER = "W&B files"
 LATELY = 600.0
 """Seconds after its newest record in which a launch counts as one that still writes."""
@@ -39,7 +38,7 @@ def duplicate_job(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-25: besides the recorded job another one of the lineage lives, or two others do."""
     job = job_of(history)
     others = [] if job is None else [*_rivals(job), *_sharers(job, history), *_fragments(history)]
-    recorded = job is not None and job.phase in LIVES
+    recorded = job is not None and job.phase.lives
     if job is not None and others and len(others) + recorded >= 2:
         yield _duplicate(run, history, job, others)
         return
@@ -50,7 +49,7 @@ def duplicate_job(run: RunSpec, history: History) -> Iterator[Alert]:
 
 
 def _duplicate(run: RunSpec, history: History, job: JobValue, others: Sequence[_Other]) -> Alert:
-    recorded = job.phase in LIVES
+    recorded = job.phase.lives
     lines = [other.line for other in others]
     names = ", ".join(other.name for other in others)
     advice = "none of them is the recorded job: stop exactly all but one"
@@ -137,7 +136,7 @@ def _written_twice(history: History) -> Iterator[_Other]:
 
 def _second(other: Sharer, job: JobValue | None) -> bool:
     """Tell whether the other run's job lives beside this one's."""
-    return other.lives and not other.same_job and job is not None and job.phase in LIVES
+    return other.lives and not other.same_job and job is not None and job.phase.lives
 
 
 def _shared(other: Sharer, job: JobValue | None) -> _Other:

@@ -8,7 +8,7 @@ from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import CheckpointsValue, JobValue, Phase, Triage
-from cockpit.model.picking import named, suspected, would_resume
+from cockpit.model.picking import named, names_checkpoint, suspected, would_resume
 from cockpit.model.run import RunSpec
 from cockpit.rules.metrics.nonfinite import findings
 from cockpit.rules.present import (
@@ -143,7 +143,7 @@ def _relaunch(run: RunSpec, history: History) -> str:
 def _from(run: RunSpec, value: CheckpointsValue) -> str:
     """Return the relaunch from what it would load; a suspect one is never offered."""
     who = wording.person(run)
-    pick = would_resume(value, by_name=_by_name(run))
+    pick = would_resume(value, by_name=names_checkpoint(run))
     if pick is None:
         return f"escalate to {who}: no complete checkpoint to relaunch from"
     if suspected(value, pick) is None:
@@ -154,16 +154,8 @@ def _from(run: RunSpec, value: CheckpointsValue) -> str:
     return f"roll back to {named(good)} first; a relaunch would load {named(pick)}, suspect"
 
 
-def _by_name(run: RunSpec) -> bool:
-    command = run.resubmit or ()
-    words = (command,) if isinstance(command, str) else command
-    return any("{checkpoint}" in word for word in words)
-
-
 def _failed_before(history: History) -> bool:
     """Tell whether an earlier job of this run has failed too."""
     marks = history.phases
     failed = [index for index, mark in enumerate(marks) if mark.phase is Phase.FAILED]
-    return len(failed) > 1 and any(
-        mark.phase in (Phase.RUNNING, Phase.WAITING) for mark in marks[failed[0] : failed[-1]]
-    )
+    return len(failed) > 1 and any(mark.phase.lives for mark in marks[failed[0] : failed[-1]])

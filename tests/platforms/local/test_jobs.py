@@ -451,3 +451,18 @@ async def test_a_process_that_is_gone_while_another_writes_its_files_is_unknown(
     os.utime(box.folder / "log", (1e9, 1e9))
     left = await box.value()
     assert (left.state, [rival.id for rival in left.rivals]) == ("gone", [f"pid:{child.pid}"])
+
+
+async def test_a_log_that_goes_on_without_a_process_here_makes_no_job_failed(box: Box) -> None:
+    """A plain pid file of another machine, or of a container, beside a log that all can read."""
+    box.note(dead_pid())
+    box.write("log", "step 1\n", age=20)
+    assert (await box.value()).state == "gone"
+    box.write("log", "step 1\nstep 2\n", age=10)
+    facet = await box.look()
+    assert facet.value is not None and facet.value.phase is Phase.UNKNOWN
+    assert facet.error is not None and "its log goes on" in facet.error.message
+    box.note(dead_pid(), f"machine={machine_id()}")
+    assert (await box.value()).state == "gone"
+    box.write("log", "step 1\nstep 2\nits worker's last word\n")
+    assert machine_id() is None or (await box.value()).state == "gone"
