@@ -17,8 +17,9 @@ class Pace(Frozen):
 
     ``step`` and ``at`` are the newest training step and its time; ``recent`` holds up to 64
     newest (step, time) pairs of this instance, oldest first. ``resumes`` counts how often the
-    step went back (a relaunch or rollback), ``resumed_at`` and ``resumed_step`` are the first
-    row after the last time.
+    step went back (a relaunch or rollback), ``resumed_at`` is the time of the first row after
+    the last time. ``began`` holds the first (step, time) pairs since then, or since the fold
+    began; ``began_late`` tells that steps without a time came before them.
     ``pauses`` are the newest times (from, to) of this instance in which no step was logged
     for much longer than usual.
     """
@@ -30,6 +31,7 @@ class Pace(Frozen):
     resumes: int = 0
     resumed_at: float | None = None
     began: tuple[tuple[int, float], ...] = ()
+    began_late: bool = False
     metrics_seen: bool = False
     recent: tuple[tuple[int, float], ...] = ()
     pauses: tuple[tuple[float, float], ...] = ()

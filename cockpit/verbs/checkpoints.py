@@ -111,15 +111,19 @@ def _layout(
 
 
 def _marked(value: CheckpointsValue, file: CockpitFile, spec: RunSpec) -> CheckpointsValue:
-    """Return ``value`` with those marked that a look at the run finds suspect."""
+    """Return ``value`` with those marked that a look at the run finds suspect, or has doubts of."""
     try:
-        report = asyncio.run(checked(file, [spec.name], SystemClock())).runs[0]
+        facets = asyncio.run(checked(file, [spec.name], SystemClock())).runs[0].facets
     except (TimeoutError, OSError) as error:
         say(f"which are suspect is not known: {clean(error)}")
         return value
-    seen = report.facets.checkpoints.value
+    for facet in (facets.checkpoints, facets.tracker, facets.log):
+        if facet.error is not None and facet.configured:
+            say(f"which are suspect is not known for sure: {facet.error.message}")
+    seen = facets.checkpoints.value
     items = () if seen is None else seen.items
-    return with_suspects(value, {each.path: each.suspect for each in items if each.suspect})
+    why = {each.path: each.suspect for each in items if each.suspect}
+    return with_suspects(value, why, {each.path: each.doubt for each in items if each.doubt})
 
 
 def _custom(args: argparse.Namespace) -> CustomLayout | None:

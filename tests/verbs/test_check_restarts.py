@@ -8,10 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from cockpit.sources.logs.follow import FIRST
+from cockpit.sources.logs.source import WHOLE
 from tests.verbs.acting_run import World
 from tests.verbs.checking import check
 
@@ -101,3 +104,28 @@ def test_our_own_relaunch_that_draws_an_empty_bar_first_is_right(tmp_path: Path)
         assert "step 0" not in json.dumps(history)
     finally:
         world.close()
+
+
+def stamped(steps: range, padding: str) -> str:
+    """Lines of a trainer that is quick and says when: all of them since the job's start."""
+    begun = datetime.now()
+    times = (begun + timedelta(milliseconds=2 * at) for at in range(len(steps)))
+    return "".join(
+        f"{at:%Y-%m-%d %H:%M:%S.%f} INFO {padding} step {step}/600 loss=2.5\n"
+        for at, step in zip(times, steps, strict=True)
+    )
+
+
+def test_a_fresh_look_tells_the_first_step_only_where_it_has_seen_it(restarted: Path) -> None:
+    log = restarted / "run.log"
+    log.write_text(stamped(range(401, 459), "x" * 700))
+    assert FIRST < log.stat().st_size < WHOLE
+    assert c12(restarted) == ["restarted at step 401 beside step 460"]
+
+
+def test_of_a_log_read_from_near_its_end_the_first_step_is_only_the_latest(restarted: Path) -> None:
+    log = restarted / "run.log"
+    log.write_text(("x" * 700 + "\n") * 800 + stamped(range(401, 459), "x" * 700))
+    assert log.stat().st_size > WHOLE
+    (title,) = c12(restarted)
+    assert title.startswith("restarted at or before step 4") and title.endswith(" beside step 460")

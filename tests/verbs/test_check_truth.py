@@ -277,3 +277,23 @@ def test_a_log_s_stamps_by_another_clock_or_zone(
     assert "C-06" not in ids(run)
     assert offset(run, "log") == pytest.approx(off, abs=5)
     assert "C-06" in ids(seen.check(capsys, 400))
+
+
+def test_a_save_after_the_log_lost_the_numbers_is_suspect_before_the_tracker_s_next_row(
+    seen: SeenRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    losses = {step: "NaN" if step >= 30 else "2.5" for step in range(101)}
+    seen.tracked([seen.row(step, losses[step], 1.0 + step) for step in range(0, 101, 50)], 102)
+    seen.log("".join(f"iter {step}/300: loss {loss}\n" for step, loss in losses.items()), 102)
+    for step in (20, 40, 60):
+        seen.saved(step, 1.5 + step)
+    run = seen.check(capsys, 104)
+    assert "nan at step 30" in alert(run, "C-09")["title"].lower()
+    value = run["facets"]["checkpoints"]["value"]
+    why = "loss nan from step 30"
+    assert {item["step"]: item["suspect"] for item in value["items"]} == {
+        20: None,
+        40: why,
+        60: why,
+    }
+    assert value["relaunch_from"]["step"] == 20

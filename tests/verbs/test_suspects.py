@@ -88,6 +88,33 @@ def suspects(value: dict[str, Any]) -> list[int]:
     return [item["step"] for item in value["items"] if item["suspect"]]
 
 
+def test_a_listing_says_that_the_rows_which_tell_the_suspect_ones_could_not_be_read(
+    folder: Folder,
+) -> None:
+    folder.logged(1, 300, folder.began, bad=130)
+    folder.ended()
+    for step in (100, 200):
+        levanter(folder.out, step, at=folder.began + step + 0.5)
+    assert main(["checkpoints", "out", "--config", str(folder.config)]) == 0
+    assert "suspect is not known" not in folder.capsys.readouterr().err
+    (folder.folder / "run.log").unlink()
+    (folder.folder / "run.log").mkdir()
+    assert main(["checkpoints", "out", "--config", str(folder.config)]) == 0
+    assert "which are suspect is not known for sure: " in folder.capsys.readouterr().err
+
+
+def test_a_listing_has_the_remark_on_one_saved_between_the_last_sound_row_and_the_first_other(
+    folder: Folder,
+) -> None:
+    folder.logged(1, 120, folder.began)
+    folder.logged(130, 300, folder.began, bad=130)
+    folder.ended()
+    for step in (100, 125, 200):
+        levanter(folder.out, step, at=folder.began + step + 0.5)
+    notes = {item["step"]: item["note"] for item in folder.told("checkpoints", "out")["items"]}
+    assert "saved between step 120, still sound, and step 130" in (notes[125] or "")
+
+
 def test_what_was_saved_after_the_numbers_were_lost_is_nowhere_taken_for_good(
     folder: Folder,
 ) -> None:

@@ -31,7 +31,9 @@ def marked(history: History) -> Facets:
     value = facet.value
     if value is None or not value.items:
         return history.facets
-    known = sorted(_taints(history), key=lambda each: each.taint.metric == SPIKE)
+    known = sorted(
+        _taints(history), key=lambda each: (each.taint.metric == SPIKE, _from(each.taint))
+    )
     found = _with(value, history, tuple(known))
     if found is value:
         return history.facets
@@ -79,16 +81,24 @@ def _taints(history: History) -> Iterator[_Known]:
 
 
 def _log_only(known: Taints, log: Taints) -> Iterator[Taint]:
-    """Yield the log's taints that the tracker's rows do not know; a tracker is often behind.
+    """Yield the log's taints that the tracker's rows do not know, or know from a later step on.
 
-    The tracker's rows are read from the beginning, the log's mostly from near its end: so how
-    far all was sound is the tracker's to say where the log does not.
+    A tracker is often behind, or has fewer rows. Its rows are read from the beginning, the log's
+    mostly from near its end: so how far all was sound is the tracker's to say where the log does
+    not.
     """
-    theirs = {(each.metric, each.left) for each in (*known.open, *known.over)}
+    theirs: dict[tuple[str, bool], float] = {}
+    for taint in (*known.open, *known.over):
+        key = (taint.metric, taint.left)
+        theirs[key] = min(_from(taint), theirs.get(key, math.inf))
     for taint in (*log.open, *log.over):
-        if (taint.metric, taint.left) not in theirs:
+        if _from(taint) < theirs.get((taint.metric, taint.left), math.inf):
             sound = known.sound if taint.sound is None else taint.sound
             yield taint.model_copy(update={"sound": sound})
+
+
+def _from(taint: Taint) -> float:
+    return -1 if taint.step is None else taint.step
 
 
 def _why(item: Checkpoint, known: _Known, history: History) -> str | None:

@@ -22,7 +22,7 @@ RECENT = 64
 """How many newest logged steps the usual step time is taken from."""
 
 BEGINNING = 4
-"""How many of the first steps after a resume are kept: what the first one was, they tell."""
+"""How many of the first steps of an instance are kept: what the first one was, they tell."""
 
 PAUSE = 3.0
 """How many times the usual time between two logged steps is a pause of training."""
@@ -36,7 +36,7 @@ class PaceFold:
         self.step, self.at = pace.step, pace.at
         self.first = (pace.first_step, pace.first_at)
         self.resumes, self.resumed_at = pace.resumes, pace.resumed_at
-        self.began = pace.began
+        self.began, self.began_late = pace.began, pace.began_late
         self.metrics = pace.metrics_seen
         self.recent: deque[tuple[int, float]] = deque(pace.recent, RECENT)
         self.pauses: deque[tuple[float, float]] = deque(pace.pauses, PAUSES)
@@ -70,11 +70,12 @@ class PaceFold:
         if self.step is not None and step < self.step:
             self.resumed = True
             self.resumes += 1
-            self.resumed_at, self.began = at, ()
+            self.resumed_at, self.began, self.began_late = at, (), False
             self.recent.clear()
             self.pauses.clear()
         self.step = step
         if at is None:
+            self.began_late = self.began_late or not self.began
             return
         if self.recent:
             last_step, last_at = self.recent[-1]
@@ -82,7 +83,7 @@ class PaceFold:
                 self.rate = (step - last_step) / (at - last_at)
                 self._pause(last_at, at)
         self.at = at
-        if self.resumes and len(self.began) < BEGINNING:
+        if len(self.began) < BEGINNING:
             self.began = (*self.began, (step, at))
         if [when for _, when in list(self.recent)[-2:]] == [at, at]:
             self.recent.pop()  # of rows that came at one time the first and the last say all
@@ -110,6 +111,7 @@ class PaceFold:
             resumes=self.resumes,
             resumed_at=self.resumed_at,
             began=self.began,
+            began_late=self.began_late,
             metrics_seen=self.metrics,
             recent=tuple(self.recent),
             pauses=tuple(self.pauses),

@@ -107,6 +107,18 @@ def _first_since(at: float, history: History) -> Step | None:
     return min((each for each in found if each is not None), default=None)
 
 
+def _from_the_start(first: Step, since: float, history: History) -> bool:
+    """Tell whether a start's first step is known to be that: no row between the two is unread."""
+    kept = ((history.trend.pace, history.rows_from), (history.log_trend.pace, history.log_from))
+    for pace, unread in kept:
+        if any(at < since for _, at in pace.recent) and first in pace.recent:
+            return True
+        begins = first in pace.began and not pace.began_late
+        if begins and (pace.resumes > 0 or unread == 0):
+            return True
+    return False
+
+
 def resumed_elsewhere(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-12 (first step): at once, and until the next start: what it overwrites is at stake."""
     if not may_train(history):
@@ -118,7 +130,8 @@ def resumed_elsewhere(run: RunSpec, history: History) -> Iterator[Alert]:
     start = _observed_start(history)
     first = None if start is None else _first_since(start.at, history)
     if start is not None and first is not None and first[0] < start.expected:
-        yield _alert(run, start, first[0], _too_low(first[0], start.expected))
+        where = _where(first[0], _from_the_start(first, start.at, history))
+        yield _alert(run, start, where, _too_low(first[0], start.expected))
 
 
 def _ours(history: History) -> Launched | None:
@@ -132,7 +145,8 @@ def _ours(history: History) -> Launched | None:
 
 def _launch_wrong(run: RunSpec, history: History, launched: Launched) -> Iterator[Alert]:
     steps = _steps_since(launched.at, history)
-    seen: list[tuple[int, float | None]] = [*filter(None, (_first_since(launched.at, history),))]
+    found = _first_since(launched.at, history)
+    seen: list[tuple[int, float | None]] = [] if found is None else [found]
     noted = launched.first_step
     if noted is not None and all(step != noted for step, _ in steps):
         seen.append((noted, None))
@@ -143,7 +157,8 @@ def _launch_wrong(run: RunSpec, history: History, launched: Launched) -> Iterato
         return
     order = f"{launched.launch_id} was to load step {wording.step(launched.resumes_from)}"
     start = Start(launched.at, launched.resumes_from, launched.launch_id, "journal", order, "sure")
-    yield _alert(run, start, first, wrong)
+    known = found is None or first != found[0] or _from_the_start(found, launched.at, history)
+    yield _alert(run, start, _where(first, known), wrong)
 
 
 def _observed_start(history: History) -> Start | None:
@@ -171,16 +186,21 @@ def _saved_before(item: Checkpoint, started_at: float) -> bool:
     return good and (item.saved_at or 0.0) < started_at - slack
 
 
-def _alert(run: RunSpec, start: Start, first: int, wrong: str) -> Alert:
+def _where(first: int, known: bool) -> str:
+    """Return where it went on: a step that is not known to be the first is only the latest."""
+    return f"{'at' if known or first == 0 else 'at or before'} step {wording.step(first)}"
+
+
+def _alert(run: RunSpec, start: Start, where: str, wrong: str) -> Alert:
     meant = wording.step(start.expected)
     sure = start.confidence == "sure"
-    title = f"resumed at step {wording.step(first)}, not from {meant}"
+    title = f"resumed {where}, not from {meant}"
     ask = f"ask who restarted {run.name} and from what; if that was not meant, "
     return Alert(
         id="C-12",
         key=f"C-12:first-step:{run.name}:{start.name}",
         severity=Severity.ALERT,
-        title=title if sure else f"restarted at step {wording.step(first)} beside step {meant}",
+        title=title if sure else f"restarted {where} beside step {meant}",
         since=start.at,
         evidence=(
             *present.evidence("logged rows", wrong),

@@ -51,8 +51,10 @@ class Follower:
     inode says (an inode is soon reused).
     """
 
-    def __init__(self, path: str, from_start: bool = False) -> None:
+    def __init__(self, path: str, from_start: bool = False, whole: int = FIRST) -> None:
+        """``whole``: a first look reads all of a file of up to so many bytes."""
         self.path = path
+        self._whole = whole
         self._inode: tuple[int, int] | None = (0, 0) if from_start else None
         self._offset = 0
         self._guard = b""
@@ -81,7 +83,8 @@ class Follower:
         inode = (status.st_dev, status.st_ino)
         states: tuple[bytes, ...] = ()
         if self._inode is None:
-            self._offset = line_start(fd, status.st_size - FIRST, status.st_size)
+            small = status.st_size <= self._whole
+            self._offset = 0 if small else line_start(fd, status.st_size - FIRST, status.st_size)
             self.begin = self._offset
         elif self._inode != inode:
             states = self._rest_of_former(self._inode)

@@ -23,10 +23,12 @@ from cockpit.model.logtext import LogLine, LogMark, PresentLog, Read
 from cockpit.runtime.regular import open_regular
 from cockpit.sources.logs.lines import read_at
 from cockpit.sources.logs.stamp import line_time, read_stamp, writes_utc
+from cockpit.text.safe import clean
 
 MOST_LINES: Final = 20_000
 MOST_BYTES: Final = 4_194_304
 """20,000 lines of 200 bytes; more would make diagnosis slow, for nothing but very long lines."""
+CUT: Final = f"only its last {MOST_BYTES // 1_048_576} MB were read"
 MOST_COUNTED: Final = 268_435_456
 """Bytes before the first line read whose line breaks are counted; beyond, no number is known."""
 MOST_UNPACKED: Final = 67_108_864
@@ -65,20 +67,25 @@ def read_present(
         own = _offset_in(fd, status.st_ino, status.st_size, mark)
         part, cut = _end_of(path, fd, own or 0, status.st_size)
         mtime = status.st_mtime
-    parts, begun = [part], own is not None
+    parts, begun, why = [part], own is not None, CUT if cut else None
     if not begun and not cut:
-        older, begun, cut = _former(path, mark, started_at, MOST_BYTES - len(part.data))
+        older, begun, why = _former(path, mark, started_at, MOST_BYTES - len(part.data))
         parts = [*older, part]
-    return _put_together(path, parts, begun, cut, started_at, mtime)
+    return _put_together(path, parts, begun, why, started_at, mtime)
 
 
 def _put_together(
-    path: str, parts: list[_Part], begun: bool, cut: bool, started_at: float | None, mtime: float
+    path: str,
+    parts: list[_Part],
+    begun: bool,
+    why: str | None,
+    started_at: float | None,
+    mtime: float,
 ) -> PresentLog:
+    """Return the parts' lines as one log; ``why`` says what stops it from being the whole."""
     newest: deque[LogLine] = deque(maxlen=MOST_LINES + 1)
     for part in parts:
         newest.extend(_lines_of(part, path))
-    why = f"only its last {MOST_BYTES // 1_048_576} MB were read" if cut else None
     if len(newest) > MOST_LINES:
         newest.popleft()
         why = f"only its last {MOST_LINES:,} lines were read"
@@ -132,31 +139,39 @@ def _number_at(fd: int, at: int) -> int | None:
 
 def _former(
     path: str, mark: LogMark | None, started_at: float | None, room: int
-) -> tuple[list[_Part], bool, bool]:
-    """Return what was rotated away since the job began, oldest first; is it all, was it cut."""
+) -> tuple[list[_Part], bool, str | None]:
+    """Return what was rotated away since the job began, oldest first; is it all; if not, why.
+
+    One that cannot be read, or is still being packed, ends it: a gap is no whole log.
+    """
     parts: list[_Part] = []
-    for each in _rotated(path):
-        with suppress(OSError, EOFError, zlib.error):
-            found, begun, cut = _former_part(each, mark, started_at, room)
-            if found is None:
-                break
-            parts.insert(0, found)
-            room -= len(found.data)
-            if begun or cut or room <= 0:
-                return parts, begun, cut or (room <= 0 and not begun)
-    return parts, False, False
+    for mtime, each in _rotated(path):
+        late = started_at is not None and mtime >= started_at
+        try:
+            found, begun, cut = _former_part(each, mark, late, room)
+        except FileNotFoundError:
+            continue  # moved on since it was listed
+        except (OSError, EOFError, zlib.error):
+            why = f"{clean(Path(each).name)}, rotated away, could not be read"
+            return parts, False, why if late else None
+        if found is None:
+            break
+        parts.insert(0, found)
+        room -= len(found.data)
+        if begun or cut or room <= 0:
+            return parts, begun, CUT if cut or not begun else None
+    return parts, False, None
 
 
 def _former_part(
-    path: str, mark: LogMark | None, started_at: float | None, room: int
+    path: str, mark: LogMark | None, late: bool, room: int
 ) -> tuple[_Part | None, bool, bool]:
+    """Return one file's share; ``late`` tells that it was written since the job began."""
     if path.endswith(".gz"):
-        late = started_at is not None and Path(path).stat().st_mtime >= started_at
         data, cut = _unpacked(path, room) if late else (b"", False)
         return (_Part(path, data, None, None) if late else None), False, cut
     with open_regular(path) as (fd, status):
         own = _offset_in(fd, status.st_ino, status.st_size, mark)
-        late = started_at is not None and status.st_mtime >= started_at
         if own is None and not late:
             return None, False, False
         at = max(own or 0, status.st_size - room)
@@ -164,8 +179,8 @@ def _former_part(
     return _Part(path, data, None, None), own is not None, at > (own or 0)
 
 
-def _rotated(path: str) -> list[str]:
-    """Return the files that a rotation has made of this one, the newest first."""
+def _rotated(path: str) -> list[tuple[float, str]]:
+    """Return the files that a rotation has made of this one with their mtimes, the newest first."""
     name = Path(path).name
     found: list[tuple[float, str]] = []
     with suppress(OSError):
@@ -173,7 +188,7 @@ def _rotated(path: str) -> list[str]:
             if each.name.startswith(name) and _ROTATED.fullmatch(each.name[len(name) :]):
                 with suppress(OSError):
                     found.append((each.stat().st_mtime, str(each)))
-    return [each for _, each in sorted(found, reverse=True)][:MOST_FORMER]
+    return sorted(found, reverse=True)[:MOST_FORMER]
 
 
 def _unpacked(path: str, room: int) -> tuple[bytes, bool]:

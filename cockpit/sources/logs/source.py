@@ -18,13 +18,16 @@ from cockpit.model.run import RunSpec
 from cockpit.runtime.offload import each, offload
 from cockpit.sources.logs.earlier import before
 from cockpit.sources.logs.file import show
-from cockpit.sources.logs.follow import Follower, News
+from cockpit.sources.logs.follow import FIRST, Follower, News
 from cockpit.sources.logs.stamp import clock_offset, line_time, writes_utc
 from cockpit.text.progress import read_bar, read_lines
 from cockpit.text.safe import safe_line
 
 DEADLINE: Final = 4.0
 """Less than a whole bulk is given: one log that hangs does not cost the others their answer."""
+WHOLE: Final = 524_288
+"""Bytes of logs that first looks read from their beginning, over all runs that are asked at once:
+rows cost one to two seconds for a megabyte. A log beyond its share is read from near its end."""
 TAIL: Final = 50
 """Lines of a log that are kept in its facet."""
 
@@ -35,10 +38,12 @@ class Logs:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._followed: dict[str, _Followed] = {}
+        self._share = FIRST
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[LogValue]]:
         """Return the log facet of each run, by run name."""
         runs = [query.run for query in queries]
+        self._share = max(FIRST, WHOLE // max(len(runs), 1))
         facets = await each(runs, self._one)
         # Nothing waits from here on: rows that are taken are also delivered.
         answers = zip(runs, facets, strict=True)
@@ -61,7 +66,7 @@ class Logs:
             return unknown(ErrorKind.UNSUPPORTED, message, f"{job.host}:{job.log.path}", now)
         followed = self._followed.get(run.name)
         if followed is None or followed.configured != job.log.path:
-            followed = self._followed[run.name] = _Followed(job.log.path)
+            followed = self._followed[run.name] = _Followed(job.log.path, self._share)
         return await _ask(followed, now)
 
 
@@ -83,8 +88,9 @@ async def _ask(followed: _Followed, now: float) -> Facet[LogValue]:
 class _Followed:
     """One run's log between two looks. ``look`` blocks; the rest is called by the event loop."""
 
-    def __init__(self, configured: str) -> None:
+    def __init__(self, configured: str, whole: int = FIRST) -> None:
         self.configured = configured
+        self._whole = whole
         self._follower: Follower | None = None
         self._value: LogValue | None = None
         self._rows: list[Row] = []
@@ -102,7 +108,8 @@ class _Followed:
         with self._lock:
             path = newest_match(self.configured)
             if self._follower is None or self._follower.path != path:
-                self._follower = Follower(path, from_start=self._follower is not None)
+                known = self._follower is not None
+                self._follower = Follower(path, from_start=known, whole=self._whole)
                 self._value = None
             news = self._follower.look(TAIL)
             if news is not None:

@@ -127,3 +127,17 @@ def test_only_what_is_before_the_checkpoint_is_wrong_without_a_clock(
 ) -> None:
     launched = LAUNCHED.model_copy(update={"resumes_from": resumed})
     assert (first_step_wrong(launched, first, None, None) is not None) == (first < resumed)
+
+
+def test_a_first_step_that_may_not_be_the_first_is_only_the_latest() -> None:
+    rows = [Row(step, T0 + 110 + step - 401, 2.0) for step in range(401, 560)]
+    began = {"job": job(started_at=T0 + 100), "checkpoints": checkpoints(checkpoint(600, T0 + 90))}
+    whole = history(T0 + 900, folded(rows), **began)
+    assert found(whole) == ["restarted at step 401 beside step 600"]
+    assert found(whole.model_copy(update={"rows_from": 0.7, "log_from": 0.7})) == [
+        "restarted at or before step 401 beside step 600"
+    ]
+    untimed = [row._replace(at=None) for row in rows[:48]]
+    assert found(history(T0 + 900, folded([*untimed, *rows[48:]]), **began)) == [
+        "restarted at or before step 449 beside step 600"
+    ]

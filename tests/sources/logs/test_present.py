@@ -105,6 +105,19 @@ def stamp(at: float) -> str:
     return f"{datetime.fromtimestamp(at, tz=UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
+def test_a_packed_part_that_is_cut_off_is_no_whole_log(log: Path) -> None:
+    torn = log.with_name("run.log.1.gz")
+    torn.write_bytes(gzip.compress(b"RuntimeError: Loss is NaN\n" * 5000)[:-20])
+    older = log.with_name("run.log.2.gz")
+    older.write_bytes(gzip.compress(b"before the gap\n"))
+    log.write_text("here\n")
+    for path, when in ((torn, 200.0), (older, 150.0)):
+        os.utime(path, (when, when))
+    found = read_present(str(log), None, 100.0)
+    assert texts(found) == ["here"] and not found.read.whole
+    assert found.read.why == "run.log.1.gz, rotated away, could not be read"
+
+
 def test_lines_that_say_they_are_older_than_the_job_are_another_s(log: Path) -> None:
     at = 1_800_000_000.0
     lines = [f"{stamp(at - 50)} old", f"{stamp(at - 9)} old", "bare", f"{stamp(at + 5)} new"]
