@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
+from textual.worker import Worker
 
 from cockpit.model.report import RunReport
 from screens.acting.journal import done_to
@@ -136,8 +136,8 @@ class RunScreen(ActingScreen):
         wheres = [self._tab] if self._tab in ("log", "charts") else []
         return self.cockpit.keys.footer(*wheres, "run", "act", "everywhere")
 
-    def _spawn(self, work: Work) -> Callable[[], None]:
-        return spawn(self, work, group="log", exclusive=True).cancel
+    def _spawn(self, work: Work) -> Worker[Any]:
+        return spawn(self, work, group="log", exclusive=True)
 
     def _read_book(self, report: RunReport) -> None:
         path = report.spec.records.logbook

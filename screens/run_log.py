@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
+
+from textual.worker import Worker
 
 from cockpit.model.alert import Alert
 from cockpit.model.observed import LogPage
@@ -15,12 +17,12 @@ from cockpit.runtime.offload import offload
 from cockpit.sources.logs.expression import find_expression
 from cockpit.sources.logs.file import Hit, LogFile
 from screens.base import Work
-from screens.evidence import Seeker, Target, targets_of, triage_targets
+from screens.evidence import Found, Seeker, Target, targets_of, triage_targets
 from widgets.log_view import LogView, Regex, term_of
 from widgets.painting.facts import reason
 
-Start = Callable[[Work], Callable[[], None]]
-"""Does some work, ending the one before it; returns how to end this one."""
+Start = Callable[[Work], Worker[Any]]
+"""Does some work, ending the one before it."""
 TAIL_LINES: Final = 400
 DEADLINE: Final = 10.0
 PAGE: Final = 600
@@ -39,7 +41,7 @@ class LogTab:
         self._seen: tuple[object, ...] | None = None
         self._report: RunReport | None = None
         self._jumped: str | None = None
-        self._end_search: Callable[[], None] | None = None
+        self._looking: Worker[Any] | None = None
 
     def show(self, report: RunReport) -> None:
         """Take a new report: while following, read the new end."""
@@ -99,10 +101,9 @@ class LogTab:
 
     def stop(self) -> bool:
         """End a search that is still running; return whether there was one."""
-        if self._end_search is None:
+        if self._looking is None or self._looking.is_finished:
             return False
-        self._end_search()
-        self._end_search = None
+        self._looking.cancel()
         self._view.say("search stopped")
         return True
 
@@ -124,9 +125,7 @@ class LogTab:
         if self._reader is None:
             self._view.say("only the last lines are here; no file to search")
             return None
-        self._end_search = self._start(
-            partial(self._seek, self._reader, report, tuple(targets), words)
-        )
+        self._seek(self._reader, report, targets, words)
         return None
 
     def _next_alert(self, report: RunReport) -> Alert | None:
@@ -135,27 +134,19 @@ class LogTab:
         at = keys.index(self._jumped) + 1 if self._jumped in keys else 0
         return report.alerts[at % len(keys)] if keys else None
 
-    async def _seek(
+    def _seek(
         self, reader: LogReader, report: RunReport, targets: Sequence[Target], words: str
     ) -> None:
         def find(term: str) -> Awaitable[Hit | None]:
             return reader.find(term, 1 << 62, True, self._on_progress)
 
-        self._view.say(f"{words}: looking for its evidence (esc stops)")
-        try:
+        async def first() -> Found | None:
             found = await Seeker(reader.path, report, find).first(targets)
-        except (OSError, TimeoutError, ValueError) as error:
-            self._view.say(_trouble(error))
-            return
-        finally:
-            self._end_search = None
-        if found is None:
-            self._view.say(f"{words}: nothing of its evidence stands in this log")
-            return
-        self._view.mark(found.mark)
-        around = partial(reader.around, found.offset)
-        await self._read(around, partial(self._view.show_at, offset=found.offset))
-        self._view.say(f"{words}: {found.words}")
+            return None if found is None else found._replace(words=f"{words}: {found.words}")
+
+        self._view.say(f"{words}: looking for its evidence (esc stops)")
+        lacks = f"{words}: nothing of its evidence stands in this log"
+        self._looking = self._start(partial(self._go_to, reader, first, lacks))
 
     def _on_progress(self, reached: int) -> None:
         self._view.say(f"searching, at {reached / 1e6:,.0f} MB (esc stops)")
@@ -184,10 +175,17 @@ class LogTab:
             self._start(partial(self._read, around, partial(self._view.show_at, offset=offset)))
 
     def _find(self, term: str, offset: int, back: bool) -> None:
-        if self._reader is not None:
-            self._end_search = self._start(partial(self._search, self._reader, term, offset, back))
-        else:
+        if self._reader is None:
             self._view.say("only the last lines are here; no file to search")
+            return
+        reader = self._reader
+
+        async def next_one() -> Found | None:
+            hit = await reader.find(term, offset, back, self._on_progress)
+            return None if hit is None else Found(hit.offset, term, "")
+
+        lacks = "no match above" if back else "no match below"
+        self._looking = self._start(partial(self._go_to, reader, next_one, lacks))
 
     async def _read(
         self, read: Callable[[], Awaitable[LogPage]], show: Callable[[LogPage], None]
@@ -197,20 +195,22 @@ class LogTab:
         except (OSError, TimeoutError) as error:
             self._view.say(_trouble(error))
 
-    async def _search(self, reader: LogReader, term: str, offset: int, back: bool) -> None:
+    async def _go_to(
+        self, reader: LogReader, look: Callable[[], Awaitable[Found | None]], lacks: str
+    ) -> None:
+        """Go to what is found, and say what it is."""
         try:
-            hit: Hit | None = await reader.find(term, offset, back, self._on_progress)
+            found = await look()
+            page = None if found is None else await reader.around(found.offset)
         except (OSError, TimeoutError, ValueError) as error:
             self._view.say(_trouble(error))
             return
-        finally:
-            self._end_search = None
-        if hit is None:
-            self._view.say("no match above" if back else "no match below")
+        if found is None or page is None:
+            self._view.say(lacks)
             return
-        self._view.say("")
-        around = partial(reader.around, hit.offset)
-        await self._read(around, partial(self._view.show_at, offset=hit.offset))
+        self._view.mark(found.mark)
+        self._view.show_at(page, found.offset)
+        self._view.say(found.words)
 
 
 def _trouble(error: Exception) -> str:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 BESIDE: Final = ("ack",)
 """Verbs that are done beside others."""
-"""Seconds after a submit at which the run is checked first (SPEC W)."""
 _FOLLOW: Final = "follow"
 
 
@@ -51,7 +50,7 @@ class RunningAction:
             watcher()
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call ``changes`` for every change; return how to stop that."""
+        """Call ``callback`` for every change; return how to stop that."""
         self.watchers.append(callback)
         return lambda: self.watchers.remove(callback) if callback in self.watchers else None
 

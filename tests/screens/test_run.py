@@ -12,6 +12,7 @@ import pytest
 from textual.pilot import Pilot
 
 from cockpit.app.application import CockpitApp
+from cockpit.model.observed import LogPage
 from cockpit.model.place import place_of
 from cockpit.model.report import RunReport, Verdict
 from cockpit.sources.logs.file import LogFile
@@ -19,6 +20,7 @@ from cockpit.sources.logs.source import Logs
 from screens.evidence import Target, targets_of
 from screens.logbook_reader import read_book
 from screens.run import RunScreen
+from screens.run_log import LogReader
 from tests.queries import queries_of
 from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.stand_in import SIZES, StandIn, StillClock, app_of, cockpit, screen_of, text_of
@@ -200,6 +202,42 @@ async def test_an_expression_that_never_ends_holds_nothing_up(
         await until(pilot, lambda: "takes too long" in text_of(pilot.app))
         await pilot.press("/", *"/^a+!$/", "enter")
         await until(pilot, lambda: "/^a+!$/ 1 in sight" in text_of(pilot.app))
+
+
+async def test_esc_stops_the_search_that_took_the_place_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_for: list[str] = []
+
+    async def find(_: LogReader, term: str, *_rest: object) -> None:
+        looked_for.append(term)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(LogReader, "find", find)
+    async with opened(with_log(write_log(tmp_path / "run.log", 300))) as pilot:
+        await until(pilot, lambda: "line 000299" in text_of(pilot.app))
+        for term in ("one", "two"):
+            await pilot.press("/", *term, "enter")
+            await until(pilot, lambda: looked_for[-1:] == [term])  # noqa: B023 - awaited at once
+        await pilot.press("escape")
+        await until(pilot, lambda: "search stopped" in text_of(pilot.app))
+        assert isinstance(pilot.app.screen, RunScreen)
+
+
+async def test_evidence_that_cannot_be_read_is_not_said_to_be_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def around(_: LogReader, offset: int) -> LogPage:
+        raise TimeoutError
+
+    monkeypatch.setattr(LogReader, "around", around)
+    path = write_log(tmp_path / "run.log", 3000)
+    quoted = made.alert("C-01", evidence=(("line 000777 of the log", f"{path}:778"),))
+    async with opened(with_log(path).model_copy(update={"alerts": (quoted,)})) as pilot:
+        await pilot.press("enter")
+        await until(pilot, lambda: "the file did not answer in time" in text_of(pilot.app))
+        await pilot.pause(0.05)
+        assert "line 778" not in text_of(pilot.app)
 
 
 async def test_enter_jumps_to_the_evidence(tmp_path: Path) -> None:
