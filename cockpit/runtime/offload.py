@@ -153,16 +153,21 @@ def _key(fn: Callable[..., object], args: tuple[object, ...]) -> Hashable:
 
 
 async def offload(
-    fn: Callable[..., T], *args: object, deadline: float, pool: Pool | None = None
+    fn: Callable[..., T],
+    *args: object,
+    deadline: float,
+    pool: Pool | None = None,
+    key: Hashable = None,
 ) -> T:
     """Run ``fn(*args)`` in a daemon thread and return what it returns, or raise what it raises.
 
     Raises ``TimeoutError`` after ``deadline`` seconds; the thread is then left behind. While
     it hangs, the same call (equal ``fn`` and ``args``) waits for it instead of taking another
-    thread, so that polling a dead mount does not use up all threads.
+    thread, so that polling a dead mount does not use up all threads. ``key`` tells that calls
+    are the same whose ``args`` differ each time.
     """
     pool = pool or _POOL
-    key = _key(fn, args)
+    key = _key(fn, args) if key is None else key
     loop = asyncio.get_running_loop()
     until = loop.time() + deadline
     await _former(pool, key, until)

@@ -55,7 +55,7 @@ from cockpit.platforms.local.files import (
     size_and_time,
 )
 from cockpit.platforms.local.goingon import LogsGoingOn
-from cockpit.platforms.local.recorded import Identity, Look, Who, identify
+from cockpit.platforms.local.recorded import Identity, Look, Table, Who, identify
 from cockpit.platforms.local.stopped import STOP_STATES, Stop, StoppedSince, workers
 from cockpit.runtime.offload import each, offload
 from cockpit.runtime.process import ProcessFacts, process_facts
@@ -71,7 +71,7 @@ STOPPED: Final = "stopped"
 PROCESS_TABLE: Final = "process table"
 MOST_WATCHED: Final = 32
 """Processes of one job whose state is looked at every second."""
-AskLive = Callable[[Sequence[RunSpec]], Awaitable[Mapping[str, Live]]]
+AskLive = Callable[[Sequence[RunSpec], Look | None], Awaitable[Mapping[str, Live]]]
 
 
 class LocalJobs:
@@ -95,17 +95,18 @@ class LocalJobs:
         former job's: a living process outweighs them.
         """
         local = [query for query in queries if query.run.job is not None]
-        look = await _table() if local else None
-        facets = await each(local, lambda query: self._patiently(query, look))
+        table = Table(await _look_around() if local else None)
+        facets = await each(local, lambda query: self._patiently(query, table))
         answers = zip(local, facets, strict=True)
         spoken = {query.name: self._once_spoken(query.name, facet) for query, facet in answers}
-        return await self._with_rivals([query.run for query in local], spoken)
+        look = None if table.spent else table.look
+        return await self._with_rivals([query.run for query in local], spoken, look)
 
     async def _with_rivals(
-        self, runs: Sequence[RunSpec], facets: dict[str, Facet[JobValue]]
+        self, runs: Sequence[RunSpec], facets: dict[str, Facet[JobValue]], look: Look | None
     ) -> dict[str, Facet[JobValue]]:
         """Add to each job the others of its lineage that live (C-25), from one look at all."""
-        live = await self._live(runs) if runs else {}
+        live = await self._live(runs, look) if runs else {}
         return {name: self._rivalled(name, facet, live.get(name)) for name, facet in facets.items()}
 
     def _rivalled(self, name: str, facet: Facet[JobValue], live: Live | None) -> Facet[JobValue]:
@@ -156,10 +157,10 @@ class LocalJobs:
         spoken = value.model_copy(update={**running, "pending_since": None})
         return facet.model_copy(update={"value": spoken})
 
-    async def _patiently(self, query: Query, look: Look | None) -> Facet[JobValue]:
+    async def _patiently(self, query: Query, table: Table) -> Facet[JobValue]:
         """Look again before a job is first called gone: its wrapper may be writing the status."""
         name, job = query.name, query.run.job
-        facet = await self._once(query, look)
+        facet = await self._once(query, table)
         loop = asyncio.get_running_loop()  # a writer takes real time, whatever the clock says
         until = loop.time() + self._reap_wait
         noted = job is not None and job.exit_file is not None
@@ -168,14 +169,16 @@ class LocalJobs:
                 self._gone[name] = _id(facet)
                 break
             await asyncio.sleep(_REAP_LOOK)
-            facet = await self._once(query, look)
+            table.spent = True
+            facet = await self._once(query, table)
         return facet
 
-    async def _once(self, query: Query, look: Look | None) -> Facet[JobValue]:
+    async def _once(self, query: Query, table: Table) -> Facet[JobValue]:
         now, job = self._clock.now(), query.run.job
         assert job is not None
         try:
-            seen = await offload(self._seen, query.run, look, now, deadline=DEADLINE)
+            work, key = (self._seen, query.run, table, now), (_look, job)
+            seen = await offload(*work, deadline=DEADLINE, key=key)
         except TimeoutError as error:
             message = f"the job's files did not answer: {error}"
             return unknown(ErrorKind.TIMEOUT, message, _source(job), now)
@@ -187,9 +190,9 @@ class LocalJobs:
             return unknown(ErrorKind.BAD_ANSWER, message, _source(job), now)
         return _judge(job, seen, query.exit_record, now)
 
-    def _seen(self, run: RunSpec, look: Look | None, now: float) -> _Seen:
+    def _seen(self, run: RunSpec, table: Table, now: float) -> _Seen:
         """Read the files and the process behind the pid file. Blocking; raises ``OSError``."""
-        seen = _look(run, look, now)
+        seen = _look(run, table, now)
         if seen.started is not None and isinstance(seen.pid, PidNote):
             key = (f"pid:{seen.pid.pid}", str(seen.ticks))
             seen = seen._replace(started=self._since.setdefault(key, seen.started))
@@ -204,7 +207,7 @@ class LocalJobs:
         return seen._replace(stop=self._stops.of(stopped, now)) if stopped else seen
 
 
-async def _table() -> Look | None:
+async def _look_around() -> Look | None:
     """Return the process table, ``None`` where it cannot be read in time."""
     try:
         return await offload(Look, deadline=DEADLINE)
@@ -243,17 +246,18 @@ class _Seen(NamedTuple):
     again: tuple[LiveJob, ...] = ()
 
 
-def _look(run: RunSpec, look: Look | None, now: float) -> _Seen:
+def _look(run: RunSpec, table: Table, now: float) -> _Seen:
     """Read the files and the process table. Blocking; raises ``OSError``."""
     job = run.job
     assert job is not None
     ended = read_exit(job.exit_file.path) if job.exit_file else None
     marker_at = mtime_of(job.done_marker)
     pid = read_pid(job.pid_file.path) if job.pid_file else None
-    who, facts, noted = Identity(Who.GONE), None, None
+    who, facts, noted, look = Identity(Who.GONE), None, None, table.look
     if isinstance(pid, PidNote):
         facts = process_facts(pid.pid)
-        who, look = _identity(run, pid, facts, look, now)
+        look = table.showing(pid.pid) if facts.alive else look
+        who = _identity(run, pid, facts, look, now)
         if not facts.alive and job.exit_file:
             ended = read_exit(job.exit_file.path)  # it may have ended between the two looks
             marker_at = mtime_of(job.done_marker)
@@ -269,15 +273,13 @@ def _look(run: RunSpec, look: Look | None, now: float) -> _Seen:
 
 def _identity(
     run: RunSpec, note: PidNote, facts: ProcessFacts, look: Look | None, now: float
-) -> tuple[Identity, Look | None]:
-    """Return whose process it is, and the table by which that was told."""
+) -> Identity:
+    """Return whose process it is; without a table the noted ticks tell."""
     if look is None:
         same = None in (note.ticks, facts.ticks) or note.ticks == facts.ticks
         who = Who.GONE if not facts.alive else Who.SAME if same else Who.OTHER
-        return Identity(who), None
-    if facts.alive and note.pid not in look.processes:
-        look = Look()  # it has started since
-    return identify(run, note, look, now), look
+        return Identity(who)
+    return identify(run, note, look, now)
 
 
 def _source(job: JobSpec) -> str:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model.jobs import Live, LiveJob
@@ -33,7 +32,6 @@ from cockpit.platforms.local.family import Family, families, is_leftover, relati
 from cockpit.platforms.local.files import BadNote, PidNote, read_pid
 from cockpit.platforms.local.recorded import Look, Who, identify
 from cockpit.platforms.local.tools import is_cockpit, is_supervisor
-from cockpit.runtime.process import PROC
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -48,10 +46,13 @@ class _Recorded(NamedTuple):
     trouble: str | None = None
 
 
-def live_jobs(runs: Sequence[RunSpec], proc: Path = PROC) -> dict[str, Live]:
-    """Return what lives of each run on this machine, by run name; one look for all of them."""
+def live_jobs(runs: Sequence[RunSpec], look: Look | None = None) -> dict[str, Live]:
+    """Return what lives of each run on this machine, by run name; one look for all of them.
+
+    ``look`` is one that was taken a moment ago.
+    """
     try:
-        look = Look(proc)
+        look = look or Look()
     except OSError as error:
         text = f"the process table cannot be read: {error.strerror}"
         return {run.name: Live(unknown=text) for run in runs}

@@ -43,6 +43,7 @@ from cockpit.platforms.local.launcher.ending import (
 )
 from cockpit.platforms.local.launcher.supervisor import expand
 from cockpit.platforms.local.lineage import live_jobs
+from cockpit.platforms.local.recorded import Look
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import run_command
 from cockpit.sources.logs.source import Logs
@@ -84,7 +85,7 @@ class LocalPlatform(Platform):
     ) -> None:
         self._clock = clock
         self._logs = logs
-        self._jobs = LocalJobs(clock, lambda runs: self._live(runs, DEADLINE))
+        self._jobs = LocalJobs(clock, lambda runs, look: self._live(runs, DEADLINE, look))
         self._hosts = Hosts(clock)
         self._locks = locks_folder or locks.locks_folder()
         self._answer_within = answer_within
@@ -123,9 +124,12 @@ class LocalPlatform(Platform):
         """Return the live jobs of each lineage on this machine, from one look at all processes."""
         return await self._live(runs, LOOK)
 
-    async def _live(self, runs: Sequence[RunSpec], deadline: float) -> Mapping[str, Live]:
+    async def _live(
+        self, runs: Sequence[RunSpec], deadline: float, look: Look | None = None
+    ) -> Mapping[str, Live]:
         try:
-            return await offload(live_jobs, tuple(runs), deadline=deadline)
+            key = (live_jobs, tuple(runs))
+            return await offload(live_jobs, tuple(runs), look, deadline=deadline, key=key)
         except TimeoutError as error:
             text = f"the process table or the job's files did not answer: {error}"
             return {run.name: Live(unknown=text) for run in runs}

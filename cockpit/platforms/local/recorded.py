@@ -13,6 +13,7 @@ import os
 import posixpath
 import re
 import shlex
+import threading
 from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
@@ -78,6 +79,25 @@ class Look:
         found = [self.processes[pid]] if pid in self.processes else []
         rest = sorted(descendants(self.processes, (pid,)))
         return [*found, *(self.processes[each] for each in rest)]
+
+
+class Table:
+    """The look that one round takes at the process table, for all of its runs.
+
+    ``spent`` is set once a round has waited: what it looks at then it sees anew.
+    """
+
+    def __init__(self, look: Look | None) -> None:
+        self.look = look
+        self.spent = False
+        self._reading = threading.Lock()
+
+    def showing(self, pid: int) -> Look | None:
+        """Return a look that shows a process which lives: it may have started since."""
+        with self._reading:
+            if self.look is not None and pid not in self.look.processes:
+                self.look = Look()
+            return self.look
 
 
 def _boot(proc: Path) -> float | None:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,14 +23,15 @@ from cockpit.platforms.local.files import explain_exit
 from cockpit.platforms.local.jobs import LocalJobs
 from cockpit.platforms.local.launcher.kernel import machine_id
 from cockpit.platforms.local.lineage import live_jobs
+from cockpit.platforms.local.recorded import Look
 from cockpit.runtime.process import process_facts
 from tests.queries import queries_of
 
 DAY = 86400.0
 
 
-async def live(runs: Sequence[RunSpec]) -> Mapping[str, Live]:
-    return live_jobs(tuple(runs))
+async def live(runs: Sequence[RunSpec], look: Look | None) -> Mapping[str, Live]:
+    return live_jobs(tuple(runs), look)
 
 
 class Box:
@@ -466,3 +468,24 @@ async def test_a_log_that_goes_on_without_a_process_here_makes_no_job_failed(box
     assert (await box.value()).state == "gone"
     box.write("log", "step 1\nstep 2\nits worker's last word\n")
     assert machine_id() is None or (await box.value()).state == "gone"
+
+
+async def test_a_mount_that_hangs_costs_each_run_one_thread(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, back = [], threading.Event()
+
+    def hangs(path: str) -> None:
+        began.append(path)
+        back.wait(20.0)
+
+    monkeypatch.setattr("cockpit.platforms.local.jobs.read_pid", hangs)
+    monkeypatch.setattr("cockpit.platforms.local.jobs.DEADLINE", 0.2)
+    try:
+        facets = [await box.look() for _ in range(3)]
+    finally:
+        back.set()
+    assert [facet.error is not None and facet.error.kind for facet in facets] == [
+        ErrorKind.TIMEOUT
+    ] * 3
+    assert len(began) == 1
