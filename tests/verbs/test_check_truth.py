@@ -173,6 +173,7 @@ def test_beyond_what_is_looked_through_the_step_is_only_the_latest(
 ) -> None:
     monkeypatch.setattr(earlier, "MOST", 20_000)
     monkeypatch.setattr(earlier, "STEP", 10_000)
+    monkeypatch.setattr("cockpit.sources.logs.source.WHOLE", 0)
     losses = ("2.5" if step < BROKEN else "nan" for step in range(LAST))
     seen.log("".join(LINE.format(step=n, loss=loss) for n, loss in enumerate(losses)), 40)
     found = alert(seen.check(capsys, 41), "C-09")

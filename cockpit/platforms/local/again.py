@@ -15,7 +15,16 @@ from typing import Final
 
 from cockpit.model.jobs import LiveJob
 from cockpit.platforms.local.census import Census, Process, lineage_up
-from cockpit.platforms.local.tools import inner, is_cockpit, is_shell, is_supervisor, program
+from cockpit.platforms.local.tools import (
+    inner,
+    is_cockpit,
+    is_helper,
+    is_shell,
+    is_supervisor,
+    is_tool,
+    is_wrapper,
+    program,
+)
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -33,11 +42,21 @@ def starts_again(processes: Census, pid: int) -> tuple[LiveJob, ...]:
     for parent in lineage_up(processes, main.ppid) if main is not None else ():
         if below is None or is_supervisor(parent) or is_cockpit(parent.argv):
             break
+        if _runs_others(processes, parent, below):
+            break  # a session's manager, a CI runner, a test: over or not, it goes on without it
         if is_shell(parent.argv) and _loops(parent, below):
             why = f"run again by the loop of pid {parent.pid}: {_short(parent)}"
             return (LiveJob(id=f"pid:{parent.pid}", name=_short(below), why=why),)
         below = parent
     return ()
+
+
+def _runs_others(processes: Census, parent: Process, child: Process) -> bool:
+    """Tell whether a program runs more than this job; a shell or a wrapper waits for it."""
+    if is_shell(parent.argv) or is_wrapper(parent.argv):
+        return False
+    others = (one for one in processes.values() if one.ppid == parent.pid and one.pid != child.pid)
+    return not all(is_tool(one.argv) or is_helper(one.argv) for one in others)
 
 
 def _short(process: Process) -> str:
@@ -46,12 +65,30 @@ def _short(process: Process) -> str:
 
 def _loops(shell: Process, child: Process) -> bool:
     """Tell whether a shell's text has a loop in which its child's command stands."""
-    text = _COMMENT.sub("", _text(shell))
-    words = inner(child.argv)
-    name = re.escape(program(words or [""]).rpartition("/")[2])
-    named = re.compile(rf"(?<![\w.-]){name}(?![\w.-])") if name else _ANY_COMMAND
+    text, names = _COMMENT.sub("", _text(shell)), _names(child)
     loops = [found[0] for found in _LOOP.finditer(text)]
-    return any(named.search(loop) or _ANY_COMMAND.search(loop) for loop in loops)
+    return any(
+        _ANY_COMMAND.search(loop) or (names and all(_names_it(name, loop) for name in names))
+        for loop in loops
+    )
+
+
+def _names(child: Process) -> set[str]:
+    """Return the words by which a loop would name a command: of a script its own name alone.
+
+    A wrapper counts beside what it runs: a target "test" alone stands in many a loop.
+    """
+    words = inner(child.argv)
+    if is_shell(words) and "-c" not in words and len(words) > 1:
+        told = next((word for word in words[1:] if not word.startswith("-")), words[0])
+    else:
+        told = program(words or [""])
+    names = {told, child.argv[0]} if is_wrapper(child.argv) else {told}
+    return {name.rpartition("/")[2] for name in names} - {""}
+
+
+def _names_it(name: str, loop: str) -> bool:
+    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", loop) is not None
 
 
 def _text(shell: Process) -> str:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from cockpit.model.jobs import Live
+from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec
 from cockpit.platforms.local.census import census, descendants
 from cockpit.platforms.local.lineage import live_jobs
@@ -76,16 +76,29 @@ def run_spec(folder: Path, name: str = "a", **job: Any) -> RunSpec:
 
 
 def live(run: RunSpec) -> Live:
-    return live_jobs((run,))[run.name]
+    """Return what lives, without the zoos of other workers: their runs have the same names."""
+    found = live_jobs((run,))[run.name]
+    processes = census()
+    others = descendants(processes, [os.getppid()]) - descendants(processes, [os.getpid()])
+    kinds = ("jobs", "leftovers", "possible", "spared")
+    mine = {
+        kind: tuple(job for job in getattr(found, kind) if _pid(job) not in others)
+        for kind in kinds
+    }
+    return found.model_copy(update=mine)
+
+
+def _pid(job: LiveJob) -> int:
+    return int(job.id.removeprefix("pid:"))
 
 
 def pids(found: Live) -> list[int]:
-    return [int(job.id.removeprefix("pid:")) for job in found.jobs]
+    return [_pid(job) for job in found.jobs]
 
 
 def possible(found: Live) -> list[int]:
-    return [int(job.id.removeprefix("pid:")) for job in found.possible]
+    return [_pid(job) for job in found.possible]
 
 
 def spared(found: Live) -> list[int]:
-    return [int(job.id.removeprefix("pid:")) for job in found.spared]
+    return [_pid(job) for job in found.spared]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from textual import events
+
 from cockpit.actions.core.action import RefuseError
 from screens.acting.ack import AckScreen
+from screens.acting.arming import TOO_SOON
 from screens.acting.form import FormScreen
 from screens.acting.palette import PaletteScreen, found
 from screens.acting.plan import PlanScreen
@@ -62,11 +65,11 @@ async def test_enter_takes_no_other_alert_when_the_selected_one_closes() -> None
     async with opened(service, engine=engine) as pilot:
         await pilot.press("A")
         await pilot.pause(0.4)
-        report = engine.runs[0]
+        report, pressed_before = engine.runs[0], events.Key("enter", None)
         engine.tell(report.model_copy(update={"alerts": report.alerts[1:]}))
         await until(pilot, lambda: "has closed: look again" in text_of(pilot.app))
-        await pilot.press("enter")
-        await pilot.pause(0.1)
+        pilot.app.post_message(pressed_before)
+        await until(pilot, lambda: TOO_SOON in text_of(pilot.app))
         assert service.acted == []
 
 
