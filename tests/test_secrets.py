@@ -221,7 +221,7 @@ async def opened(
     made = make(file, present)
     app = CockpitApp(
         file, made.engine, read_only=present, present=present, run="tiny", service=made.service,
-        books=make_books, attend=made.attend,
+        books=make_books,
     )  # fmt: skip
     async with app.run_test(size=size) as pilot:
         end = asyncio.get_running_loop().time() + PATIENCE

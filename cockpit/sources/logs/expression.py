@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 import cockpit
+from cockpit.model.logtext import Hit
 from cockpit.runtime.shell import run_command
 from cockpit.sources.logs import scanning
-from cockpit.sources.logs.file import Hit
 
 STEP: Final = 1.0
 """Seconds that one program searches: then it tells how far, and the next one goes on."""
