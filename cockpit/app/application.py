@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import BindingType
 from textual.content import Content
 from textual.screen import Screen
 
-from cockpit.app.making import make, make_books
+from cockpit.app.making import make
 from cockpit.app.terminal import TerminalApp, drawn_line, run_in_terminal
 from cockpit.config.file import operator
 from cockpit.config.unread import unread_notice
@@ -23,7 +23,7 @@ from cockpit.model.run import CockpitFile
 from cockpit.runtime.login import login_name
 from cockpit.runtime.offload import offload
 from cockpit.text.charset import Charset, given_variables, terminal_charset
-from screens.acting.guarded import ASK_WITHIN, GuardedActions, MakeService
+from screens.acting.guarded import ASK_WITHIN, GuardedActions, Means
 from screens.acting.palette import Command, PaletteScreen
 from screens.base import CockpitScreen, spawn
 from screens.clipboard import copy_text, identity
@@ -39,8 +39,6 @@ from themes.loader import load_themes
 from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:
-    from cockpit.actions.core.open_plans import OpenPlans
-    from cockpit.actions.telling.logbooks import Logbooks
     from cockpit.app.watching import Watching
 
 AGES: Final = 5.0
@@ -78,10 +76,7 @@ class CockpitApp(TerminalApp):
         ascii: bool = False,  # noqa: A002
         clock: Clock | None = None,
         run: str | None = None,
-        service: MakeService | None = None,
-        books: Callable[[], Logbooks] | None = None,
-        version: Callable[[], int] | None = None,
-        plans: OpenPlans | None = None,
+        means: Means | None = None,
     ) -> None:
         super().__init__()
         self.file = file or CockpitFile(path="")
@@ -95,9 +90,7 @@ class CockpitApp(TerminalApp):
         if engine is not None:
             self._reports = {each.name: each for each in engine.report().runs}
         self._at_work = Watch(operator=self.file.operator or "", read_only=read_only or present)
-        self.actions = GuardedActions(
-            self, self, service, books, version, plans=plans, present=present
-        )
+        self.actions = GuardedActions(self, self, means or Means(), present=present)
         self._said = ""
         self._warned: list[str] = []
         self.trouble = ""
@@ -398,15 +391,14 @@ def run_app(
     Without an ``engine`` one is made, with the store. ``run`` is opened at once.
     """
     trouble = ""
-    more: dict[str, Any] = {}
+    means = None
     if file is not None and engine is None:
         made = make(file, read_only or present)
         engine, trouble = made.engine, made.trouble
-        more = {"service": made.service, "books": make_books, "version": made.version,
-                 "plans": made.plans}  # fmt: skip
+        means = made.means
     try:
         app = CockpitApp(
-            file, engine, read_only=read_only, present=present, ascii=ascii, run=run, **more
+            file, engine, read_only=read_only, present=present, ascii=ascii, run=run, means=means
         )
     except KeysError as error:
         path = file.path if file is not None else "cockpit.toml"

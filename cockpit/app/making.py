@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.run import CockpitFile
-from screens.acting.guarded import MakeService
+from screens.acting.guarded import Means
 
 if TYPE_CHECKING:
-    from cockpit.actions.core.open_plans import OpenPlans
     from cockpit.actions.core.service import ActionService
     from cockpit.actions.telling.logbooks import Logbooks
     from cockpit.app.watching import Watching
@@ -21,10 +19,7 @@ class Making(NamedTuple):
 
     engine: Watching
     trouble: str
-    service: MakeService
-    version: Callable[[], int] | None = None
-    """Changes whenever another process has written to the store; may block."""
-    plans: OpenPlans | None = None
+    means: Means
 
 
 def make(file: CockpitFile, read_only: bool) -> Making:
@@ -32,6 +27,7 @@ def make(file: CockpitFile, read_only: bool) -> Making:
     from cockpit.actions.core.open_plans import OpenPlans
     from cockpit.attach.client import AttachedEngine
     from cockpit.config.file import state_dir, store_path
+    from cockpit.store.journal import Journal
     from cockpit.store.store import Store, StoreError
 
     clock, trouble = SystemClock(), ""
@@ -53,7 +49,12 @@ def make(file: CockpitFile, read_only: bool) -> Making:
 
     version = None if store is None else store.version
     plans = None if read_only else OpenPlans(state_dir() / "planning", file.path)
-    return Making(engine, trouble, service, version, plans)
+
+    def left() -> bool:
+        noted = plans is not None and plans.any()
+        return noted or (store is not None and Journal(store).any_unfinished())
+
+    return Making(engine, trouble, Means(service, make_books, version, plans, left))
 
 
 def make_books() -> Logbooks:

@@ -1,19 +1,22 @@
-"""What an action in a window looks at: the attached engine's look, else its own."""
+"""What an action in a window looks at: the attached engine's look, else its own.
+
+Imports late: a window that only shows what was done loads nothing that reads or judges.
+"""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import Platform
 from cockpit.store.store import Store
-from cockpit.watch.engine import Engine
-from cockpit.watch.polling.sources_bundle import real_sources
 
 if TYPE_CHECKING:
     from cockpit.attach.client import AttachedEngine
+    from cockpit.platforms.base import Platform
+    from cockpit.watch.polling.sources_bundle import Sources
 
 
 class ActingLooks:
@@ -23,7 +26,12 @@ class ActingLooks:
         self._attached = attached
         self._store = store
         self._clock = clock
-        self._sources = real_sources(clock)
+
+    @cached_property
+    def _sources(self) -> Sources:
+        from cockpit.watch.polling.sources_bundle import real_sources
+
+        return real_sources(self._clock)
 
     def platform_of(self, run: RunSpec) -> Platform | None:
         """Return the platform that acts on a run's job."""
@@ -34,6 +42,8 @@ class ActingLooks:
         try:
             return await self._attached.check(run)
         except TimeoutError:
+            from cockpit.watch.engine import Engine
+
             engine = Engine(
                 self._attached.file, store=self._store, clock=self._clock, sources=self._sources
             )

@@ -12,6 +12,7 @@ import hashlib
 import os
 import socket
 import struct
+import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -22,6 +23,7 @@ from cockpit.runtime.machine_folder import MachineFolderError, machine_folder
 from cockpit.runtime.process import process_facts
 
 BACKLOG: Final = 64
+LOOK_EVERY: Final = 0.05
 _LONGEST: Final = 100
 """Bytes that a socket's path may have (107 on Linux, 103 on macOS)."""
 _CREDENTIALS: Final = struct.Struct("3i")
@@ -127,6 +129,19 @@ def connect(meeting: Meeting) -> socket.socket | None:
         to_engine.close()
         raise MeetingError(f"another user's process answers at {meeting.socket}: not attached")
     return to_engine
+
+
+def wait_until_left(run_file: str, within: float) -> None:
+    """Wait until no engine serves a run file, for at most ``within`` seconds. Blocking."""
+    until = time.monotonic() + within
+    with contextlib.suppress(MeetingError):
+        meeting = meeting_of(run_file)
+        while time.monotonic() < until:
+            to_engine = connect(meeting)
+            if to_engine is None:
+                return
+            to_engine.close()
+            time.sleep(LOOK_EVERY)
 
 
 def peer_of(connection: socket.socket) -> Peer | None:

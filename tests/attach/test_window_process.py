@@ -11,7 +11,7 @@ PROGRAM = """
 import asyncio, sys
 from pathlib import Path
 from cockpit.app.application import CockpitApp
-from cockpit.app.making import make, make_books
+from cockpit.app.making import make
 from cockpit.config.file import load
 
 async def until(pilot, true):
@@ -25,14 +25,13 @@ def text_of(app):
 async def main():
     file = load(Path(sys.argv[1]))
     made = make(file, sys.argv[2] == "present")
-    app = CockpitApp(file, made.engine, service=made.service, books=make_books,
-                     present=sys.argv[2] == "present", version=made.version, plans=made.plans)
+    app = CockpitApp(file, made.engine, present=sys.argv[2] == "present", means=made.means)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: made.engine.attached)
         await until(pilot, lambda: app.reports[0].facets.log.known)
         await pilot.press("enter")
         await until(pilot, lambda: "step 2" in text_of(app))
-        for key in "12345":
+        for key in "12346":  # 5, the timeline, is the journal that the guarded service reads
             await pilot.press(key)
         await pilot.press("1", "slash", *"loss", "enter")
         await pilot.pause(0.5)

@@ -15,6 +15,7 @@ from cockpit.app.application import CockpitApp
 from cockpit.attach.log_reading import LogReading
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
+from screens.acting.guarded import Means
 from screens.ports import Logs
 from tests.widgets import reports as made
 
@@ -100,11 +101,18 @@ def cockpit(*runs: RunReport, **options: Any) -> CockpitApp:
         runs=tuple(each.spec for each in engine.runs),
         keys=keys,
     )
+    means = {name: options.pop(name) for name in ("version", "plans") if name in options}
     service = options.pop("service", None)
     maker = None if service is None else lambda operator: service
     books = options.pop("books", None)
     write = None if books is None else lambda: books
-    return CockpitApp(file, engine, clock=StillClock(), service=maker, books=write, **options)
+    return CockpitApp(
+        file,
+        engine,
+        clock=StillClock(),
+        means=Means(service=maker, books=write, **means),
+        **options,
+    )
 
 
 def text_of(app: App[Any]) -> str:
