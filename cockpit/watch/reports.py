@@ -189,7 +189,7 @@ def owner_of(state: RunState, facets: Facets) -> OwnerNow:
     """Return who answers for a run, by the run file and by what was told to all, here or there."""
     spec, records = state.spec, facets.records.value
     told = (*(() if records is None else records.told), *state.shared.handed)
-    return owner_now(spec.dri, spec.dri_at, told)
+    return owner_now(spec.name, spec.dri, told)
 
 
 def taken_elsewhere(known: Mapping[str, Kept], told: Sequence[Told], now: float) -> dict[str, Kept]:
