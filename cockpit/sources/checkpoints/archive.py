@@ -36,12 +36,16 @@ INNER: Final = (
 
 
 class ArchiveSays(NamedTuple):
-    """``whole``: the zip has its directory and its pickle. ``problem``: why there is no step."""
+    """``whole``: the zip has its directory and its pickle. ``problem``: why there is no step.
+
+    ``parts`` is into how many files the optimizer was cut of which this is one (DeepSpeed).
+    """
 
     whole: bool
     step: int | None = None
     epoch: int | None = None
     problem: str | None = None
+    parts: int | None = None
 
 
 def read_archive(fd: int, size: int) -> ArchiveSays:
@@ -70,7 +74,17 @@ def _told(data: bytes) -> ArchiveSays:
     except NotReadableError as error:
         return ArchiveSays(True, problem=f"its pickle is not followed ({error})")
     step, epoch = step_in(top), _whole(top.get("epoch"))
-    return ArchiveSays(True, step, epoch, None if step is not None else "the file names none")
+    why = None if step is not None else "the file names none"
+    return ArchiveSays(True, step, epoch, why, _parts(top))
+
+
+def _parts(top: Mapping[str, object]) -> int | None:
+    """Return DeepSpeed's ``partition_count``: a number, or one for each group of parameters."""
+    optimizer = top.get("optimizer_state_dict")
+    count = optimizer.items.get("partition_count") if isinstance(optimizer, Blank) else None
+    if isinstance(count, Blank):
+        count = max(count.numbers, default=None)
+    return _whole(count)
 
 
 def step_in(top: Mapping[str, object]) -> int | None:

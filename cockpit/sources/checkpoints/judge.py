@@ -97,7 +97,9 @@ def _vote(folder: Folder) -> str | None:
     stepped = marker is not None and read_marker(marker).step is not None
     committed = bool({"_CHECKPOINT_METADATA", "commit_success.txt"} & folder.top)
     sharded = ".metadata" in folder.top or any(path.endswith(".distcp") for path in folder.by_path)
+    states = any(name.startswith("random_states_") for name in folder.top)
     signs = {
+        "accelerate": "accelerate" in named and (states or "optimizer.bin" in folder.top),
         "lightning": folder.single and "lightning" in named,
         "nanogpt": folder.single and "nanogpt" in named,
         "megatron": "megatron" in named and not stepped,

@@ -19,15 +19,23 @@ DIGITS: Final = 40
 """Bytes of a number that is kept: more is no step."""
 
 
+NUMBERS: Final = 64
+"""Numbers of a list that are kept."""
+
+
 class NotReadableError(Exception):
     """The pickle is damaged, too large, or uses what is not followed; the text says which."""
 
 
 @dataclass(slots=True)
 class Blank:
-    """A stand-in for any object: only what was put into it under a name is kept."""
+    """A stand-in for any object: only what was put into it under a name is kept.
+
+    And the first ``NUMBERS`` whole numbers that were appended to it.
+    """
 
     items: dict[str, object] = field(default_factory=dict)
+    numbers: list[int] = field(default_factory=list)
 
 
 class _Mark:
@@ -105,6 +113,20 @@ class _Machine:
     def drop_to_mark(self, _: object) -> None:
         """Drop what stands above the mark."""
         self._to_mark()
+
+    def append(self, _: object) -> None:
+        """Put the topmost value into the list below it."""
+        self._append([self._stack.pop()])
+
+    def append_all(self, _: object) -> None:
+        """Put what stands above the mark into the list below it."""
+        self._append(self._to_mark())
+
+    def _append(self, values: list[object]) -> None:
+        into = self._stack[-1]
+        if isinstance(into, Blank):
+            room = NUMBERS - len(into.numbers)
+            into.numbers += [each for each in values[:NUMBERS] if type(each) is int][:room]
 
     def dictionary(self, _: object) -> None:
         """Make a dictionary of what stands above the mark."""
@@ -190,10 +212,10 @@ _STEPS: Final[dict[str, Callable[[_Machine, object], None]]] = {
     "FROZENSET": _Machine.to_mark,
     "INST": _Machine.to_mark,
     "OBJ": _Machine.to_mark,
-    "APPENDS": _Machine.drop_to_mark,
+    "APPENDS": _Machine.append_all,
     "ADDITEMS": _Machine.drop_to_mark,
     "POP_MARK": _Machine.drop_to_mark,
-    "APPEND": _Machine.drop,
+    "APPEND": _Machine.append,
     "POP": _Machine.drop,
     "DICT": _Machine.dictionary,
     "SETITEM": _Machine.set_item,
