@@ -315,11 +315,11 @@ def _about_step(file: Listed) -> str | None:
 
 def _lightning(folder: Folder, root: Root) -> FolderFinding | None:
     found = _one_file(folder, root)
-    if found is None or found.grade is not Grade.COMPLETE or found.step is not None:
+    if found is None or found.grade is not Grade.COMPLETE:
         return found
     if LAYOUTS["lightning"].name_step(folder) is not None:
         return replace(found, note=None)
-    return _without_step(found)
+    return _with_step(found) if found.step is not None else _without_step(found)
 
 
 def whole_file(folder: Folder) -> FolderFinding | None:
@@ -335,8 +335,18 @@ def _plain_file(found: FolderFinding) -> FolderFinding:
 
 def _torch_file(folder: Folder, root: Root) -> FolderFinding | None:
     found = _one_file(folder, root)
-    whole = found is None or found.grade is not Grade.COMPLETE or found.step is not None
-    return found if found is None or whole else _without_step(found)
+    if found is None or found.grade is not Grade.COMPLETE:
+        return found
+    return _with_step(found) if found.step is not None else _without_step(found)
+
+
+def _with_step(found: FolderFinding) -> FolderFinding:
+    """Return the finding of a file that tells its step; only a zip tells that it is whole."""
+    file = found.marker
+    if file is None or file.inside is None or file.inside.whole:
+        return found
+    note = "of the older form of torch.save: whether it is whole cannot be told"
+    return replace(found, grade=Grade.DOUBTFUL, note=note)
 
 
 def _without_step(found: FolderFinding) -> FolderFinding:

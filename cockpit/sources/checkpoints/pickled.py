@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickletools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Final
 
 WORDS: Final = 400_000
@@ -50,20 +51,25 @@ def top_of(data: bytes) -> Mapping[str, object]:
 
     Values are whole numbers, floats, texts, ``bool``, ``None``, or ``Blank`` for all else.
     """
+    top = next_of(BytesIO(data))
+    return top.items if isinstance(top, Blank) else {}
+
+
+def next_of(file: BytesIO) -> object:
+    """Return what the next pickle of several in a row would make; raises ``NotReadableError``."""
     machine = _Machine()
     try:
-        for count, (word, argument, _) in enumerate(pickletools.genops(data)):
+        for count, (word, argument, _) in enumerate(pickletools.genops(file)):
             if count >= WORDS:
                 raise NotReadableError(f"more than {WORDS:,} words")
             if word.name == "STOP":
                 break
             machine.take(word.name, argument)
-        top = machine.pop()
+        return machine.pop()
     except NotReadableError:
         raise
     except Exception as error:  # whatever pickletools makes of damaged bytes
         raise NotReadableError("damaged") from error
-    return top.items if isinstance(top, Blank) else {}
 
 
 class _Machine:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from cockpit.model.observed import CheckpointState, CheckpointsValue
 from cockpit.runtime.regular import open_regular
-from cockpit.sources.checkpoints.archive import ArchiveSays, read_archive
+from cockpit.sources.checkpoints.archive import ArchiveSays, read_archive, read_legacy
 from cockpit.sources.checkpoints.layouts import is_single
 from cockpit.sources.checkpoints.listing import (
     MARKERS,
@@ -153,7 +153,7 @@ class Scanner:
                 former = self._files.get(entry.path)
                 if former is None or former[0] != version:
                     ends = os.read(fd, 4) + os.pread(fd, 22, max(0, found.st_size - 22))
-                    inside = read_archive(fd, found.st_size) if _is_zip(ends) else None
+                    inside = read_archive(fd, found.st_size) if _is_zip(ends) else read_legacy(fd)
                     listed = Listed(entry.name, found.st_size, found.st_mtime, ends, inside=inside)
                     former = self._files[entry.path] = (version, listed)
                 yield former[1]
