@@ -21,7 +21,10 @@ from cockpit.model.plan import Plan, StepResult, StepState
 from cockpit.model.told import OWNER, Told
 from cockpit.store.store import StoreError, StoreView, pack, unpack
 
-KEEP_PLANS = 7 * 86400.0
+WORDS_FOR: Final = 3600.0
+"""Seconds for which the words of a plan that was shown are known again."""
+KEEP_PLANS: Final = 2 * WORDS_FOR
+"""Seconds for which it is kept; whoever asks may have a clock that is a little behind."""
 UNREADABLE: Final = "?"
 """The id of a plan that this version cannot read."""
 

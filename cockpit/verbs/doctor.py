@@ -117,6 +117,7 @@ def run(args: argparse.Namespace) -> int:
         findings += asyncio.run(_endpoints(file, args.runs, SystemClock()))
         findings += asyncio.run(route_findings(file, SystemClock(), send=args.notify))
         report = asyncio.run(checked(file, args.runs, SystemClock()))
+        findings += (_owner(each) for each in report.runs if each.owner and each.owner.differs)
         findings += (_facet(each, *named) for each in report.runs for named in each.facets.items())
     if args.json:
         print_document({"schema": 1, "findings": [finding.to_json() for finding in findings]})
@@ -282,6 +283,15 @@ def _unaddressed_paths(file: CockpitFile) -> Iterator[DoctorFinding]:
             remedy=f"write ssh://{host}/path, or file:///path if this machine is meant",
             run=run,
         )
+
+
+def _owner(run: RunReport) -> DoctorFinding:
+    """Say that the run file and the last handover name different people."""
+    assert run.owner is not None
+    text = f"{run.owner.name}, {run.owner.why} ({run.owner.source}); {run.owner.differs}"
+    return DoctorFinding(
+        name="owner", level="note", text=text, remedy=run.owner.remedy, run=run.name
+    )
 
 
 def _facet(run: RunReport, name: str, facet: Facet[Any]) -> DoctorFinding:
