@@ -25,20 +25,20 @@ from textual.driver import Driver
 from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Region
+from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Label, TextArea
 from textual.worker import Worker, WorkerState
 
 from cockpit.app.alt import WORD_MOTION, KeyParser, behind_escape
+from cockpit.app.typeahead import PRESSED, TypeAhead
 from cockpit.app.writer import ScreenWriter
 from cockpit.config.file import state_dir
 from cockpit.runtime.crash import fault_line, write_details
 from cockpit.text.charset import Charset, drawn
 
 CRASHED: Final = 70
-HANDLED_WITHIN: Final = 1.0
-"""Seconds that keys before an Esc may take until it is their turn."""
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _MOUSE_PIXELS_OFF: Final = "\x1b[?1016l"
 
@@ -54,6 +54,7 @@ class TerminalApp(App[str]):
         self.crash_line: str | None = None
         self.charset = Charset.UNICODE
         self._missed: set[Region] = set()
+        self._typeahead = TypeAhead(self, self._hand_on)
 
     def get_driver_class(self) -> type[Driver]:
         """Return our driver for a real terminal, else (tests, the web) Textual's choice."""
@@ -65,31 +66,38 @@ class TerminalApp(App[str]):
         return Label("…", markup=False)
 
     async def on_event(self, event: events.Event) -> None:
+        """Hand on what is pressed in its order; a key that a screen did not act on ends there.
+
+        By the time that it came back here another screen may stand, and take it for its own.
+        """
+        if isinstance(event, PRESSED) and not event.is_forwarded:
+            await self._typeahead.take(event)
+        elif not isinstance(event, events.Key):
+            await super().on_event(event)
+
+    async def _hand_on(self, event: events.Event) -> None:
         """Take alt+key as Esc, then the key: that is what was pressed, one soon after the other.
 
         Unless something bound it: where text is typed alt+backspace deletes a word.
         """
         key = behind_escape(event) if isinstance(event, events.Key) else None
-        if key is None or event.is_forwarded or not isinstance(event, events.Key):
-            await super().on_event(event)
-            return
-        chain = self.screen._modal_binding_chain
-        if any(event.key in bindings.key_to_bindings for _, bindings in chain):
-            await super().on_event(event)
-        elif isinstance(self.focused, TextArea) and event.key in WORD_MOTION:
-            await super().on_event(events.Key(WORD_MOTION[event.key], None))
-        else:
-            await self._escape()
-            await super().on_event(key)
+        if key is not None and isinstance(event, events.Key) and not self._binds(event.key):
+            if isinstance(self.focused, TextArea) and event.key in WORD_MOTION:
+                event = _at(event.time, events.Key(WORD_MOTION[event.key], None))
+            else:
+                self._typeahead.put_back(key)
+                event = _at(event.time, events.Key("escape", "\x1b"))
+        await super().on_event(event)
 
-    async def _escape(self) -> None:
-        """Do what Esc does here, once the keys before it have been heard."""
-        target = self.focused or self.screen
-        heard = asyncio.Event()
-        if target.call_later(heard.set):
-            with suppress(TimeoutError):
-                await asyncio.wait_for(heard.wait(), HANDLED_WITHIN)
-        await self._check_bindings("escape")
+    def _binds(self, key: str) -> bool:
+        chain = self.screen._modal_binding_chain
+        return any(key in bindings.key_to_bindings for _, bindings in chain)
+
+    @property
+    def pressed_at(self) -> float:
+        """When what is being done now was pressed (``Message.time``); now if nothing was."""
+        current = self._typeahead.current
+        return Message().time if current is None else current.time
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         """Paint; while the terminal has not taken the former frame, only note what to paint."""
@@ -162,6 +170,12 @@ def run_in_terminal(app: TerminalApp, mouse: bool) -> int:
         sys.stderr.write(f"cockpit: {app.crash_line}\n")
         return CRASHED
     return app.return_code or 0
+
+
+def _at(time: float, event: events.Key) -> events.Key:
+    """Return a key as if it had been read at that time."""
+    event.time = time
+    return event
 
 
 def _regions(screen: Screen[Any], renderable: RenderableType | None) -> set[Region]:

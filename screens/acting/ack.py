@@ -23,7 +23,7 @@ from cockpit.model.wording import age, day_time
 from cockpit.store.store import StoreError
 from screens.acting.arming import TOO_SOON, VISIBLE
 from screens.acting.running import RunningAction
-from screens.base import acted, spawn
+from screens.base import acted, pressed_at, spawn
 from screens.dialog import Dialog, DialogBox, TextLine
 from screens.keys import bindings
 from screens.ports import Cockpit
@@ -179,8 +179,8 @@ class AckScreen(Dialog[None]):
             self.dismiss(None)
 
     def action_ack_take(self) -> None:
-        """Take the selected alert; a key from the screen below comes here without ``on_key``."""
-        if self._unread(Message().time):
+        """Take the selected alert, unless it was pressed before the list could be read."""
+        if self._unread(pressed_at(self)):
             self._show_text(TOO_SOON)
             return
         until = "" if self._span == len(SPANS) - 1 else SPANS[self._span]
