@@ -242,7 +242,8 @@ class CockpitApp(TerminalApp):
 
     def _repaint_footer(self) -> None:
         if self._front is not None:
-            self._front.show_keys()
+            with self.faults_of(self._front):
+                self._front.show_keys()
 
     def look_again(self, name: str) -> None:
         """Ask every source of a run again."""
@@ -268,13 +269,6 @@ class CockpitApp(TerminalApp):
             if isinstance(screen, FleetScreen):
                 screen.choose(name)
 
-    def report_fault(self, error: BaseException) -> str:
-        """Show a fault of the cockpit's own, besides keeping its details."""
-        said = super().report_fault(error)
-        if self.is_running and self.crash_line is None:
-            self.warn(said)
-        return said
-
     def _news(self, report: RunReport) -> None:
         self._reports[report.name] = report
         if not self._gathering:
@@ -296,7 +290,8 @@ class CockpitApp(TerminalApp):
         self._gathering = False
         for screen in reversed(self.screen_stack):
             if isinstance(screen, CockpitScreen | Dialog) and screen.is_mounted:
-                screen.show()
+                with self.faults_of(screen):
+                    screen.show()
             if not screen.is_modal or isinstance(screen, HelpScreen):
                 break
 

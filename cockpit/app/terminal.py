@@ -19,6 +19,7 @@ from typing import IO, Any, Final, cast
 from rich.console import RenderableType
 from textual import events
 from textual._compositor import ChopsUpdate
+from textual._context import active_message_pump
 from textual.app import App
 from textual.content import Content, Span
 from textual.driver import Driver
@@ -26,12 +27,14 @@ from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Region
 from textual.message import Message
+from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Label, TextArea
 from textual.worker import Worker, WorkerState
 
 from cockpit.app.alt import WORD_MOTION, KeyParser, behind_escape
+from cockpit.app.faults import ScreenFaults
 from cockpit.app.typeahead import PRESSED, TypeAhead
 from cockpit.app.writer import ScreenWriter
 from cockpit.config.file import state_dir
@@ -55,6 +58,7 @@ class TerminalApp(App[str]):
         self.charset = Charset.UNICODE
         self._missed: set[Region] = set()
         self._typeahead = TypeAhead(self, self._hand_on)
+        self._faults = ScreenFaults(self, self.keep_fault, self.warn)
 
     def get_driver_class(self) -> type[Driver]:
         """Return our driver for a real terminal, else (tests, the web) Textual's choice."""
@@ -139,9 +143,46 @@ class TerminalApp(App[str]):
         if event.state is WorkerState.ERROR and isinstance(event.worker.error, Exception):
             self.report_fault(event.worker.error)
 
-    def report_fault(self, error: BaseException) -> str:
+    def keep_fault(self, error: BaseException) -> str:
         """Keep a fault's details and return the one line about it."""
         return fault_line(error, write_details(error, state_dir() / "crashes", time.time()))
+
+    def report_fault(self, error: BaseException) -> str:
+        """Keep a fault's details and tell of it; return the one line about it."""
+        said = self.keep_fault(error)
+        if self.is_running and self.crash_line is None:
+            self.warn(said)
+        return said
+
+    def warn(self, words: str) -> None:
+        """Tell a person something, where there is a place for it."""
+
+    async def _dispatch_message(self, message: Message) -> None:
+        """Do what a message asks for; a fault in it is no end of the app's own messages."""
+        try:
+            await super()._dispatch_message(message)
+        except Exception as error:  # noqa: BLE001 - as Textual does for every message
+            self._handle_exception(error)
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Close what has failed, if the rest can go on; called where it failed."""
+        self.fault_of(active_message_pump.get(self), error)
+
+    @contextmanager
+    def faults_of(self, pump: MessagePump) -> Iterator[None]:
+        """Let a fault in what is done for a screen be that screen's."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - any fault of a screen's own
+            self.fault_of(pump, error)
+
+    def fault_of(self, pump: MessagePump, error: Exception) -> None:
+        """Contain a fault of a screen or widget, else end."""
+        if self._faults.contains(error, pump):
+            self._exception = self._exception or error  # what drives a test raises it in the end
+            return
+        self._exception = None
+        super()._handle_exception(error)
 
     def panic(self, *renderables: RenderableType) -> None:
         """End; what Textual would print is in the details file."""
@@ -150,7 +191,7 @@ class TerminalApp(App[str]):
     def _fatal_error(self) -> None:
         error = self._exception or sys.exception() or RuntimeError("unknown fault")
         if self.crash_line is None:
-            self.crash_line = self.report_fault(error)
+            self.crash_line = self.keep_fault(error)
         self._return_code = CRASHED
         self._close_messages_no_wait()
 

@@ -20,8 +20,8 @@ from textual.errors import NoWidget
 from textual.message_pump import MessagePump
 from textual.screen import Screen
 
-PRESSED: Final = (events.Key, events.Paste, events.MouseDown, events.MouseUp, events.MouseScrollDown,
-                  events.MouseScrollUp)  # fmt: skip
+PRESSED: Final = (events.Key, events.Paste, events.MouseDown, events.MouseUp,
+                  events.MouseScrollDown, events.MouseScrollUp)  # fmt: skip
 """What keeps its order; the mouse moves beside it."""
 HANDLED_WITHIN: Final = 0.5
 """Seconds that the app itself waits for what was pressed; then it goes on beside it."""
@@ -46,9 +46,7 @@ class Opening(Protocol):
 class TypeAhead:
     """Hands on one event at a time, once all before it is done and the screen in front stands."""
 
-    def __init__(
-        self, app: App[Any], hand_on: Callable[[events.Event], Awaitable[None]]
-    ) -> None:
+    def __init__(self, app: App[Any], hand_on: Callable[[events.Event], Awaitable[None]]) -> None:
         self._app = app
         self._hand_on = hand_on
         self._waiting: deque[events.Event] = deque()
@@ -139,7 +137,7 @@ def lives(pump: MessagePump) -> bool:
 
 
 def _busy(pump: MessagePump) -> bool:
-    return lives(pump) and (not pump._message_queue.empty() or bool(pump._next_callbacks))
+    return lives(pump) and any((not pump._message_queue.empty(), pump._next_callbacks))
 
 
 async def _first_of(pump: MessagePump, event: asyncio.Event, within: float) -> None:
