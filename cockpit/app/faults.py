@@ -48,7 +48,7 @@ class ScreenFaults:
         now, last = self._clock(), self._last
         self._last = now
         again = last is not None and now - last < MOMENT
-        if again or not app.is_running or not app._mounted_event.is_set():
+        if again or not (app.is_running and app._is_mounted):
             return False
         if screen is not None:
             self._closing.add(screen)

@@ -149,7 +149,7 @@ class AckScreen(Dialog[None]):
 
     def action_step(self, steps: int) -> None:
         """Select another alert."""
-        self._at += steps
+        self._at = max(0, min(self._at + steps, len(self._listed) - 1))
         self.lay_out()
 
     def action_quiet(self, steps: int) -> None:
@@ -199,7 +199,7 @@ class AckScreen(Dialog[None]):
 
     def _key(self) -> str | None:
         """Return what is selected of what stands on the screen."""
-        return self._listed[self._at] if self._at < len(self._listed) else None
+        return self._listed[self._at] if 0 <= self._at < len(self._listed) else None
 
     def _order(self, until: str, why: str) -> None:
         key = self._key()

@@ -38,7 +38,12 @@ async def failing(app: CockpitApp, contained: int) -> AsyncIterator[Pilot[Any]]:
     """Drive an app in which that many faults are kept: a pilot would raise the first at its end."""
     kept: list[BaseException] = []
     keep = app._faults._keep
-    app._faults._keep = lambda error: (kept.append(error), keep(error))[1]
+
+    def keeping(error: BaseException) -> str:
+        kept.append(error)
+        return keep(error)
+
+    app._faults._keep = keeping
     async with app.run_test(size=(160, 40)) as pilot:
         try:
             await pilot.pause()
