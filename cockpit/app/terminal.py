@@ -204,13 +204,27 @@ def run_in_terminal(app: TerminalApp, mouse: bool) -> int:
     vars(linux_driver).update(WriterThread=ScreenWriter, XTermParser=KeyParser)
     with _signals_kept():
         app.run(mouse=mouse)
-    if sys.__stderr__ is not None and sys.__stderr__.isatty():
-        sys.__stderr__.write(_MOUSE_PIXELS_OFF)
-        sys.__stderr__.flush()
+    file = terminal_file()
+    if file is not None:
+        UntilGone(file).write(_MOUSE_PIXELS_OFF)
     if app.crash_line is not None:
         sys.stderr.write(f"cockpit: {app.crash_line}\n")
         return CRASHED
     return app.return_code or 0
+
+
+def terminal_file() -> IO[str] | None:
+    """Return the terminal to draw on, whichever of the streams is redirected; ``None``: none.
+
+    Textual draws on the error stream, which ``2>/dev/null`` would make an empty screen.
+    """
+    for stream in (sys.__stdout__, sys.__stderr__):
+        if stream is not None and not stream.closed and stream.isatty():
+            number = stream.fileno()
+            return open(
+                number, "w", encoding=stream.encoding, errors="backslashreplace", closefd=False
+            )
+    return None
 
 
 def _at(time: float, event: events.Key) -> events.Key:
@@ -287,9 +301,10 @@ class TerminalDriver(LinuxDriver):
         size: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
-        if self._file is not None:
+        file = terminal_file()
+        if file is not None:
             charset = app.charset if isinstance(app, TerminalApp) else Charset.UNICODE
-            self._file = cast("TextIOWrapper[Any]", UntilGone(self._file, charset))
+            self._file = cast("TextIOWrapper[Any]", UntilGone(file, charset))
 
     def busy(self, then: Callable[[], object]) -> bool:
         """Return whether the terminal has still to take something; ``then`` is called once it has.
