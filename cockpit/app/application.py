@@ -22,6 +22,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.runtime.login import login_name
 from cockpit.runtime.offload import offload
+from cockpit.runtime.own_path import own_python
 from cockpit.text.charset import Charset, given_variables, terminal_charset
 from screens.acting.guarded import ASK_WITHIN, GuardedActions, MakeService
 from screens.acting.palette import Command, PaletteScreen
@@ -426,5 +427,5 @@ def run_app(
         app.charset = terminal_charset()
     code = run_in_terminal(app, mouse=app.file.ui.mouse)
     if app.return_value == DEMO:
-        os.execve(sys.executable, [sys.executable, "-m", "cockpit", "demo"], given_variables())
+        os.execve(sys.executable, own_python("cockpit", "demo"), given_variables())
     return code
