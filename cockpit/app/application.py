@@ -22,6 +22,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.runtime.login import login_name
 from cockpit.runtime.offload import offload
+from cockpit.runtime.own_path import own_python
 from cockpit.text.charset import Charset, given_variables, terminal_charset
 from screens.acting.guarded import ASK_WITHIN, GuardedActions, Means
 from screens.acting.palette import Command, PaletteScreen
@@ -221,7 +222,8 @@ class CockpitApp(TerminalApp):
 
     def _repaint_footer(self) -> None:
         if self._front is not None:
-            self._front.show_keys()
+            with self.faults_of(self._front):
+                self._front.show_keys()
 
     def look_again(self, name: str) -> None:
         """Ask every source of a run again."""
@@ -247,13 +249,6 @@ class CockpitApp(TerminalApp):
             if isinstance(screen, FleetScreen):
                 screen.choose(name)
 
-    def report_fault(self, error: BaseException) -> str:
-        """Show a fault of the cockpit's own, besides keeping its details."""
-        said = super().report_fault(error)
-        if self.is_running and self.crash_line is None:
-            self.warn(said)
-        return said
-
     def _news(self, report: RunReport) -> None:
         self._reports[report.name] = report
         if not self._gathering:
@@ -275,7 +270,8 @@ class CockpitApp(TerminalApp):
         self._gathering = False
         for screen in reversed(self.screen_stack):
             if isinstance(screen, CockpitScreen | Dialog) and screen.is_mounted:
-                screen.show()
+                with self.faults_of(screen):
+                    screen.show()
             if not screen.is_modal or isinstance(screen, HelpScreen):
                 break
 
@@ -409,5 +405,5 @@ def run_app(
         app.charset = terminal_charset()
     code = run_in_terminal(app, mouse=app.file.ui.mouse)
     if app.return_value == DEMO:
-        os.execve(sys.executable, [sys.executable, "-m", "cockpit", "demo"], given_variables())
+        os.execve(sys.executable, own_python("cockpit", "demo"), given_variables())
     return code

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from pathlib import Path
 from typing import Final
 
-import cockpit
 from cockpit.attach.meeting import Meeting, Peer
+from cockpit.runtime.own_path import own_python
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -34,16 +32,14 @@ class Starter:
         self._up = [each for each in self._up if each.poll() is None]  # no zombie stays
         if self.coming_up:
             return
-        words = [sys.executable, "-P", "-m", HOST, self._run_file]
+        words = [*own_python(HOST), self._run_file]
         if instead_of is not None:
             words += ["--instead-of", str(instead_of.pid)]
-        above = str(Path(cockpit.__file__).parents[1])
-        paths = os.pathsep.join(filter(None, (above, os.environ.get("PYTHONPATH", ""))))
         handle = os.open(self._meeting.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             self._process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=handle, stderr=handle,
-                start_new_session=True, env={**os.environ, "PYTHONPATH": paths},
+                start_new_session=True,
             )  # fmt: skip
         finally:
             os.close(handle)

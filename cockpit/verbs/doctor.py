@@ -48,6 +48,7 @@ from cockpit.verbs.common import (
 
 EXAMPLE = "example: cockpit doctor --config cockpit.toml --json"
 PACKAGES = (*("textual", "rich", "wandb", "httpx", "gitpython", "plotext", "pydantic", "apprise"),)
+DISTRIBUTION = "run-cockpit"
 PYTHON = (3, 11)
 PROGRAMS = {
     "git": "install git: the code and logbook facets, and every record, need it",
@@ -131,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
 def _installation() -> Iterator[DoctorFinding]:
     version = ".".join(str(part) for part in sys.version_info[:3])
     good = sys.version_info >= PYTHON
-    yield _finding("cockpit", True, __version__)
+    yield _program()
     yield _finding("python", good, version, "use Python 3.11 or newer")
     for name in PACKAGES:
         yield _package(name)
@@ -139,6 +140,17 @@ def _installation() -> Iterator[DoctorFinding]:
         place = shutil.which(name)
         text = place or "not installed"
         yield _finding(name, place is not None, text, remedy, needed=name in NEEDED)
+
+
+def _program() -> DoctorFinding:
+    """Say which version runs, and whether it is the one that was installed."""
+    try:
+        installed = importlib.metadata.version(DISTRIBUTION)
+    except importlib.metadata.PackageNotFoundError:
+        installed = __version__  # run as it lies somewhere: nothing can be stale
+    text = __version__ if installed == __version__ else f"{__version__}, installed as {installed}"
+    remedy = "install it again (in a clone: make demo): what it needs may have changed since"
+    return _finding("cockpit", installed == __version__, text, remedy)
 
 
 def _package(name: str) -> DoctorFinding:
