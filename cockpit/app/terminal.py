@@ -33,7 +33,7 @@ from textual.worker import Worker, WorkerState
 from cockpit.app.alt import WORD_MOTION, KeyParser, behind_escape
 from cockpit.app.writer import ScreenWriter
 from cockpit.config.file import state_dir
-from cockpit.runtime.crash import fault_line, write_details
+from cockpit.runtime.crash import told
 from cockpit.text.charset import Charset, drawn
 
 CRASHED: Final = 70
@@ -133,7 +133,7 @@ class TerminalApp(App[str]):
 
     def report_fault(self, error: BaseException) -> str:
         """Keep a fault's details and return the one line about it."""
-        return fault_line(error, write_details(error, state_dir() / "crashes", time.time()))
+        return told(error, state_dir() / "crashes", time.time())
 
     def panic(self, *renderables: RenderableType) -> None:
         """End; what Textual would print is in the details file."""

@@ -1,14 +1,11 @@
-"""Who watches: this process as an owner, and the person behind it."""
+"""Who watches: this process as an owner."""
 
 from __future__ import annotations
 
 import os
 import socket
 
-from cockpit.config.file import operator
-from cockpit.model.run import CockpitFile
 from cockpit.platforms.local.launcher.kernel import boot_id
-from cockpit.runtime.login import login_name
 from cockpit.runtime.process import process_facts
 from cockpit.store.ownership import Owner, Ownership
 from cockpit.store.store import Store
@@ -48,8 +45,3 @@ def same_process(owner: Owner) -> bool:
     if owner.started_at is None or found.started_at is None:
         return True
     return abs(found.started_at - owner.started_at) <= START_SLACK
-
-
-def operator_name(file: CockpitFile) -> str:
-    """Return who acts: the run file's operator, git's user.name, else the login name."""
-    return operator(file) or login_name()
