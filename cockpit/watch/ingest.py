@@ -68,6 +68,8 @@ class RowIngest:
             f"rows of {run.name}", CHUNK_DEADLINE, feed_chunk(self._tracker, run, rows)
         )
         if isinstance(outcome, Problem):
+            rows.tried = True
+            self._judge.touch(run.name)
             return True
         if outcome.changed:
             self._judge.touch(run.name)
@@ -100,6 +102,7 @@ async def feed_chunk(tracker: Tracker, run: RunSpec, rows: Rows) -> Chunk:
         rows.trend = await _folded(Trend(), recent.rows, run)
         rows.skipped = max(0.0, 1.0 - recent.share)
     rows.any = rows.any or bool(got.rows)
+    rows.tried = True
     return Chunk(bool(got.rows) or finished, got.caught_up)
 
 
