@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 from cockpit.model.clock import Clock
@@ -39,6 +40,7 @@ class RowIngest:
         pollers: Pollers,
         supervisor: Supervisor,
         clock: Clock,
+        rank: Callable[[str], int] = lambda _: 0,
     ) -> None:
         self._tracker = tracker
         self._fleet = fleet
@@ -46,7 +48,7 @@ class RowIngest:
         self._pollers = pollers
         self._supervisor = supervisor
         self._clock = clock
-        self._waiting = WaitingRuns()
+        self._waiting = WaitingRuns(rank)
 
     def offer(self, name: str) -> None:
         """Say that a run may have rows which are not folded yet."""

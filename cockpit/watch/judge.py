@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Problem
@@ -57,13 +57,14 @@ class Judge:
         news: Listeners[RunReport],
         supervisor: Supervisor,
         clock: Clock,
+        rank: Callable[[str], int] = lambda _: 0,
     ) -> None:
         self._fleet = fleet
         self._store_writer = store_writer
         self._news = news
         self._supervisor = supervisor
         self._clock = clock
-        self._waiting = WaitingRuns()
+        self._waiting = WaitingRuns(rank)
         self._diagnoser = Diagnoser(supervisor, self.touch)
         self._one_at_a_time = asyncio.Lock()
 
