@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from cockpit.config.file import ConfigError, find, load, store_path
 from cockpit.model.base import plain_number
-from cockpit.model.report import FleetReport, RunReport
+from cockpit.model.report import FleetReport, RunReport, Verdict
 from cockpit.model.run import CockpitFile
 from cockpit.store.store import EmptyStoreError, Store, StoreError
 from cockpit.text.charset import drawn, terminal_charset
@@ -168,5 +168,5 @@ def _finite(value: object) -> object:
 
 def _needs_a_look(run: RunReport) -> bool:
     unknown = any(facet.configured and not facet.known for _, facet in run.facets.items())
-    unknown = unknown or run.rows_unread
+    unknown = unknown or run.rows_unread or run.verdict is Verdict.UNKNOWN
     return unknown or any(a.acknowledged is None and a.severity.rank > 0 for a in run.alerts)

@@ -16,7 +16,7 @@ from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.notify.channels import Ring, terminal_of_this_process
-from cockpit.runtime.offload import offload
+from cockpit.runtime.operator import ask_operator
 from cockpit.services.heartbeat import HeartbeatService
 from cockpit.services.service import BackgroundServices
 from cockpit.services.wiring import watch_services
@@ -38,7 +38,7 @@ from cockpit.verbs.table import checkpoint_text, job_text, loss_text, monitor_te
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
 from cockpit.watch.headless import HeadlessWatch, StopPoint
-from cockpit.watch.owner import operator_name, this_process
+from cockpit.watch.owner import this_process
 
 EXAMPLE = "example: cockpit watch hero-7b --until step=20000"
 LEAVE_WITHIN: Final = 3.0
@@ -81,7 +81,10 @@ def run(args: argparse.Namespace) -> int:
 
 async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> int:
     store = open_store(read_only=False)
-    me = this_process(await offload(operator_name, file, deadline=5.0))
+    operator = await ask_operator(file)
+    if operator.notice is not None:
+        say(operator.notice)
+    me = this_process(operator.name)
     stop = args.until or StopPoint()
     try:
         engine = Engine(file, store=store, clock=clock, only=args.runs)
