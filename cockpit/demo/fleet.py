@@ -25,8 +25,9 @@ from cockpit.platforms.local.launcher.detached import (
     UnansweredError,
     start,
 )
-from cockpit.platforms.local.launcher.locks import LockError, lock_files, locks_folder
+from cockpit.platforms.local.launcher.locks import LockError
 from cockpit.platforms.local.launcher.stopping import kill, noted
+from cockpit.platforms.local.lineage_locks import lock_files, locks_folder
 
 STAGGER = 0.4
 """Seconds between two starts, so that a small machine has time for the first paint."""
