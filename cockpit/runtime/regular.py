@@ -45,3 +45,14 @@ def is_there(path: str | Path) -> bool:
         return Path(path).exists()
     except OSError:
         return False
+
+
+def check_regular(path: Path) -> None:
+    """Raise ``OSError`` (``strerror`` says why) if something lies at ``path`` that is no file."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(found.st_mode):
+        what = "a folder" if stat.S_ISDIR(found.st_mode) else "a pipe, a socket or a device"
+        raise OSError(errno.EINVAL, f"is {what}; expected a file", str(path))
