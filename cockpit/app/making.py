@@ -37,13 +37,14 @@ def make(file: CockpitFile, read_only: bool) -> Making:
     """Return what the app on a run file is given; one that only reads attends to nothing."""
     from cockpit.actions.core.open_plans import OpenPlans
     from cockpit.config.file import state_dir, store_path
+    from cockpit.store.opening import open_within
     from cockpit.store.store import Store, StoreError
     from cockpit.watch.engine import Engine
 
     clock, trouble = SystemClock(), ""
     store: Store | None = None
     try:
-        store = Store(store_path())
+        store = open_within(store_path())
     except StoreError as error:
         trouble = f"nothing is remembered: {error}"
     engine = Engine(file, store=store, clock=clock)

@@ -43,7 +43,7 @@ class StoreError(Exception):
 
 
 class EmptyStoreError(StoreError):
-    """Nothing is kept yet: another cockpit is making the file at this moment."""
+    """Nothing is kept yet: nobody has made the file, or another cockpit does at this moment."""
 
 
 def run_key(config_path: str, name: str) -> str:
@@ -68,6 +68,7 @@ class Store:
         self._shared: SharedFile | None = None
         self._copy: Copied | None = None
         self._depth = 0
+        self._closed = False
         self._patience = Patience()
         with self._entered():
             pass
@@ -128,6 +129,7 @@ class Store:
     def close(self) -> None:
         """Let go of the file."""
         with self._lock:
+            self._closed = True
             self._drop()
 
     @contextmanager
@@ -137,6 +139,8 @@ class Store:
         ``anew``: the one that lies there now, should the one opened before have been removed.
         """
         with self._lock, self._explained():
+            if self._closed:
+                raise sqlite3.ProgrammingError("it was closed")
             if self._depth or not self._is_shared(anew):
                 if not self._depth and (self._file is None or (anew and self._replaced())):
                     self._open(followed(self.path))
@@ -229,6 +233,8 @@ class Store:
     def _unchanged(self, file: Path) -> str:
         """Return how SQLite reads a store without changing anything in its folder."""
         check_files(file)
+        if not file.exists():
+            raise EmptyStoreError(f"{self.path} is not there yet; {NO_HISTORY}")
         if is_shared(file):
             self._copy = Copied(file, BUSY_SECONDS)
             return f"{self._copy.file.as_uri()}?mode=rw"
