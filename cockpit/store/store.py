@@ -141,12 +141,14 @@ class Store:
         with self._lock, self._explained():
             if self._closed:
                 raise sqlite3.ProgrammingError("it was closed")
-            if self._depth or not self._is_shared(anew):
+            if self._depth or not self._is_shared():
                 if not self._depth and (self._file is None or (anew and self._replaced())):
                     self._open(followed(self.path))
                 with self._inside():
                     yield self._opened()
                 return
+            if self._shared is None:
+                self._drop()  # a store of this machine alone until now, in the way of that
             with self._held(self._shared or SharedFile(followed(self.path))):
                 yield self._opened()
 
@@ -172,12 +174,12 @@ class Store:
         finally:
             shared.leave()
 
-    def _is_shared(self, anew: bool) -> bool:
+    def _is_shared(self) -> bool:
         """Return whether each transaction needs the lock; a store may become one that does."""
         if self.read_only or self._shared is not None:
             return not self.read_only
         real = followed(self.path)
-        return is_shared(real) if self._file is None else anew and locks_of(real).is_dir()
+        return is_shared(real) if self._file is None else locks_of(real).is_dir()
 
     def _opened(self) -> sqlite3.Connection:
         assert self._connection is not None
