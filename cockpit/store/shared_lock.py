@@ -31,7 +31,12 @@ LOST: Final = 6.0
 """Seconds of looking on without a sign of life after which a holder may be taken over."""
 STEP: Final = 1.5
 """What one look may add to them (s): while nobody looks, or the server is away, none are seen."""
-LOOKS: Final = (0.005, 0.25)
+LOOKS: Final = (0.005, 0.1)
+WAITS: Final = "waits-"
+WAY: Final = 0.2
+"""Seconds for which whoever has just had it gives way to those who wait."""
+GIVE_WAY: Final = 5
+"""How often in a row to one of them."""
 TRIES: Final = 100
 KEPT: Final = 16
 """Earlier numbers that stay, so that nobody who fell asleep can use one of them again."""
@@ -129,26 +134,57 @@ class SharedLock:
         self._monotonic = monotonic
         self._sleep = sleep
         self._known = 0
+        self._mine = 0
+        self._me = f"{WAITS}{secrets.token_hex(8)}"
+        self._waits = False
+        self._gave: dict[str, int] = {}
         self._watched = Found(-1)
         self._quiet = 0.0
         self._looked = 0.0
 
     def acquire(self, wait: float) -> Hold:
         """Take the lock within ``wait`` seconds; raises ``HeldError``."""
-        until, pause = self._monotonic() + wait, LOOKS[0]
         self.folder.mkdir(mode=0o700, exist_ok=True)
+        self._give_way()
+        until = self._monotonic() + wait
+        try:
+            hold = self._try(until)
+        finally:
+            if self._waits:
+                self._waits = False
+                (self.folder / self._me).unlink(missing_ok=True)
+        self._mine = hold.number
+        return hold
+
+    def _try(self, until: float) -> Hold:
+        pause = LOOKS[0]
         while True:
             found = self.look()
             sure = self.is_free(found)
             lost = not sure and self._lost(found)
-            if sure or lost:
-                hold = self._take(found, fenced=lost)
-                if hold is not None:
-                    return hold
+            hold = self._take(found, fenced=lost) if sure or lost else None
+            if hold is not None:
+                return hold
             if self._monotonic() >= until:
                 raise HeldError(self.who(found))
+            if not self._waits:
+                self._waits = True
+                os.close(_whole(self.folder / self._me, b""))
             self._sleep(pause)
             pause = min(LOOKS[1], pause * 2)
+
+    def _give_way(self) -> None:
+        """Let others have it who wait, if it was this process that had it last."""
+        if max(self._numbers(), default=0) != self._mine:
+            self._gave.clear()
+            return
+        names = {each.name for each in self.folder.iterdir() if each.name.startswith(WAITS)}
+        for name in names:
+            self._gave[name] = self._gave.get(name, 0) + 1
+            if self._gave[name] > GIVE_WAY:  # it has died waiting
+                (self.folder / name).unlink(missing_ok=True)
+        if names:
+            self._sleep(WAY)
 
     def look(self) -> Found:
         """Return the lock as it stands; changes nothing."""

@@ -133,6 +133,37 @@ def test_whoever_slept_cannot_use_a_number_again(tmp_path: Path) -> None:
     hold.free()
 
 
+def test_whoever_waits_gets_it_before_the_former_holder_again(tmp_path: Path) -> None:
+    busy, time = Time(), Time()
+    one, two = lock(tmp_path, "login1", busy), lock(tmp_path, "login2", time)
+    hold = one.acquire(0.0)
+    got: list[Hold | None] = []
+
+    def use_again() -> None:
+        nonlocal hold
+        if not got:
+            hold.free()
+            hold = one.acquire(0.0)
+
+    busy.meanwhile = lambda: got.append(two._take(two.look(), fenced=False))
+    time.meanwhile = use_again
+    with pytest.raises(HeldError, match="login2"):
+        two.acquire(1.0)
+    assert got[0] is not None
+    assert got[0].said.holder.host == "login2"
+    assert not [each for each in (tmp_path / "locks").iterdir() if each.name.startswith("waits")]
+
+
+def test_one_that_died_waiting_is_not_given_way_for_ever(tmp_path: Path) -> None:
+    time = Time()
+    one = lock(tmp_path, "login1", time)
+    one.acquire(0.0).free()
+    (tmp_path / "locks" / "waits-dead").touch()
+    for _ in range(20):
+        one.acquire(0.0).free()
+    assert time.now < 2.0
+
+
 def test_what_is_guarded_passes_on(tmp_path: Path) -> None:
     hold = lock(tmp_path, "login1").acquire(0.0)
     hold.guard("store.sqlite.g1")

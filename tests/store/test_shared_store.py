@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -12,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.runtime.filesystem import file_system
 from cockpit.store import shared_file, shared_lock
 from cockpit.store import store as tested
+from cockpit.store.described import described, last_holder
 from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.shared_file import is_shared, locks_of
 from cockpit.store.store import Store, StoreError
@@ -212,3 +215,15 @@ def test_a_link_that_a_person_made_is_followed(tmp_path: Path) -> None:
     assert is_shared(real)
     assert jobs(real) == {BIG}
     assert not locks_of(link).exists()
+
+
+def test_it_is_told_how_it_is_kept_and_who_had_it(path: Path) -> None:
+    with elsewhere("login2", path, "write") as other:
+        assert said(other) == "0"
+    assert re.search(r"held by login2, pid \d+$", last_holder(path) or "")
+    told = described(path)
+    assert file_system(path.parent).kind in told
+    assert told.endswith("locked for several machines in store.sqlite.locks; journal truncate")
+    alone = path.parent.parent / "store.sqlite"
+    assert last_holder(alone) is None
+    assert described(alone).endswith("of this machine; journal wal")
