@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import sys
@@ -28,6 +29,8 @@ NETWORK: Final = frozenset(
         *("fuse.glusterfs", "fuse.juicefs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone", "fuse.nfs"),
     }
 )
+
+_EMPTY_PATH, _FORCE_SYNC, _BASIC = 0x1000, 0x2000, 0x7FF  # of statx(2)
 
 
 class FileSystem(NamedTuple):
@@ -71,6 +74,21 @@ def judged(kind: str, options: str = "") -> FileSystem:
     """Return what a type's name tells."""
     known = False if kind in LOCAL else True if kind in NETWORK else None
     return FileSystem(clean(kind, 40), known, frozenset(options.split(",")))
+
+
+def asked_anew(path: Path) -> None:
+    """Have the kernel ask the file's server what size it has now, not its own memory.
+
+    Opening does that on most network file systems, but not on all (FUSE). Where there is no such
+    call, nothing is done. Raises ``OSError`` if the file cannot be opened.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        statx = getattr(ctypes.CDLL(None), "statx", None)
+        if statx is not None:
+            statx(handle, b"", _EMPTY_PATH | _FORCE_SYNC, _BASIC, ctypes.create_string_buffer(256))
+    finally:
+        os.close(handle)
 
 
 def _from_kernel(path: Path, proc: Path) -> FileSystem | None:

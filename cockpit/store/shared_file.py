@@ -22,7 +22,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cockpit.runtime.filesystem import FileSystem, file_system
+from cockpit.runtime.filesystem import FileSystem, asked_anew, file_system
 from cockpit.runtime.regular import check_regular, open_regular
 from cockpit.store.shared_lock import LOST, Found, HeldError, Hold, SharedLock
 
@@ -89,6 +89,7 @@ class SharedFile:
             file.touch(mode=0o600, exist_ok=True)
             same = self._last == (hold.number - 1, hold.said.file)
             if not same:
+                _ask_anew(file)
                 self._settle(file)
         except BaseException:
             self.leave()
@@ -185,10 +186,10 @@ def _fence(path: Path, hold: Hold) -> None:
     fresh = path.with_name(f"{path.name}.g{hold.number}")
     if not source.exists():
         return
-    if not _copied(source, fresh):
+    if not _copied(source, fresh) or not _is_sound(fresh):
         for end in ("", *BESIDE):
             path.with_name(fresh.name + end).unlink(missing_ok=True)
-        raise HeldError("the former holder has come back and writes")
+        raise HeldError("the former holder may write still: what it left makes no whole")
     hold.guard(fresh.name)
     link = path.with_name(f".{fresh.name}")
     link.unlink(missing_ok=True)
@@ -197,6 +198,22 @@ def _fence(path: Path, hold: Hold) -> None:
     for each in path.parent.glob(f"{path.name}.g*"):
         if each.name.removesuffix("-journal") != fresh.name:
             each.unlink(missing_ok=True)
+
+
+def _is_sound(file: Path) -> bool:
+    """Undo what a copy's journal tells to undo, and return whether all of it fits together."""
+    try:
+        with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+            return connection.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)]
+    except sqlite3.Error:
+        return False
+
+
+def _ask_anew(file: Path) -> None:
+    """Forget what this machine remembers of a database's files: others have changed them."""
+    for end in ("", *BESIDE[:2]):
+        with suppress(FileNotFoundError):
+            asked_anew(file.with_name(file.name + end))
 
 
 def _copied(source: Path, target: Path) -> bool:
@@ -208,17 +225,19 @@ def _copied(source: Path, target: Path) -> bool:
     ends = [*BESIDE[:2], ""]
     for end in ends:
         target.with_name(target.name + end).unlink(missing_ok=True)
+    _ask_anew(source)
     before = [_status(source.with_name(source.name + end)) for end in ends]
     for end, found in zip(ends, before, strict=True):
         if found is not None:
             _copy_one(source.with_name(source.name + end), target.with_name(target.name + end))
+    _ask_anew(source)
     after = [_status(source.with_name(source.name + end)) for end in ends]
     return before == after
 
 
 def _status(path: Path) -> tuple[int, int, int] | None:
     try:
-        with open_regular(str(path)) as (_, found):  # opening asks the server, looking may not
+        with open_regular(str(path)) as (_, found):
             return found.st_ino, found.st_size, found.st_mtime_ns
     except FileNotFoundError:
         return None

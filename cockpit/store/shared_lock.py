@@ -40,6 +40,8 @@ GIVE_WAY: Final = 5
 TRIES: Final = 100
 KEPT: Final = 16
 """Earlier numbers that stay, so that nobody who fell asleep can use one of them again."""
+SIZE: Final = 2048
+"""Bytes of every file: its size never changes, for that is what other machines learn last."""
 MOST: Final = 8192
 HELD, FREE = "held", "free"
 
@@ -108,7 +110,7 @@ class Hold:
                 return
             self._beats += 1
             text = _text(state, self._beats, self.said)
-            os.ftruncate(self._handle, os.pwrite(self._handle, text, 0))
+            os.pwrite(self._handle, text, 0)
             if state == HELD:  # letting go is seen when the file is closed
                 os.fsync(self._handle)
 
@@ -159,7 +161,7 @@ class SharedLock:
     def _try(self, until: float) -> Hold:
         pause = LOOKS[0]
         while True:
-            found = self.look()
+            found = self.look(stirs=True)
             sure = self.is_free(found)
             lost = not sure and self._lost(found)
             hold = self._take(found, fenced=lost) if sure or lost else None
@@ -186,8 +188,8 @@ class SharedLock:
         if names:
             self._sleep(WAY)
 
-    def look(self) -> Found:
-        """Return the lock as it stands; changes nothing."""
+    def look(self, *, stirs: bool = False) -> Found:
+        """Return the lock as it stands; changes nothing, unless it may stir the folder."""
         for _ in range(TRIES):
             number = max([self._known, *self._numbers()])
             raw = self._read(number)
@@ -196,7 +198,19 @@ class SharedLock:
             if raw is not None:
                 return self._onward(number, raw)
             self._known = 0  # the folder was emptied, or others have moved on
+            if stirs:
+                self._stir()
+            else:
+                self._sleep(LOOKS[1])
         raise OSError(errno.EAGAIN, "its lock changes too fast", str(self.folder))
+
+    def _stir(self) -> None:
+        """Change the folder: a machine that has done so itself lists it anew."""
+        place = self.folder / f".stir.{self._me}"
+        with suppress(OSError):
+            os.close(_whole(place, b""))
+        with suppress(OSError):
+            place.unlink()
 
     def _onward(self, number: int, raw: bytes) -> Found:
         """Return the highest from ``number`` on: a listing may be an old one."""
@@ -312,7 +326,8 @@ class SharedLock:
 
 
 def _text(state: str, beats: int, said: Said) -> bytes:
-    return f"{state} {beats:012d}\n{json.dumps(said.model_dump(mode='python'))}\n".encode()
+    text = f"{state} {beats:012d}\n{json.dumps(said.model_dump(mode='python'))}"
+    return text.encode().ljust(SIZE - 1) + b"\n"
 
 
 def _parsed(number: int, raw: bytes) -> Found:
