@@ -97,7 +97,7 @@ def check(path: Path, machines: list[Machine]) -> None:
                 "SELECT count(*), max(at) FROM launches WHERE run = ?", (each.name,)
             ).fetchone()
             assert found[0] >= each.kept + 1
-            assert found[0] == (found[1] or -1.0) + 1
+            assert found[0] == (-1 if found[1] is None else found[1]) + 1
 
 
 @needs_spaces
