@@ -28,12 +28,13 @@ def make(file: CockpitFile, read_only: bool) -> Making:
     from cockpit.attach.client import AttachedEngine
     from cockpit.config.file import state_dir, store_path
     from cockpit.store.journal import Journal
+    from cockpit.store.opening import open_within
     from cockpit.store.store import Store, StoreError
 
     clock, trouble = SystemClock(), ""
     store: Store | None = None
     try:
-        store = Store(store_path())
+        store = open_within(store_path())
     except StoreError as error:
         trouble = f"nothing is remembered: {error}"
     engine = AttachedEngine(file, store, clock, attends=not read_only)

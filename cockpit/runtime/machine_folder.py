@@ -71,7 +71,7 @@ def _why_not(found: os.stat_result, refused: int) -> str | None:
         return f"belongs to another user (uid {found.st_uid})"
     if found.st_mode & refused:
         mode = stat.S_IMODE(found.st_mode)
-        return f"can be entered by others (mode {mode:04o}, expected 0700)"
+        return f"is open to others (mode {mode:04o}, expected 0700)"
     return None
 
 

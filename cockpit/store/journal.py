@@ -19,6 +19,7 @@ from cockpit.model.base import Frozen, Instant
 from cockpit.model.outcome import RECORDS, Outcome, Records, ending, records_of
 from cockpit.model.plan import Plan, StepResult, StepState
 from cockpit.model.told import OWNER, Told
+from cockpit.store.holder import Holder as Holder
 from cockpit.store.store import StoreError, StoreView, pack, unpack
 
 WORDS_FOR: Final = 3600.0
@@ -27,29 +28,6 @@ KEEP_PLANS: Final = 2 * WORDS_FOR
 """Seconds for which it is kept; whoever asks may have a clock that is a little behind."""
 UNREADABLE: Final = "?"
 """The id of a plan that this version cannot read."""
-
-
-class Holder(Frozen):
-    """The process that acts: enough to tell it from any other, also after a restart.
-
-    ``machine`` is the machine's own id, ``boot`` its boot, ``space`` the pid namespace, ``ticks``
-    the process's start in kernel ticks, ``login`` its account; each ``None`` where the system
-    does not tell.
-    """
-
-    host: str
-    pid: int
-    machine: str | None = None
-    boot: str | None = None
-    space: str | None = None
-    ticks: int | None = None
-    started_at: Instant | None = None
-    login: str | None = None
-
-    @property
-    def label(self) -> str:
-        """``gpu-box, pid 4211``."""
-        return f"{self.host}, pid {self.pid}"
 
 
 class Lease(Frozen):

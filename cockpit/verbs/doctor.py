@@ -30,7 +30,8 @@ from cockpit.notify.message import Message
 from cockpit.notify.routes import Named
 from cockpit.platforms.table import Platforms, kind_of
 from cockpit.runtime.shell import run_command
-from cockpit.store.store import Store, StoreError
+from cockpit.store.described import described, last_holder
+from cockpit.store.store import StoreError
 from cockpit.text.charset import Charset, given_variables, terminal_charset
 from cockpit.verbs.check import checked
 from cockpit.verbs.common import (
@@ -203,12 +204,12 @@ def _colours(term: str) -> int:
 
 def _store() -> DoctorFinding:
     path = store_path()
+    before = last_holder(path)
     try:
-        with Store(path).writing():
-            pass
+        text = described(path)
     except StoreError as error:
         return _finding("store", False, str(error), "without it nothing is remembered")
-    return _finding("store", True, f"{path} can be written")
+    return _finding("store", True, text if before is None else f"{text}; {before}")
 
 
 def _run_file(config: Path | None) -> tuple[list[DoctorFinding], bool]:

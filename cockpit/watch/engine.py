@@ -40,6 +40,8 @@ from cockpit.watch.polling.supervise import Supervisor, within
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import StoreWriter
 
+FOR_RECALL = 0.4
+"""The share of a check's deadline that the store may take."""
 FOR_JUDGING = 0.95
 """The share of a check's deadline until which it may wait for logs to be read."""
 LAST_WORDS = 0.3
@@ -128,7 +130,12 @@ class Engine:
         Facets that have not answered by ``deadline`` (s) are unknown.
         """
         runs = self._fleet.select(names)
-        await self.recall()
+        began = self._clock.monotonic()
+        try:
+            await within(self._clock, deadline * FOR_RECALL, self.recall())
+        except TimeoutError:
+            self._store_writer.notice = "the store gives no answer: judged without history"
+        deadline -= self._clock.monotonic() - began
         one = OnePass(self._fleet, self._sources, self._supervisor, self._clock, deadline)
         until = self._clock.monotonic() + deadline * FOR_JUDGING
         await one.run(runs, feed=not self._running)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import socket
 
-from cockpit.platforms.local import incarnation
-from cockpit.platforms.local.incarnation import Start
 from cockpit.platforms.local.launcher.kernel import boot_id
+from cockpit.runtime import incarnation
+from cockpit.runtime.incarnation import Start
 from cockpit.runtime.process import process_facts
 from cockpit.store.ownership import Owner, Ownership
 from cockpit.store.store import Store
