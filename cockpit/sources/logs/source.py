@@ -20,7 +20,7 @@ from cockpit.sources.logs.earlier import before
 from cockpit.sources.logs.file import show
 from cockpit.sources.logs.follow import FIRST, Follower, News
 from cockpit.sources.logs.stamp import clock_offset, line_time, writes_utc
-from cockpit.text.progress import read_bar, read_lines
+from cockpit.text.progress import read_bar, read_lines, telling
 from cockpit.text.safe import safe_line
 
 DEADLINE: Final = 4.0
@@ -225,7 +225,7 @@ def read_rows(
     A row's time is the line's own; else ``mtime`` for the last row, and for all if the former
     write (``since``) was less than ``FRESH`` seconds before: an older guess would be a lie.
     """
-    lines = [safe_line(state).plain for state in states]
+    lines = [telling(state) for state in states]
     rows: list[Row] = []
     for number, progress in read_lines(lines):
         if progress.scope != "run" or (progress.step is None and progress.format != "dict"):
