@@ -28,6 +28,7 @@ from cockpit.model.wording import (
     number,
     rate,
     size,
+    skipped,
     steps,
 )
 from widgets.base.scrolled import ReportView
@@ -130,6 +131,7 @@ def _log(value: LogValue, now: float) -> Pairs:
         ("written", age(now - value.mtime)),
         ("last stamped line", age(now - stamped) if stamped is not None else ""),
         ("its clock", clock_off(value.clock_offset_s)),
+        ("skipped", skipped(value.skipped)),
         ("class", f"{triage.name} ({triage.confidence}) → {triage.action}" if triage else ""),
         ("read for it", triage.read.why or "" if triage and triage.read else ""),
     ]

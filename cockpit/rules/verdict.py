@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.facet import ErrorKind
 from cockpit.model.history import History
@@ -21,8 +22,9 @@ def verdict(run: RunSpec, history: History, alerts: Sequence[Alert]) -> Verdict:
     """Return SPEC C's verdict.
 
     Critical if a critical is open, attention if a warning or alert is (C-03 apart), unknown
-    if job, log and tracker all are, finished when the job is over (sealed when it succeeded
-    and has its seal), else healthy. An acknowledged alert is still open.
+    if job, log and tracker all are, or the log lags more than a cadence, finished when the job
+    is over (sealed when it succeeded and has its seal), else healthy. An acknowledged alert is
+    still open.
     """
     own = [alert.severity for alert in alerts if alert.id != "C-03"]
     if Severity.CRITICAL in own:
@@ -30,7 +32,8 @@ def verdict(run: RunSpec, history: History, alerts: Sequence[Alert]) -> Verdict:
     if any(severity in _ATTENTION for severity in own):
         return Verdict.ATTENTION
     facets = history.facets
-    if not (facets.job.known or facets.log.known or _tracker_tells(history)):
+    told = facets.job.known or facets.log.known or _tracker_tells(history)
+    if not told or present.log_behind(run, history) is not None:
         return Verdict.UNKNOWN
     if not phase_of(history).terminal:
         return Verdict.HEALTHY
@@ -60,10 +63,8 @@ def next_action(run: RunSpec, history: History, alerts: Sequence[Alert]) -> str:
         if alert.acknowledged is None and alert.severity is not Severity.INFO:
             return alert.next_action
     word = verdict(run, history, alerts)
-    if word is Verdict.UNKNOWN and _never_seen(history):
-        return f"start {run.name}, or correct where the run file looks for it: {_why(history)}"
     if word is Verdict.UNKNOWN:
-        return f"find out why nothing of {run.name} can be seen: {_why(history)}"
+        return _find_out(run, history)
     if word is Verdict.FINISHED:
         early = next((alert.next_action for alert in alerts if ended_early(alert)), None)
         other = early or (alerts[0].next_action if alerts else "nothing; the job is over")
@@ -74,6 +75,17 @@ def next_action(run: RunSpec, history: History, alerts: Sequence[Alert]) -> str:
     if word is Verdict.HEALTHY:
         return _as_far_as_read("nothing to do until the next check", history)
     return "nothing new: what is open has been acknowledged"
+
+
+def _find_out(run: RunSpec, history: History) -> str:
+    behind = present.log_behind(run, history)
+    if behind is not None:
+        error = history.facets.log.error
+        why = "" if error is None else f" ({error.message})"
+        return f"log {wording.age(behind)} behind: find out why it cannot be read in time{why}"
+    if _never_seen(history):
+        return f"start {run.name}, or correct where the run file looks for it: {_why(history)}"
+    return f"find out why nothing of {run.name} can be seen: {_why(history)}"
 
 
 def _as_far_as_read(action: str, history: History) -> str:

@@ -44,6 +44,18 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(skipped, "MOST", LEAST)
 
 
+def size_of(log: Path) -> int:
+    return log.stat().st_size
+
+
+def content(log: Path) -> bytes:
+    return log.read_bytes()
+
+
+def replace(log: Path, data: bytes) -> None:
+    log.write_bytes(data)
+
+
 def append(log: Path, data: bytes) -> None:
     with log.open("ab") as file:
         file.write(data)
@@ -53,7 +65,7 @@ def append(log: Path, data: bytes) -> None:
 async def test_the_newest_lines_are_read_and_the_range_before_them_is_told(log: Path) -> None:
     logs = Logs(SystemClock(), alarms_in)
     assert (await look(logs, log)).skipped is None
-    begin = log.stat().st_size
+    begin = size_of(log)
     append(log, train(10, 5000))
     value = await look(logs, log)
     assert value.rows[-1].step == 5009 and len(value.rows) < 500
@@ -61,7 +73,7 @@ async def test_the_newest_lines_are_read_and_the_range_before_them_is_told(log: 
     ((left, right),) = value.skipped.ranges
     assert left == begin and value.skipped.bytes == right - left
     oldest = f"iter {value.rows[0].step}:".encode()
-    assert log.read_bytes()[right:].startswith(oldest), "rows begin right where the range ends"
+    assert content(log)[right:].startswith(oldest), "rows begin right where the range ends"
     append(log, train(5010, 3))
     value = await look(logs, log)
     assert [row.step for row in value.rows] == [5010, 5011, 5012]
@@ -80,7 +92,7 @@ async def test_alarming_lines_are_found_in_what_is_skipped(log: Path) -> None:
         ("traceback", TROUBLE),
     ]
     for one in value.skipped.found:
-        assert log.read_bytes()[one.offset :].startswith(one.text.encode())
+        assert content(log)[one.offset :].startswith(one.text.encode())
     lost = [row for row in value.rows if row.loss is not None and math.isnan(row.loss)]
     assert [row.step for row in lost] == [700], "no rule may miss a loss that is no number"
     assert value.model_dump(mode="json", by_alias=True)["skipped"]["found"][1] == {
@@ -96,7 +108,7 @@ async def test_a_log_that_begins_anew_has_left_out_nothing(log: Path) -> None:
     await look(logs, log)
     append(log, train(10, 5000))
     assert (await look(logs, log)).skipped is not None
-    log.write_bytes(train(0, 5))
+    replace(log, train(0, 5))
     assert (await look(logs, log)).skipped is None
 
 
@@ -109,7 +121,7 @@ async def test_what_a_first_look_leaves_out_is_told_too(log: Path) -> None:
 
 def test_a_search_that_has_no_time_says_how_much_it_has_not_seen(log: Path) -> None:
     append(log, train(10, 100_000, s50=TROUBLE, s99999=TROUBLE))
-    size = log.stat().st_size
+    size = size_of(log)
     whole, part = (search(str(log), 0, size, alarms_in, seconds) for seconds in (60.0, 0.0))
     assert (whole.total, whole.unscanned) == (2, 0)
     assert (part.total, part.unscanned) == (0, size)
