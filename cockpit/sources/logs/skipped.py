@@ -20,7 +20,7 @@ Find = Callable[[bytes], Sequence[Alarm]]
 """Returns the alarming lines of some bytes."""
 
 PARSE_S: Final = 0.3
-"""Seconds a second that all logs may take to be read line by line, about a third of a core."""
+"""Seconds of a core that all logs together may take to be read line by line, at each look."""
 SCAN_S: Final = 0.2
 """Seconds that a look may search what it skips."""
 LEAST: Final = 16_384
@@ -53,7 +53,7 @@ class Budget:
         return int(min(MOST, max(LEAST, self.rate * PARSE_S / max(1, share))))
 
     def took(self, size: int, seconds: float) -> None:
-        """Learn that so many bytes took so long."""
+        """Learn that so many bytes took so long (seconds of a core)."""
         self.busy = seconds > PARSE_S / 10
         if size >= LEAST and seconds > 0:
             self.rate = min(size / seconds, 2 * self.rate)
