@@ -171,6 +171,7 @@ def _checkpoints(value: CheckpointsValue, now: float) -> Pairs:
         ("newest complete", _newest(value)),
         ("suspect", str(suspect) if suspect else ""),
         ("complete", f"{whole} of {len(value.items)}"),
+        ("not judged yet", f"{value.unjudged:,}" if value.unjudged else ""),
         ("relaunch takes", f"{named(pick)} ({pick.why})" if pick is not None else "none"),
     ]
 

@@ -332,6 +332,8 @@ class CheckpointsValue(Frozen):
     trainer_would_load: Pick | None = None
     items: tuple[Checkpoint, ...] = ()
     unlisted: tuple[str, ...] = ()
+    unjudged: int = 0
+    """How many folders have not been looked at yet: there are very many, the newest come first."""
 
     def at(self, path: str) -> Checkpoint | None:
         """Return the checkpoint that lies at ``path``."""
@@ -340,7 +342,7 @@ class CheckpointsValue(Frozen):
     @model_serializer(mode="wrap")
     def _document(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = plain(self)
-        return document if self.unlisted else {k: v for k, v in document.items() if k != "unlisted"}
+        return {k: v for k, v in document.items() if k not in ("unlisted", "unjudged") or v}
 
 
 class OtherMonitor(Frozen):
