@@ -2,7 +2,8 @@
 
 The event loop's default executor is never used: the interpreter joins its threads at exit, so
 that one ``stat`` on a dead NFS mount would keep the program from leaving. The threads here are
-reused; when all of them are busy with something slow, more are started, up to a cap.
+reused; when all of them are busy with something slow, more are started, up to a cap. Those leave
+again once they are idle: each keeps what the C library has set aside for it, megabytes for good.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -21,6 +22,8 @@ A = TypeVar("A")
 
 READY: Final = 4
 """Threads that are started without waiting to see whether the others are slow."""
+IDLE: Final = 30.0
+"""Seconds without work after which a thread beyond those leaves."""
 CAP: Final = 64
 """Threads at most; beyond it calls queue up, each until its own deadline."""
 WIDTH: Final = 32
@@ -72,15 +75,17 @@ class Pool:
 
     ready: int = READY
     cap: int = CAP
+    idle: float = IDLE
     _calls: SimpleQueue[_Call] = field(default_factory=SimpleQueue)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _running: set[_Call] = field(default_factory=set)
     _stuck: set[Hashable] = field(default_factory=set)
     _threads: int = 0
+    _started: int = 0
 
     @property
     def threads(self) -> int:
-        """How many threads have been started."""
+        """How many threads there are."""
         return self._threads
 
     def submit(self, call: _Call) -> None:
@@ -113,18 +118,31 @@ class Pool:
 
     def _start(self) -> None:
         self._threads += 1
-        name = f"offload-{self._threads}"
+        self._started += 1
+        name = f"offload-{self._started}"
         threading.Thread(target=self._serve, name=name, daemon=True).start()
 
     def _serve(self) -> None:
         while True:
-            call = self._calls.get()
+            try:
+                call = self._calls.get(timeout=self.idle)
+            except Empty:
+                if self._leaves():
+                    return
+                continue
             if self._take(call):
                 outcome = call.run()
                 self._give_back(call)
                 call.hand_over(outcome)
                 del outcome
             del call  # neither may live on until the next call
+
+    def _leaves(self) -> bool:
+        """Tell whether an idle thread is one too many, and count it out."""
+        with self._lock:
+            spare = self._threads > self.ready and self._calls.empty()
+            self._threads -= spare
+        return spare
 
     def _take(self, call: _Call) -> bool:
         with self._lock:
