@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.facet import ErrorKind
 from cockpit.model.history import History
@@ -21,13 +22,14 @@ def verdict(run: RunSpec, history: History, alerts: Sequence[Alert]) -> Verdict:
     """Return SPEC C's verdict.
 
     Critical if a critical is open, attention if a warning or alert is (C-03 apart), unknown
-    if job, log and tracker all are, finished when the job is over (sealed when it succeeded
-    and has its seal), else healthy, unless there is a doubt. An acknowledged alert is still open.
+    if job, log and tracker all are or the log lags more than a cadence, finished when the job is
+    over (sealed when it succeeded and has its seal), else healthy, unless there is a doubt. An
+    acknowledged alert is still open.
     """
     found = of_alerts(alerts)
     if found is not None:
         return found
-    if _all_dark(history):
+    if _all_dark(history) or present.log_behind(run, history) is not None:
         return Verdict.UNKNOWN
     if not phase_of(history).terminal:
         return Verdict.HEALTHY if doubt(run, history) is None else Verdict.UNKNOWN
@@ -88,6 +90,11 @@ def _to_know_more(run: RunSpec, history: History) -> str:
     """Return what to do about a run of which too little is known to call it well."""
     if history.not_read_yet is not None:
         return f"wait for the first look: {history.not_read_yet}"
+    behind = present.log_behind(run, history)
+    if behind is not None:
+        error = history.facets.log.error
+        why = "" if error is None else f" ({error.message})"
+        return f"log {wording.age(behind)} behind: find out why it cannot be read in time{why}"
     if not _all_dark(history):
         return f"look whether {run.name} still trains: {doubt(run, history)}"
     if _never_seen(history):

@@ -3,8 +3,9 @@
 The event loop's default executor is never used: the interpreter joins its threads at exit, so
 that one ``stat`` on a dead NFS mount would keep the program from leaving. The threads here are
 reused. More are started, up to a cap, when those at work hang; not when they only wait for one
-another because the process computes: then one more would make everything slower. One kind of
-call (one function) may hold half of the threads: whatever hangs, the others go on.
+another because the process computes: then one more would make everything slower. Those leave
+again once they are idle: each keeps what the C library has set aside for it, megabytes for good.
+One kind of call (one function) may hold half of the threads: whatever hangs, the others go on.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary, ref
 
@@ -26,6 +27,8 @@ A = TypeVar("A")
 
 READY: Final = 3
 """Threads that are started without waiting to see whether the others are slow."""
+IDLE: Final = 30.0
+"""Seconds without work after which a thread beyond those leaves."""
 CAP: Final = 64
 """Threads at most; beyond it calls queue up, each until its own deadline."""
 WIDTH: Final = 32
@@ -99,6 +102,14 @@ class _Call:
             self.future.set_exception(error)
 
 
+def _time_of(clock: int) -> float:
+    """Return the processor time of a thread; one that has just left has none."""
+    try:
+        return time.clock_gettime(clock)
+    except OSError:
+        return 0.0
+
+
 class _Load:
     """Whether the threads compute, or wait for a processor: seen from an event loop."""
 
@@ -111,7 +122,7 @@ class _Load:
 
         ``clocks`` tell the processor time of the threads: one that hangs spends none.
         """
-        now, spent = loop.time(), sum(map(time.clock_gettime, clocks))
+        now, spent = loop.time(), sum(map(_time_of, tuple(clocks)))
         busy = now - self._due >= LATE or spent - self._spent >= COMPUTING
         self._due, self._spent = now + PATIENCE, spent
         return busy
@@ -126,6 +137,7 @@ class Pool:
 
     ready: int = READY
     cap: int = CAP
+    idle: float = IDLE
     _calls: deque[_Call] = field(default_factory=deque)
     _tokens: SimpleQueue[None] = field(default_factory=SimpleQueue)
     """One for each call that may be taken: threads wait for these."""
@@ -136,10 +148,11 @@ class Pool:
     _threads: int = 0
     _clocks: list[int] = field(default_factory=list)
     _relieving: WeakKeyDictionary[_Loop, _Load] = field(default_factory=WeakKeyDictionary)
+    _started: int = 0
 
     @property
     def threads(self) -> int:
-        """How many threads have been started."""
+        """How many threads there are."""
         return self._threads
 
     @property
@@ -187,13 +200,20 @@ class Pool:
 
     def _start(self) -> None:
         self._threads += 1
-        name = f"offload-{self._threads}"
+        self._started += 1
+        name = f"offload-{self._started}"
         threading.Thread(target=self._serve, name=name, daemon=True).start()
 
     def _serve(self) -> None:
-        self._clocks.append(time.pthread_getcpuclockid(threading.get_ident()))
+        clock = time.pthread_getcpuclockid(threading.get_ident())
+        self._clocks.append(clock)
         while True:
-            self._tokens.get()
+            try:
+                self._tokens.get(timeout=self.idle)
+            except Empty:
+                if self._leaves(clock):
+                    return
+                continue
             call = self._take()
             if call is not None:
                 outcome = call.run()
@@ -201,6 +221,15 @@ class Pool:
                 call.mail.put(call, outcome)
                 del outcome
             del call  # neither may live on until the next call
+
+    def _leaves(self, clock: int) -> bool:
+        """Tell whether an idle thread is one too many, and count it out."""
+        with self._lock:
+            spare = self._threads > self.ready and not self._calls
+            if spare:
+                self._threads -= 1
+                self._clocks.remove(clock)
+        return spare
 
     def _take(self) -> _Call | None:
         """Return the first call whose kind has not its share of threads yet."""

@@ -143,6 +143,24 @@ async def test_calls_that_wait_wake_nobody() -> None:
     assert all(await asyncio.gather(*hanging))
 
 
+async def test_threads_for_a_slow_moment_leave_when_they_are_idle() -> None:
+    pool, gate = Pool(ready=1, cap=16, idle=0.05), threading.Event()
+
+    def hang(_: int) -> bool:
+        return gate.wait()
+
+    hanging = [asyncio.create_task(offload(hang, n, deadline=60.0, pool=pool)) for n in range(6)]
+    while pool.threads < 6:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    gate.set()
+    assert await asyncio.gather(*hanging) == [True] * 6
+    until = time.monotonic() + 30.0
+    while pool.threads > 1 and time.monotonic() < until:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    assert pool.threads == 1
+    assert await offload(str, 1, deadline=30.0, pool=pool) == "1"
+
+
 async def test_polling_something_dead_takes_one_thread() -> None:
     pool, gate = Pool(), threading.Event()
     for _ in range(10):
