@@ -40,7 +40,7 @@ from widgets.fleet_header import Watch
 if TYPE_CHECKING:
     from cockpit.actions.core.open_plans import OpenPlans
     from cockpit.actions.telling.logbooks import Logbooks
-    from cockpit.services.service import BackgroundServices
+    from cockpit.services.service import Service
     from cockpit.watch.engine import Engine
 
 AGES: Final = 5.0
@@ -88,7 +88,7 @@ class CockpitApp(TerminalApp):
     ) -> None:
         super().__init__()
         self._attend = attend
-        self._background: BackgroundServices | None = None
+        self._background: Service | None = None
         self.file = file or CockpitFile(path="")
         self.keys: Keys = read_keys(self.file.keys)
         self._engine = engine
@@ -169,8 +169,10 @@ class CockpitApp(TerminalApp):
         """Begin to tell people and to look after launches, once the screens stand."""
         if self._attend is None or self._background is not None:
             return
+        from cockpit.services.starting import Starting
+
         make = partial(self._attend, self._at_work.operator or login_name(), self.ring)
-        self._background = await offload(make, deadline=ASK_WITHIN)
+        self._background = Starting(make, self._clock)
         self._background.start()
 
     @property

@@ -47,6 +47,7 @@ def make(file: CockpitFile, read_only: bool) -> Making:
     except StoreError as error:
         trouble = f"nothing is remembered: {error}"
     engine = Engine(file, store=store, clock=clock)
+    began = clock.now()
 
     def service(operator: str) -> ActionService:
         from cockpit.actions.core.wiring import build_service
@@ -58,7 +59,7 @@ def make(file: CockpitFile, read_only: bool) -> Making:
     def attend(operator: str, ring: Ring) -> BackgroundServices:
         from cockpit.services.wiring import app_services
 
-        return app_services(engine, store, clock, operator, ring)
+        return app_services(engine, store, clock, operator, ring, began)
 
     version = None if store is None else store.version
     plans = None if read_only else OpenPlans(state_dir() / "planning", file.path)

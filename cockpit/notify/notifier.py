@@ -59,7 +59,8 @@ class Notifications:
         self._environ = environ
         self._heard: dict[str, RunReport] = {}
         self._first: dict[str, float] = {}
-        self._began = clock.now()
+        self.began = clock.now()
+        """A report from before it (epoch s) is one remembered from earlier."""
         self._pruned_at = float("-inf")
         self._sender = Sender(self._store, clock)
         self._unstored = Unstored(clock, stored=self._store is not None)
@@ -86,7 +87,7 @@ class Notifications:
     def hear(self, report: RunReport) -> None:
         """Take a report (``engine.subscribe``); one remembered from earlier says nothing new."""
         first = self._first.setdefault(report.name, report.checked_at)
-        if report.checked_at >= self._began or report.checked_at != first:
+        if report.checked_at >= self.began or report.checked_at != first:
             self._heard[report.name] = report
 
     async def look(self) -> None:

@@ -47,6 +47,8 @@ class Notifying(Service):
             self._engine.subscribe(self._notifications.hear),
             self._engine.on_reload(self._notifications.adopt),
         ]
+        for report in self._engine.report().runs:  # seen before this began to listen
+            self._notifications.hear(report)
         self._task = asyncio.ensure_future(self._run())
 
     async def finish(self) -> None:

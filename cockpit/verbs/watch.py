@@ -9,15 +9,16 @@ import re
 import signal
 from collections.abc import Coroutine
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
-from cockpit.notify.channels import terminal_of_this_process
 from cockpit.runtime.offload import offload
 from cockpit.services.heartbeat import HeartbeatService
-from cockpit.services.service import BackgroundServices
+from cockpit.services.service import Service
+from cockpit.services.starting import Starting
 from cockpit.services.wiring import watch_services
 from cockpit.verbs.check import instant
 from cockpit.verbs.common import (
@@ -28,11 +29,10 @@ from cockpit.verbs.common import (
     add_runs,
     exit_code,
     open_store,
-    print_document,
-    put,
     run_file,
     say,
 )
+from cockpit.verbs.outlets import WatchOutput
 from cockpit.verbs.table import checkpoint_text, job_text, loss_text, monitor_text, rate_text
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
@@ -91,11 +91,12 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
                 say(line)
             return BLOCKED
         heartbeat = HeartbeatService(engine, clock)
-        services = watch_services(
-            engine, store, clock, terminal_of_this_process(), watching.owns, heartbeat
-        )
-        printing = _print_rounds(watching, services, heartbeat, as_json=args.json)
-        return await _until_done(watching, services, printing)
+        output = WatchOutput()
+        beside = (output.ring(), watching.owns, heartbeat)
+        make = partial(watch_services, engine, store, clock, *beside, began=clock.now())
+        services = Starting(make, clock)
+        printing = _print_rounds(watching, services, heartbeat, output, as_json=args.json)
+        return await _until_done(watching, services, printing, output)
     except UnknownRunError as error:
         raise UsageError(str(error)) from error
     finally:
@@ -104,14 +105,18 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
 
 
 async def _until_done(
-    watching: HeadlessWatch, services: BackgroundServices, printing: Coroutine[Any, Any, None]
+    watching: HeadlessWatch,
+    services: Service,
+    printing: Coroutine[Any, Any, None],
+    output: WatchOutput,
 ) -> int:
-    """Watch until done or told to leave; the runs are given up in either case."""
+    """Watch until done, told to leave or read by nobody; the runs are given up in any case."""
     loop = asyncio.get_running_loop()
     services.start()
     task = asyncio.ensure_future(printing)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
+    output.ended.add_done_callback(lambda ended: task.cancel())
     try:
         await task
     except asyncio.CancelledError:
@@ -119,6 +124,7 @@ async def _until_done(
     finally:
         with contextlib.suppress(TimeoutError):
             await asyncio.gather(services.stop(LEAVE_WITHIN), watching.release())
+        await output.end(LEAVE_WITHIN)
     if watching.lost:
         return BLOCKED
     return exit_code(watching.last())
@@ -126,26 +132,26 @@ async def _until_done(
 
 async def _print_rounds(
     watching: HeadlessWatch,
-    services: BackgroundServices,
+    services: Service,
     heartbeat: HeartbeatService,
+    output: WatchOutput,
     *,
     as_json: bool,
 ) -> None:
     async for reports in watching.rounds():
-        if watching.cadence is not None:
-            heartbeat.pulse(watching.cadence)
         for line in watching.messages(services.notices):
-            say(line)
-        if as_json:
+            output.say(line)
+        if reports and watching.cadence is not None:
+            heartbeat.pulse(watching.cadence)
+        if reports and as_json:
             newest = max(report.checked_at for report in reports)
-            fleet = FleetReport(checked_at=newest, runs=reports)
-            print_document(fleet.document(), one_line=True)
-        else:
+            output.document(FleetReport(checked_at=newest, runs=reports).document())
+        elif reports:
             for report in reports:
-                put(status_line(report))
+                output.put(status_line(report))
     await services.finish()
     for line in watching.messages(services.notices):
-        say(line)
+        output.say(line)
 
 
 def status_line(run: RunReport) -> str:

@@ -24,6 +24,7 @@ from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.platforms.base import Platform
 from cockpit.store.alerts import Alerts
 from cockpit.store.memory import RunMemory
+from cockpit.store.ownership import Hung
 from cockpit.store.store import Store
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.ingest import RowIngest
@@ -68,7 +69,7 @@ class Engine:
         self._reloads: Listeners[CockpitFile] = Listeners()
         self._supervisor = Supervisor(clock, state_dir() / "crashes")
         self.ownership = ownership_of(store)
-        self._store_writer = StoreWriter(store, self.ownership)
+        self._store_writer = StoreWriter(store, self.ownership, clock)
         self._fleet = Fleet(file, only)
         self._judge = Judge(self._fleet, self._store_writer, self._news, self._supervisor, clock)
         self._cadence_loop = CadenceLoop(
@@ -93,6 +94,11 @@ class Engine:
         """What a person should know about the cockpit itself, one line each."""
         own = (self._maintenance.notice, self._store_writer.notice)
         return (*(line for line in own if line is not None), *self._supervisor.faults)
+
+    @property
+    def hung(self) -> tuple[Hung, ...]:
+        """Who owns runs of this file and does nothing: its process hangs."""
+        return () if self.ownership is None else self.ownership.hung
 
     def report(self) -> FleetReport:
         """Return what is known now, at once."""
