@@ -14,7 +14,7 @@ from cockpit.model.clock import Moment
 from cockpit.store.store import Store
 
 BEAT: Final = 5.0
-QUICKEST: Final = 1.0
+QUICKEST: Final = 0.5
 """Seconds between two beats, at most and at least: a shorter cadence has a quicker beat."""
 MISSED: Final = 3.0
 """Beats after which a process that has not given one counts as hung."""

@@ -42,6 +42,8 @@ from cockpit.watch.owner import operator_name, this_process
 EXAMPLE = "example: cockpit watch hero-7b --until step=20000"
 LEAVE_WITHIN: Final = 3.0
 """Seconds for which a watch that ends waits for what is being sent or written."""
+READ_WITHIN: Final = 1.0
+"""Seconds for which it waits for somebody to take what it has printed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -124,7 +126,7 @@ async def _until_done(
     finally:
         with contextlib.suppress(TimeoutError):
             await asyncio.gather(services.stop(LEAVE_WITHIN), watching.release())
-        await output.end(LEAVE_WITHIN)
+        await output.end(READ_WITHIN)
     if watching.lost:
         return BLOCKED
     return exit_code(watching.last())
