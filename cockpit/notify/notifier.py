@@ -21,10 +21,12 @@ from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.notify.channels import Channels, Ring
-from cockpit.notify.due import Due, due, message_of, summary_of
+from cockpit.notify.due import Due, Now, due, message_of, summary_of
 from cockpit.notify.message import Delivery, Message, NobodyReachedError
 from cockpit.notify.routes import Named
 from cockpit.notify.sending import STORE_WITHIN, WHY_NOT, Sender, Unstored
+from cockpit.runtime.jumps import Jumps
+from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
 from cockpit.store.notified import Asked, SendClaim
 from cockpit.store.store import Store, StoreError, run_key
@@ -62,6 +64,7 @@ class Notifications:
         self.began = clock.now()
         """A report from before it (epoch s) is one remembered from earlier."""
         self._pruned_at = float("-inf")
+        self._jumps = Jumps(clock)
         self._sender = Sender(self._store, clock)
         self._unstored = Unstored(clock, stored=self._store is not None)
         self.adopt(file)
@@ -133,7 +136,7 @@ class Notifications:
                 due,
                 self._store,
                 reports,
-                self._clock.now(),
+                Now(moment(self._clock), self._jumps.since),
                 spec.unacked_after,
                 spec.second is not None,
             )
@@ -169,7 +172,7 @@ class Notifications:
             self._unstored.failed()
 
     async def _send_one(self, each: Due, route: Named) -> Delivery | SendClaim:
-        message = message_of(each, self._clock.now(), self.channels.spec.second)
+        message = message_of(each, self.channels.spec.second)
         if self._unstored.active:
             self._unstored.mark_sent(each, route.name)
             return await self._sender.send_unclaimed(self.channels, message, route)

@@ -22,6 +22,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.report import FACETS, FleetReport, RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.platforms.base import Platform
+from cockpit.runtime.jumps import Jumps
 from cockpit.store.alerts import Alerts
 from cockpit.store.memory import RunMemory
 from cockpit.store.ownership import Hung
@@ -64,6 +65,7 @@ class Engine:
         self._clock = clock
         self._sources = sources or real_sources(clock)
         self._running = False
+        self._jumps = Jumps(clock)
         self._news: Listeners[RunReport] = Listeners()
         self._every_round: Listeners[RunReport] = Listeners()
         self._reloads: Listeners[CockpitFile] = Listeners()
@@ -92,7 +94,7 @@ class Engine:
     @property
     def notices(self) -> tuple[str, ...]:
         """What a person should know about the cockpit itself, one line each."""
-        own = (self._maintenance.notice, self._store_writer.notice)
+        own = (self._maintenance.notice, self._store_writer.notice, self._jumps.notice)
         return (*(line for line in own if line is not None), *self._supervisor.faults)
 
     @property

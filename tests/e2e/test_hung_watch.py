@@ -61,7 +61,7 @@ def until(condition: Callable[[], object], what: str = "it never happened") -> N
 
 async def soon(condition: Callable[[], object], what: str) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not condition():
+        while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
 
