@@ -9,8 +9,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport
 from cockpit.notify.channels import Ring
 from cockpit.notify.notifier import Notifications
-from cockpit.services.follow_up import FollowUp
-from cockpit.services.launch_checks import LaunchChecks
+from cockpit.services.follow_up import FollowUp, Writers
 from cockpit.services.notifying import Notifying
 from cockpit.services.service import BackgroundServices, Service
 from cockpit.services.standing_in import StandingIn
@@ -59,5 +58,4 @@ def watch_services(
 
 def _follow_up(engine: Engine, store: Store | None, clock: Clock, mine: Mine) -> FollowUp:
     recorder, issues = build_records(lambda: engine.file, store, clock)
-    launch_checks = None if store is None else LaunchChecks(store, clock, recorder)
-    return FollowUp(engine, launch_checks, recorder, issues, clock, mine)
+    return FollowUp(engine, Writers(recorder, issues, store), clock, mine)
