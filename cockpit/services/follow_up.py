@@ -25,12 +25,13 @@ from cockpit.records.recorder import RecordWriter
 from cockpit.records.runlog.run_logs import run_log_of, with_status
 from cockpit.runtime.offload import offload
 from cockpit.services.launch_checks import LaunchChecks
-from cockpit.services.periodic import STORE_WITHIN, PeriodicEntries, turns_of
+from cockpit.services.periodic import STORE_WITHIN, PeriodicEntries
 from cockpit.services.service import Service
 from cockpit.store.alerts import Alerts
 from cockpit.store.store import Store, StoreError, run_key
 from cockpit.text.scrub import scrub
 from cockpit.watch.engine import Engine
+from cockpit.watch.owner import turns_of
 from cockpit.watch.polling.supervise import Supervisor
 
 EVERY: Final = 2.0

@@ -20,26 +20,11 @@ from cockpit.rules.artifacts.records import entry_every
 from cockpit.runtime.jumps import Jumps
 from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
-from cockpit.store.ownership import Owner
-from cockpit.store.store import Store
 from cockpit.store.turns import Turn, Turns
-from cockpit.watch.owner import same_process, this_process
 
 STORE_WITHIN: Final = 10.0
 ENTRY: Final = "logbook entry"
 T = TypeVar("T")
-
-
-def turns_of(store: Store | None) -> Turns | None:
-    """Return the turns that a store keeps, as this process takes them."""
-    if store is None or store.read_only:
-        return None
-    me = this_process("")
-
-    def died(claimant: Owner) -> bool:
-        return claimant.host == me.host and not same_process(claimant)
-
-    return Turns(store, me, died)
 
 
 class PeriodicEntries:

@@ -37,7 +37,7 @@ from cockpit.verbs.table import checkpoint_text, job_text, loss_text, monitor_te
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
 from cockpit.watch.headless import HeadlessWatch, StopPoint
-from cockpit.watch.owner import operator_name, this_process
+from cockpit.watch.owner import operator_name, this_process, turns_of
 
 EXAMPLE = "example: cockpit watch hero-7b --until step=20000"
 LEAVE_WITHIN: Final = 3.0
@@ -92,7 +92,7 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
             for line in busy:
                 say(line)
             return BLOCKED
-        heartbeat = HeartbeatService(engine, clock)
+        heartbeat = HeartbeatService(engine, clock, turns_of(store))
         output = WatchOutput()
         beside = (output.ring(), watching.owns, heartbeat)
         make = partial(watch_services, engine, store, clock, *beside, began=clock.now())

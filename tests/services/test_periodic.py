@@ -81,8 +81,9 @@ from cockpit.model.run import RecordsSpec
 from cockpit.records.git.saver import Saver
 from cockpit.records.issue.service import IssueService
 from cockpit.records.recorder import RecordWriter
-from cockpit.services.periodic import PeriodicEntries, turns_of
+from cockpit.services.periodic import PeriodicEntries
 from cockpit.store.store import Store
+from cockpit.watch.owner import turns_of
 from tests.widgets.reports import facets, observed, report, spec
 
 store_path, book, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
