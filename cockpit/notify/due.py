@@ -61,9 +61,12 @@ def due(
 ) -> list[Due]:
     """Return what is due of these runs (by ``run_key``); blocking, raises ``StoreError``.
 
+    Also where the store can only be read: what cannot be claimed there must be told without it.
     With ``second`` a critical that nobody took after a second message goes to somebody else.
     """
     found: list[Due] = []
+    with store.writing():
+        pass
     for key, report in runs.items():
         if not report.alerts and not report.closed:
             continue

@@ -142,10 +142,10 @@ class Notifications:
             )
             try:
                 found = await offload(ask, deadline=STORE_WITHIN)
-            except (StoreError, TimeoutError):
-                self._unstored.failed()
+            except (StoreError, TimeoutError) as error:
+                self._unstored.failed(error)
             else:
-                self._unstored.worked()
+                self._unstored.worked(reports)
                 return found
         return self._unstored.due(reports)
 
@@ -162,21 +162,27 @@ class Notifications:
         """Tell all that is due by one route; the rest waits when it fails."""
         try:
             for each in found:
-                if self._goes(each, route):
+                if not self._unstored.active and self._unstored.knows(each, route.name):
+                    if route.name not in each.settled:
+                        await self._sender.told_unclaimed(self._asked(each, route))
+                elif self._goes(each, route):
                     outcome = await self._send_one(each, route)
                     if isinstance(outcome, Delivery) and not outcome.ok:
                         return
             prefix = run_key(self._file.path, "")
             await self._sender.send_summary(self.channels, prefix, route, summary_of)
-        except (StoreError, TimeoutError):
-            self._unstored.failed()
+        except (StoreError, TimeoutError) as error:
+            self._unstored.failed(error)
 
     async def _send_one(self, each: Due, route: Named) -> Delivery | SendClaim:
         message = message_of(each, self.channels.spec.second)
         if self._unstored.active:
             self._unstored.mark_sent(each, route.name)
             return await self._sender.send_unclaimed(self.channels, message, route)
-        asked = Asked(
+        return await self._sender.send(self.channels, self._asked(each, route), message, route)
+
+    def _asked(self, each: Due, route: Named) -> Asked:
+        return Asked(
             run_key(self._file.path, each.report.name),
             each.event,
             route.name,
@@ -184,7 +190,6 @@ class Notifications:
             once_more=each.alert.severity is Severity.CRITICAL and each.stage != "closed",
             most=self.channels.spec.most,
         )
-        return await self._sender.send(self.channels, asked, message, route)
 
     def _goes(self, each: Due, route: Named) -> bool:
         if route.name in each.settled or (each.only is not None and route.name not in each.only):

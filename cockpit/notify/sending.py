@@ -16,7 +16,7 @@ from cockpit.notify.routes import Named
 from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
 from cockpit.store.notified import Asked, Held, Notified, SendClaim, Sent, TakenOverError
-from cockpit.store.store import Store, StoreError
+from cockpit.store.store import StoppedHolderError, Store, StoreError
 
 STORE_WITHIN: Final = 10.0
 PATIENCE: Final = 60.0
@@ -70,6 +70,13 @@ class Sender:
 
     def _now(self) -> Moment:
         return moment(self._clock)
+
+    async def told_unclaimed(self, asked: Asked) -> None:
+        """Write down that a message went while nothing could be written, for others to find."""
+        now, who = self._now(), uuid.uuid4().hex
+        claim = await self._ask(lambda store: Notified(store).claim(asked, now, who))
+        if claim is SendClaim.MINE:
+            await self._ask(lambda store: Notified(store).settle(asked, now))
 
     async def former(self, asked: Asked) -> Sent | None:
         """Return what is known of a message that was claimed before."""
@@ -134,21 +141,27 @@ class Unstored:
         since = self._failing_since
         return since is not None and self._clock.monotonic() - since >= PATIENCE
 
-    def failed(self) -> None:
-        """Note that the store could not be asked."""
-        if self._failing_since is None:
+    def failed(self, error: Exception) -> None:
+        """Note why the store could not be asked; a stopped process that holds it stays there."""
+        if isinstance(error, StoppedHolderError):
+            self._failing_since = float("-inf")
+        elif self._failing_since is None:
             self._failing_since = self._clock.monotonic()
 
-    def worked(self) -> None:
-        """Note that the store can be asked again."""
+    def worked(self, reports: Mapping[str, RunReport]) -> None:
+        """Note that the store can be asked again; what is over since then may come anew."""
         self._failing_since = None
+        self._forget(reports)
+
+    def _forget(self, reports: Mapping[str, RunReport]) -> None:
+        open_ = {(each.name, alert.key) for each in reports.values() for alert in each.alerts}
+        self._sent = {at: rank for at, rank in self._sent.items() if at[:2] in open_}
 
     def due(self, reports: Mapping[str, RunReport]) -> list[Due]:
         """Return the open alerts that nobody has taken; forget those that are over."""
         if not self.active:
             return []
-        open_ = {(each.name, alert.key) for each in reports.values() for alert in each.alerts}
-        self._sent = {at: rank for at, rank in self._sent.items() if at[:2] in open_}
+        self._forget(reports)
         return [
             Due(each, alert, "open", f"unstored {alert.key} {alert.severity.value}")
             for each in reports.values()

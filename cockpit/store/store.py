@@ -17,6 +17,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from cockpit.model.base import Frozen
+from cockpit.runtime.lock_holders import stopped_holder, stopped_words
 from cockpit.store.schema import APPLICATION_ID, MIGRATIONS
 from cockpit.text.safe import safe_line
 
@@ -31,6 +32,10 @@ class StoreError(Exception):
 
 class EmptyStoreError(StoreError):
     """Nothing is kept yet: another cockpit is making the file at this moment."""
+
+
+class StoppedHolderError(StoreError):
+    """A process that is stopped holds the store for writing: waiting is in vain."""
 
 
 def run_key(config_path: str, name: str) -> str:
@@ -50,6 +55,8 @@ class Store:
         self.read_only = read_only
         self._lock = threading.RLock()
         self._file: tuple[int, int] | None = None
+        self._held = False
+        """Whether a stopped process held it for writing when it was last asked."""
         self._open()
 
     @contextmanager
@@ -70,6 +77,8 @@ class Store:
             if self._connection.in_transaction:
                 yield self._connection
                 return
+            if self._held:
+                self._not_held()
             if _identity(self.path) != self._file:
                 self._connection.close()
                 self._open()
@@ -176,6 +185,14 @@ class Store:
                 connection.execute(f"PRAGMA user_version = {number}")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
+    def _not_held(self) -> None:
+        """Raise ``StoppedHolderError`` if a stopped process holds the store for writing."""
+        beside = (self.path.with_name(f"{self.path.name}-shm"), self.path)
+        holder = stopped_holder(beside)
+        self._held = holder is not None
+        if holder is not None:
+            raise StoppedHolderError(f"{self.path}: {stopped_words(holder)}; {NO_HISTORY}")
+
     def _undo(self) -> None:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
@@ -185,6 +202,8 @@ class Store:
         try:
             yield
         except sqlite3.Error as error:
+            if "locked" in str(error):
+                self._not_held()
             raise StoreError(f"{self.path}: {_reason(error)}; {NO_HISTORY}") from error
         except OSError as error:
             what = error.strerror or str(error)
