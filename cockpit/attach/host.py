@@ -9,6 +9,7 @@ import fcntl
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -19,7 +20,8 @@ from cockpit.config.file import ConfigError, load, store_path
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.run import CockpitFile
 from cockpit.runtime.operator import ask_operator
-from cockpit.services.service import BackgroundServices
+from cockpit.services.service import Service
+from cockpit.services.starting import Starting
 from cockpit.services.wiring import app_services
 from cockpit.store.store import Store, StoreError
 from cockpit.watch.engine import Engine
@@ -92,10 +94,11 @@ class Hosting:
         self._store = store
         self._clock = clock
         self._trouble = trouble
+        self._began = clock.now()
         self._said: tuple[str, ...] = ()
         self._server = EngineServer(engine, meeting, "engine", clock)
         self._server.more_notices = self._notices
-        self._services: BackgroundServices | None = None
+        self._services: Service | None = None
 
     async def open(self) -> None:
         """Take windows from now on; raises ``MeetingError``."""
@@ -157,7 +160,8 @@ class Hosting:
             who = await ask_operator(self._engine.file)
             self._said = () if who.notice is None else (who.notice,)
             ring = self._server.ring
-            self._services = app_services(self._engine, self._store, self._clock, who.name, ring)
+            beside = (self._engine, self._store, self._clock, who.name, ring, self._began)
+            self._services = Starting(partial(app_services, *beside), self._clock)
             self._services.start()
         elif not wanted and self._services is not None:
             services, self._services = self._services, None

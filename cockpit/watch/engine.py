@@ -22,8 +22,10 @@ from cockpit.model.clock import Clock
 from cockpit.model.report import FACETS, FleetReport, RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.platforms.base import Platform
+from cockpit.runtime.jumps import Jumps
 from cockpit.store.alerts import Alerts
 from cockpit.store.memory import RunMemory
+from cockpit.store.ownership import Hung
 from cockpit.store.store import Store
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.ingest import RowIngest
@@ -66,12 +68,13 @@ class Engine:
         self._clock = clock
         self._sources = sources or real_sources(clock)
         self._running = False
+        self._jumps = Jumps(clock)
         self._news: Listeners[RunReport] = Listeners()
         self._every_round: Listeners[RunReport] = Listeners()
         self._reloads: Listeners[CockpitFile] = Listeners()
         self._supervisor = Supervisor(clock, state_dir() / "crashes")
         self.ownership = ownership_of(store)
-        self._store_writer = StoreWriter(store, self.ownership)
+        self._store_writer = StoreWriter(store, self.ownership, clock)
         self._fleet = Fleet(file, only)
         self._preference = Preference(self._fleet.states)
         rank = self._preference.rank
@@ -99,8 +102,13 @@ class Engine:
     @property
     def notices(self) -> tuple[str, ...]:
         """What a person should know about the cockpit itself, one line each."""
-        own = (self._maintenance.notice, self._store_writer.notice)
+        own = (self._maintenance.notice, self._store_writer.notice, self._jumps.notice)
         return (*(line for line in own if line is not None), *self._supervisor.faults)
+
+    @property
+    def hung(self) -> tuple[Hung, ...]:
+        """Who owns runs of this file and does nothing: its process hangs."""
+        return () if self.ownership is None else self.ownership.hung
 
     def report(self) -> FleetReport:
         """Return what is known now, at once."""

@@ -11,11 +11,24 @@ from cockpit.runtime.incarnation import Start
 from cockpit.runtime.process import process_facts
 from cockpit.store.ownership import Owner, Ownership
 from cockpit.store.store import Store
+from cockpit.store.turns import Turns
 
 
 def ownership_of(store: Store | None) -> Ownership | None:
     """Return the ownership that a store keeps, as seen from this machine."""
     return None if store is None else Ownership(store, socket.gethostname(), same_process)
+
+
+def turns_of(store: Store | None) -> Turns | None:
+    """Return the turns that a store keeps, as this process takes them."""
+    if store is None or store.read_only:
+        return None
+    me = this_process("")
+
+    def died(claimant: Owner) -> bool:
+        return claimant.host == me.host and not same_process(claimant)
+
+    return Turns(store, me, died)
 
 
 def this_process(name: str) -> Owner:
