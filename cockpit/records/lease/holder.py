@@ -66,3 +66,10 @@ def lives(holder: Holder) -> bool | None:
     """Return whether that very process lives; ``None`` for one on another machine."""
     place = Machine(holder.host, holder.machine, holder.boot, holder.space)
     return incarnation.lives(holder.pid, place, Start(holder.ticks, holder.started_at))
+
+
+def halted(holder: Holder) -> str:
+    """Return that a living process of this machine is stopped (Ctrl-Z, SIGSTOP); else nothing."""
+    if not process_facts(holder.pid).stopped:
+        return ""
+    return f"; its process is stopped (kill -CONT {holder.pid} lets it go on)"
