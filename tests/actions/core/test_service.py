@@ -173,7 +173,9 @@ async def test_what_a_stopped_cockpit_holds_is_told_with_what_lets_it_go_on(tmp_
         (going,) = await world.service.interrupted(RUN)
         assert "ada is at it" in going.text and "stopped" not in going.text
         os.kill(child.pid, signal.SIGSTOP)
-        while not process_facts(child.pid).stopped:
+        for _ in range(500):
+            if process_facts(child.pid).stopped:
+                break
             await asyncio.sleep(0.01)
         (halted,) = await world.service.interrupted(RUN)
         assert halted.text.endswith(f"is stopped (kill -CONT {child.pid} lets it go on)")
