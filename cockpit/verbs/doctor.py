@@ -30,7 +30,8 @@ from cockpit.notify.message import Message
 from cockpit.notify.routes import Named
 from cockpit.platforms.table import Platforms, kind_of
 from cockpit.runtime.shell import run_command
-from cockpit.store.store import Store, StoreError
+from cockpit.store.described import described, last_holder
+from cockpit.store.store import StoreError
 from cockpit.text.charset import Charset, given_variables, terminal_charset
 from cockpit.verbs.check import checked
 from cockpit.verbs.common import (
@@ -48,6 +49,7 @@ from cockpit.verbs.common import (
 
 EXAMPLE = "example: cockpit doctor --config cockpit.toml --json"
 PACKAGES = (*("textual", "rich", "wandb", "httpx", "gitpython", "plotext", "pydantic", "apprise"),)
+DISTRIBUTION = "run-cockpit"
 PYTHON = (3, 11)
 PROGRAMS = {
     "git": "install git: the code and logbook facets, and every record, need it",
@@ -131,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
 def _installation() -> Iterator[DoctorFinding]:
     version = ".".join(str(part) for part in sys.version_info[:3])
     good = sys.version_info >= PYTHON
-    yield _finding("cockpit", True, __version__)
+    yield _program()
     yield _finding("python", good, version, "use Python 3.11 or newer")
     for name in PACKAGES:
         yield _package(name)
@@ -139,6 +141,17 @@ def _installation() -> Iterator[DoctorFinding]:
         place = shutil.which(name)
         text = place or "not installed"
         yield _finding(name, place is not None, text, remedy, needed=name in NEEDED)
+
+
+def _program() -> DoctorFinding:
+    """Say which version runs, and whether it is the one that was installed."""
+    try:
+        installed = importlib.metadata.version(DISTRIBUTION)
+    except importlib.metadata.PackageNotFoundError:
+        installed = __version__  # run as it lies somewhere: nothing can be stale
+    text = __version__ if installed == __version__ else f"{__version__}, installed as {installed}"
+    remedy = "install it again (in a clone: make demo): what it needs may have changed since"
+    return _finding("cockpit", installed == __version__, text, remedy)
 
 
 def _package(name: str) -> DoctorFinding:
@@ -191,12 +204,12 @@ def _colours(term: str) -> int:
 
 def _store() -> DoctorFinding:
     path = store_path()
+    before = last_holder(path)
     try:
-        with Store(path).writing():
-            pass
+        text = described(path)
     except StoreError as error:
         return _finding("store", False, str(error), "without it nothing is remembered")
-    return _finding("store", True, f"{path} can be written")
+    return _finding("store", True, text if before is None else f"{text}; {before}")
 
 
 def _run_file(config: Path | None) -> tuple[list[DoctorFinding], bool]:

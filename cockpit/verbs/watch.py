@@ -7,15 +7,16 @@ import asyncio
 import contextlib
 import re
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from cockpit.attach.serving import WindowService
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
-from cockpit.notify.channels import terminal_of_this_process
-from cockpit.runtime.offload import offload
+from cockpit.notify.channels import Ring, terminal_of_this_process
+from cockpit.runtime.operator import ask_operator
 from cockpit.services.heartbeat import HeartbeatService
 from cockpit.services.service import BackgroundServices
 from cockpit.services.wiring import watch_services
@@ -37,7 +38,7 @@ from cockpit.verbs.table import checkpoint_text, job_text, loss_text, monitor_te
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
 from cockpit.watch.headless import HeadlessWatch, StopPoint
-from cockpit.watch.owner import operator_name, this_process
+from cockpit.watch.owner import this_process
 
 EXAMPLE = "example: cockpit watch hero-7b --until step=20000"
 LEAVE_WITHIN: Final = 3.0
@@ -80,7 +81,10 @@ def run(args: argparse.Namespace) -> int:
 
 async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> int:
     store = open_store(read_only=False)
-    me = this_process(await offload(operator_name, file, deadline=5.0))
+    operator = await ask_operator(file)
+    if operator.notice is not None:
+        say(operator.notice)
+    me = this_process(operator.name)
     stop = args.until or StopPoint()
     try:
         engine = Engine(file, store=store, clock=clock, only=args.runs)
@@ -91,9 +95,12 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
                 say(line)
             return BLOCKED
         heartbeat = HeartbeatService(engine, clock)
-        services = watch_services(
-            engine, store, clock, terminal_of_this_process(), watching.owns, heartbeat
-        )
+        whole = not args.runs and not args.once  # windows show all runs of a file
+        windows = (WindowService(engine, clock),) if whole else ()
+        ring = _ring_all(terminal_of_this_process(), windows)
+        services = watch_services(engine, store, clock, ring, watching.owns, heartbeat, *windows)
+        for each in windows:
+            each.more_notices = lambda: services.notices
         printing = _print_rounds(watching, services, heartbeat, as_json=args.json)
         return await _until_done(watching, services, printing)
     except UnknownRunError as error:
@@ -101,6 +108,17 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
     finally:
         if store is not None:
             store.close()
+
+
+def _ring_all(own: Ring | None, windows: Sequence[WindowService]) -> Ring | None:
+    """Return what rings this terminal and those of the windows; ``None`` where there is none."""
+    rings = [*([] if own is None else [own]), *(each.ring for each in windows)]
+
+    def ring(sequence: str) -> bool:
+        rung = [each(sequence) is not False for each in rings]
+        return any(rung)
+
+    return ring if rings else None
 
 
 async def _until_done(

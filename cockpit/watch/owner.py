@@ -1,16 +1,13 @@
-"""Who watches: this process as an owner, and the person behind it."""
+"""Who watches: this process as an owner."""
 
 from __future__ import annotations
 
 import os
 import socket
 
-from cockpit.config.file import operator
-from cockpit.model.run import CockpitFile
-from cockpit.platforms.local import incarnation
-from cockpit.platforms.local.incarnation import Start
 from cockpit.platforms.local.launcher.kernel import boot_id
-from cockpit.runtime.login import login_name
+from cockpit.runtime import incarnation
+from cockpit.runtime.incarnation import Start
 from cockpit.runtime.process import process_facts
 from cockpit.store.ownership import Owner, Ownership
 from cockpit.store.store import Store
@@ -38,8 +35,3 @@ def same_process(owner: Owner) -> bool:
     """Return whether the very process that claimed on this host is still alive."""
     place = incarnation.here()._replace(boot=owner.boot, space=None)
     return bool(incarnation.lives(owner.pid, place, Start(owner.ticks, owner.started_at)))
-
-
-def operator_name(file: CockpitFile) -> str:
-    """Return who acts: the run file's operator, git's user.name, else the login name."""
-    return operator(file) or login_name()

@@ -113,8 +113,14 @@ class StoreWriter:
             return {}
 
     def _remembered(self, keys: list[str], now: float, store: Store) -> dict[str, Remembered]:
-        self._version = _version(store)
         memory = RunMemory(store)
+        with store.reading():
+            return self._all(keys, now, store, memory)
+
+    def _all(
+        self, keys: list[str], now: float, store: Store, memory: RunMemory
+    ) -> dict[str, Remembered]:
+        self._version = _version(store)
         return {
             key: Remembered(
                 shared=_shared(store, self._ownership, key, now),
@@ -128,11 +134,12 @@ class StoreWriter:
     def _changed(
         self, keys: list[str], own: set[str], now: float, store: Store
     ) -> dict[str, Shared]:
-        version = _version(store)
-        by_others = version != self._version
-        self._version = version
-        changed = keys if by_others else [key for key in keys if key in own]
-        return {key: _shared(store, self._ownership, key, now) for key in changed}
+        with store.reading():
+            version = _version(store)
+            by_others = version != self._version
+            self._version = version
+            changed = keys if by_others else [key for key in keys if key in own]
+            return {key: _shared(store, self._ownership, key, now) for key in changed}
 
 
 def _apply(batch: Sequence[Change], store: Store) -> None:

@@ -14,11 +14,11 @@ from cockpit.model.lineage import local_root, related, tag_of
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.census import Census, Process, census
 from cockpit.platforms.local.files import PidNote, read_pid
-from cockpit.platforms.local.incarnation import Machine, Where, here, where
 from cockpit.platforms.local.launcher import launches
 from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
 from cockpit.platforms.local.recorded import Look, Who, identify
 from cockpit.platforms.local.tools import is_helper
+from cockpit.runtime.incarnation import Machine, Where, here, where
 
 
 def look_up(run: RunSpec, launch_id: str) -> LookUp:

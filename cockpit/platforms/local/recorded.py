@@ -31,7 +31,8 @@ from cockpit.platforms.local.belonging import (
 )
 from cockpit.platforms.local.census import Census, Process, census, descendants, lineage_up
 from cockpit.platforms.local.files import PidNote
-from cockpit.platforms.local.incarnation import (
+from cockpit.platforms.local.tools import is_tool
+from cockpit.runtime.incarnation import (
     START_SLACK,
     Machine,
     Start,
@@ -40,7 +41,6 @@ from cockpit.platforms.local.incarnation import (
     same_start,
     where,
 )
-from cockpit.platforms.local.tools import is_tool
 from cockpit.runtime.process import PROC, boot_time
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub

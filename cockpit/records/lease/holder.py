@@ -1,17 +1,16 @@
-"""The process that holds an action: this one, and whether another one still lives."""
+"""The process that holds an action: whether it is still at it."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from cockpit.platforms.local import incarnation
-from cockpit.platforms.local.incarnation import Machine, Start
-from cockpit.runtime.login import login_name
 from cockpit.runtime.process import process_facts
-from cockpit.store.journal import Holder, JournalEntry
+from cockpit.store.holder import Holder
+from cockpit.store.holder import lives as lives
+from cockpit.store.holder import this_holder as this_holder
+from cockpit.store.journal import JournalEntry
 
 _UNDER_WAY: Final[set[tuple[str, int]]] = set()
 
@@ -45,27 +44,6 @@ def looked_after(entries: Sequence[JournalEntry], store: str) -> tuple[JournalEn
         else each.model_copy(update={"at_it": still_working(each.holder, store, each.number)})
         for each in entries
     )
-
-
-def this_holder() -> Holder:
-    """Return this process, known by its start in kernel ticks and by the machine's boot."""
-    facts, place = process_facts(os.getpid()), incarnation.here()
-    return Holder(
-        host=place.host or "",
-        pid=facts.pid,
-        machine=place.machine,
-        boot=place.boot,
-        space=place.space,
-        ticks=facts.ticks,
-        started_at=facts.started_at,
-        login=login_name(),
-    )
-
-
-def lives(holder: Holder) -> bool | None:
-    """Return whether that very process lives; ``None`` for one on another machine."""
-    place = Machine(holder.host, holder.machine, holder.boot, holder.space)
-    return incarnation.lives(holder.pid, place, Start(holder.ticks, holder.started_at))
 
 
 def halted(holder: Holder) -> str:

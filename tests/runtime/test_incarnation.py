@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from cockpit.platforms.local.incarnation import (
+from cockpit.runtime.incarnation import (
     Machine,
     Start,
     Where,

@@ -8,12 +8,16 @@ note does not say speaks neither for nor against it.
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from enum import Enum
+from pathlib import Path
 from typing import Final, NamedTuple
 
-from cockpit.platforms.local.launcher.kernel import boot_id, machine_id, pid_space
 from cockpit.runtime.process import process_facts
 
+_MACHINE: Final = Path("/etc/machine-id")
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_SPACE: Final = Path("/proc/self/ns/pid")
 START_SLACK: Final = 5.0
 """Seconds by which a noted start may differ from the computed one and still be the same."""
 
@@ -45,8 +49,18 @@ class Where(Enum):
 
 
 def here() -> Machine:
-    """Return where this process counts."""
-    return Machine(socket.gethostname(), machine_id(), boot_id(), pid_space())
+    """Return where this process counts; what the system does not tell is ``None``."""
+    space = None
+    with suppress(OSError):
+        space = str(_SPACE.readlink())
+    return Machine(socket.gethostname(), _line(_MACHINE), _line(_BOOT), space)
+
+
+def _line(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="ascii").strip() or None
+    except (OSError, ValueError):
+        return None
 
 
 def where(noted: Machine, mine: Machine) -> Where:
