@@ -61,9 +61,6 @@ class StandIn:
     def on_ring(self, callback: Callable[[str], object]) -> None:
         self.rings.append(callback)
 
-    def prefer(self, visible: Sequence[str]) -> None:
-        self.preferred = visible
-
     def report(self) -> FleetReport:
         return FleetReport(checked_at=made.NOW, runs=tuple(self.runs))
 
