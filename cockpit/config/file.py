@@ -43,7 +43,7 @@ def load(path: Path) -> CockpitFile:
     data = _parse(path, text)
     built = build(data, path)
     if isinstance(built, CockpitFile):
-        return _dated(built, path)
+        return built
     lines = key_lines(text)
     placed = sorted((line_of(lines, trouble.path), trouble) for trouble in built)
     lines_by_path: dict[KeyPath, str] = {}
@@ -52,18 +52,6 @@ def load(path: Path) -> CockpitFile:
         place = f"{_shown(path)}:{line}: {clean(scrub(field), 200)}" if field else _shown(path)
         lines_by_path.setdefault(trouble.path, f"{place}: {clean(scrub(trouble.text))}")
     raise ConfigError(tuple(lines_by_path.values()))
-
-
-def _dated(file: CockpitFile, path: Path) -> CockpitFile:
-    """Return the run file with when it was last changed beside the DRIs that it names."""
-    try:
-        at = path.stat().st_mtime
-    except OSError:
-        return file
-    runs = tuple(
-        run if run.dri is None else run.model_copy(update={"dri_at": at}) for run in file.runs
-    )
-    return file.model_copy(update={"runs": runs})
 
 
 def find(start: Path) -> Path | None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Protocol
+from typing import Final, Protocol
+
+FILE_SKEW: Final = 2.0
+"""Seconds by which the clock of a file system and that of a job's start may differ."""
 
 
 class Clock(Protocol):

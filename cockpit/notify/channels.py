@@ -37,8 +37,8 @@ _APPLE: Final = "\n".join(
     )
 )
 """The texts are arguments: AppleScript never parses them."""
-Ring = Callable[[str], None]
-"""Writes a control sequence to the terminal that a person looks at."""
+Ring = Callable[[str], object]
+"""Writes a control sequence to the terminal that a person looks at; false: there is none now."""
 BELL: Final = "\a"
 LIMIT: Final = 200
 _PLAIN: Final = ("", "dumb", "linux", "unknown")
@@ -119,7 +119,8 @@ class Channels:
         if self._ring is None:
             return Delivery(route=route.name, ok=False, note="no terminal here")
         try:
-            self._ring(sequence(message, self._environ))
+            if self._ring(sequence(message, self._environ)) is False:
+                return Delivery(route=route.name, ok=False, note="no terminal here")
         except OSError as error:
             return Delivery(route=route.name, ok=False, note=error.strerror or "it is gone")
         return Delivery(route=route.name, ok=True, note="rung")

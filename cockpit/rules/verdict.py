@@ -11,7 +11,6 @@ from cockpit.model.observed import Phase
 from cockpit.model.report import Verdict
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
-from cockpit.rules.artifacts.success import ended_early
 from cockpit.rules.present import phase_of
 
 _ATTENTION = (Severity.WARNING, Severity.ALERT)
@@ -65,7 +64,7 @@ def next_action(run: RunSpec, history: History, alerts: Sequence[Alert]) -> str:
     if word is Verdict.UNKNOWN:
         return f"find out why nothing of {run.name} can be seen: {_why(history)}"
     if word is Verdict.FINISHED:
-        early = next((alert.next_action for alert in alerts if ended_early(alert)), None)
+        early = next((alert.next_action for alert in alerts if alert.no_success), None)
         other = early or (alerts[0].next_action if alerts else "nothing; the job is over")
         sealable = phase_of(history) is Phase.SUCCEEDED and early is None
         return _as_far_as_read(f"seal {run.name}" if sealable else other, history)

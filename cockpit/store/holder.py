@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
-from contextlib import suppress
-from pathlib import Path
-from typing import Final
 
 from cockpit.model.base import Frozen, Instant
+from cockpit.runtime import incarnation
+from cockpit.runtime.incarnation import Machine, Start
 from cockpit.runtime.login import login_name
 from cockpit.runtime.process import process_facts
-
-_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
-_MACHINE: Final = Path("/etc/machine-id")
-_SPACE: Final = Path("/proc/self/ns/pid")
-_SLACK: Final = 5.0
 
 
 class Holder(Frozen):
@@ -43,15 +36,13 @@ class Holder(Frozen):
 
 def this_holder() -> Holder:
     """Return this process, known by its start in kernel ticks and by the machine's boot."""
-    facts, space = process_facts(os.getpid()), None
-    with suppress(OSError):  # which process ids these are: a container counts its own
-        space = str(_SPACE.readlink())
+    facts, place = process_facts(os.getpid()), incarnation.here()
     return Holder(
-        host=socket.gethostname(),
+        host=place.host or "",
         pid=facts.pid,
-        machine=_line(_MACHINE),
-        boot=_line(_BOOT),
-        space=space,
+        machine=place.machine,
+        boot=place.boot,
+        space=place.space,
         ticks=facts.ticks,
         started_at=facts.started_at,
         login=login_name(),
@@ -60,26 +51,5 @@ def this_holder() -> Holder:
 
 def lives(holder: Holder) -> bool | None:
     """Return whether that very process lives; ``None`` for one on another machine."""
-    here = this_holder()
-    if (holder.host, holder.machine) != (here.host, here.machine):
-        return None
-    if holder.boot != here.boot:
-        # Machines may share a name: only the machine's own id tells that this one was restarted.
-        return None if None in (holder.machine, holder.boot, here.boot) else False
-    if holder.space != here.space:
-        return None
-    facts = process_facts(holder.pid)
-    if not facts.alive:
-        return False
-    if holder.ticks is not None and facts.ticks is not None:
-        return holder.ticks == facts.ticks
-    if holder.started_at is None or facts.started_at is None:
-        return True
-    return abs(holder.started_at - facts.started_at) <= _SLACK
-
-
-def _line(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="ascii").strip() or None
-    except (OSError, ValueError):
-        return None
+    place = Machine(holder.host, holder.machine, holder.boot, holder.space)
+    return incarnation.lives(holder.pid, place, Start(holder.ticks, holder.started_at))

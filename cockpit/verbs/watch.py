@@ -7,14 +7,15 @@ import asyncio
 import contextlib
 import re
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from cockpit.attach.serving import WindowService
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
-from cockpit.notify.channels import terminal_of_this_process
+from cockpit.notify.channels import Ring, terminal_of_this_process
 from cockpit.runtime.offload import offload
 from cockpit.services.heartbeat import HeartbeatService
 from cockpit.services.service import BackgroundServices
@@ -91,9 +92,12 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
                 say(line)
             return BLOCKED
         heartbeat = HeartbeatService(engine, clock)
-        services = watch_services(
-            engine, store, clock, terminal_of_this_process(), watching.owns, heartbeat
-        )
+        whole = not args.runs and not args.once  # windows show all runs of a file
+        windows = (WindowService(engine, clock),) if whole else ()
+        ring = _ring_all(terminal_of_this_process(), windows)
+        services = watch_services(engine, store, clock, ring, watching.owns, heartbeat, *windows)
+        for each in windows:
+            each.more_notices = lambda: services.notices
         printing = _print_rounds(watching, services, heartbeat, as_json=args.json)
         return await _until_done(watching, services, printing)
     except UnknownRunError as error:
@@ -101,6 +105,17 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
     finally:
         if store is not None:
             store.close()
+
+
+def _ring_all(own: Ring | None, windows: Sequence[WindowService]) -> Ring | None:
+    """Return what rings this terminal and those of the windows; ``None`` where there is none."""
+    rings = [*([] if own is None else [own]), *(each.ring for each in windows)]
+
+    def ring(sequence: str) -> bool:
+        rung = [each(sequence) is not False for each in rings]
+        return any(rung)
+
+    return ring if rings else None
 
 
 async def _until_done(

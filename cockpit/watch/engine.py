@@ -138,6 +138,10 @@ class Engine:
         await self._judge.judge(names, keep=self._running, patience=patience)
         return self._fleet.report(self._clock.now(), runs)
 
+    async def look(self, run: str, within: float) -> RunReport:
+        """Return one run as it is now: ``check`` of it alone."""
+        return (await self.check([run], within)).runs[0]
+
     async def run(self) -> None:
         """Watch until cancelled."""
         self._running = True

@@ -161,7 +161,12 @@ class Judge:
             )
             open_now = {kept.alert.key: kept for kept in changes.open}
             state.open = taken_elsewhere(open_now, state.told, found.history.now)
-            older = [kept for kept in state.closed if kept.alert.key not in state.open]
+            older = [
+                kept
+                for kept in state.closed
+                if kept.alert.key not in state.open
+                and not any(new.continues(kept) for new in changes.closed)
+            ]
             state.closed = [*changes.closed, *older][:CLOSED_KEPT]
             if keep and changes.changed:
                 self._store_writer.save_alerts(state.key, changes.changed)

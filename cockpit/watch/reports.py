@@ -18,6 +18,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.told import OwnerNow, Told, owner_now, taken_in
 from cockpit.model.trend import Trend
 from cockpit.rules.artifacts.suspects import marked
+from cockpit.rules.jobs.stall import steps_on
 from cockpit.rules.judge import judge
 from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.metrics.progress import progress, with_baseline
@@ -105,7 +106,8 @@ def judged(case: Case) -> Judged:
     facets = _with_triage(seen.facets, case.triage)
     history = seen.model_copy(update={"facets": facets})
     alerts, how_far = judge(spec, history), progress(spec, history)
-    if any(alert.id == "C-06" for alert in alerts):  # of what stands still nobody knows the end
+    # Of what stands still, or learns nothing any more, nobody knows the end.
+    if not steps_on(spec, history) or any(alert.id in ("C-06", "C-09") for alert in alerts):
         how_far = how_far.model_copy(update={"eta_s": None})
     return Judged(spec, history, alerts, how_far, history.log_trend)
 
@@ -189,7 +191,7 @@ def owner_of(state: RunState, facets: Facets) -> OwnerNow:
     """Return who answers for a run, by the run file and by what was told to all, here or there."""
     spec, records = state.spec, facets.records.value
     told = (*(() if records is None else records.told), *state.shared.handed)
-    return owner_now(spec.dri, spec.dri_at, told)
+    return owner_now(spec.name, spec.dri, told)
 
 
 def taken_elsewhere(known: Mapping[str, Kept], told: Sequence[Told], now: float) -> dict[str, Kept]:

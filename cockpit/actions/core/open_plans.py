@@ -75,6 +75,10 @@ class OpenPlans:
         """Return the notes of cockpits that are gone, oldest first; each is held from now on."""
         return sorted(self._left(), key=lambda each: each.note.at)
 
+    def any(self) -> bool:
+        """Return whether there is any note, held or not: cheap, for a start."""
+        return any(True for _ in self._folder.glob(f"*{SUFFIX}"))
+
     def _left(self) -> Iterator[HeldNote]:
         for path in self._folder.glob(f"*{SUFFIX}"):
             with suppress(OSError):

@@ -26,7 +26,7 @@ from cockpit.model.place import HERE
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform
-from cockpit.platforms.local import evidence, lineage_locks, lookup
+from cockpit.platforms.local import PRIVATE, evidence, lineage_locks, lookup
 from cockpit.platforms.local.census import Process, census
 from cockpit.platforms.local.host import Hosts
 from cockpit.platforms.local.jobs import DEADLINE, LocalJobs
@@ -69,7 +69,7 @@ class LocalPlatform(Platform):
             *("save_signal", "save_command", "grace", "diagnostic"),
         }
     )
-    private: ClassVar[tuple[str, ...]] = ("host",)
+    private: ClassVar[tuple[str, ...]] = PRIVATE
     acts: ClassVar[bool] = True
     found_by_files: ClassVar[bool] = True
     bundled: ClassVar[bool] = False

@@ -100,6 +100,12 @@ def patience(run: RunSpec, history: History) -> float:
     return limit + (FLUSH if flushes else BLIND_ROWS * usual)
 
 
+def steps_on(run: RunSpec, history: History) -> bool:
+    """Tell whether a training step was seen lately, however long nobody could look."""
+    last = StepClock(history).last
+    return last is not None and history.now - last <= patience(run, history)
+
+
 def _stalled(run: RunSpec, history: History, last: float) -> Alert:
     step, tracker = current_step(history), history.facets.tracker
     source = tracker.source if tracker.value is not None else history.facets.log.source
