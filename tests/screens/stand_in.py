@@ -51,7 +51,6 @@ class StandIn:
         self.fault: Exception | None = None
         self.cancelled = False
         self.rings: list[Callable[[str], object]] = []
-        self.preferred: Sequence[str] = ()
         self.logs: Logs = LogReading(self._report_of)
         self._told: list[Callable[[RunReport], object]] = []
 
