@@ -7,6 +7,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
+FILE_SKEW: Final = 2.0
+"""Seconds by which the clock of a file system and that of a job's start may differ."""
 _STEADY: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """Also counts the time that a laptop sleeps, and is the same for all processes of a machine."""
 

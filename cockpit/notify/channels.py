@@ -37,8 +37,8 @@ _APPLE: Final = "\n".join(
     )
 )
 """The texts are arguments: AppleScript never parses them."""
-Ring = Callable[[str], None]
-"""Writes a control sequence to the terminal that a person looks at."""
+Ring = Callable[[str], object]
+"""Writes a control sequence to the terminal that a person looks at; false: there is none now."""
 Begin = Callable[[], object]
 """Notes that a message goes out now; raises if it may not. Blocking."""
 BEGIN_WITHIN: Final = 10.0
@@ -126,7 +126,8 @@ class Channels:
         if self._ring is None:
             return Delivery(route=route.name, ok=False, note="no terminal here")
         try:
-            self._ring(sequence(message, self._environ))
+            if self._ring(sequence(message, self._environ)) is False:
+                return Delivery(route=route.name, ok=False, note="no terminal here")
         except OSError as error:
             return Delivery(route=route.name, ok=False, note=error.strerror or "it is gone")
         return Delivery(route=route.name, ok=True, note="rung")

@@ -17,7 +17,6 @@ from cockpit.model.plan import StepResult, StepState
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
 from cockpit.records.recorder import RecordWriter
-from cockpit.rules.artifacts.success import ended_early
 from cockpit.rules.metrics.resume import first_completed, first_step_wrong
 from cockpit.runtime.jumps import Jumps
 from cockpit.store.followups import FIRST_CHECK, Followup, FollowupStore, Progressed
@@ -242,7 +241,7 @@ def _over(followup: Followup, report: RunReport, job: JobValue, first: int | Non
     if job.phase is not Phase.SUCCEEDED:
         text = _death(followup, job, first)
         return Seen(state=Progressed.DIED, text=text, first_step=first)
-    early = next((alert.title for alert in report.alerts if ended_early(alert)), None)
+    early = next((alert.title for alert in report.alerts if alert.no_success), None)
     if early is not None:
         text = f"{followup.launch_id} ended with exit status 0, {early}"
         return Seen(state=Progressed.DIED, text=text, first_step=first)

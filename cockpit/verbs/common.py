@@ -11,8 +11,9 @@ from typing import Any, TextIO
 
 from cockpit.config.file import ConfigError, find, load, store_path
 from cockpit.model.base import plain_number
-from cockpit.model.report import FleetReport, RunReport
+from cockpit.model.report import FleetReport, RunReport, Verdict
 from cockpit.model.run import CockpitFile
+from cockpit.store.opening import open_within
 from cockpit.store.store import EmptyStoreError, Store, StoreError
 from cockpit.text.charset import drawn, terminal_charset
 from cockpit.text.scrub import scrub
@@ -82,11 +83,8 @@ def check_name(file: CockpitFile, name: str) -> None:
 
 def open_store(*, read_only: bool) -> Store | None:
     """Return the store, or ``None`` (said on stderr) if it cannot be used."""
-    path = store_path()
-    if read_only and not path.exists():
-        return None
     try:
-        return Store(path, read_only=read_only)
+        return open_within(store_path(), read_only=read_only)
     except EmptyStoreError:
         return None
     except StoreError as error:
@@ -182,5 +180,5 @@ def _finite(value: object) -> object:
 
 def _needs_a_look(run: RunReport) -> bool:
     unknown = any(facet.configured and not facet.known for _, facet in run.facets.items())
-    unknown = unknown or run.rows_unread
+    unknown = unknown or run.rows_unread or run.verdict is Verdict.UNKNOWN
     return unknown or any(a.acknowledged is None and a.severity.rank > 0 for a in run.alerts)

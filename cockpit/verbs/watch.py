@@ -7,17 +7,19 @@ import asyncio
 import contextlib
 import re
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
+from cockpit.attach.serving import WindowService
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
-from cockpit.runtime.offload import offload
+from cockpit.notify.channels import Ring
+from cockpit.runtime.operator import ask_operator
 from cockpit.services.heartbeat import HeartbeatService
-from cockpit.services.service import Service
+from cockpit.services.service import BackgroundServices, Service
 from cockpit.services.starting import Starting
 from cockpit.services.wiring import watch_services
 from cockpit.verbs.check import instant
@@ -37,7 +39,7 @@ from cockpit.verbs.table import checkpoint_text, job_text, loss_text, monitor_te
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
 from cockpit.watch.headless import HeadlessWatch, StopPoint
-from cockpit.watch.owner import operator_name, this_process, turns_of
+from cockpit.watch.owner import this_process, turns_of
 
 EXAMPLE = "example: cockpit watch hero-7b --until step=20000"
 LEAVE_WITHIN: Final = 3.0
@@ -82,7 +84,10 @@ def run(args: argparse.Namespace) -> int:
 
 async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> int:
     store = open_store(read_only=False)
-    me = this_process(await offload(operator_name, file, deadline=5.0))
+    operator = await ask_operator(file)
+    if operator.notice is not None:
+        say(operator.notice)
+    me = this_process(operator.name)
     stop = args.until or StopPoint()
     try:
         engine = Engine(file, store=store, clock=clock, only=args.runs)
@@ -93,10 +98,14 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
                 say(line)
             return BLOCKED
         heartbeat = HeartbeatService(engine, clock, turns_of(store))
+        whole = not args.runs and not args.once  # windows show all runs of a file
+        windows = (WindowService(engine, clock),) if whole else ()
         output = WatchOutput()
-        beside = (output.ring(), watching.owns, heartbeat)
+        beside = (_ring_all(output.ring(), windows), watching.owns, heartbeat)
         make = partial(watch_services, engine, store, clock, *beside, began=clock.now())
-        services = Starting(make, clock)
+        services = BackgroundServices((Starting(make, clock), *windows))
+        for each in windows:
+            each.more_notices = lambda: services.notices
         printing = _print_rounds(watching, services, heartbeat, output, as_json=args.json)
         return await _until_done(watching, services, printing, output)
     except UnknownRunError as error:
@@ -104,6 +113,17 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
     finally:
         if store is not None:
             store.close()
+
+
+def _ring_all(own: Ring | None, windows: Sequence[WindowService]) -> Ring | None:
+    """Return what rings this terminal and those of the windows; ``None`` where there is none."""
+    rings = [*([] if own is None else [own]), *(each.ring for each in windows)]
+
+    def ring(sequence: str) -> bool:
+        rung = [each(sequence) is not False for each in rings]
+        return any(rung)
+
+    return ring if rings else None
 
 
 async def _until_done(

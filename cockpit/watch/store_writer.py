@@ -117,9 +117,15 @@ class StoreWriter:
             return {}
 
     def _remembered(self, keys: list[str], now: float, store: Store) -> dict[str, Remembered]:
+        memory = RunMemory(store)
+        with store.reading():
+            return self._all(keys, now, store, memory)
+
+    def _all(
+        self, keys: list[str], now: float, store: Store, memory: RunMemory
+    ) -> dict[str, Remembered]:
         self._version = _version(store)
         self._owned |= (owned := self._watched(keys))
-        memory = RunMemory(store)
         return {
             key: Remembered(
                 shared=_shared(store, owned.get(key), key, now),
@@ -133,14 +139,15 @@ class StoreWriter:
     def _changed(
         self, keys: list[str], own: set[str], now: float, store: Store
     ) -> dict[str, Shared]:
-        version = _version(store)
-        by_others = version != self._version
-        self._version = version
-        owned, former = self._watched(keys), self._owned
-        self._owned = owned
-        own |= {key for key in keys if _who(owned.get(key)) != _who(former.get(key))}
-        changed = keys if by_others else [key for key in keys if key in own]
-        return {key: _shared(store, owned.get(key), key, now) for key in changed}
+        with store.reading():
+            version = _version(store)
+            by_others = version != self._version
+            self._version = version
+            owned, former = self._watched(keys), self._owned
+            self._owned = owned
+            own |= {key for key in keys if _who(owned.get(key)) != _who(former.get(key))}
+            changed = keys if by_others else [key for key in keys if key in own]
+            return {key: _shared(store, owned.get(key), key, now) for key in changed}
 
     def _watched(self, keys: list[str]) -> dict[str, Owned]:
         """Return who watches; asked at every look, since one that hangs changes nothing."""

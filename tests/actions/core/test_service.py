@@ -18,11 +18,20 @@ from cockpit.actions.core.action import RefuseError
 from cockpit.actions.core.wiring import build_service
 from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Live
-from cockpit.model.plan import Basis, Check, Level, Outcome, Request, StepResult, StepState
+from cockpit.model.plan import (
+    Basis,
+    Check,
+    Level,
+    Outcome,
+    Plan,
+    Request,
+    StepResult,
+    StepState,
+)
 from cockpit.model.run import RunSpec
 from cockpit.records.lease.holder import this_holder
 from cockpit.runtime.process import process_facts
-from cockpit.store.journal import Busy, Holder, Journal
+from cockpit.store.journal import WORDS_FOR, Busy, Holder, Journal
 from cockpit.store.store import run_key
 from cockpit.verbs.history import read
 from cockpit.watch.engine import Engine
@@ -493,3 +502,16 @@ async def test_what_reads_a_job_is_what_acts_on_it() -> None:
     plan = await service.plan(Request(action="stop", run="r", operator="ada"))
     (check,) = [check for check in plan.checks if check.id == "job-state"]
     assert "nobody answers" in check.text
+
+
+def test_plans_are_kept_for_as_long_as_their_words_hold_and_not_for_days(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    journal = Journal(world.store)
+    first = Plan(words="w", plan_id="p", action="stop", run="toy", made_at=1e9)
+    journal.keep_plan("toy", first)
+    journal.keep_plan("toy", first.model_copy(update={"made_at": 1e9 + WORDS_FOR}))
+    assert len(journal.plans("toy", "stop", 0.0)) == 2
+    journal.keep_plan("toy", first.model_copy(update={"made_at": 1e9 + 2.5 * WORDS_FOR}))
+    assert [each.made_at - 1e9 for each in journal.plans("toy", "stop", 0.0)] == [
+        2.5 * WORDS_FOR, WORDS_FOR,
+    ]  # fmt: skip
