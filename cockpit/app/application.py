@@ -273,6 +273,8 @@ class CockpitApp(TerminalApp):
                     screen.show()
             if not screen.is_modal or isinstance(screen, HelpScreen):
                 break
+        if self._engine is not None and self._front is not None:
+            self._engine.prefer(self._front.runs_in_view)
 
     def _watch_ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():

@@ -19,10 +19,11 @@ from cockpit.attach.serving import served_by
 from cockpit.config.file import ConfigError, load, store_path
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.run import CockpitFile
-from cockpit.notify.channels import Ring
 from cockpit.runtime.operator import ask_operator
 from cockpit.services.service import Service
 from cockpit.services.starting import Starting
+from cockpit.services.wiring import app_services
+from cockpit.store.opening import open_within
 from cockpit.store.store import Store, StoreError
 from cockpit.watch.engine import Engine
 
@@ -79,7 +80,7 @@ async def _turn(lock: TextIO, clock: Clock) -> None:
 
 def _store() -> tuple[Store | None, str]:
     try:
-        return Store(store_path()), ""
+        return open_within(store_path()), ""
     except StoreError as error:
         return None, f"nothing is remembered: {error}"
 
@@ -94,11 +95,11 @@ class Hosting:
         self._store = store
         self._clock = clock
         self._trouble = trouble
+        self._began = clock.now()
         self._said: tuple[str, ...] = ()
         self._server = EngineServer(engine, meeting, "engine", clock)
         self._server.more_notices = self._notices
         self._services: Service | None = None
-        self._began = clock.now()
 
     async def open(self) -> None:
         """Take windows from now on; raises ``MeetingError``."""
@@ -160,18 +161,12 @@ class Hosting:
             who = await ask_operator(self._engine.file)
             self._said = () if who.notice is None else (who.notice,)
             ring = self._server.ring
-            self._services = Starting(partial(self._made, who.name, ring), self._clock)
+            beside = (self._engine, self._store, self._clock, who.name, ring, self._began)
+            self._services = Starting(partial(app_services, *beside), self._clock)
             self._services.start()
         elif not wanted and self._services is not None:
             services, self._services = self._services, None
             await services.stop(LEAVE_WITHIN)
-
-    def _made(self, operator: str, ring: Ring) -> Service:
-        """Return the services; imported here, in a thread, since they need much."""
-        from cockpit.services.wiring import app_services
-
-        began = self._began
-        return app_services(self._engine, self._store, self._clock, operator, ring, began)
 
 
 if __name__ == "__main__":

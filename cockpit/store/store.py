@@ -69,14 +69,14 @@ class Store:
         self.read_only = read_only
         self._lock = threading.RLock()
         self._file: tuple[int, int] | None = None
+        self._stopped_holds = False
+        """Whether a stopped process held it for writing when it was last asked."""
         self._connection: sqlite3.Connection | None = None
         self._shared: SharedFile | None = None
         self._copy: Copied | None = None
         self._depth = 0
         self._closed = False
         self._patience = Patience()
-        self._stopped = False
-        """Whether a stopped process held it for writing when it was last asked."""
         with self._entered():
             pass
 
@@ -99,8 +99,8 @@ class Store:
             if connection.in_transaction:
                 yield connection
                 return
-            if self._stopped:
-                self._not_stopped()
+            if self._stopped_holds:
+                self._not_held()
             self._begin(connection)
             try:
                 yield connection
@@ -292,11 +292,11 @@ class Store:
                 connection.execute(f"PRAGMA user_version = {number}")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
-    def _not_stopped(self) -> None:
+    def _not_held(self) -> None:
         """Raise ``StoppedHolderError`` if a stopped process holds the store for writing."""
         file = followed(self.path)
         holder = stopped_holder((file.with_name(f"{file.name}-shm"), file))
-        self._stopped = holder is not None
+        self._stopped_holds = holder is not None
         if holder is not None:
             raise StoppedHolderError(f"{self.path}: {stopped_words(holder)}; {NO_HISTORY}")
 
@@ -306,7 +306,7 @@ class Store:
             yield
         except sqlite3.Error as error:
             if "locked" in str(error):
-                self._not_stopped()
+                self._not_held()
             raise StoreError(f"{self.path}: {_reason(error)}; {NO_HISTORY}") from error
         except OSError as error:
             what = error.strerror or str(error)

@@ -98,12 +98,12 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
                 say(line)
             return BLOCKED
         heartbeat = HeartbeatService(engine, clock, turns_of(store))
+        output = WatchOutput()
         whole = not args.runs and not args.once  # windows show all runs of a file
         windows = (WindowService(engine, clock),) if whole else ()
-        output = WatchOutput()
         beside = (_ring_all(output.ring(), windows), watching.owns, heartbeat)
         make = partial(watch_services, engine, store, clock, *beside, began=clock.now())
-        services = BackgroundServices((Starting(make, clock), *windows))
+        services = BackgroundServices((*windows, Starting(make, clock)))
         for each in windows:
             each.more_notices = lambda: services.notices
         printing = _print_rounds(watching, services, heartbeat, output, as_json=args.json)

@@ -47,10 +47,10 @@ class StandIn:
         self.notices: Sequence[str] = ()
         self.poked: list[str] = []
         self.seen: list[str] = []
+        self.preferred: tuple[str, ...] = ()
         self.fault: Exception | None = None
         self.cancelled = False
         self.rings: list[Callable[[str], object]] = []
-        self.preferred: Sequence[str] = ()
         self.logs: Logs = LogReading(self._report_of)
         self._told: list[Callable[[RunReport], object]] = []
 
@@ -59,9 +59,6 @@ class StandIn:
 
     def on_ring(self, callback: Callable[[str], object]) -> None:
         self.rings.append(callback)
-
-    def prefer(self, visible: Sequence[str]) -> None:
-        self.preferred = visible
 
     def report(self) -> FleetReport:
         return FleetReport(checked_at=made.NOW, runs=tuple(self.runs))
@@ -80,6 +77,9 @@ class StandIn:
 
     async def poke(self, name: str, facet: str | None = None) -> None:
         self.poked.append(name)
+
+    def prefer(self, visible: Sequence[str]) -> None:
+        self.preferred = tuple(visible)
 
     async def looked_at(self, name: str) -> None:
         self.seen.append(name)

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from cockpit.model.clock import Clock
@@ -112,7 +113,7 @@ class Poller:
                 elif due[0].alone:
                     self._ask_apart(due[0])
                 else:
-                    await self._poll([slot for slot in due if not slot.alone][:BATCH])
+                    await self._poll(self._bulk(due))
         finally:
             for task in self._apart:
                 task.cancel()
@@ -140,6 +141,12 @@ class Poller:
         """Return what the order of asking goes by; the first look at a run is due at no time."""
         late = self._rank(slot.run.name) * HEAD_START
         return (not slot.alone, slot.due + late)
+
+    def _bulk(self, due: list[Slot]) -> list[Slot]:
+        """Return what is asked for together: runs of one rank, who wait for no others."""
+        first = self._rank(due[0].run.name)
+        together = (slot for slot in due if not slot.alone and self._rank(slot.run.name) == first)
+        return list(islice(together, BATCH))
 
     def _early(self, slot: Slot) -> float:
         if slot.alone:
