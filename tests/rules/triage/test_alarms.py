@@ -82,7 +82,7 @@ def test_what_is_remembered_of_shapes_is_bounded(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(alarms, "_seen", {})
     letters = "abcdefghij"
     for first in letters:
-        alarms_in("\n".join(f"{first}{a}{b}" for a in letters for b in letters).encode())
         alarms_in(b"y" * (alarms.LONGEST + 1))
+        alarms_in("\n".join(f"{first}{a}{b}" for a in letters for b in letters).encode())
     assert 0 < len(alarms._seen) <= 100
     assert all(len(shape) <= alarms.LONGEST for shape in alarms._seen)
