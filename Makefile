@@ -12,6 +12,8 @@ TRAINERS := .trainers
 # One more than the cores of a small machine: much of a test's time is waiting.
 WORKERS ?= 3
 ARGS ?=
+MINUTES ?= 15
+SEED ?= $(shell date +%s)
 
 .PHONY: demo test trainers lint bench screenshots fuzz soak lock clean help
 
@@ -22,7 +24,8 @@ help:
 	@echo 'make lint        formatting, lint, strict types, import direction'
 	@echo 'make bench       speed and memory, as ratios measured in one run'
 	@echo 'make screenshots docs/*.svg from the running demo'
-	@echo 'make fuzz        the property tests at full length'
+	@echo 'make fuzz        every screen under whatever is pressed, 15 minutes (MINUTES=, SEED=, ARGS=),'
+	@echo '                 then the property tests at full length'
 	@echo 'make soak        races, kills and hours of real cockpits on real runs, at full length'
 	@echo 'make lock        resolve the lock files anew'
 
@@ -78,11 +81,12 @@ screenshots: $(VENV)/.runtime
 	@$(PY) docs/make_screenshots.py $(ARGS)
 
 fuzz: $(VENV)/.dev
-	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -n $(WORKERS) -m hypothesis $(ARGS)
+	@$(PY) -m tests.screens.fuzz --minutes $(MINUTES) --seed $(SEED) $(ARGS)
+	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -n $(WORKERS) -m hypothesis
 
 soak: $(VENV)/.dev
 	@SOAK=1 $(PY) -m pytest -n $(WORKERS) tests/e2e/test_races.py tests/e2e/test_crashes.py \
-		tests/e2e/test_memory.py \
+		tests/e2e/test_two_machines.py tests/e2e/test_memory.py \
 		tests/platforms/local/test_platform.py tests/platforms/local/launcher/test_supervisor.py $(ARGS)
 
 lock:

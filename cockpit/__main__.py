@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
 
-from cockpit.config.quickstart import quick_imports
+from cockpit.runtime.own_path import settle
+
+TYPE_CHECKING = False  # importing it would be the first look into a person's folders
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 INTERRUPTED = 130
 
 
 def start() -> NoReturn:
     """Load the command line, run it and leave with its exit code, at once."""
+    settle()
+    from cockpit.config.quickstart import quick_imports
+
     try:
         with quick_imports():
             from cockpit.cli import main

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from textual import events
 from textual.dom import DOMNode
-from textual.screen import Screen
+from textual.message import Message
+from textual.screen import ModalScreen, Screen
 from textual.widgets import Input, TextArea
 from textual.worker import Worker, WorkerState
 
 from screens.ports import Cockpit
 from widgets.key_line import KeyLine
 
+ResultT = TypeVar("ResultT")
 Work = Callable[[], Coroutine[Any, Any, Any]]
 
 
@@ -32,6 +34,11 @@ async def acted(node: DOMNode, event: events.Key) -> bool:
     return True
 
 
+def pressed_at(screen: Screen[Any]) -> float:
+    """Return when what is being done was pressed (``Message.time``); now if nothing was."""
+    return float(getattr(screen.app, "pressed_at", Message().time))
+
+
 def spawn(
     node: DOMNode, work: Work, group: str = "default", exclusive: bool = False
 ) -> Worker[Any]:
@@ -44,6 +51,17 @@ def spawn(
         begun, group=group, exclusive=exclusive, exit_on_error=False
     )
     return worker
+
+
+class KeyedModal(ModalScreen[ResultT], inherit_bindings=False):
+    """What stands over a screen: its keys act here, before the next one is heard."""
+
+    AUTO_FOCUS = ""
+
+    async def on_key(self, event: events.Key) -> None:
+        """Take a key that nothing with the focus has taken."""
+        if self.focused is None:
+            await acted(self, event)
 
 
 class CockpitScreen(Screen[str | None], inherit_bindings=False):
@@ -75,6 +93,11 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
     def selected(self) -> str | None:
         """The run that a command without a name is about."""
         return None
+
+    @property
+    def runs_in_view(self) -> tuple[str, ...]:
+        """The runs that stand on the screen: they are read before others."""
+        return () if self.selected is None else (self.selected,)
 
     def show_keys(self) -> None:
         """Show the footer."""

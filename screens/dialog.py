@@ -12,11 +12,10 @@ from textual.binding import BindingType
 from textual.containers import Container
 from textual.content import Content
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from cockpit.text.safe import clean
-from screens.base import acted
+from screens.base import KeyedModal, acted, pressed_at
 from screens.keys import bindings
 from widgets.base.paged import Paged, Sheet
 from widgets.painting.line import ACCENT, DIM, STRONG, text, wrapped
@@ -63,10 +62,9 @@ class TextLine(Input):
         self.styles.width = max(4, width)
 
 
-class Dialog(ModalScreen[R], inherit_bindings=False):
+class Dialog(KeyedModal[R], inherit_bindings=False):
     """A box over the screen; its keys are the only ones that work."""
 
-    AUTO_FOCUS = ""
     DEFAULT_CSS = """
     Dialog { align: center middle; }
     """
@@ -137,7 +135,7 @@ class LeavingScreen(Dialog[bool]):
 
     def action_leave_now(self) -> None:
         """Leave: not for a key that was pressed twice before anything could be read."""
-        if self._read_from is not None and Message().time >= self._read_from:
+        if self._read_from is not None and pressed_at(self) >= self._read_from:
             self.dismiss(True)
 
     def action_leave_not(self) -> None:

@@ -8,8 +8,8 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.screen import ModalScreen
 
+from screens.base import KeyedModal
 from screens.keys import ACTIONS, WHERES, Keys, shown
 from widgets.base.scrolled import Scrolled
 from widgets.painting.line import ACCENT, DIM, EMPTY, STRONG, cut, fit, text
@@ -49,10 +49,9 @@ def sections(keys: Keys, wheres: tuple[str, ...]) -> list[Section]:
     ]
 
 
-class HelpScreen(ModalScreen[None], inherit_bindings=False):
+class HelpScreen(KeyedModal[None], inherit_bindings=False):
     """A page over the screen; the same key that opened it closes it."""
 
-    AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,f1,enter,q", "close", "close"),
         Binding("down,j", "move(1)", "down"),

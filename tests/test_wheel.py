@@ -1,4 +1,4 @@
-"""The program, installed: the wheel elsewhere shows the whole demo, `make` installs it in place."""
+"""The program, packed: as the sdist, as the wheel (elsewhere, the whole demo), and in place."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,12 @@ from cockpit.platforms.local.launcher.stopping import stop
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ("cockpit/demo/corpus.txt", "cockpit/py.typed", "themes/cockpit-dark.toml")
+COMMANDS_NEED = (
+    *("Makefile", "requirements.lock", "requirements-dev.lock", ".ci/run", "pyproject.toml"),
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/SECURITY.md"),
+    *("run_cockpit.py", "tests/conftest.py", "bench/__main__.py", "docs/make_screenshots.py"),
+)
+"""What README's commands read."""
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]
 
 
@@ -59,7 +66,20 @@ def test_the_wheel_holds_the_data_and_no_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert set(DATA) <= set(names)
     tops = {name.partition("/")[0] for name in names if ".dist-info" not in name}
-    assert tops == {"cockpit", "widgets", "screens", "themes"}
+    assert tops == {"cockpit", "widgets", "screens", "themes", "run_cockpit.py"}
+
+
+def test_the_source_distribution_has_what_a_clone_has(tmp_path: Path) -> None:
+    done = call(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    (built,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(built) as packed:
+        names = {each.name.partition("/")[2]: each.mode for each in packed.getmembers()}
+    assert set(COMMANDS_NEED) <= set(names)
+    assert names[".ci/run"] & 0o100
+    if (ROOT / ".git").exists():
+        cloned = call("git", "ls-files", cwd=ROOT).stdout.splitlines()
+        assert set(cloned) - set(names) == set()
 
 
 def test_the_installed_program_is_the_wheels(installed: Path, tmp_path: Path) -> None:

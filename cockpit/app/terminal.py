@@ -19,26 +19,29 @@ from typing import IO, Any, Final, cast
 from rich.console import RenderableType
 from textual import events
 from textual._compositor import ChopsUpdate
+from textual._context import active_message_pump
 from textual.app import App
 from textual.content import Content, Span
 from textual.driver import Driver
 from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Region
+from textual.message import Message
+from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Label, TextArea
 from textual.worker import Worker, WorkerState
 
 from cockpit.app.alt import WORD_MOTION, KeyParser, behind_escape
+from cockpit.app.faults import ScreenFaults
+from cockpit.app.typeahead import PRESSED, TypeAhead
 from cockpit.app.writer import ScreenWriter
 from cockpit.config.file import state_dir
-from cockpit.runtime.crash import fault_line, write_details
+from cockpit.runtime.crash import told
 from cockpit.text.charset import Charset, drawn
 
 CRASHED: Final = 70
-HANDLED_WITHIN: Final = 1.0
-"""Seconds that keys before an Esc may take until it is their turn."""
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _MOUSE_PIXELS_OFF: Final = "\x1b[?1016l"
 
@@ -54,6 +57,8 @@ class TerminalApp(App[str]):
         self.crash_line: str | None = None
         self.charset = Charset.UNICODE
         self._missed: set[Region] = set()
+        self._typeahead = TypeAhead(self, self._hand_on)
+        self._faults = ScreenFaults(self, self.keep_fault, self.warn)
 
     def get_driver_class(self) -> type[Driver]:
         """Return our driver for a real terminal, else (tests, the web) Textual's choice."""
@@ -65,31 +70,38 @@ class TerminalApp(App[str]):
         return Label("…", markup=False)
 
     async def on_event(self, event: events.Event) -> None:
+        """Hand on what is pressed in its order; a key that a screen did not act on ends there.
+
+        By the time that it came back here another screen may stand, and take it for its own.
+        """
+        if isinstance(event, PRESSED) and not event.is_forwarded:
+            await self._typeahead.take(event)
+        elif not isinstance(event, events.Key):
+            await super().on_event(event)
+
+    async def _hand_on(self, event: events.Event) -> None:
         """Take alt+key as Esc, then the key: that is what was pressed, one soon after the other.
 
         Unless something bound it: where text is typed alt+backspace deletes a word.
         """
         key = behind_escape(event) if isinstance(event, events.Key) else None
-        if key is None or event.is_forwarded or not isinstance(event, events.Key):
-            await super().on_event(event)
-            return
-        chain = self.screen._modal_binding_chain
-        if any(event.key in bindings.key_to_bindings for _, bindings in chain):
-            await super().on_event(event)
-        elif isinstance(self.focused, TextArea) and event.key in WORD_MOTION:
-            await super().on_event(events.Key(WORD_MOTION[event.key], None))
-        else:
-            await self._escape()
-            await super().on_event(key)
+        if key is not None and isinstance(event, events.Key) and not self._binds(event.key):
+            if isinstance(self.focused, TextArea) and event.key in WORD_MOTION:
+                event = _at(event.time, events.Key(WORD_MOTION[event.key], None))
+            else:
+                self._typeahead.put_back(key)
+                event = _at(event.time, events.Key("escape", "\x1b"))
+        await super().on_event(event)
 
-    async def _escape(self) -> None:
-        """Do what Esc does here, once the keys before it have been heard."""
-        target = self.focused or self.screen
-        heard = asyncio.Event()
-        if target.call_later(heard.set):
-            with suppress(TimeoutError):
-                await asyncio.wait_for(heard.wait(), HANDLED_WITHIN)
-        await self._check_bindings("escape")
+    def _binds(self, key: str) -> bool:
+        chain = self.screen._modal_binding_chain
+        return any(key in bindings.key_to_bindings for _, bindings in chain)
+
+    @property
+    def pressed_at(self) -> float:
+        """When what is being done now was pressed (``Message.time``); now if nothing was."""
+        current = self._typeahead.current
+        return Message().time if current is None else current.time
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         """Paint; while the terminal has not taken the former frame, only note what to paint."""
@@ -131,9 +143,46 @@ class TerminalApp(App[str]):
         if event.state is WorkerState.ERROR and isinstance(event.worker.error, Exception):
             self.report_fault(event.worker.error)
 
-    def report_fault(self, error: BaseException) -> str:
+    def keep_fault(self, error: BaseException) -> str:
         """Keep a fault's details and return the one line about it."""
-        return fault_line(error, write_details(error, state_dir() / "crashes", time.time()))
+        return told(error, state_dir() / "crashes", time.time())
+
+    def report_fault(self, error: BaseException) -> str:
+        """Keep a fault's details and tell of it; return the one line about it."""
+        said = self.keep_fault(error)
+        if self.is_running and self.crash_line is None:
+            self.warn(said)
+        return said
+
+    def warn(self, words: str) -> None:
+        """Tell a person something, where there is a place for it."""
+
+    async def _dispatch_message(self, message: Message) -> None:
+        """Do what a message asks for; a fault in it is no end of the app's own messages."""
+        try:
+            await super()._dispatch_message(message)
+        except Exception as error:  # noqa: BLE001 - as Textual does for every message
+            self._handle_exception(error)
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Close what has failed, if the rest can go on; called where it failed."""
+        self.fault_of(active_message_pump.get(self), error)
+
+    @contextmanager
+    def faults_of(self, pump: MessagePump) -> Iterator[None]:
+        """Let a fault in what is done for a screen be that screen's."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - any fault of a screen's own
+            self.fault_of(pump, error)
+
+    def fault_of(self, pump: MessagePump, error: Exception) -> None:
+        """Contain a fault of a screen or widget, else end."""
+        if self._faults.contains(error, pump):
+            self._exception = self._exception or error  # what drives a test raises it in the end
+            return
+        self._exception = None
+        super()._handle_exception(error)
 
     def panic(self, *renderables: RenderableType) -> None:
         """End; what Textual would print is in the details file."""
@@ -142,7 +191,7 @@ class TerminalApp(App[str]):
     def _fatal_error(self) -> None:
         error = self._exception or sys.exception() or RuntimeError("unknown fault")
         if self.crash_line is None:
-            self.crash_line = self.report_fault(error)
+            self.crash_line = self.keep_fault(error)
         self._return_code = CRASHED
         self._close_messages_no_wait()
 
@@ -155,13 +204,33 @@ def run_in_terminal(app: TerminalApp, mouse: bool) -> int:
     vars(linux_driver).update(WriterThread=ScreenWriter, XTermParser=KeyParser)
     with _signals_kept():
         app.run(mouse=mouse)
-    if sys.__stderr__ is not None and sys.__stderr__.isatty():
-        sys.__stderr__.write(_MOUSE_PIXELS_OFF)
-        sys.__stderr__.flush()
+    file = terminal_file()
+    if file is not None:
+        UntilGone(file).write(_MOUSE_PIXELS_OFF)
     if app.crash_line is not None:
         sys.stderr.write(f"cockpit: {app.crash_line}\n")
         return CRASHED
     return app.return_code or 0
+
+
+def terminal_file() -> IO[str] | None:
+    """Return the terminal to draw on, whichever of the streams is redirected; ``None``: none.
+
+    Textual draws on the error stream, which ``2>/dev/null`` would make an empty screen.
+    """
+    for stream in (sys.__stdout__, sys.__stderr__):
+        if stream is not None and not stream.closed and stream.isatty():
+            number = stream.fileno()
+            return open(
+                number, "w", encoding=stream.encoding, errors="backslashreplace", closefd=False
+            )
+    return None
+
+
+def _at(time: float, event: events.Key) -> events.Key:
+    """Return a key as if it had been read at that time."""
+    event.time = time
+    return event
 
 
 def _regions(screen: Screen[Any], renderable: RenderableType | None) -> set[Region]:
@@ -232,9 +301,10 @@ class TerminalDriver(LinuxDriver):
         size: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
-        if self._file is not None:
+        file = terminal_file()
+        if file is not None:
             charset = app.charset if isinstance(app, TerminalApp) else Charset.UNICODE
-            self._file = cast("TextIOWrapper[Any]", UntilGone(self._file, charset))
+            self._file = cast("TextIOWrapper[Any]", UntilGone(file, charset))
 
     def busy(self, then: Callable[[], object]) -> bool:
         """Return whether the terminal has still to take something; ``then`` is called once it has.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 from contextlib import suppress
 
@@ -13,7 +12,7 @@ from git import GitError
 
 from cockpit.config.file import ConfigError, load
 from cockpit.demo import folder
-from cockpit.demo.layout import DemoLayout, python_path
+from cockpit.demo.layout import DemoLayout
 from cockpit.demo.run_file import command
 from cockpit.demo.situations import CADENCE, MORTAL, SITUATIONS, Situation
 from cockpit.model.lineage import keys_of, tag_of
@@ -25,8 +24,10 @@ from cockpit.platforms.local.launcher.detached import (
     UnansweredError,
     start,
 )
-from cockpit.platforms.local.launcher.locks import LockError, lock_files, locks_folder
+from cockpit.platforms.local.launcher.locks import LockError
 from cockpit.platforms.local.launcher.stopping import kill, noted
+from cockpit.platforms.local.lineage_locks import lock_files, locks_folder
+from cockpit.runtime.own_path import own_python
 
 STAGGER = 0.4
 """Seconds between two starts, so that a small machine has time for the first paint."""
@@ -92,7 +93,7 @@ class DemoFleet:
         places = self.layout.run(situation.name)
         spec = next(run for run in load(self.layout.run_file).runs if run.name == situation.name)
         launch = Launch(
-            command=command(self.layout, situation, sys.executable),
+            command=command(self.layout, situation),
             log=places.log,
             pid_file=places.pid_file,
             exit_file=places.exit_file,
@@ -119,14 +120,13 @@ class DemoFleet:
             runs = [each.name for each in SITUATIONS if each.monitor == name]
             pid_file = self.layout.monitors / f"{name}.pid"
             if noted(pid_file) is None:
-                watch = (sys.executable, "-m", "cockpit", "watch", *runs, "--config")
+                watch = own_python("cockpit", "watch", *runs, "--config")
                 launch = Launch(
                     (*watch, str(self.layout.run_file)),
                     log=pid_file.with_suffix(".log"),
                     pid_file=pid_file,
                     exit_file=pid_file.with_suffix(".exit"),
                     cwd=self.layout.folder,
-                    env=python_path(),
                 )
                 self._started.append(start(launch))
 

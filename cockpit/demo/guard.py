@@ -7,14 +7,14 @@ it stop everything that the pid files in ``DIR`` name.
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
-from cockpit.demo.layout import DemoLayout, python_path
+from cockpit.demo.layout import DemoLayout
 from cockpit.platforms.local.launcher.stopping import stop
+from cockpit.runtime.own_path import own_python
 
 PATIENCE = 5.0
 """Seconds in which the runs may save a checkpoint before they are killed."""
@@ -28,12 +28,11 @@ class DemoGuard:
     def __init__(self, layout: DemoLayout) -> None:
         self._layout = layout
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "cockpit.demo.guard", str(layout.folder)],
+            own_python("cockpit.demo.guard", str(layout.folder)),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",
-            env={**os.environ, **python_path()},
             start_new_session=True,
         )
 

@@ -15,13 +15,6 @@ from cockpit.platforms.local.launcher.launches import launches_folder
 from cockpit.platforms.local.launcher.stopping import Noted, living
 
 
-def python_path() -> dict[str, str]:
-    """Return the environment in which a new Python finds this very package first."""
-    root = str(Path(__file__).resolve().parents[2])
-    given = os.environ.get("PYTHONPATH")
-    return {"PYTHONPATH": root if not given else f"{root}{os.pathsep}{given}"}
-
-
 @dataclass(frozen=True)
 class RunPlaces:
     """The files of one run."""

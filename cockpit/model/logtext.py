@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from cockpit.model.base import Frozen
+from cockpit.model.safetext import SafeText
 
 
 class LogMark(NamedTuple):
@@ -54,6 +55,26 @@ class PresentLog(NamedTuple):
 
     lines: tuple[LogLine, ...]
     read: Read
+
+
+class Hit(NamedTuple):
+    """Where a search stands: on a match, or (``found`` False) where its time budget ran out.
+
+    ``offset`` is the start of the matching line, or where to go on; ``end`` is where the next
+    line starts: go on from there for the next match, or ``back`` from ``offset``.
+    """
+
+    found: bool
+    offset: int
+    end: int
+    line: SafeText | None = None
+
+
+class Near(NamedTuple):
+    """Where a line starts, and the step or time that it tells."""
+
+    offset: int
+    value: float
 
 
 class Alarm(NamedTuple):

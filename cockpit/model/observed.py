@@ -126,6 +126,7 @@ class Row(NamedTuple):
     """One logged row: the trainer's step, its time (epoch seconds), and the metrics rules read.
 
     A metric that the row did not carry is ``None``; one that is not a number is NaN or ±inf.
+    ``bar`` marks a training's progress bar: a trained step, whatever it carries.
     """
 
     step: int | None
@@ -133,6 +134,7 @@ class Row(NamedTuple):
     loss: float | None = None
     throughput: float | None = None
     grad_norm: float | None = None
+    bar: bool = False
 
     @property
     def true_loss(self) -> float | None:

@@ -23,9 +23,6 @@ from cockpit.sources.logs.source import Logs
 PLATFORMS: Final = (IrisPlatform, RayPlatform, SlurmPlatform, BoxPlatform, LocalPlatform)
 """One class for each kind that ``[run.job] kind`` may name."""
 
-PRIVATE: Final = frozenset(name for platform in PLATFORMS for name in platform.private)
-"""The keys of ``[run.job]`` that ``--present`` masks."""
-
 Ask = Callable[[Platform, list[Query]], Awaitable[Mapping[str, Facet[Any]]]]
 
 

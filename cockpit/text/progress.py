@@ -54,6 +54,11 @@ class LineProgress(Frozen):
     grad_norm: float | None = Field(default=None, exclude=True)
     """Beside the loss; no part of INTERFACE's document."""
 
+    @property
+    def is_bar(self) -> bool:
+        """True for a progress bar, whose rate is its own average."""
+        return self.format not in ("block", "fields", "dict")
+
 
 _BLOCK_HEAD = re.compile(r"\[(?:\w+=\d+\]\[)?(?:batch|step)=\d+/\d+[^\]]*\]:?\s*$")
 _LONGEST_BLOCK = 100

@@ -30,7 +30,8 @@ from cockpit.notify.message import Message
 from cockpit.notify.routes import Named
 from cockpit.platforms.table import Platforms, kind_of
 from cockpit.runtime.shell import run_command
-from cockpit.store.store import Store, StoreError
+from cockpit.store.described import described, last_holder
+from cockpit.store.store import StoreError
 from cockpit.text.charset import Charset, given_variables, terminal_charset
 from cockpit.verbs.check import checked
 from cockpit.verbs.common import (
@@ -48,6 +49,7 @@ from cockpit.verbs.common import (
 
 EXAMPLE = "example: cockpit doctor --config cockpit.toml --json"
 PACKAGES = (*("textual", "rich", "wandb", "httpx", "gitpython", "plotext", "pydantic", "apprise"),)
+DISTRIBUTION = "run-cockpit"
 PYTHON = (3, 11)
 PROGRAMS = {
     "git": "install git: the code and logbook facets, and every record, need it",
@@ -117,6 +119,7 @@ def run(args: argparse.Namespace) -> int:
         findings += asyncio.run(_endpoints(file, args.runs, SystemClock()))
         findings += asyncio.run(route_findings(file, SystemClock(), send=args.notify))
         report = asyncio.run(checked(file, args.runs, SystemClock()))
+        findings += (_owner(each) for each in report.runs if each.owner and each.owner.differs)
         findings += (_facet(each, *named) for each in report.runs for named in each.facets.items())
     if args.json:
         print_document({"schema": 1, "findings": [finding.to_json() for finding in findings]})
@@ -130,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
 def _installation() -> Iterator[DoctorFinding]:
     version = ".".join(str(part) for part in sys.version_info[:3])
     good = sys.version_info >= PYTHON
-    yield _finding("cockpit", True, __version__)
+    yield _program()
     yield _finding("python", good, version, "use Python 3.11 or newer")
     for name in PACKAGES:
         yield _package(name)
@@ -138,6 +141,17 @@ def _installation() -> Iterator[DoctorFinding]:
         place = shutil.which(name)
         text = place or "not installed"
         yield _finding(name, place is not None, text, remedy, needed=name in NEEDED)
+
+
+def _program() -> DoctorFinding:
+    """Say which version runs, and whether it is the one that was installed."""
+    try:
+        installed = importlib.metadata.version(DISTRIBUTION)
+    except importlib.metadata.PackageNotFoundError:
+        installed = __version__  # run as it lies somewhere: nothing can be stale
+    text = __version__ if installed == __version__ else f"{__version__}, installed as {installed}"
+    remedy = "install it again (in a clone: make demo): what it needs may have changed since"
+    return _finding("cockpit", installed == __version__, text, remedy)
 
 
 def _package(name: str) -> DoctorFinding:
@@ -190,12 +204,12 @@ def _colours(term: str) -> int:
 
 def _store() -> DoctorFinding:
     path = store_path()
+    before = last_holder(path)
     try:
-        with Store(path).writing():
-            pass
+        text = described(path)
     except StoreError as error:
         return _finding("store", False, str(error), "without it nothing is remembered")
-    return _finding("store", True, f"{path} can be written")
+    return _finding("store", True, text if before is None else f"{text}; {before}")
 
 
 def _run_file(config: Path | None) -> tuple[list[DoctorFinding], bool]:
@@ -282,6 +296,15 @@ def _unaddressed_paths(file: CockpitFile) -> Iterator[DoctorFinding]:
             remedy=f"write ssh://{host}/path, or file:///path if this machine is meant",
             run=run,
         )
+
+
+def _owner(run: RunReport) -> DoctorFinding:
+    """Say that the run file and the last handover name different people."""
+    assert run.owner is not None
+    text = f"{run.owner.name}, {run.owner.why} ({run.owner.source}); {run.owner.differs}"
+    return DoctorFinding(
+        name="owner", level="note", text=text, remedy=run.owner.remedy, run=run.name
+    )
 
 
 def _facet(run: RunReport, name: str, facet: Facet[Any]) -> DoctorFinding:

@@ -23,7 +23,7 @@ from cockpit.model.wording import age, day_time
 from cockpit.store.store import StoreError
 from screens.acting.arming import TOO_SOON, VISIBLE
 from screens.acting.running import RunningAction
-from screens.base import acted, spawn
+from screens.base import acted, pressed_at, spawn
 from screens.dialog import Dialog, DialogBox, TextLine
 from screens.keys import bindings
 from screens.ports import Cockpit
@@ -149,7 +149,7 @@ class AckScreen(Dialog[None]):
 
     def action_step(self, steps: int) -> None:
         """Select another alert."""
-        self._at += steps
+        self._at = max(0, min(self._at + steps, len(self._listed) - 1))
         self.lay_out()
 
     def action_quiet(self, steps: int) -> None:
@@ -179,8 +179,8 @@ class AckScreen(Dialog[None]):
             self.dismiss(None)
 
     def action_ack_take(self) -> None:
-        """Take the selected alert; a key from the screen below comes here without ``on_key``."""
-        if self._unread(Message().time):
+        """Take the selected alert, unless it was pressed before the list could be read."""
+        if self._unread(pressed_at(self)):
             self._show_text(TOO_SOON)
             return
         until = "" if self._span == len(SPANS) - 1 else SPANS[self._span]
@@ -199,7 +199,7 @@ class AckScreen(Dialog[None]):
 
     def _key(self) -> str | None:
         """Return what is selected of what stands on the screen."""
-        return self._listed[self._at] if self._at < len(self._listed) else None
+        return self._listed[self._at] if 0 <= self._at < len(self._listed) else None
 
     def _order(self, until: str, why: str) -> None:
         key = self._key()

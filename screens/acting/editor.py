@@ -65,6 +65,14 @@ class EntryArea(TextArea):
     async def _on_paste(self, event: events.Paste) -> None:
         event.text = typed(event.text)
 
+    def _refresh_size(self) -> None:
+        """Bring the cursor back inside first: undoing, Textual scrolls to where it stood.
+
+        It puts it right only afterwards, and text that has become shorter has no such line.
+        """
+        self.selection = self._validate_selection(self.selection)
+        super()._refresh_size()
+
 
 def typed(words: str) -> str:
     """Return text without what no keyboard types: escape sequences and their like."""
@@ -93,6 +101,7 @@ class EditorScreen(CockpitScreen):
         self._timer: Timer | None = None
         self._unkept_since = 0.0
         self._saving = self._gone = False
+        self._is_open = asyncio.Event()
         self.recorded: Recorded | None = None
 
     def compose(self) -> ComposeResult:
@@ -123,7 +132,18 @@ class EditorScreen(CockpitScreen):
         """What stands in the editor."""
         return self.query_one(EntryArea).text
 
+    def opens_for(self, event: events.Event) -> asyncio.Event | None:
+        """Let what is typed wait for the entry to stand here; leaving waits for nothing."""
+        bound = isinstance(event, events.Key) and event.key in self._bindings.key_to_bindings
+        return None if bound else self._is_open
+
     async def _open(self) -> None:
+        try:
+            await self._read()
+        finally:
+            self._is_open.set()
+
+    async def _read(self) -> None:
         opened = await self._books.open(self._report, self.cockpit.now())
         self._opened = opened
         area = self.query_one(EntryArea)

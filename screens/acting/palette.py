@@ -12,10 +12,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.fuzzy import Matcher
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from screens.base import acted
+from screens.base import KeyedModal, acted
 from widgets.base.scrolled import Scrolled
 from widgets.painting.line import ACCENT, DIM, EMPTY, cut, fit, row, text
 
@@ -106,7 +105,7 @@ class _Letters(Input):
         await acted(self, event)
 
 
-class PaletteScreen(ModalScreen[str | None], inherit_bindings=False):
+class PaletteScreen(KeyedModal[str | None], inherit_bindings=False):
     """A list with a line to type in; returns the chosen command's call."""
 
     AUTO_FOCUS = "Input"

@@ -21,7 +21,7 @@ from screens.acting.arming import VISIBLE, WordsLine, difference
 from screens.acting.form import ApproveScreen
 from screens.acting.journal import meanwhile
 from screens.acting.running import RunningAction, follows
-from screens.base import spawn
+from screens.base import pressed_at, spawn
 from screens.dialog import Dialog, DialogBox
 from screens.keys import bindings
 from screens.ports import Cockpit
@@ -315,7 +315,7 @@ class PlanScreen(Dialog[None]):
     def action_plan_confirm(self) -> None:
         """Close, once the outcome could be read; the words are confirmed in their own line."""
         over = self._running_action is not None and self._running_action.result is not None
-        if over and Message().time - self._over_at >= VISIBLE:
+        if over and pressed_at(self) - self._over_at >= VISIBLE:
             self.dismiss(None)
 
     def action_plan_leave(self) -> None:

@@ -35,7 +35,9 @@ def test_the_key_table_is_the_programs() -> None:
     assert README[START.end() : END].strip() == key_table().strip()
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/trainers.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "CONTRIBUTING.md", "docs/trainers.md", "docs/SECURITY.md"]
+)
 def test_linked_files_exist(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     links = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)

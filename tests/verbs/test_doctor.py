@@ -1,3 +1,4 @@
+import importlib.metadata
 import json
 import os
 import shutil
@@ -20,6 +21,9 @@ def test_every_finding_that_is_not_well_has_a_remedy(
     assert document["schema"] == 1
     assert {"python", "git", "store", "TERM", "run file"} <= {each["name"] for each in findings}
     assert all(each["remedy"] for each in findings if each["level"] != "ok")
+    (store,) = (each["text"] for each in findings if each["name"] == "store")
+    assert "can be written" in store
+    assert "journal " in store
     facets = {each["name"]: each["level"] for each in findings if each["run"] == "tiny"}
     assert facets["job"] == "ok"
     assert facets["tracker"] == "note"
@@ -124,3 +128,17 @@ def test_inside_tmux_the_wait_behind_esc_is_looked_at(
         assert f"{wait} ms" in about["text"]
         assert wait == "20" or "set -s escape-time 20" in about["remedy"]
     assert levels == {"500": "note", "20": "ok"}
+
+
+def test_code_that_is_not_what_was_installed_is_a_problem(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = importlib.metadata.version
+    monkeypatch.setattr(
+        importlib.metadata, "version", lambda name: "0.0.1" if "cockpit" in name else known(name)
+    )
+    main(["doctor", "--json"])
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    (found,) = (each for each in findings if each["name"] == "cockpit")
+    assert found["level"] == "problem" and found["text"].endswith("installed as 0.0.1")
+    assert "install it again" in found["remedy"]

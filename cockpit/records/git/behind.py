@@ -33,6 +33,7 @@ from cockpit.records.git.pushing import is_pushed
 from cockpit.records.git.repository import GitError, Limits, Repository, find_repository
 from cockpit.records.git.upstream import upstream_of
 from cockpit.runtime.offload import offload
+from cockpit.runtime.own_path import own_python
 from cockpit.runtime.shell import Completed, start_detached
 
 NOTE: Final = "cockpit-push.json"
@@ -157,10 +158,8 @@ def _standing(told: Push | None) -> Push:
 
 def hand_over(path: Path) -> None:
     """Let a process of its own push; what stands in the way of that leaves it to the next one."""
-    package = str(Path(__file__).resolve().parents[3])
-    search = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH", ""))))
     with suppress(OSError, ValueError):
-        start_detached((sys.executable, "-m", __name__, str(path)), env={"PYTHONPATH": search})
+        start_detached(own_python(__name__, str(path)), env={})
 
 
 def _read(place: Path) -> Push | None:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from cockpit.model.observed import CheckpointState, CheckpointsValue
 from cockpit.runtime.regular import open_regular
-from cockpit.sources.checkpoints.archive import read_archive
+from cockpit.sources.checkpoints.archive import ArchiveSays, read_archive, read_legacy
 from cockpit.sources.checkpoints.layouts import is_single
 from cockpit.sources.checkpoints.listing import (
     MARKERS,
@@ -25,6 +25,7 @@ from cockpit.sources.checkpoints.listing import (
     POINTERS,
     STEP_NAME,
     SURE,
+    ZERO_SHARD,
     Folder,
     Listed,
     Root,
@@ -179,7 +180,7 @@ class Scanner:
                 former = self._files.get(entry.path)
                 if former is None or former[0] != version:
                     ends = os.read(fd, 4) + os.pread(fd, 22, max(0, found.st_size - 22))
-                    inside = read_archive(fd, found.st_size) if _is_zip(ends) else None
+                    inside = read_archive(fd, found.st_size) if _is_zip(ends) else read_legacy(fd)
                     listed = Listed(entry.name, found.st_size, found.st_mtime, ends, inside=inside)
                     former = self._files[entry.path] = (version, listed)
                 yield former[1]
@@ -328,7 +329,22 @@ def _listed(entry: os.DirEntry[str], path: str, markers: Collection[str]) -> lis
         content, problem = _read(entry.path)
     elif path == "trainer_state.json":
         content, problem = _read(entry.path, found.st_size - _LAST)
-    return [Listed(path, found.st_size, found.st_mtime, content, problem)]
+    inside = _inside(entry.path) if _tells_parts(path) else None
+    return [Listed(path, found.st_size, found.st_mtime, content, problem, inside)]
+
+
+def _tells_parts(path: str) -> bool:
+    """Tell of the first rank's part of an optimizer, which says how many parts there are."""
+    shard = ZERO_SHARD.fullmatch(path)
+    return shard is not None and int(shard[2]) == 0
+
+
+def _inside(path: str) -> ArchiveSays | None:
+    try:
+        with open_regular(path) as (fd, found):
+            return read_archive(fd, found.st_size)
+    except OSError:
+        return None
 
 
 def _stat(entry: os.DirEntry[str]) -> os.stat_result:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
-from pathlib import Path
 from typing import Final
 
-import cockpit
+from cockpit.model.logtext import Hit
+from cockpit.runtime.own_path import own_python
 from cockpit.runtime.shell import run_command
 from cockpit.sources.logs import scanning
-from cockpit.sources.logs.file import Hit
 
 STEP: Final = 1.0
 """Seconds that one program searches: then it tells how far, and the next one goes on."""
@@ -26,12 +23,9 @@ async def find_expression(path: str, pattern: str, offset: int, back: bool) -> H
     Raises ``ValueError`` for a bad expression, and for one that takes too long.
     """
     scanning.Matcher.of(pattern, True, True)
-    above = str(Path(cockpit.__file__).parents[1])
-    paths = os.pathsep.join(filter(None, (above, os.environ.get("PYTHONPATH", ""))))
     done = await run_command(
-        (sys.executable, "-P", "-m", scanning.__name__),
+        own_python(scanning.__name__),
         deadline=PATIENCE,
-        env={"PYTHONPATH": paths},
         stdin=json.dumps([path, pattern, offset, back, STEP]),
     )
     if done.timed_out:

@@ -267,6 +267,8 @@ def read_rows(
     """Return a row for each state that tells a step of the run (INTERFACE: scope ``run``).
 
     Figures that are logged without a step belong to the one before them, first of all ``step``.
+    A bar's rate is no measurement: it is averaged since the bar was drawn, with the steps that a
+    resume skipped, and stands still while nothing steps. Steps over time stand in for it.
     A row's time is the line's own; else ``mtime`` for the last row, and for all if the former
     write (``since``) was less than ``FRESH`` seconds before: an older guess would be a lie.
     """
@@ -280,8 +282,9 @@ def read_rows(
             step=step,
             at=line_time(lines[number - 1], mtime, utc, offset),
             loss=progress.loss,
-            throughput=per_second(progress.throughput, progress.unit),
+            throughput=None if progress.is_bar else per_second(progress.throughput, progress.unit),
             grad_norm=progress.grad_norm,
+            bar=progress.is_bar,
         )
         rows.append(row)
     fresh = since is not None and mtime - since <= FRESH

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sqlite3
-from collections.abc import Mapping, Sequence
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +18,20 @@ from cockpit.actions.core.action import RefuseError
 from cockpit.actions.core.wiring import build_service
 from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Live
-from cockpit.model.plan import Basis, Check, Level, Outcome, Request, StepResult, StepState
+from cockpit.model.plan import (
+    Basis,
+    Check,
+    Level,
+    Outcome,
+    Plan,
+    Request,
+    StepResult,
+    StepState,
+)
 from cockpit.model.run import RunSpec
 from cockpit.records.lease.holder import this_holder
-from cockpit.store.journal import Busy, Holder, Journal
+from cockpit.runtime.process import process_facts
+from cockpit.store.journal import WORDS_FOR, Busy, Holder, Journal
 from cockpit.store.store import run_key
 from cockpit.verbs.history import read
 from cockpit.watch.engine import Engine
@@ -349,6 +362,31 @@ async def test_another_machine_that_shares_the_store_is_not_taken_for_dead(
     assert world.platform.started == []
 
 
+@pytest.fixture
+def stopped() -> Iterator[int]:
+    """Return a process that is stopped."""
+    process = subprocess.Popen(["sleep", "60"])
+    os.kill(process.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+    yield process.pid
+    process.kill()
+    process.wait(60)
+
+
+async def test_an_action_whose_process_is_stopped_says_what_helps(
+    tmp_path: Path, stopped: int
+) -> None:
+    world = World(tmp_path)
+    plan = await world.service.plan(request())
+    own = {"pid": stopped, "ticks": process_facts(stopped).ticks}
+    holder = this_holder().model_copy(update=own)
+    key = run_key(world.file.path, RUN)
+    Journal(world.store).begin(key, plan, "bob", holder, 5.0, exclusive=True)
+    seen = await world.service.plan(request())
+    assert seen.blocked
+    assert f"continue it (fg, or kill -CONT {stopped})" in seen.checks[0].text
+
+
 async def test_what_a_lost_machine_left_is_no_trap_once_somebody_answers_for_it(
     tmp_path: Path,
 ) -> None:
@@ -464,3 +502,16 @@ async def test_what_reads_a_job_is_what_acts_on_it() -> None:
     plan = await service.plan(Request(action="stop", run="r", operator="ada"))
     (check,) = [check for check in plan.checks if check.id == "job-state"]
     assert "nobody answers" in check.text
+
+
+def test_plans_are_kept_for_as_long_as_their_words_hold_and_not_for_days(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    journal = Journal(world.store)
+    first = Plan(words="w", plan_id="p", action="stop", run="toy", made_at=1e9)
+    journal.keep_plan("toy", first)
+    journal.keep_plan("toy", first.model_copy(update={"made_at": 1e9 + WORDS_FOR}))
+    assert len(journal.plans("toy", "stop", 0.0)) == 2
+    journal.keep_plan("toy", first.model_copy(update={"made_at": 1e9 + 2.5 * WORDS_FOR}))
+    assert [each.made_at - 1e9 for each in journal.plans("toy", "stop", 0.0)] == [
+        2.5 * WORDS_FOR, WORDS_FOR,
+    ]  # fmt: skip

@@ -117,7 +117,7 @@ def _begin(launch: Launch) -> subprocess.Popen[bytes]:
     program = str(Path(__file__).with_name("supervisor.py"))
     try:
         return subprocess.Popen(
-            [sys.executable, "-S", "-P", program, *_arguments(launch)],
+            [sys.executable, "-E", "-S", "-P", program, *_arguments(launch)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

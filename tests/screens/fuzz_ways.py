@@ -1,0 +1,160 @@
+"""How each screen is come to, with everything around it that can be pressed or changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from textual.pilot import Pilot
+from textual.screen import Screen
+
+from cockpit.app.application import CockpitApp
+from cockpit.model.plan import Request
+from cockpit.model.report import RunReport
+from screens.acting.ack import AckScreen
+from screens.acting.editor import EditorScreen
+from screens.acting.form import ApproveScreen, FormScreen
+from screens.acting.handoff_page import HandoffPage
+from screens.acting.journal import JournalScreen
+from screens.acting.palette import PaletteScreen
+from screens.acting.plan import PlanScreen
+from screens.dialog import LeavingScreen
+from screens.fleet import FleetScreen
+from screens.help import HelpScreen
+from screens.run import TABS, RunScreen
+from screens.welcome import WelcomeScreen
+from tests.screens.acting.stand_in_service import APPROVABLE, StandInService, draft, entry
+from tests.screens.acting.test_plan import failed
+from tests.screens.stand_in import StandIn, StillClock, cockpit
+from tests.screens.stand_in_books import StandInBooks
+from tests.widgets import reports as made
+
+Come = Callable[[Pilot[Any]], Awaitable[object]]
+
+
+class Way(NamedTuple):
+    """How a person comes to a screen, and on what terminal."""
+
+    screen: type[Screen[Any]]
+    come: Come
+    size: tuple[int, int] = (120, 40)
+    present: bool = False
+
+
+class FuzzEngine(StandIn):
+    """An engine whose run file changes: runs come and go."""
+
+    def __init__(self, runs: Sequence[RunReport]) -> None:
+        super().__init__(*runs)
+        self.clock = StillClock()
+
+    def reload(self, runs: Sequence[RunReport]) -> None:
+        self.runs = list(runs)
+        for report in runs:
+            for callback in self._told:
+                callback(report)
+
+
+@cache
+def reports() -> tuple[RunReport, ...]:
+    """Return the runs that come and go; the first is one that much can be done to."""
+    first = failed()
+    return (first, *(each for each in made.fleet() if each.name != first.name))
+
+
+def app_on(way: Way, folder: Path) -> tuple[CockpitApp, FuzzEngine]:
+    """Return an app that can come this way, and what it is told by; ``folder`` is for its files."""
+    engine = FuzzEngine([_with_log(each, folder) for each in reports()])
+    if way.screen is WelcomeScreen:
+        return CockpitApp(None, None), engine
+    service = StandInService(lambda request: draft(request.run, request.action, checks=CHECKS))
+    service.entries = {each.name: (entry(each.name),) for each in reports()}
+    app = cockpit(engine=engine, service=service, books=StandInBooks(), present=way.present)
+    app._clock = engine.clock
+    return app, engine
+
+
+CHECKS: Final = (APPROVABLE,)
+
+
+def _with_log(report: RunReport, folder: Path) -> RunReport:
+    """Return a run whose log is a real file."""
+    path = folder / f"{abs(hash(report.name))}.log"
+    path.write_text("".join(f"step {n}/20000 loss {2 + n % 7 / 10}\n" for n in range(3000)))
+    spec = report.spec
+    if spec.job is None:
+        return report
+    job = spec.job.model_copy(update={"log": str(path)})
+    log = made.log("step 2999/20000", path=str(path), size=path.stat().st_size)
+    return report.model_copy(
+        update={
+            "spec": spec.model_copy(update={"job": job}),
+            "facets": report.facets.model_copy(update={"log": log}),
+        }
+    )
+
+
+def pressed(*keys: str) -> Come:
+    """Press keys in one burst."""
+
+    async def come(pilot: Pilot[Any]) -> None:
+        await pilot.pause()
+        await pilot.press(*keys)
+
+    return come
+
+
+def shown(make: Callable[[CockpitApp], Screen[Any]]) -> Come:
+    """Show a screen as the app does."""
+
+    async def come(pilot: Pilot[Any]) -> None:
+        await pilot.pause()
+        app = pilot.app
+        assert isinstance(app, CockpitApp)
+        app.push_screen(make(app))
+
+    return come
+
+
+def _approving(app: CockpitApp) -> Screen[Any]:
+    return ApproveScreen(app, APPROVABLE, "ada", 1)
+
+
+def _acting(app: CockpitApp) -> Screen[Any]:
+    """Return the plan of an action that is being done."""
+    name = reports()[0].name
+    request = Request(action="relaunch", run=name, operator="ada")
+    service = StandInService()
+    service.gates = {"submit": asyncio.Event()}
+    plan = entry(name).plan
+    action = app.actions.running_actions.start(service, request, plan, plan.words, ())  # type: ignore[arg-type]
+    return PlanScreen(app, request, action)
+
+
+WAYS: Final[dict[str, Way]] = {
+    "fleet": Way(FleetScreen, pressed()),
+    "fleet as a list": Way(FleetScreen, pressed(), (40, 9)),
+    "fleet with a filter": Way(FleetScreen, pressed("slash", "r", "u")),
+    "fleet, presenting": Way(FleetScreen, pressed(), present=True),
+    **{
+        f"run {tab}": Way(RunScreen, pressed("enter", str(number)), (160 if number % 2 else 80, 30))
+        for number, tab in enumerate(TABS, 1)
+    },
+    "run searching": Way(RunScreen, pressed("enter", "slash", "l", "enter")),
+    "help": Way(HelpScreen, pressed("question_mark")),
+    "palette": Way(PaletteScreen, pressed(":")),
+    "form": Way(FormScreen, pressed("H")),
+    "approval": Way(ApproveScreen, shown(_approving)),
+    "plan": Way(PlanScreen, pressed("r")),
+    "plan under way": Way(PlanScreen, shown(_acting)),
+    "ack": Way(AckScreen, pressed("A")),
+    "editor": Way(EditorScreen, pressed("e")),
+    "handoff page": Way(HandoffPage, pressed("p")),
+    "journal": Way(JournalScreen, pressed("J")),
+    "leaving": Way(LeavingScreen, shown(lambda app: LeavingScreen(["relaunch run-failed"]))),
+    "welcome": Way(WelcomeScreen, pressed()),
+}
+"""Every screen, as the tests find them in the code; some of them as they can stand."""
