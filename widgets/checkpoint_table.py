@@ -37,7 +37,8 @@ class CheckpointTable(ReportView):
         total = sum(item.size or 0 for item in found.items)
         suspect = sum(item.complete and item.suspect is not None for item in found.items)
         doubt = f" · {suspect} suspect" if suspect else ""
-        counted = f"{complete} of {len(found.items)} complete"
+        left = f", {found.unjudged:,} not judged yet" if found.unjudged else ""
+        counted = f"{complete} of {len(found.items)} complete{left}"
         return text((counted, DIM), (doubt, "$attention"), (f" · {size(total)}", DIM))
 
     def place(self, lines: int) -> str:

@@ -28,6 +28,7 @@ from cockpit.model.wording import (
     number,
     rate,
     size,
+    skipped,
     steps,
 )
 from widgets.base.scrolled import ReportView
@@ -156,6 +157,7 @@ def _log(value: LogValue, now: float) -> Pairs:
         ("written", age(now - value.mtime)),
         ("last stamped line", age(now - stamped) if stamped is not None else ""),
         ("its clock", clock_off(value.clock_offset_s)),
+        ("skipped", skipped(value.skipped)),
         ("class", f"{triage.name} ({triage.confidence}) → {triage.action}" if triage else ""),
         ("read for it", triage.read.why or "" if triage and triage.read else ""),
     ]
@@ -195,6 +197,7 @@ def _checkpoints(value: CheckpointsValue, now: float) -> Pairs:
         ("newest complete", _newest(value)),
         ("suspect", str(suspect) if suspect else ""),
         ("complete", f"{whole} of {len(value.items)}"),
+        ("not judged yet", f"{value.unjudged:,}" if value.unjudged else ""),
         ("relaunch takes", f"{named(pick)} ({pick.why})" if pick is not None else "none"),
     ]
 

@@ -50,7 +50,7 @@ def _identity(report: RunReport, now: float, width: int) -> Content:
     percent = rows.percent(report)
     items = [
         text(" ", (report.name, f"bold {ACCENT}")),
-        text((f"{mark} {report.verdict.value.upper()}", style)),
+        text((f"{mark} {facts.verdict_word(report)}", style)),
         text((facts.phase_words(report, now), facts.phase_style(report, now))),
         text(rows.progress(report), f"  {percent}" if percent else ""),
         rows.told_by(report),

@@ -15,16 +15,15 @@ from textual.screen import Screen
 
 from cockpit.app.making import make
 from cockpit.app.terminal import TerminalApp, drawn_line, run_in_terminal
-from cockpit.config.file import operator
 from cockpit.config.unread import unread_notice
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.runtime.login import login_name
-from cockpit.runtime.offload import offload
+from cockpit.runtime.operator import ask_operator
 from cockpit.runtime.own_path import own_python
 from cockpit.text.charset import Charset, given_variables, terminal_charset
-from screens.acting.guarded import ASK_WITHIN, GuardedActions, Means
+from screens.acting.guarded import GuardedActions, Means
 from screens.acting.palette import Command, PaletteScreen
 from screens.base import CockpitScreen, spawn
 from screens.clipboard import copy_text, identity
@@ -274,6 +273,8 @@ class CockpitApp(TerminalApp):
                     screen.show()
             if not screen.is_modal or isinstance(screen, HelpScreen):
                 break
+        if self._engine is not None and self._front is not None:
+            self._engine.prefer(self._front.runs_in_view)
 
     def _watch_ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
@@ -284,8 +285,10 @@ class CockpitApp(TerminalApp):
         self._show()
 
     async def _ask_operator(self) -> None:
-        name = await offload(operator, self.file, deadline=ASK_WITHIN)
-        self._at_work = self._at_work._replace(operator=name or login_name())
+        found = await ask_operator(self.file)
+        self._at_work = self._at_work._replace(operator=found.name)
+        if found.notice is not None:
+            self.warn(found.notice)
         if self._mask is not None:
             self._mask = self._masking()
         self._show()

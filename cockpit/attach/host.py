@@ -9,6 +9,7 @@ import fcntl
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -18,19 +19,18 @@ from cockpit.attach.serving import served_by
 from cockpit.config.file import ConfigError, load, store_path
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.run import CockpitFile
-from cockpit.runtime.offload import offload
-from cockpit.services.service import BackgroundServices
+from cockpit.runtime.operator import ask_operator
+from cockpit.services.service import Service
+from cockpit.services.starting import Starting
 from cockpit.services.wiring import app_services
 from cockpit.store.opening import open_within
 from cockpit.store.store import Store, StoreError
 from cockpit.watch.engine import Engine
-from cockpit.watch.owner import operator_name
 
 FIRST_WITHIN: Final = 10.0
 """Seconds within which the first window comes, or the engine ends."""
 TURN_WITHIN: Final = 4.0
 LEAVE_WITHIN: Final = 2.0
-OPERATOR_WITHIN: Final = 5.0
 
 
 def main(arguments: list[str]) -> int:
@@ -95,9 +95,11 @@ class Hosting:
         self._store = store
         self._clock = clock
         self._trouble = trouble
+        self._began = clock.now()
+        self._said: tuple[str, ...] = ()
         self._server = EngineServer(engine, meeting, "engine", clock)
         self._server.more_notices = self._notices
-        self._services: BackgroundServices | None = None
+        self._services: Service | None = None
 
     async def open(self) -> None:
         """Take windows from now on; raises ``MeetingError``."""
@@ -132,7 +134,11 @@ class Hosting:
 
     def _notices(self) -> tuple[str, ...]:
         trouble = (self._trouble,) if self._trouble else ()
-        return (*trouble, *(self._services.notices if self._services is not None else ()))
+        return (
+            *trouble,
+            *self._said,
+            *(self._services.notices if self._services is not None else ()),
+        )
 
     async def _until_left(self) -> None:
         """Return once no window is left; people are told while one is there that may act."""
@@ -152,9 +158,11 @@ class Hosting:
     async def _attend(self, wanted: bool) -> None:
         """Run the services that tell people and look after launches, or stop them."""
         if wanted and self._services is None:
-            operator = await offload(operator_name, self._engine.file, deadline=OPERATOR_WITHIN)
+            who = await ask_operator(self._engine.file)
+            self._said = () if who.notice is None else (who.notice,)
             ring = self._server.ring
-            self._services = app_services(self._engine, self._store, self._clock, operator, ring)
+            beside = (self._engine, self._store, self._clock, who.name, ring, self._began)
+            self._services = Starting(partial(app_services, *beside), self._clock)
             self._services.start()
         elif not wanted and self._services is not None:
             services, self._services = self._services, None

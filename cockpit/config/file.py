@@ -78,14 +78,6 @@ def store_path() -> Path:
     return state_dir() / "store.sqlite"
 
 
-def operator(file: CockpitFile) -> str | None:
-    """Return who acts: the file's operator, else git's ``user.name``, else ``None``; masked.
-
-    Not asked while loading, since reading git's settings takes longer than all the rest.
-    """
-    return file.operator or _git_user(Path(file.path).parent)
-
-
 class Reloader:
     """Keeps a run file current: a good edit replaces it, a bad one is told and changes nothing."""
 
@@ -181,16 +173,3 @@ def _fingerprint(path: Path) -> tuple[int, int, int] | None:
 def _xdg(variable: str, default: str) -> Path:
     base = Path(os.environ.get(variable, ""))
     return (base if base.is_absolute() else Path.home() / default) / "cockpit"
-
-
-def _git_user(folder: Path) -> str | None:
-    """Ask git itself, which knows its own rules about repositories and included files."""
-    try:
-        import git
-    except ImportError:  # no git on this machine
-        return None
-    try:
-        name = git.Git(folder).config("--get", "user.name", kill_after_timeout=5)
-    except (git.GitCommandError, OSError):
-        return None
-    return scrub(clean(name, 1000))[:100] or None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from pydantic import Field
+
 from cockpit.model.base import Frozen
 from cockpit.model.safetext import SafeText
 
@@ -73,6 +75,36 @@ class Near(NamedTuple):
 
     offset: int
     value: float
+
+
+class Alarm(NamedTuple):
+    """Where an alarming line stands in some bytes, and what it is a sign of (SPEC T's word)."""
+
+    begin: int
+    end: int
+    name: str
+
+
+class Skipped(Frozen):
+    """What of a log was not read line by line: more was written than can be.
+
+    ``bytes`` in all, ``ranges`` the newest of them as offsets ``[begin, end)``. They were looked
+    through for alarming lines, but for ``unscanned`` bytes: ``alarms`` is how many there were,
+    ``found`` the first and the last of them.
+    """
+
+    class Line(Frozen):
+        """An alarming line, where it starts in the file and what it is a sign of."""
+
+        offset: int
+        name: str = Field(serialization_alias="class")
+        text: str
+
+    bytes: int
+    ranges: tuple[tuple[int, int], ...]
+    unscanned: int = 0
+    alarms: int = 0
+    found: tuple[Line, ...] = ()
 
 
 def held(lines: tuple[str, ...], why: str | None = None) -> PresentLog:

@@ -17,6 +17,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from cockpit.model.base import Frozen
+from cockpit.runtime.lock_holders import stopped_holder, stopped_words
 from cockpit.store.patience import Patience
 from cockpit.store.schema import APPLICATION_ID, MIGRATIONS
 from cockpit.store.shared_file import (
@@ -46,6 +47,10 @@ class EmptyStoreError(StoreError):
     """Nothing is kept yet: nobody has made the file, or another cockpit does at this moment."""
 
 
+class StoppedHolderError(StoreError):
+    """A process that is stopped holds the store for writing: waiting is in vain."""
+
+
 def run_key(config_path: str, name: str) -> str:
     """Return a run's identity in the store: its run file and its slug."""
     return f"{Path(config_path).resolve()}#{name}"
@@ -64,6 +69,8 @@ class Store:
         self.read_only = read_only
         self._lock = threading.RLock()
         self._file: tuple[int, int] | None = None
+        self._stopped_holds = False
+        """Whether a stopped process held it for writing when it was last asked."""
         self._connection: sqlite3.Connection | None = None
         self._shared: SharedFile | None = None
         self._copy: Copied | None = None
@@ -92,6 +99,8 @@ class Store:
             if connection.in_transaction:
                 yield connection
                 return
+            if self._stopped_holds:
+                self._not_held()
             self._begin(connection)
             try:
                 yield connection
@@ -283,11 +292,21 @@ class Store:
                 connection.execute(f"PRAGMA user_version = {number}")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
+    def _not_held(self) -> None:
+        """Raise ``StoppedHolderError`` if a stopped process holds the store for writing."""
+        beside = (self.path.with_name(f"{self.path.name}-shm"), self.path)
+        holder = stopped_holder(beside)
+        self._stopped_holds = holder is not None
+        if holder is not None:
+            raise StoppedHolderError(f"{self.path}: {stopped_words(holder)}; {NO_HISTORY}")
+
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
+            if "locked" in str(error):
+                self._not_held()
             raise StoreError(f"{self.path}: {_reason(error)}; {NO_HISTORY}") from error
         except OSError as error:
             what = error.strerror or str(error)

@@ -21,7 +21,7 @@ from cockpit.model.observed import Phase
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Stopped
 from cockpit.watch.reports import Reconciled, case_of, judged, reconcile
-from cockpit.watch.runstate import Diagnosis, Rows, RunState
+from cockpit.watch.runstate import CORE, Diagnosis, Rows, RunState
 from cockpit.watch.store_writer import Shared
 from tests.rules.making import T0, folded, job, log, losses, run_spec, seen, tracker
 
@@ -153,8 +153,9 @@ def test_a_run_that_stands_still_has_no_eta() -> None:
     rows = losses([2.0] * 100)
     facets = seen(T0 + 9000, job=job(), tracker=tracker(step=99, last_step_at=T0 + 99))
     hung = RunState(
-        run_spec(), "key", facets=facets, rows=Rows(trend=folded(rows), complete=True, any=True)
-    )
+        run_spec(), "key", facets=facets, rows=Rows(trend=folded(rows), complete=True, any=True),
+        looked=set(CORE),
+    )  # fmt: skip
     found = judged(case_of(hung, T0 + 9000))
     assert "C-06" in [alert.id for alert in found.alerts]
     assert (found.progress.step, found.progress.eta_s) == (99, None)

@@ -11,6 +11,7 @@ from cockpit.model.report import Facets, Progress
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.jobs.terminal import diagnosis
+from cockpit.rules.patience import steps_now
 from cockpit.rules.present import CLOCK_SKEW, job_of, phase_of, stopped
 
 REACH = 1.5
@@ -39,7 +40,7 @@ def progress(run: RunSpec, history: History) -> Progress:
         final_step=final,
         final_step_source=run.final_step_source if final is not None else None,
         text=f"{left}/{right}",
-        eta_s=_eta(history, step, final),
+        eta_s=_eta(run, history, step),
     )
 
 
@@ -145,11 +146,12 @@ def reached(step: int, final: int) -> bool:
     return step >= final - 1
 
 
-def _eta(history: History, step: int | None, final: int | None) -> float | None:
-    """Return seconds to the final step while the job runs, by the usual step time."""
+def _eta(run: RunSpec, history: History, step: int | None) -> float | None:
+    """Return seconds to the final step while the job steps, by the usual step time."""
+    final = run.final_step
     if step is None or final is None or phase_of(history) is not Phase.RUNNING:
         return None
-    if stopped(history) is not None:
+    if stopped(history) is not None or history.not_read_yet or not steps_now(run, history):
         return None
     if reached(step, final):
         return 0.0

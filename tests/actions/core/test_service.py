@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sqlite3
-from collections.abc import Mapping, Sequence
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +30,7 @@ from cockpit.model.plan import (
 )
 from cockpit.model.run import RunSpec
 from cockpit.records.lease.holder import this_holder
+from cockpit.runtime.process import process_facts
 from cockpit.store.journal import WORDS_FOR, Busy, Holder, Journal
 from cockpit.store.store import run_key
 from cockpit.verbs.history import read
@@ -356,6 +360,31 @@ async def test_another_machine_that_shares_the_store_is_not_taken_for_dead(
     assert "another machine" in seen.checks[0].text
     assert (await world.service.act(request(), WORDS)).outcome is Outcome.REFUSED
     assert world.platform.started == []
+
+
+@pytest.fixture
+def stopped() -> Iterator[int]:
+    """Return a process that is stopped."""
+    process = subprocess.Popen(["sleep", "60"])
+    os.kill(process.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+    yield process.pid
+    process.kill()
+    process.wait(60)
+
+
+async def test_an_action_whose_process_is_stopped_says_what_helps(
+    tmp_path: Path, stopped: int
+) -> None:
+    world = World(tmp_path)
+    plan = await world.service.plan(request())
+    own = {"pid": stopped, "ticks": process_facts(stopped).ticks}
+    holder = this_holder().model_copy(update=own)
+    key = run_key(world.file.path, RUN)
+    Journal(world.store).begin(key, plan, "bob", holder, 5.0, exclusive=True)
+    seen = await world.service.plan(request())
+    assert seen.blocked
+    assert f"continue it (fg, or kill -CONT {stopped})" in seen.checks[0].text
 
 
 async def test_what_a_lost_machine_left_is_no_trap_once_somebody_answers_for_it(

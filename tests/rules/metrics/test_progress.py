@@ -57,7 +57,7 @@ def test_only_a_running_job_has_an_eta() -> None:
 
 
 def test_the_trackers_own_step_time_serves_until_rows_are_folded() -> None:
-    past = history(T0, job=job(), tracker=tracker(step=900, usual_step_s=3.0))
+    past = history(T0, job=job(), tracker=tracker(step=900, usual_step_s=3.0, last_step_at=T0))
     assert progress(run_spec(), past).eta_s == 300.0
 
 
