@@ -12,11 +12,11 @@ import hashlib
 import os
 import socket
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from cockpit.runtime.incarnation import machine_id
-
+_MACHINE: Final = Path("/etc/machine-id")
 _SESSIONS: Final = Path("/run/user")
 _SCRATCH: Final = Path("/tmp")
 OTHERS: Final = 0o077
@@ -40,7 +40,9 @@ def machine_folder() -> Path:
 
 def machine_tag() -> str:
     """Return ten hex digits that tell this machine from others: its name and its own id."""
-    own = machine_id() or ""
+    own = ""
+    with suppress(OSError, ValueError):
+        own = _MACHINE.read_text(encoding="ascii").strip()
     return hashlib.sha256(f"{socket.gethostname()}\n{own}".encode()).hexdigest()[:10]
 
 
