@@ -26,7 +26,7 @@ help:
 	@echo 'make screenshots docs/*.svg from the running demo'
 	@echo 'make fuzz        every screen under whatever is pressed, 15 minutes (MINUTES=, SEED=, ARGS=),'
 	@echo '                 then the property tests at full length'
-	@echo 'make soak        races and kills of real cockpits on real runs, at full length'
+	@echo 'make soak        races, kills and hours of real cockpits on real runs, at full length'
 	@echo 'make lock        resolve the lock files anew'
 
 $(VENV)/.made:
@@ -86,6 +86,7 @@ fuzz: $(VENV)/.dev
 
 soak: $(VENV)/.dev
 	@SOAK=1 $(PY) -m pytest -n $(WORKERS) tests/e2e/test_races.py tests/e2e/test_crashes.py \
+		tests/e2e/test_two_machines.py tests/e2e/test_memory.py \
 		tests/platforms/local/test_platform.py tests/platforms/local/launcher/test_supervisor.py $(ARGS)
 
 lock:

@@ -18,7 +18,7 @@ from cockpit.actions.core.table import TABLE
 from cockpit.config.file import state_dir
 from cockpit.config.quickstart import quick_imports
 from cockpit.model.clock import SystemClock
-from cockpit.runtime.crash import fault_line, write_details
+from cockpit.runtime.crash import told
 from cockpit.verbs.common import INTERRUPTED, USAGE, OutputError, UsageError, say
 
 FAULT = 70
@@ -63,8 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(str(error))
         return USAGE
     except Exception as error:  # noqa: BLE001 - any fault is told in one line, with its details
-        details = write_details(error, state_dir() / "crashes", SystemClock().now())
-        say(fault_line(error, details))
+        say(told(error, state_dir() / "crashes", SystemClock().now()))
         return FAULT
 
 

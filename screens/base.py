@@ -94,6 +94,11 @@ class CockpitScreen(Screen[str | None], inherit_bindings=False):
         """The run that a command without a name is about."""
         return None
 
+    @property
+    def runs_in_view(self) -> tuple[str, ...]:
+        """The runs that stand on the screen: they are read before others."""
+        return () if self.selected is None else (self.selected,)
+
     def show_keys(self) -> None:
         """Show the footer."""
         self.query_one(KeyLine).show(self.footer(), self.cockpit.notice)

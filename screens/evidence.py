@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from functools import partial
 from typing import Final, Literal, NamedTuple
 
 from cockpit.model.alert import Alert
+from cockpit.model.logtext import Hit
 from cockpit.model.report import RunReport
 from cockpit.model.wording import moment
 from cockpit.model.wording import step as spelled
-from cockpit.runtime.offload import offload
-from cockpit.sources.logs.file import Hit, LogFile
-from cockpit.sources.logs.seek import line_at, nearest_step, nearest_time, step_pattern
+from screens.ports import Logs
 
 EVIDENCE_TERM: Final = 60
 """Characters of a quoted line that are looked for."""
-DEADLINE: Final = 10.0
-PATIENCE: Final = 2.0
-"""Seconds that are spent on looking for a step where only a nearer one is known."""
 _STEP: Final = re.compile(r"\bsteps? (\d[\d,]*)(?![\d.])")
 _NUMBERED: Final = re.compile(r":(\d+)$")
 
@@ -79,9 +74,10 @@ class Seeker:
     """Looks in one log; ``on_progress`` is told the offset reached. Raises as a reader does."""
 
     def __init__(
-        self, path: str, report: RunReport, find: Callable[[str], Awaitable[Hit | None]]
+        self, logs: Logs, report: RunReport, find: Callable[[str], Awaitable[Hit | None]]
     ) -> None:
-        self._path = path
+        self._logs = logs
+        self._run = report.name
         self._find = find
         job, log = report.facets.job.value, report.facets.log.value
         mark = None if job is None else job.log_mark
@@ -101,10 +97,10 @@ class Seeker:
     async def _line(self, target: Target) -> Found | None:
         """Return the line of a number, if it still reads as it was quoted."""
         number = int(target.value)
-        offset = await offload(line_at, self._path, number, deadline=DEADLINE)
+        offset = await self._logs.line_at(self._run, number)
         if offset is None:
             return None
-        page = await offload(LogFile(self._path).page, offset, 1, deadline=DEADLINE)
+        page = await self._logs.page(self._run, offset, 1, False)
         if not any(target.text in line.plain for line in page.lines):
             return None
         return Found(offset, target.text, f"line {number:,}")
@@ -116,13 +112,10 @@ class Seeker:
     async def _step(self, target: Target) -> Found | None:
         """Return the line of exactly this step, else of the nearest one that is logged."""
         step = int(target.value)
-        near = await offload(nearest_step, self._path, step, self._begin, deadline=DEADLINE)
+        near = await self._logs.nearest_step(self._run, step, self._begin)
         if near is not None and near.value == step:
             return Found(near.offset, "", f"step {spelled(step)}")
-        named = partial(
-            LogFile(self._path).search, step_pattern(step), 1 << 62, True, PATIENCE, True
-        )
-        hit = await offload(named, deadline=DEADLINE)
+        hit = await self._logs.exact_step(self._run, step)
         if hit is not None and hit.found:
             return Found(hit.offset, "", f"step {spelled(step)}")
         if near is None:
@@ -131,7 +124,7 @@ class Seeker:
         return Found(near.offset, "", f"step {nearest}, the nearest to {spelled(step)}")
 
     async def _time(self, target: Target) -> Found | None:
-        near = await offload(nearest_time, self._path, target.value, self._begin, deadline=DEADLINE)
+        near = await self._logs.nearest_time(self._run, target.value, self._begin)
         if near is None:
             return None
         return Found(near.offset, "", f"the line nearest to {moment(target.value)}")

@@ -59,6 +59,8 @@ def ordered(reports: Sequence[RunReport], sort: str) -> list[RunReport]:
 def matching(reports: Sequence[RunReport], words: str) -> list[RunReport]:
     """Return the runs that have every word of a filter in name, state, alerts or kind."""
     wanted = words.casefold().split()
+    if not wanted:
+        return list(reports)
     return [each for each in reports if all(word in _haystack(each) for word in wanted)]
 
 
@@ -92,6 +94,8 @@ class FleetScreen(ActingScreen):
         self._filter = ""
         self._sort = SORTS[0]
         self._shape: GridShape | None = None
+        self._about: tuple[Sequence[RunReport], str, str] = ((), "", "")
+        self._shown: list[RunReport] = []
 
     def compose(self) -> ComposeResult:
         """Header, panels or list, footer or filter."""
@@ -104,13 +108,24 @@ class FleetScreen(ActingScreen):
 
     @property
     def shown(self) -> list[RunReport]:
-        """The runs as they stand on the screen, in order."""
-        return ordered(matching(self.cockpit.reports, self._filter), self._sort)
+        """The runs as they stand on the screen, in order; a key alone sorts nothing anew."""
+        about = (self.cockpit.reports, self._filter, self._sort)
+        if about != self._about:
+            self._about = about
+            self._shown = ordered(matching(about[0], self._filter), self._sort)
+        return self._shown
 
     @property
     def selected(self) -> str | None:
         """The selected run; none while no run is in sight."""
         return self._chosen if self._in_sight else None
+
+    @property
+    def runs_in_view(self) -> tuple[str, ...]:
+        """The runs in sight: all of them as panels, else what the list has room for."""
+        if self._shape is not None:
+            return tuple(each.name for each in self.shown)
+        return self.query_one(RunList).runs_in_view if self.is_mounted else ()
 
     def show(self) -> None:
         """Show all runs as they are known now."""

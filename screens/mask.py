@@ -220,7 +220,7 @@ def _people(run: RunSpec) -> set[str]:
 
 
 def _places(run: RunSpec) -> set[str]:
-    from cockpit.platforms.table import PRIVATE  # here: only a shared screen needs it
+    from cockpit.platforms.private import PRIVATE  # here: only a shared screen needs it
 
     job = run.job
     if job is None:

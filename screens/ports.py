@@ -5,12 +5,49 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from cockpit.model.logtext import Hit, Near
+from cockpit.model.observed import LogPage
 from cockpit.model.report import RunReport
 from screens.keys import Keys
 from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:
     from screens.acting.guarded import GuardedActions
+
+
+class Logs(Protocol):
+    """The logs of the runs: ``run`` is a run's name, offsets count bytes.
+
+    Every method but ``place`` raises ``OSError`` and ``TimeoutError``; ``find`` also
+    ``ValueError`` for an expression that is none or takes too long.
+    """
+
+    def place(self, run: str) -> str | None:
+        """Return the path of the run's log if it lies where it can be read in pages."""
+
+    async def tail(self, run: str, count: int) -> LogPage:
+        """Return the last lines."""
+
+    async def page(self, run: str, offset: int, count: int, back: bool) -> LogPage:
+        """Return lines that end before ``offset`` (``back``) or start at it."""
+
+    async def search(self, run: str, term: str, offset: int, back: bool) -> Hit | None:
+        """Search a moment for a text: on a match, or where the time ran out."""
+
+    async def find(self, run: str, expression: str, offset: int, back: bool) -> Hit | None:
+        """Search a moment for a person's regular expression."""
+
+    async def exact_step(self, run: str, step: int) -> Hit | None:
+        """Return the newest line that tells exactly this step."""
+
+    async def line_at(self, run: str, number: int) -> int | None:
+        """Return where the line of this number (from 1) starts."""
+
+    async def nearest_step(self, run: str, step: int, begin: int) -> Near | None:
+        """Return the line after ``begin`` whose training step is nearest."""
+
+    async def nearest_time(self, run: str, at: float, begin: int) -> Near | None:
+        """Return the line after ``begin`` whose own time is nearest to ``at``."""
 
 
 class Cockpit(Protocol):
@@ -20,6 +57,10 @@ class Cockpit(Protocol):
     """The guarded actions: what may be done to a run, and what is under way."""
     keys: Keys
     """The keys in use."""
+
+    @property
+    def logs(self) -> Logs:
+        """The logs of the runs, in pages."""
 
     @property
     def reports(self) -> Sequence[RunReport]:

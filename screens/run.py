@@ -61,7 +61,7 @@ class RunScreen(ActingScreen):
             "timeline": Timeline(),
             "logbook": LogbookView(),
         }
-        self._log_tab = LogTab(self.log_view, self._spawn)
+        self._log_tab = LogTab(self.log_view, self._spawn, self.cockpit.logs)
         self._side = {
             "timeline": AlertList(),
             "charts": LossChart(),

@@ -1,4 +1,4 @@
-"""The log tab: reads the file in threads to follow, page, search, and jump to evidence."""
+"""The log tab: asks for pages of the log to follow, page, search, and jump to evidence."""
 
 from __future__ import annotations
 
@@ -11,31 +11,28 @@ from typing import Any, Final
 from textual.worker import Worker
 
 from cockpit.model.alert import Alert
+from cockpit.model.logtext import Hit
 from cockpit.model.observed import LogPage
 from cockpit.model.report import RunReport
-from cockpit.runtime.offload import offload
-from cockpit.sources.logs.expression import find_expression
-from cockpit.sources.logs.file import Hit, LogFile
 from screens.base import Work
 from screens.evidence import Found, Seeker, Target, targets_of, triage_targets
+from screens.ports import Logs
 from widgets.log_view import LogView, Regex, term_of
 from widgets.painting.facts import reason
 
 Start = Callable[[Work], Worker[Any]]
 """Does some work, ending the one before it."""
 TAIL_LINES: Final = 400
-DEADLINE: Final = 10.0
 PAGE: Final = 600
 """Lines read at once; around a place, half before and half after."""
-SLICE: Final = 0.15
-"""Seconds that one step of a search takes, so that it can be stopped and can tell how far."""
 
 
 class LogTab:
     """Stands between a log view and a file."""
 
-    def __init__(self, view: LogView, start: Start) -> None:
+    def __init__(self, view: LogView, start: Start, logs: Logs) -> None:
         self._view = view
+        self._logs = logs
         self._start = start
         self._reader: LogReader | None = None
         self._seen: tuple[object, ...] | None = None
@@ -46,14 +43,14 @@ class LogTab:
     def show(self, report: RunReport) -> None:
         """Take a new report: while following, read the new end."""
         self._report = report
-        path = local_log(report)
+        here = self._logs.place(report.name) is not None
         log = report.facets.log.value
         seen = None if log is None else (log.path, log.size, log.mtime, log.inode)
         if self._seen is None:
             self._view.show_tail(held_lines(report), placed=log is None or bool(log.offsets))
         elif log is not None and not self._view.following:
             self._view.grown(log.size)
-        self._reader = None if path is None else LogReader(path)
+        self._reader = LogReader(self._logs, report.name) if here else None
         if self._reader is None and log is None:
             self._view.say(f"nothing to show: {reason(report.facets.log)}")
         if seen != self._seen and self._view.following:
@@ -141,7 +138,7 @@ class LogTab:
             return reader.find(term, 1 << 62, True, self._on_progress)
 
         async def first() -> Found | None:
-            found = await Seeker(reader.path, report, find).first(targets)
+            found = await Seeker(reader.logs, report, find).first(targets)
             return None if found is None else found._replace(words=f"{words}: {found.words}")
 
         self._view.say(f"{words}: looking for its evidence (esc stops)")
@@ -221,17 +218,18 @@ def _trouble(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class LogReader:
-    """The log at one path. Raises ``OSError``, ``TimeoutError`` and, searching, ``ValueError``."""
+    """The log of one run. Raises ``OSError``, ``TimeoutError`` and, searching, ``ValueError``."""
 
-    path: str
+    logs: Logs
+    run: str
 
     async def tail(self, count: int) -> LogPage:
         """Return the last lines."""
-        return await offload(LogFile(self.path).tail, count, deadline=DEADLINE)
+        return await self.logs.tail(self.run, count)
 
     async def more(self, offset: int, back: bool) -> LogPage:
         """Return lines that end before ``offset`` (``back``) or start at it."""
-        return await offload(LogFile(self.path).page, offset, PAGE, back, deadline=DEADLINE)
+        return await self.logs.page(self.run, offset, PAGE, back)
 
     async def around(self, offset: int) -> LogPage:
         """Return lines on both sides of the one that starts at ``offset``."""
@@ -244,28 +242,13 @@ class LogReader:
         self, term: str, offset: int, back: bool, on_progress: Callable[[int], None]
     ) -> Hit | None:
         """Return the next match; ``on_progress`` is given the offset reached, now and then."""
-        log = LogFile(self.path)
+        search = self.logs.find if isinstance(term, Regex) else self.logs.search
         while True:
-            if isinstance(term, Regex):
-                hit = await find_expression(self.path, term, offset, back)
-            else:
-                hit = await offload(log.search, term, offset, back, SLICE, deadline=DEADLINE)
+            hit = await search(self.run, term, offset, back)
             if hit is None or hit.found:
                 return hit
             offset = hit.offset
             on_progress(offset)
-
-
-def local_log(report: RunReport) -> str | None:
-    """Return the path of the run's log if it lies on this machine and is known.
-
-    Imports here: the first frame is shown before any platform is loaded.
-    """
-    from cockpit.platforms.table import kind_of
-
-    log, kind = report.facets.log.value, kind_of(report.spec)
-    place = None if log is None or kind is None else kind.log_place(report.spec, log)
-    return None if place is None else place.path
 
 
 def held_lines(report: RunReport) -> LogPage:

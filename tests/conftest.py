@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,12 +20,22 @@ settings.register_profile("long", settings.get_profile("short"), max_examples=50
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
 
+@pytest.fixture(scope="session")
+def runtime_folder() -> Iterator[Path]:
+    """Give a short path for sockets: a Unix socket's has room for 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="ck-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
 @pytest.fixture(autouse=True)
-def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def _own_home(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, runtime_folder: Path
+) -> Path:
     """Give each test a home and a state folder of its own, and a neutral git identity."""
     home = tmp_path_factory.mktemp("home")
     for name in ("STATE", "CONFIG", "CACHE", "DATA"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(home / name.lower()))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime_folder))
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("TZ", "UTC")
     (home / ".gitconfig").write_text(

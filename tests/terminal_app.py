@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import cast
 
 import cockpit.app.application as program
 from cockpit.__main__ import leave
 from cockpit.model.report import FleetReport
 from cockpit.model.run import CockpitFile
 from cockpit.runtime.offload import offload
-from cockpit.watch.engine import Engine
 from tests.screens.stand_in import StandIn
 from tests.widgets import reports as made
 
@@ -55,7 +53,7 @@ def main() -> int:
         runs=tuple(each.spec for each in engine.runs),
         keys=keys,
     )
-    return program.run_app(file, cast(Engine, engine))
+    return program.run_app(file, engine)
 
 
 if __name__ == "__main__":

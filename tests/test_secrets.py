@@ -17,7 +17,7 @@ from textual.widgets import TextArea
 
 from cockpit.actions.core.table import TABLE, ActionEntry
 from cockpit.app.application import CockpitApp
-from cockpit.app.making import make, make_books
+from cockpit.app.making import make
 from cockpit.config.file import load
 from cockpit.text.scrub import scrub
 from screens.clipboard import copy_text, identity
@@ -220,8 +220,7 @@ async def opened(
     file = load(planted.config)
     made = make(file, present)
     app = CockpitApp(
-        file, made.engine, read_only=present, present=present, run="tiny", service=made.service,
-        books=make_books, attend=made.attend,
+        file, made.engine, read_only=present, present=present, run="tiny", means=made.means
     )  # fmt: skip
     async with app.run_test(size=size) as pilot:
         end = asyncio.get_running_loop().time() + PATIENCE

@@ -37,8 +37,16 @@ class CheckpointTable(ReportView):
         total = sum(item.size or 0 for item in found.items)
         suspect = sum(item.complete and item.suspect is not None for item in found.items)
         doubt = f" · {suspect} suspect" if suspect else ""
-        counted = f"{complete} of {len(found.items)} complete"
+        left = f", {found.unjudged:,} not judged yet" if found.unjudged else ""
+        counted = f"{complete} of {len(found.items)} complete{left}"
         return text((counted, DIM), (doubt, "$attention"), (f" · {size(total)}", DIM))
+
+    def place(self, lines: int) -> str:
+        """Return which checkpoint the cursor is at: remarks above the table are none."""
+        found = self.report.facets.checkpoints.value if self.report is not None else None
+        items = len(found.items) if found is not None else 0
+        at = self.cursor - (lines - items) + 1
+        return f"{at:,} of {items:,}" if at > 0 else f"{items:,} in all"
 
 
 def paint_checkpoints(report: RunReport, now: float, width: int) -> list[Content]:

@@ -28,11 +28,23 @@ from cockpit.model.wording import (
     number,
     rate,
     size,
+    skipped,
     steps,
 )
 from widgets.base.scrolled import ReportView
 from widgets.painting.facts import Look, look
-from widgets.painting.line import DIM, EMPTY, STRONG, cut, cut_start, row, text, within, wrapped
+from widgets.painting.line import (
+    ACCENT,
+    DIM,
+    EMPTY,
+    STRONG,
+    cut,
+    cut_start,
+    row,
+    text,
+    within,
+    wrapped,
+)
 
 NAME: Final = 13
 
@@ -49,7 +61,7 @@ class FacetTable(ReportView):
 
 def paint_facets(report: RunReport, now: float, width: int) -> list[Content]:
     """Return all eight facets, those of the run file first."""
-    lines: list[Content] = []
+    lines = _owner(report, width)
     absent: list[str] = []
     for name, facet in report.facets.items():
         if look(facet, report, now) is Look.ABSENT:
@@ -60,6 +72,21 @@ def paint_facets(report: RunReport, now: float, width: int) -> list[Content]:
     if absent:
         lines += [EMPTY, text((f"not in the run file: {', '.join(absent)}", DIM))]
     return within(lines, width)
+
+
+def _owner(report: RunReport, width: int) -> list[Content]:
+    """Return who owns the run where that is not simply who stands in the run file."""
+    owner = report.owner
+    if owner is None or not (owner.why or owner.differs):
+        return []
+    head = text((f"{'owner':<{NAME}}", STRONG), owner.name or "?", f", {owner.why}")
+    source = cut_start(owner.source, width - head.cell_length - 2)
+    lines = [row(head, text((source, DIM)), width, gap=2)]
+    if owner.differs is not None:
+        act = text((f"{glyph('next')} ", ACCENT), owner.remedy or "")
+        for part in (text((owner.differs, "$attention")), act):
+            lines += [_under(piece, width) for piece in wrapped(part, width - NAME, 3)]
+    return lines
 
 
 def _facet(name: str, report: RunReport, now: float, width: int) -> list[Content]:
@@ -130,6 +157,7 @@ def _log(value: LogValue, now: float) -> Pairs:
         ("written", age(now - value.mtime)),
         ("last stamped line", age(now - stamped) if stamped is not None else ""),
         ("its clock", clock_off(value.clock_offset_s)),
+        ("skipped", skipped(value.skipped)),
         ("class", f"{triage.name} ({triage.confidence}) → {triage.action}" if triage else ""),
         ("read for it", triage.read.why or "" if triage and triage.read else ""),
     ]
@@ -169,6 +197,7 @@ def _checkpoints(value: CheckpointsValue, now: float) -> Pairs:
         ("newest complete", _newest(value)),
         ("suspect", str(suspect) if suspect else ""),
         ("complete", f"{whole} of {len(value.items)}"),
+        ("not judged yet", f"{value.unjudged:,}" if value.unjudged else ""),
         ("relaunch takes", f"{named(pick)} ({pick.why})" if pick is not None else "none"),
     ]
 

@@ -22,7 +22,6 @@ WORDS = {
     Verdict.HEALTHY: "well",
     Verdict.SEALED: "sealed",
 }
-_URGENT = (Verdict.CRITICAL, Verdict.ATTENTION)
 
 
 class Watch(NamedTuple):
@@ -73,13 +72,20 @@ def _fitting(reports: Sequence[RunReport], view: Content, room: int) -> Content:
 
 
 def _counts(reports: Sequence[RunReport], wide: bool) -> list[Content]:
-    """Return how many runs are how; on a narrow screen only what needs a person has its word."""
-    found = Counter(each.verdict for each in reports)
+    """Return how many runs are how; on a narrow screen only what needs a person has its word.
+
+    One that nobody has looked at yet is neither well nor sick: those are counted apart.
+    """
+    found = Counter(each.verdict for each in reports if each.not_read_yet is None)
+    unread = len(reports) - found.total()
     runs = f"{len(reports)} run" + ("" if len(reports) == 1 else "s")
     parts = [text((runs, "bold"))]
     for verdict, word in WORDS.items():
+        if unread and verdict is Verdict.UNKNOWN:
+            said = "not read yet" if wide else "unread"
+            parts.append(text((f"{glyph('stale')} {unread} {said}", "$unknown")))
         if found[verdict]:
-            named = f" {word}" if wide or verdict in _URGENT else ""
+            named = f" {word}" if wide or verdict in facts.URGENT else ""
             mark = f"{glyph(verdict.value)} {found[verdict]}{named}"
             parts.append(text((mark, facts.VERDICT_STYLE[verdict])))
     return parts

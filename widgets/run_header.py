@@ -50,7 +50,7 @@ def _identity(report: RunReport, now: float, width: int) -> Content:
     percent = rows.percent(report)
     items = [
         text(" ", (report.name, f"bold {ACCENT}")),
-        text((f"{mark} {report.verdict.value.upper()}", style)),
+        text((f"{mark} {facts.verdict_word(report)}", style)),
         text((facts.phase_words(report, now), facts.phase_style(report, now))),
         text(rows.progress(report), f"  {percent}" if percent else ""),
         rows.told_by(report),
@@ -58,10 +58,18 @@ def _identity(report: RunReport, now: float, width: int) -> Content:
         _job(report),
         _tracker(report),
     ]
-    who = report.spec.dri
-    right = text(("DRI ", DIM), f"{who} ") if who and width >= 100 else text("")
+    right = _dri(report) if width >= 100 else text("")
     room = width - right.cell_length - 1
     return row(whole([item for item in items if item.plain], room, "   "), right, width)
+
+
+def _dri(report: RunReport) -> Content:
+    """Return who answers for the run, and whether the run file names another (facets say who)."""
+    who, owner = report.spec.dri, report.owner
+    if not who:
+        return text("")
+    differs = (", not by the run file", "$attention") if owner and owner.differs else ""
+    return text(("DRI ", DIM), who, differs, " ")
 
 
 def _job(report: RunReport) -> Content:

@@ -61,6 +61,11 @@ class RunList(Painted):
         self.repaint()
 
     @property
+    def runs_in_view(self) -> tuple[str, ...]:
+        """The runs in sight, from the top."""
+        return tuple(dict.fromkeys(self._owners))
+
+    @property
     def page(self) -> int:
         """How many runs are in sight."""
         return max(1, len(set(self._owners)))
@@ -73,7 +78,9 @@ class RunList(Painted):
             said = [Content(why), text((then, DIM))]
             return [EMPTY, *(text(" " * MARGIN, cut(line, width - MARGIN)) for line in said)]
         self._roomy = 2 * len(self._reports) <= height
-        self._ample = sum(height_of(each, True, True) for each in self._reports) <= height
+        self._ample = self._roomy and (
+            sum(height_of(each, True, True) for each in self._reports) <= height
+        )
         self._top = self._first_in_sight(height)
         shared = columns(self._reports[self._top : self._top + height], self._now, width)
         lines: list[Content] = []
@@ -95,12 +102,12 @@ class RunList(Painted):
         """Return the first run to show: as before, moved just enough to hold the selected one."""
         if self._roomy:
             return 0
-        top = min(self._top, self._selected, max(0, len(self._reports) - 1))
-        room = height - sum(height_of(each) for each in self._reports[top : self._selected + 1])
-        while room < 0 and top < self._selected:
-            room += height_of(self._reports[top])
-            top += 1
-        return max(0, top)
+        top = min(self._selected, len(self._reports) - 1)
+        former, room = max(0, min(self._top, top)), height - height_of(self._reports[top])
+        while top > former and room >= (needs := height_of(self._reports[top - 1])):
+            room -= needs
+            top -= 1
+        return top
 
     def on_click(self, event: events.Click) -> None:
         """Tell which run was clicked."""

@@ -110,9 +110,7 @@ def _note(report: RunReport, now: float, width: int) -> Content:
     """Return verdict and phase, two words; the verdict goes first where it is narrow."""
     words = facts.phase_words(report, now)
     phase = text((words, facts.phase_style(report, now)))
-    verdict = text(
-        (report.verdict.value.upper(), facts.VERDICT_STYLE[report.verdict]), (" · ", DIM)
-    )
+    verdict = text((facts.verdict_word(report), facts.VERDICT_STYLE[report.verdict]), (" · ", DIM))
     room = width - 12 - len(report.name)
     return text(verdict, phase) if verdict.cell_length + len(words) <= room else phase
 

@@ -5,26 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import BindingType
 from textual.content import Content
 from textual.screen import Screen
 
-from cockpit.app.making import Attend, make, make_books
+from cockpit.app.making import make
 from cockpit.app.terminal import TerminalApp, drawn_line, run_in_terminal
-from cockpit.config.file import operator
 from cockpit.config.unread import unread_notice
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.runtime.login import login_name
-from cockpit.runtime.offload import offload
+from cockpit.runtime.operator import ask_operator
 from cockpit.runtime.own_path import own_python
 from cockpit.text.charset import Charset, given_variables, terminal_charset
-from screens.acting.guarded import ASK_WITHIN, GuardedActions, MakeService
+from screens.acting.guarded import GuardedActions, Means
 from screens.acting.palette import Command, PaletteScreen
 from screens.base import CockpitScreen, spawn
 from screens.clipboard import copy_text, identity
@@ -33,16 +32,14 @@ from screens.fleet import FleetScreen
 from screens.help import HelpScreen
 from screens.keys import ACTIONS, Keys, KeysError, bindings, read_keys
 from screens.mask import Mask
+from screens.ports import Logs
 from screens.run import RunScreen
 from screens.welcome import DEMO, WelcomeScreen
 from themes.loader import load_themes
 from widgets.fleet_header import Watch
 
 if TYPE_CHECKING:
-    from cockpit.actions.core.open_plans import OpenPlans
-    from cockpit.actions.telling.logbooks import Logbooks
-    from cockpit.services.service import BackgroundServices
-    from cockpit.watch.engine import Engine
+    from cockpit.app.watching import Watching
 
 AGES: Final = 5.0
 """Seconds between two looks at the ages, which step by 15 s at least."""
@@ -50,13 +47,11 @@ SOON: Final = (0.15, 0.6, 2.0)
 """Seconds after the start at which to look whether the store had something to tell."""
 NEWS: Final = 0.25
 """Seconds in which news is gathered before it is painted."""
-ATTEND_AFTER: Final = 1.5
-"""Seconds after the start: what tells people takes a while to import."""
 NOTICE: Final = 10.0
 WARNING: Final = 60.0
 """Seconds for which a reply, and a warning, stand in the last line."""
 LEAVE_WITHIN: Final = 0.3
-"""Seconds that the engine may spend on its last words."""
+"""Seconds that leaving the engine may take."""
 CONFIG: Final = 2
 LEFT_ON_PURPOSE: Final = (None, 0, 130)
 """Exit statuses when a person has left; a line that drops, or a kill, gives others."""
@@ -74,22 +69,16 @@ class CockpitApp(TerminalApp):
     def __init__(  # noqa: PLR0913 - what the verb that opens it hands over
         self,
         file: CockpitFile | None,
-        engine: Engine | None,
+        engine: Watching | None,
         *,
         read_only: bool = False,
         present: bool = False,
         ascii: bool = False,  # noqa: A002
         clock: Clock | None = None,
         run: str | None = None,
-        service: MakeService | None = None,
-        books: Callable[[], Logbooks] | None = None,
-        attend: Attend | None = None,
-        version: Callable[[], int] | None = None,
-        plans: OpenPlans | None = None,
+        means: Means | None = None,
     ) -> None:
         super().__init__()
-        self._attend = attend
-        self._background: BackgroundServices | None = None
         self.file = file or CockpitFile(path="")
         self.keys: Keys = read_keys(self.file.keys)
         self._engine = engine
@@ -101,9 +90,7 @@ class CockpitApp(TerminalApp):
         if engine is not None:
             self._reports = {each.name: each for each in engine.report().runs}
         self._at_work = Watch(operator=self.file.operator or "", read_only=read_only or present)
-        self.actions = GuardedActions(
-            self, self, service, books, version, plans=plans, present=present
-        )
+        self.actions = GuardedActions(self, self, means or Means(), present=present)
         self._said = ""
         self._warned: list[str] = []
         self.trouble = ""
@@ -138,6 +125,7 @@ class CockpitApp(TerminalApp):
         if self._engine is None:
             return
         self._engine.subscribe(self._news)
+        self._engine.on_ring(self.ring)
         self._watching = asyncio.create_task(self._engine.run())
         self._watching.add_done_callback(self._watch_ended)
         self.set_interval(AGES, self._take_all)
@@ -150,29 +138,20 @@ class CockpitApp(TerminalApp):
         self.actions.look_for_interrupted()
         if (unread := unread_notice(self.file)) is not None:
             self.say(unread)
-        if self._attend is not None:
-            self.set_timer(ATTEND_AFTER, partial(spawn, self, self._attending))
 
     async def stop_work(self) -> None:
-        """Give the engine and the attendant one moment, the same, for their last words."""
+        """Leave the engine."""
         if self.return_code in LEFT_ON_PURPOSE:
             self.actions.planning.end_all()
-        last: set[asyncio.Future[Any]] = set()
         if self._watching is not None and not self._watching.done():
             self._watching.cancel()
-            last.add(self._watching)
-        if self._background is not None:
-            last.add(asyncio.ensure_future(self._background.stop(LEAVE_WITHIN)))
-        if last:
-            await asyncio.wait(last, timeout=LEAVE_WITHIN)
+            await asyncio.wait([self._watching], timeout=LEAVE_WITHIN)
 
-    async def _attending(self) -> None:
-        """Begin to tell people and to look after launches, once the screens stand."""
-        if self._attend is None or self._background is not None:
-            return
-        make = partial(self._attend, self._at_work.operator or login_name(), self.ring)
-        self._background = await offload(make, deadline=ASK_WITHIN)
-        self._background.start()
+    @property
+    def logs(self) -> Logs:
+        """The logs of the runs, in pages."""
+        assert self._engine is not None, "a run is shown only where an engine tells of it"
+        return self._engine.logs
 
     @property
     def reports(self) -> Sequence[RunReport]:
@@ -188,7 +167,6 @@ class CockpitApp(TerminalApp):
     def notice(self) -> str:
         """What to tell, what matters most first: nothing harmless takes a warning's place."""
         notices = self._engine.notices if self._engine is not None else ()
-        notices = (*notices, *(self._background.notices if self._background is not None else ()))
         going = [f"● {each} is under way" for each in self.actions.under_way]
         left = self.actions.news_brief if isinstance(self._front, RunScreen) else ""
         standing = [*going, left, self.trouble, *notices[::-1]]
@@ -295,6 +273,8 @@ class CockpitApp(TerminalApp):
                     screen.show()
             if not screen.is_modal or isinstance(screen, HelpScreen):
                 break
+        if self._engine is not None and self._front is not None:
+            self._engine.prefer(self._front.runs_in_view)
 
     def _watch_ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
@@ -305,8 +285,10 @@ class CockpitApp(TerminalApp):
         self._show()
 
     async def _ask_operator(self) -> None:
-        name = await offload(operator, self.file, deadline=ASK_WITHIN)
-        self._at_work = self._at_work._replace(operator=name or login_name())
+        found = await ask_operator(self.file)
+        self._at_work = self._at_work._replace(operator=found.name)
+        if found.notice is not None:
+            self.warn(found.notice)
         if self._mask is not None:
             self._mask = self._masking()
         self._show()
@@ -396,7 +378,7 @@ class CockpitApp(TerminalApp):
 
 def run_app(
     file: CockpitFile | None,
-    engine: Engine | None = None,
+    engine: Watching | None = None,
     *,
     read_only: bool = False,
     present: bool = False,
@@ -408,15 +390,14 @@ def run_app(
     Without an ``engine`` one is made, with the store. ``run`` is opened at once.
     """
     trouble = ""
-    more: dict[str, Any] = {}
+    means = None
     if file is not None and engine is None:
         made = make(file, read_only or present)
         engine, trouble = made.engine, made.trouble
-        more = {"service": made.service, "books": make_books, "attend": made.attend,
-                "version": made.version, "plans": made.plans}  # fmt: skip
+        means = made.means
     try:
         app = CockpitApp(
-            file, engine, read_only=read_only, present=present, ascii=ascii, run=run, **more
+            file, engine, read_only=read_only, present=present, ascii=ascii, run=run, means=means
         )
     except KeysError as error:
         path = file.path if file is not None else "cockpit.toml"

@@ -38,7 +38,7 @@ from cockpit.app.faults import ScreenFaults
 from cockpit.app.typeahead import PRESSED, TypeAhead
 from cockpit.app.writer import ScreenWriter
 from cockpit.config.file import state_dir
-from cockpit.runtime.crash import fault_line, write_details
+from cockpit.runtime.crash import told
 from cockpit.text.charset import Charset, drawn
 
 CRASHED: Final = 70
@@ -145,7 +145,7 @@ class TerminalApp(App[str]):
 
     def keep_fault(self, error: BaseException) -> str:
         """Keep a fault's details and return the one line about it."""
-        return fault_line(error, write_details(error, state_dir() / "crashes", time.time()))
+        return told(error, state_dir() / "crashes", time.time())
 
     def report_fault(self, error: BaseException) -> str:
         """Keep a fault's details and tell of it; return the one line about it."""

@@ -19,7 +19,7 @@ M = TypeVar("M", bound=BaseModel)
 
 SECTIONS = ("cockpit", "run", "notify", "ui", "keys", "hosts")
 LAYOUTS = (
-    *("auto", "levanter", "orbax", "hf", "deepspeed", "megatron"),
+    *("auto", "levanter", "orbax", "hf", "accelerate", "deepspeed", "megatron"),
     *("torchtitan", "lightning", "nanogpt", "custom"),
 )
 

@@ -43,7 +43,7 @@ def load(path: Path) -> CockpitFile:
     data = _parse(path, text)
     built = build(data, path)
     if isinstance(built, CockpitFile):
-        return _dated(built, path)
+        return built
     lines = key_lines(text)
     placed = sorted((line_of(lines, trouble.path), trouble) for trouble in built)
     lines_by_path: dict[KeyPath, str] = {}
@@ -52,18 +52,6 @@ def load(path: Path) -> CockpitFile:
         place = f"{_shown(path)}:{line}: {clean(scrub(field), 200)}" if field else _shown(path)
         lines_by_path.setdefault(trouble.path, f"{place}: {clean(scrub(trouble.text))}")
     raise ConfigError(tuple(lines_by_path.values()))
-
-
-def _dated(file: CockpitFile, path: Path) -> CockpitFile:
-    """Return the run file with when it was last changed beside the DRIs that it names."""
-    try:
-        at = path.stat().st_mtime
-    except OSError:
-        return file
-    runs = tuple(
-        run if run.dri is None else run.model_copy(update={"dri_at": at}) for run in file.runs
-    )
-    return file.model_copy(update={"runs": runs})
 
 
 def find(start: Path) -> Path | None:
@@ -88,14 +76,6 @@ def state_dir() -> Path:
 def store_path() -> Path:
     """Return where the store lies unless a run file is asked for with another."""
     return state_dir() / "store.sqlite"
-
-
-def operator(file: CockpitFile) -> str | None:
-    """Return who acts: the file's operator, else git's ``user.name``, else ``None``; masked.
-
-    Not asked while loading, since reading git's settings takes longer than all the rest.
-    """
-    return file.operator or _git_user(Path(file.path).parent)
 
 
 class Reloader:
@@ -193,16 +173,3 @@ def _fingerprint(path: Path) -> tuple[int, int, int] | None:
 def _xdg(variable: str, default: str) -> Path:
     base = Path(os.environ.get(variable, ""))
     return (base if base.is_absolute() else Path.home() / default) / "cockpit"
-
-
-def _git_user(folder: Path) -> str | None:
-    """Ask git itself, which knows its own rules about repositories and included files."""
-    try:
-        import git
-    except ImportError:  # no git on this machine
-        return None
-    try:
-        name = git.Git(folder).config("--get", "user.name", kill_after_timeout=5)
-    except (git.GitCommandError, OSError):
-        return None
-    return scrub(clean(name, 1000))[:100] or None

@@ -25,8 +25,9 @@ from cockpit.platforms.local.launcher.detached import (
     UnansweredError,
     start,
 )
-from cockpit.platforms.local.launcher.locks import LockError, lock_files, locks_folder
+from cockpit.platforms.local.launcher.locks import LockError
 from cockpit.platforms.local.launcher.stopping import kill, noted
+from cockpit.platforms.local.lineage_locks import lock_files, locks_folder
 from cockpit.runtime.own_path import own_python
 
 STAGGER = 0.4

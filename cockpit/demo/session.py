@@ -12,7 +12,8 @@ from cockpit.demo.fleet import DemoFleet
 from cockpit.demo.guard import PATIENCE, DemoGuard
 from cockpit.demo.layout import DemoLayout
 from cockpit.platforms.local.launcher.stopping import stop
-from cockpit.store.store import Store, StoreError
+from cockpit.store.opening import open_within
+from cockpit.store.store import StoreError
 
 
 def prepare(layout: DemoLayout) -> bool:
@@ -64,7 +65,7 @@ def forget(layout: DemoLayout) -> None:
     if not path.exists():
         return
     try:
-        store = Store(path)
+        store = open_within(path)
     except StoreError:
         return  # whoever uses the store next says what is wrong with it
     store.forget(str(layout.run_file))

@@ -51,6 +51,8 @@ class Alert(Frozen):
     since_or_before: bool = False
     """True where it may have begun earlier: not everything before ``since`` was read."""
     evidence: tuple[Evidence, ...]
+    no_success: bool = False
+    """True where it says that a job which ended with exit status 0 did not finish."""
     confidence: Literal["sure", "likely", "guess"]
     next_action: str
     acknowledged: Acknowledgement | None = None

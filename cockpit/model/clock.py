@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+FILE_SKEW: Final = 2.0
+"""Seconds by which the clock of a file system and that of a job's start may differ."""
+_STEADY: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Also counts the time that a laptop sleeps, and is the same for all processes of a machine."""
 
 
 class Clock(Protocol):
-    """Wall time for facts, monotonic time for deadlines, and a way to wait."""
+    """Wall time for facts, monotonic time for durations, and a way to wait."""
 
     def now(self) -> float:
         """Return seconds since the epoch (UTC)."""
@@ -28,8 +34,8 @@ class SystemClock:
         return time.time()
 
     def monotonic(self) -> float:
-        """Return seconds that never go backwards."""
-        return time.monotonic()
+        """Return seconds that never go backwards, nor jump when the machine's clock is set."""
+        return time.clock_gettime(_STEADY)
 
     async def sleep(self, seconds: float) -> None:
         """Wait without blocking the event loop."""
@@ -45,3 +51,27 @@ class FixedClock(SystemClock):
     def now(self) -> float:
         """Return the fixed instant."""
         return self._instant
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One instant: as the wall clock shows it, and as this boot of this machine counts it (s)."""
+
+    wall: float
+    steady: float | None = None
+    boot: str | None = None
+
+    def since(self, then: Moment) -> float:
+        """Return the seconds that have passed since ``then``.
+
+        Where one boot has seen both ends, a wall clock that was set between them does not count.
+        """
+        same = self.boot is not None and self.boot == then.boot
+        if same and self.steady is not None and then.steady is not None:
+            return max(0.0, self.steady - then.steady)
+        return self.wall - then.wall
+
+    def __add__(self, seconds: float) -> Moment:
+        """Return the moment so many seconds later."""
+        steady = None if self.steady is None else self.steady + seconds
+        return replace(self, wall=self.wall + seconds, steady=steady)

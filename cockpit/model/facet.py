@@ -48,7 +48,8 @@ class Facet(Frozen, Generic[T]):
 
     ``value`` with ``error`` set is the last good value, observed at ``observed_at``, and the
     newest attempt has failed: show it as stale, never as fresh. ``value`` ``None`` is unknown.
-    ``since`` is when it became unknown (the first failed attempt in a row). ``retry_after``
+    ``since`` is when it became unknown (the first failed attempt in a row). ``remembered`` tells
+    that no answer has come since this engine started: the value is the store's. ``retry_after``
     (seconds) is how long the system wants to be left alone; it is no part of the document.
     """
 
@@ -57,6 +58,7 @@ class Facet(Frozen, Generic[T]):
     observed_at: Instant | None = None
     error: Problem | None = None
     since: Instant | None = None
+    remembered: bool = False
     retry_after: float | None = Field(default=None, exclude=True)
 
     @property
@@ -74,10 +76,12 @@ class Facet(Frozen, Generic[T]):
         return None if self.observed_at is None else max(0.0, now - self.observed_at)
 
     def document(self, now: float) -> dict[str, Any]:
-        """Return INTERFACE ``F``: value, source, observed_at, age_s, error."""
+        """Return INTERFACE ``F``: value, source, observed_at, age_s, error (and remembered)."""
         plain = self.to_json()
         plain["age_s"] = self.age(now)
         plain.pop("since")
+        if not self.remembered:
+            plain.pop("remembered")
         return plain
 
 

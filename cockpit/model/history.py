@@ -95,5 +95,7 @@ class History(Frozen):
     launched: Launched | None = None
     sharers: tuple[Sharer, ...] = ()
     """The other runs of the run file that write to the same place."""
+    not_read_yet: str | None = None
+    """What of the facets that a verdict rests on nobody has looked at since the engine started."""
     sealed_by: str | None = None
     """Who sealed the run as it stands, by the store: told where no code repository holds a tag."""

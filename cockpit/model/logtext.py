@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from pydantic import Field
+
 from cockpit.model.base import Frozen
+from cockpit.model.safetext import SafeText
 
 
 class LogMark(NamedTuple):
@@ -52,6 +55,56 @@ class PresentLog(NamedTuple):
 
     lines: tuple[LogLine, ...]
     read: Read
+
+
+class Hit(NamedTuple):
+    """Where a search stands: on a match, or (``found`` False) where its time budget ran out.
+
+    ``offset`` is the start of the matching line, or where to go on; ``end`` is where the next
+    line starts: go on from there for the next match, or ``back`` from ``offset``.
+    """
+
+    found: bool
+    offset: int
+    end: int
+    line: SafeText | None = None
+
+
+class Near(NamedTuple):
+    """Where a line starts, and the step or time that it tells."""
+
+    offset: int
+    value: float
+
+
+class Alarm(NamedTuple):
+    """Where an alarming line stands in some bytes, and what it is a sign of (SPEC T's word)."""
+
+    begin: int
+    end: int
+    name: str
+
+
+class Skipped(Frozen):
+    """What of a log was not read line by line: more was written than can be.
+
+    ``bytes`` in all, ``ranges`` the newest of them as offsets ``[begin, end)``. They were looked
+    through for alarming lines, but for ``unscanned`` bytes: ``alarms`` is how many there were,
+    ``found`` the first and the last of them.
+    """
+
+    class Line(Frozen):
+        """An alarming line, where it starts in the file and what it is a sign of."""
+
+        offset: int
+        name: str = Field(serialization_alias="class")
+        text: str
+
+    bytes: int
+    ranges: tuple[tuple[int, int], ...]
+    unscanned: int = 0
+    alarms: int = 0
+    found: tuple[Line, ...] = ()
 
 
 def held(lines: tuple[str, ...], why: str | None = None) -> PresentLog:

@@ -10,7 +10,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from cockpit.model.base import Frozen, Instant, Number, Seconds
 from cockpit.model.jobs import LiveJob
-from cockpit.model.logtext import LogMark, Read
+from cockpit.model.logtext import LogMark, Read, Skipped
 from cockpit.model.records import Rejected
 from cockpit.model.safetext import SafeText
 from cockpit.model.told import Told
@@ -126,6 +126,7 @@ class Row(NamedTuple):
     """One logged row: the trainer's step, its time (epoch seconds), and the metrics rules read.
 
     A metric that the row did not carry is ``None``; one that is not a number is NaN or ±inf.
+    ``bar`` marks a training's progress bar: a trained step, whatever it carries.
     """
 
     step: int | None
@@ -133,6 +134,7 @@ class Row(NamedTuple):
     loss: float | None = None
     throughput: float | None = None
     grad_norm: float | None = None
+    bar: bool = False
 
     @property
     def true_loss(self) -> float | None:
@@ -164,6 +166,8 @@ class LogValue(Frozen):
     """Training progress read from lines that are new since the former observation."""
     torn: bool = Field(default=False, exclude=True)
     """True where the last line breaks off: what comes after it is not written yet."""
+    skipped: Skipped | None = None
+    """What was not read line by line since it is followed; ``None`` for a log read in full."""
     rows_begin: int = Field(default=0, exclude=True)
     """The offset from which every line was read for rows; what stands before it was not."""
     clock_offset_s: Seconds | None = None
@@ -330,6 +334,8 @@ class CheckpointsValue(Frozen):
     trainer_would_load: Pick | None = None
     items: tuple[Checkpoint, ...] = ()
     unlisted: tuple[str, ...] = ()
+    unjudged: int = 0
+    """How many folders have not been looked at yet: there are very many, the newest come first."""
 
     def at(self, path: str) -> Checkpoint | None:
         """Return the checkpoint that lies at ``path``."""
@@ -338,7 +344,7 @@ class CheckpointsValue(Frozen):
     @model_serializer(mode="wrap")
     def _document(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = plain(self)
-        return document if self.unlisted else {k: v for k, v in document.items() if k != "unlisted"}
+        return {k: v for k, v in document.items() if k not in ("unlisted", "unjudged") or v}
 
 
 class OtherMonitor(Frozen):

@@ -21,6 +21,9 @@ from cockpit.model.observed import (
 from cockpit.model.run import RunSpec
 from cockpit.model.told import OwnerNow
 
+REMEMBERED = {"remembered": True}
+NOT_ASKED = "nothing of it has been asked since this engine started"
+
 FACETS = ("job", "log", "tracker", "checkpoints", "monitor", "host", "code", "records")
 
 
@@ -50,6 +53,11 @@ class Facets(Frozen):
     def items(self) -> list[tuple[str, Facet[Any]]]:
         """Return (name, facet) in INTERFACE's order."""
         return [(name, getattr(self, name)) for name in FACETS]
+
+    def as_remembered(self) -> Facets:
+        """Return them as what a store remembers: nobody has asked since."""
+        known = {name: facet.model_copy(update=REMEMBERED) for name, facet in self.items()}
+        return self.model_copy(update=known)
 
 
 class Progress(Frozen):
@@ -81,6 +89,24 @@ class RunReport(Frozen):
     watched_by: str | None = None
     owner: OwnerNow | None = None
     """Who answers for the run (``spec.dri``) by whose word; ``None`` before anything was judged."""
+    not_read_yet: str | None = None
+    """Why it counts neither as well nor as sick: what nobody has asked since the engine started."""
+
+    def as_remembered(self) -> RunReport:
+        """Return it as what a store remembers: no verdict that it is well, no time left.
+
+        An alert stays open until it is seen to have closed.
+        """
+        well = self.verdict is Verdict.HEALTHY
+        changes: dict[str, Any] = {
+            "facets": self.facets.as_remembered(),
+            "verdict": Verdict.UNKNOWN if well else self.verdict,
+            "progress": self.progress.model_copy(update={"eta_s": None}),
+            "not_read_yet": NOT_ASKED,
+        }
+        if not self.alerts:
+            changes["next_action"] = f"wait for the first look: {NOT_ASKED}"
+        return self.model_copy(update=changes)
 
     @property
     def name(self) -> str:
@@ -102,6 +128,7 @@ class RunReport(Frozen):
     def document(self) -> dict[str, Any]:
         """Return one entry of ``check --json``'s ``runs``."""
         now = self.checked_at
+        waits = {} if self.not_read_yet is None else {"not_read_yet": self.not_read_yet}
         return {
             "name": self.name,
             "verdict": self.verdict.value,
@@ -110,6 +137,7 @@ class RunReport(Frozen):
             "alerts": [alert.to_json() for alert in self.alerts],
             "next_action": self.next_action,
             "owner": None if self.owner is None else self.owner.to_json(),
+            **waits,
         }
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from cockpit.model.base import Frozen, Instant, Seconds, parse_duration
+from cockpit.model.base import Frozen, Seconds, parse_duration
 from cockpit.model.place import Place
 
 Duration = Annotated[float, BeforeValidator(parse_duration)]
@@ -186,8 +186,6 @@ class RunSpec(Frozen):
     name: str
     tier: Literal["hero", "ordinary"] = "ordinary"
     dri: str | None = None
-    dri_at: Instant | None = None
-    """When the file that names the DRI was last changed."""
     goal: str | None = None
     stop_criteria: str | None = None
     final_step: int | None = None

@@ -6,6 +6,8 @@ read back by every cockpit. Whoever may write there may tell: each value says wh
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
@@ -58,13 +60,17 @@ class Told(Frozen):
 
 
 class OwnerNow(Frozen):
-    """Who answers for a run now (the DRI), by whose word, and what speaks against it."""
+    """Who answers for a run now (the DRI), by whose word, and what speaks against it.
+
+    ``remedy`` is what makes run file and handover agree; ``None`` where they do.
+    """
 
     name: str | None
     source: str = "run file"
     at: Instant | None = None
     by: str = ""
     differs: str | None = None
+    remedy: str | None = None
 
     @property
     def why(self) -> str:
@@ -72,29 +78,28 @@ class OwnerNow(Frozen):
         return f"handed over by {self.by}" if self.by else ""
 
 
-def owner_now(
-    named: str | None, changed_at: float | None, told: Iterable[Told], where: str = "run file"
-) -> OwnerNow:
-    """Return the owner: the newest of what the run file names and what was handed over.
+def owner_now(run: str, named: str | None, told: Iterable[Told]) -> OwnerNow:
+    """Return the owner: who the run was handed over to last, else whom the run file names.
 
-    ``changed_at`` is when the run file was last changed. It is the newer word only where it
-    names somebody who has not handed the run on and whom it did not name at the handover.
+    A handover stands until another one. That the run file names somebody else is no event with a
+    time of its own (a file is saved, copied and checked out for many reasons): it is said, with
+    what makes the two agree.
     """
     handed = sorted((each for each in told if each.what == OWNER), key=lambda each: each.at)
     if not handed:
-        return OwnerNow(name=named, source=where)
-    last = handed[-1]
-    givers = [each.parts.get("from", "") for each in handed]
+        return OwnerNow(name=named)
+    last, givers = handed[-1], [each.parts.get("from", "") for each in handed]
     by = worded(givers[-1] or "somebody", last.typed_by)
+    owner = OwnerNow(name=last.value, source=last.source, at=last.at, by=by)
     if named is None or same_person(named, last.value):
-        return OwnerNow(name=last.value, source=last.source, at=last.at, by=by)
+        return owner
     then = [each.parts.get("run file", "") for each in handed]
-    stale = any(same_person(named, each) for each in (*givers, *then) if each)
-    if not stale and changed_at is not None and changed_at > last.at:
-        text = f"the {last.source or 'logbook'} names {last.value}, {by}, before that"
-        return OwnerNow(name=named, source=where, at=changed_at, differs=text)
-    text = f"the {where} still names {named}"
-    return OwnerNow(name=last.value, source=last.source, at=last.at, by=by, differs=text)
+    former = any(same_person(named, each) for each in (*givers, *then) if each)
+    hand = f"cockpit handoff {shlex.quote(run)} --to {shlex.quote(named)}"
+    write = f"dri = {json.dumps(last.value, ensure_ascii=False)} in the run file"
+    first, second = (write, hand) if former else (hand, write)
+    differs = f"the run file {'still names' if former else 'names'} {named}"
+    return owner.model_copy(update={"differs": differs, "remedy": f"{first}; or {second}"})
 
 
 def stop_in(told: Iterable[Told], job_id: str, since: float) -> Told | None:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from cockpit.model.base import rfc3339
+from cockpit.model.logtext import Skipped
 from cockpit.model.run import RunSpec
 
 UNKNOWN: Final = "?"
@@ -266,6 +267,18 @@ def clock_off(seconds: float | None) -> str:
     off = abs(seconds)
     about = span(round(off / _MINUTE) * _MINUTE if off >= 5 * _MINUTE else round(off))
     return f"{about} {'ahead' if seconds > 0 else 'behind'}, times corrected"
+
+
+def skipped(found: Skipped | None) -> str:
+    """Return what of a log was not read line by line, and what was seen in it all the same."""
+    if found is None:
+        return ""
+    begin, end = found.ranges[-1]
+    where = f"{size(found.bytes)}, the last of it bytes {begin:,} to {end:,}"
+    kinds = ", ".join(dict.fromkeys(line.name for line in found.found))
+    seen = f"{found.alarms:,} alarming lines ({kinds})" if found.alarms else "no alarming line"
+    unseen = f"; {size(found.unscanned)} not looked at" if found.unscanned else ""
+    return f"{where}: {seen}{unseen}"
 
 
 def person(run: RunSpec) -> str:

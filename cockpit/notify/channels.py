@@ -37,8 +37,11 @@ _APPLE: Final = "\n".join(
     )
 )
 """The texts are arguments: AppleScript never parses them."""
-Ring = Callable[[str], None]
-"""Writes a control sequence to the terminal that a person looks at."""
+Ring = Callable[[str], object]
+"""Writes a control sequence to the terminal that a person looks at; false: there is none now."""
+Begin = Callable[[], object]
+"""Notes that a message goes out now; raises if it may not. Blocking."""
+BEGIN_WITHIN: Final = 10.0
 BELL: Final = "\a"
 LIMIT: Final = 200
 _PLAIN: Final = ("", "dumb", "linux", "unknown")
@@ -102,32 +105,38 @@ class Channels:
         going = [route for route in chosen if route.carries(message.severity)]
         return tuple(await asyncio.gather(*(self.deliver(message, route) for route in going)))
 
-    async def deliver(self, message: Message, route: Named) -> Delivery:
-        """Send by one route."""
+    async def deliver(
+        self, message: Message, route: Named, begin: Begin = lambda: None
+    ) -> Delivery:
+        """Send by one route; ``begin`` is called right before it goes out."""
         trouble = self.trouble(route)
         if trouble is not None:
             return Delivery(route=route.name, ok=False, note=trouble)
+        if route.kind in ("terminal", "desktop", "command"):
+            await offload(begin, deadline=BEGIN_WITHIN)
         if route.kind == "terminal":
             return self._to_terminal(message, route)
         if route.kind == "desktop":
             return await to_desktop(message, route.name)
         if route.kind == "command":
             return await to_command(message, route.route, route.name, self._folder, self._environ)
-        return await self._to_address(message, route)
+        return await self._to_address(message, route, begin)
 
     def _to_terminal(self, message: Message, route: Named) -> Delivery:
         if self._ring is None:
             return Delivery(route=route.name, ok=False, note="no terminal here")
         try:
-            self._ring(sequence(message, self._environ))
+            if self._ring(sequence(message, self._environ)) is False:
+                return Delivery(route=route.name, ok=False, note="no terminal here")
         except OSError as error:
             return Delivery(route=route.name, ok=False, note=error.strerror or "it is gone")
         return Delivery(route=route.name, ok=True, note="rung")
 
-    async def _to_address(self, message: Message, route: Named) -> Delivery:
+    async def _to_address(self, message: Message, route: Named, begin: Begin) -> Delivery:
         where = address(route.route, self._environ) or ""
+        sending = partial(_send_blocking, where, route, message, begin)
         try:
-            return await offload(_send_blocking, where, route, message, deadline=SEND_WITHIN)
+            return await offload(sending, deadline=SEND_WITHIN)
         except AddressError as error:
             return Delivery(route=route.name, ok=False, note=str(error))
         except TimeoutError:
@@ -135,7 +144,7 @@ class Channels:
             return Delivery(route=route.name, ok=False, note=note, lost=True)
 
 
-def _send_blocking(where: str, route: Named, message: Message) -> Delivery:
+def _send_blocking(where: str, route: Named, message: Message, begin: Begin) -> Delivery:
     extras = {
         "run": message.run,
         "event": message.event,
@@ -143,6 +152,7 @@ def _send_blocking(where: str, route: Named, message: Message) -> Delivery:
         "url": message.url or "",
     }
     service = service_of(where, route.route.kind, route.route.to, extras)
+    begin()
     return send(service, message, route.name)
 
 

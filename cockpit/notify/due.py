@@ -8,10 +8,11 @@ what, since when, on what evidence, and what to do next.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from cockpit.model.alert import Alert, Severity
+from cockpit.model.clock import Moment
 from cockpit.model.report import RunReport
 from cockpit.model.wording import UNKNOWN, duration, utc_minute
 from cockpit.notify.message import Message
@@ -32,32 +33,46 @@ class Due(NamedTuple):
 
     ``stage``: ``open``, ``again``, ``second`` or ``closed``; ``alert`` is told as it is now.
     ``settled`` names routes that need nothing more, ``only`` those that it is limited to.
+    ``waited`` is for how long nobody has taken it (s).
     """
 
     report: RunReport
     alert: Alert
     stage: str
     event: str
-    since: float
+    waited: float = 0.0
     covered_by: tuple[str, ...] = ()
     settled: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
 
 
+class Now(NamedTuple):
+    """When it is, and how long something is ago that a wall clock has stamped (s).
+
+    Neither runs faster when the machine's clock is set.
+    """
+
+    moment: Moment
+    since: Callable[[float], float]
+
+
 def due(
-    store: Store, runs: Mapping[str, RunReport], now: float, unacked_after: float, second: bool
+    store: Store, runs: Mapping[str, RunReport], now: Now, unacked_after: float, second: bool
 ) -> list[Due]:
     """Return what is due of these runs (by ``run_key``); blocking, raises ``StoreError``.
 
+    Also where the store can only be read: what cannot be claimed there must be told without it.
     With ``second`` a critical that nobody took after a second message goes to somebody else.
     """
     found: list[Due] = []
+    with store.writing():
+        pass
     for key, report in runs.items():
         if not report.alerts and not report.closed:
             continue
         sent = Notified(store).of(key, "alert ")
         opened = {kept.alert.key: kept for kept in Alerts(store).open(key)}
-        closed = Alerts(store).closed(key, now - CLOSED_WITHIN - report.spec.cadence)
+        closed = Alerts(store).closed(key, now.moment.wall - CLOSED_WITHIN - report.spec.cadence)
         each = _Run(report, sent, now, unacked_after, second)
         found += each.of_open(opened)
         found += each.of_closed(closed)
@@ -69,7 +84,7 @@ class _Run(NamedTuple):
 
     report: RunReport
     sent: tuple[Sent, ...]
-    now: float
+    now: Now
     unacked_after: float
     second: bool
 
@@ -77,14 +92,14 @@ class _Run(NamedTuple):
         """Yield what is due of the open alerts; one that the store does not know yet waits."""
         for alert in self.report.alerts:
             kept = opened.get(alert.key)
-            if kept is None or current(alert.acknowledged, self.now) is not None:
+            if kept is None or current(alert.acknowledged, self.now.moment.wall) is not None:
                 continue
-            if current(kept.alert.acknowledged, self.now) is not None:
+            if current(kept.alert.acknowledged, self.now.moment.wall) is not None:
                 continue  # somebody has taken it elsewhere a moment ago
             worse = (each for each in Severity if each.rank > alert.severity.rank)
             covered_by = tuple(f"alert {kept.number} {each.value}" for each in worse)
             event = f"alert {kept.number} {alert.severity.value}"
-            yield self._due(alert, "open", event, kept.opened_at, covered_by=covered_by)
+            yield self._due(alert, "open", event, covered_by=covered_by)
             if alert.severity is Severity.CRITICAL:
                 yield from self._unacknowledged(alert, kept)
 
@@ -94,67 +109,68 @@ class _Run(NamedTuple):
         Within a cadence an alert may come back as the same one, so its end waits as long.
         """
         for kept in closed:
-            ended = kept.closed_at or 0.0
+            ended = self.now.since(kept.closed_at or 0.0)
             first = f"alert {kept.number} critical"
             notified = frozenset(each.route for each in self.sent if each.event == first)
-            surely = self.now - ended > self.report.spec.cadence
-            if notified and surely and self.now - ended <= CLOSED_WITHIN + self.report.spec.cadence:
+            surely = ended > self.report.spec.cadence
+            if notified and surely and ended <= CLOSED_WITHIN + self.report.spec.cadence:
                 event = f"alert {kept.number} closed"
-                yield self._due(kept.alert, "closed", event, ended, only=notified)
+                yield self._due(kept.alert, "closed", event, only=notified)
 
     def _unacknowledged(self, alert: Alert, kept: Kept) -> Iterator[Due]:
         """Yield the second and third message about a critical, each ``unacked_after`` later.
 
         After a snooze has run out they begin anew.
         """
-        first = self._first_at(f"alert {kept.number} critical")
+        waited = self._since(f"alert {kept.number} critical")
         taken = kept.alert.acknowledged
         snoozed = taken.until if taken is not None and taken.until is not None else None
         again = f"alert {kept.number} again" + (f" {snoozed:.0f}" if snoozed else "")
-        if first is None:
+        if waited is None:
             return
-        first = max(first, snoozed or first)
-        if self.now - first >= self.unacked_after:
-            yield self._due(alert, "again", again, first)
-        told_again = self._first_at(again)
-        waited = told_again is not None and self.now - told_again >= self.unacked_after
-        if self.second and waited:
-            yield self._due(alert, "second", again.replace("again", "second"), first)
+        waited = min(waited, self.now.since(snoozed)) if snoozed else waited
+        if waited >= self.unacked_after:
+            yield self._due(alert, "again", again, waited)
+        told_again = self._since(again)
+        if self.second and told_again is not None and told_again >= self.unacked_after:
+            yield self._due(alert, "second", again.replace("again", "second"), waited)
 
     def _due(
         self,
         alert: Alert,
         stage: str,
         event: str,
-        since: float,
+        waited: float = 0.0,
         *,
         covered_by: tuple[str, ...] = (),
         only: frozenset[str] | None = None,
     ) -> Due:
         ended = {each.route for each in self.sent if each.event == event and each.needs_no_more}
         ended |= {each.route for each in self.sent if each.event in covered_by}
-        return Due(self.report, alert, stage, event, since, covered_by, frozenset(ended), only)
+        return Due(self.report, alert, stage, event, waited, covered_by, frozenset(ended), only)
 
-    def _first_at(self, event: str) -> float | None:
-        return min((each.at for each in self.sent if each.event == event), default=None)
+    def _since(self, event: str) -> float | None:
+        """Return for how long (s) an event has been told by some route."""
+        now = self.now.moment
+        return max((now.since(each.at) for each in self.sent if each.event == event), default=None)
 
 
-def message_of(due: Due, now: float, second: str | None) -> Message:
+def message_of(due: Due, second: str | None) -> Message:
     """Return the message for one due event; ``second`` is the second person's name."""
     report, alert = due.report, due.alert
     tracker = report.facets.tracker.value
     return Message(
         run=report.name,
         event=due.event,
-        title=f"{_head(due, now, second)} {report.name}: {alert.id} {alert.title}",
+        title=f"{_head(due, second)} {report.name}: {alert.id} {alert.title}",
         body="" if due.stage == "closed" else "\n".join(_body(due)),
         severity=alert.severity,
         url=None if tracker is None or due.stage == "closed" else tracker.url,
     )
 
 
-def _head(due: Due, now: float, second: str | None) -> str:
-    waited = duration(max(0.0, now - due.since))
+def _head(due: Due, second: str | None) -> str:
+    waited = duration(max(0.0, due.waited))
     if due.stage == "again":
         return f"[critical, taken by nobody for {waited}]"
     if due.stage == "second":

@@ -21,10 +21,12 @@ from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.notify.channels import Channels, Ring
-from cockpit.notify.due import Due, due, message_of, summary_of
+from cockpit.notify.due import Due, Now, due, message_of, summary_of
 from cockpit.notify.message import Delivery, Message, NobodyReachedError
 from cockpit.notify.routes import Named
 from cockpit.notify.sending import STORE_WITHIN, WHY_NOT, Sender, Unstored
+from cockpit.runtime.jumps import Jumps
+from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
 from cockpit.store.notified import Asked, SendClaim
 from cockpit.store.store import Store, StoreError, run_key
@@ -59,8 +61,10 @@ class Notifications:
         self._environ = environ
         self._heard: dict[str, RunReport] = {}
         self._first: dict[str, float] = {}
-        self._began = clock.now()
+        self.began = clock.now()
+        """A report from before it (epoch s) is one remembered from earlier."""
         self._pruned_at = float("-inf")
+        self._jumps = Jumps(clock)
         self._sender = Sender(self._store, clock)
         self._unstored = Unstored(clock, stored=self._store is not None)
         self.adopt(file)
@@ -86,7 +90,7 @@ class Notifications:
     def hear(self, report: RunReport) -> None:
         """Take a report (``engine.subscribe``); one remembered from earlier says nothing new."""
         first = self._first.setdefault(report.name, report.checked_at)
-        if report.checked_at >= self._began or report.checked_at != first:
+        if report.checked_at >= self.began or report.checked_at != first:
             self._heard[report.name] = report
 
     async def look(self) -> None:
@@ -132,16 +136,16 @@ class Notifications:
                 due,
                 self._store,
                 reports,
-                self._clock.now(),
+                Now(moment(self._clock), self._jumps.since),
                 spec.unacked_after,
                 spec.second is not None,
             )
             try:
                 found = await offload(ask, deadline=STORE_WITHIN)
-            except (StoreError, TimeoutError):
-                self._unstored.failed()
+            except (StoreError, TimeoutError) as error:
+                self._unstored.failed(error)
             else:
-                self._unstored.worked()
+                self._unstored.worked(reports)
                 return found
         return self._unstored.due(reports)
 
@@ -158,21 +162,27 @@ class Notifications:
         """Tell all that is due by one route; the rest waits when it fails."""
         try:
             for each in found:
-                if self._goes(each, route):
+                if not self._unstored.active and self._unstored.knows(each, route.name):
+                    if route.name not in each.settled:
+                        await self._sender.told_unclaimed(self._asked(each, route))
+                elif self._goes(each, route):
                     outcome = await self._send_one(each, route)
                     if isinstance(outcome, Delivery) and not outcome.ok:
                         return
             prefix = run_key(self._file.path, "")
             await self._sender.send_summary(self.channels, prefix, route, summary_of)
-        except (StoreError, TimeoutError):
-            self._unstored.failed()
+        except (StoreError, TimeoutError) as error:
+            self._unstored.failed(error)
 
     async def _send_one(self, each: Due, route: Named) -> Delivery | SendClaim:
-        message = message_of(each, self._clock.now(), self.channels.spec.second)
+        message = message_of(each, self.channels.spec.second)
         if self._unstored.active:
             self._unstored.mark_sent(each, route.name)
             return await self._sender.send_unclaimed(self.channels, message, route)
-        asked = Asked(
+        return await self._sender.send(self.channels, self._asked(each, route), message, route)
+
+    def _asked(self, each: Due, route: Named) -> Asked:
+        return Asked(
             run_key(self._file.path, each.report.name),
             each.event,
             route.name,
@@ -180,7 +190,6 @@ class Notifications:
             once_more=each.alert.severity is Severity.CRITICAL and each.stage != "closed",
             most=self.channels.spec.most,
         )
-        return await self._sender.send(self.channels, asked, message, route)
 
     def _goes(self, each: Due, route: Named) -> bool:
         if route.name in each.settled or (each.only is not None and route.name not in each.only):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import functools
+import uuid
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
-from cockpit.model.clock import Clock
+from cockpit.model.clock import Clock, Moment
 from cockpit.model.report import RunReport
-from cockpit.notify.channels import Channels
+from cockpit.notify.channels import Begin, Channels
 from cockpit.notify.due import Due
 from cockpit.notify.message import Delivery, Message
 from cockpit.notify.routes import Named
+from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
-from cockpit.store.notified import Asked, Held, Notified, SendClaim, Sent
-from cockpit.store.store import Store, StoreError
+from cockpit.store.notified import Asked, Held, Notified, SendClaim, Sent, TakenOverError
+from cockpit.store.store import StoppedHolderError, Store, StoreError
 
 STORE_WITHIN: Final = 10.0
 PATIENCE: Final = 60.0
@@ -43,17 +45,38 @@ class Sender:
 
         Raises ``StoreError`` or ``TimeoutError`` if it cannot be claimed: then nothing was sent.
         """
-        claim = await self._ask(lambda store: Notified(store).claim(asked, self._clock.now()))
+        who, begun = uuid.uuid4().hex, False
+        claim = await self._ask(lambda store: Notified(store).claim(asked, self._now(), who))
         if claim is not None and claim is not SendClaim.MINE:
             return claim
-        delivery = await self.send_unclaimed(channels, message, route)
-        trouble = None if delivery.ok else delivery.note or "failed"
-        now, lost = self._clock.now, delivery.lost
+
+        def begin() -> None:
+            nonlocal begun
+            if self._store is not None:
+                Notified(self._store).begin(asked, self._now(), who)
+            begun = True
+
+        try:
+            delivery = await self.send_unclaimed(channels, message, route, begin)
+        except TakenOverError:  # this process hung, or was too slow
+            return SendClaim.NOT_NOW
+        lost, trouble = delivery.lost and begun, None if delivery.ok else delivery.note or "failed"
+        now = self._now
         try:
             await self._ask(lambda store: Notified(store).settle(asked, now(), trouble, lost=lost))
         except (StoreError, TimeoutError) as error:  # the claim stays: it is never sent again
             self.trouble["store"] = f"what was sent cannot be recorded: {error}"
         return delivery
+
+    def _now(self) -> Moment:
+        return moment(self._clock)
+
+    async def told_unclaimed(self, asked: Asked) -> None:
+        """Write down that a message went while nothing could be written, for others to find."""
+        now, who = self._now(), uuid.uuid4().hex
+        claim = await self._ask(lambda store: Notified(store).claim(asked, now, who))
+        if claim is SendClaim.MINE:
+            await self._ask(lambda store: Notified(store).settle(asked, now))
 
     async def former(self, asked: Asked) -> Sent | None:
         """Return what is known of a message that was claimed before."""
@@ -61,9 +84,11 @@ class Sender:
         same = (each for each in found if (each.event, each.route) == (asked.event, asked.route))
         return next(same, None)
 
-    async def send_unclaimed(self, channels: Channels, message: Message, route: Named) -> Delivery:
+    async def send_unclaimed(
+        self, channels: Channels, message: Message, route: Named, begin: Begin = lambda: None
+    ) -> Delivery:
         """Send when the store cannot be asked: an alert that nobody hears of would be worse."""
-        delivery = await channels.deliver(message, route)
+        delivery = await channels.deliver(message, route, begin)
         if delivery.ok:
             self.trouble.pop(delivery.route, None)
         else:
@@ -75,8 +100,8 @@ class Sender:
         self, channels: Channels, file: str, route: Named, make: Callable[[Held, str], Message]
     ) -> None:
         """Tell by one message what the rate limit kept back, if that is due."""
-        now = self._clock.now()
-        event = f"summary {now:.3f}"
+        now = self._now()
+        event = f"summary {now.wall:.3f}"
         held = await self._ask(
             lambda store: Notified(store).claim_summary(file, route.name, event, now)
         )
@@ -88,7 +113,7 @@ class Sender:
 
     async def prune(self) -> None:
         """Forget what is too old to matter; raises ``StoreError`` or ``TimeoutError``."""
-        await self._ask(lambda store: Notified(store).prune(self._clock.now()))
+        await self._ask(lambda store: Notified(store).prune(self._now()))
 
     async def _ask(self, ask: Callable[[Store], T]) -> T | None:
         if self._store is None:
@@ -116,23 +141,29 @@ class Unstored:
         since = self._failing_since
         return since is not None and self._clock.monotonic() - since >= PATIENCE
 
-    def failed(self) -> None:
-        """Note that the store could not be asked."""
-        if self._failing_since is None:
+    def failed(self, error: Exception) -> None:
+        """Note why the store could not be asked; a stopped process that holds it stays there."""
+        if isinstance(error, StoppedHolderError):
+            self._failing_since = float("-inf")
+        elif self._failing_since is None:
             self._failing_since = self._clock.monotonic()
 
-    def worked(self) -> None:
-        """Note that the store can be asked again."""
+    def worked(self, reports: Mapping[str, RunReport]) -> None:
+        """Note that the store can be asked again; what is over since then may come anew."""
         self._failing_since = None
+        self._forget(reports)
+
+    def _forget(self, reports: Mapping[str, RunReport]) -> None:
+        open_ = {(each.name, alert.key) for each in reports.values() for alert in each.alerts}
+        self._sent = {at: rank for at, rank in self._sent.items() if at[:2] in open_}
 
     def due(self, reports: Mapping[str, RunReport]) -> list[Due]:
         """Return the open alerts that nobody has taken; forget those that are over."""
         if not self.active:
             return []
-        open_ = {(each.name, alert.key) for each in reports.values() for alert in each.alerts}
-        self._sent = {at: rank for at, rank in self._sent.items() if at[:2] in open_}
+        self._forget(reports)
         return [
-            Due(each, alert, "open", f"unstored {alert.key} {alert.severity.value}", alert.since)
+            Due(each, alert, "open", f"unstored {alert.key} {alert.severity.value}")
             for each in reports.values()
             for alert in each.alerts
             if alert.acknowledged is None

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, not_configured
+from cockpit.model.logtext import Alarm
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
@@ -22,9 +23,6 @@ from cockpit.sources.logs.source import Logs
 PLATFORMS: Final = (IrisPlatform, RayPlatform, SlurmPlatform, BoxPlatform, LocalPlatform)
 """One class for each kind that ``[run.job] kind`` may name."""
 
-PRIVATE: Final = frozenset(name for platform in PLATFORMS for name in platform.private)
-"""The keys of ``[run.job]`` that ``--present`` masks."""
-
 Ask = Callable[[Platform, list[Query]], Awaitable[Mapping[str, Facet[Any]]]]
 
 
@@ -35,11 +33,18 @@ def kind_of(run: RunSpec) -> type[Platform] | None:
     return next(platform for platform in PLATFORMS if platform.kind == run.job.kind)
 
 
+def _alarms_in(data: bytes) -> Sequence[Alarm]:
+    """Return the alarming lines of some bytes; imports here: few logs are ever skipped."""
+    from cockpit.rules.triage.alarms import alarms_in
+
+    return alarms_in(data)
+
+
 class Platforms:
     """One platform of each kind; asks them together, each for its own runs."""
 
     def __init__(self, clock: Clock, made: Sequence[Platform] | None = None) -> None:
-        logs = Logs(clock)
+        logs = Logs(clock, _alarms_in)
         made = [kind(clock, logs) for kind in PLATFORMS] if made is None else made
         self._by_kind = {platform.kind: platform for platform in made}
 

@@ -5,7 +5,7 @@ What is written is scrubbed first. Writing the same entry again changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,10 +42,23 @@ class RecordWriter:
 
     async def event(self, run: RunSpec, entry: EventEntry, commit: str) -> Recorded:
         """Append an entry to the event log, commit it as ``commit``, push."""
+        return await self.event_if(run, entry, commit, lambda data: True)
+
+    async def event_if(
+        self, run: RunSpec, entry: EventEntry, commit: str, wanted: Callable[[bytes], bool]
+    ) -> Recorded:
+        """Append an entry if it is ``wanted``, asked under the logbook's lock of what stands there.
+
+        It refuses by ``False``, or by a ``ValueError`` that says why. Blocking.
+        """
         from cockpit.records.logbook.writing import with_event
 
         safe = scrubbed(entry)
-        return await self._save(run, lambda data: with_event(_begun(run, data), safe), commit)
+
+        def edit(data: bytes) -> bytes:
+            return with_event(_begun(run, data), safe) if wanted(data) else data
+
+        return await self._save(run, edit, commit)
 
     async def instance(self, run: RunSpec, entry: InstanceEntry, commit: str) -> Recorded:
         """Append a launched instance, commit, push."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from cockpit.model.alert import Evidence
-from cockpit.model.facet import Facet
+from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.history import History
 from cockpit.model.observed import JobValue, Phase, Stopped
+from cockpit.model.run import RunSpec
 
 _NOT_TRAINING = (Phase.WAITING, Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED)
 
@@ -95,6 +96,21 @@ def seen_after_end(facet: Facet[Any], history: History) -> bool:
     """
     at = facet.observed_at
     return facet.value is not None and at is not None and at >= phase_since(history)
+
+
+def log_behind(run: RunSpec, history: History) -> float | None:
+    """Return by how much (s) what is read of a living job's log lags, where that is too much.
+
+    That is more than a cadence, by when at least two looks should have succeeded. A log that is
+    not there, or may not be read, does not lag: that is its facet's own error.
+    """
+    log = history.facets.log
+    slow = log.error is None or log.error.kind is ErrorKind.TIMEOUT
+    seen = log.observed_at if log.observed_at is not None else log.since
+    if not slow or seen is None or phase_of(history).terminal:
+        return None
+    behind = history.now - seen
+    return behind if behind > run.cadence else None
 
 
 class StepClock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.facet import ErrorKind
 from cockpit.model.history import History
@@ -11,7 +12,7 @@ from cockpit.model.observed import Phase
 from cockpit.model.report import Verdict
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
-from cockpit.rules.artifacts.success import ended_early
+from cockpit.rules.doubts import doubt
 from cockpit.rules.present import phase_of
 
 _ATTENTION = (Severity.WARNING, Severity.ALERT)
@@ -21,20 +22,26 @@ def verdict(run: RunSpec, history: History, alerts: Sequence[Alert]) -> Verdict:
     """Return SPEC C's verdict.
 
     Critical if a critical is open, attention if a warning or alert is (C-03 apart), unknown
-    if job, log and tracker all are, finished when the job is over (sealed when it succeeded
-    and has its seal), else healthy. An acknowledged alert is still open.
+    if job, log and tracker all are or the log lags more than a cadence, finished when the job is
+    over (sealed when it succeeded and has its seal), else healthy, unless there is a doubt. An
+    acknowledged alert is still open.
     """
+    found = of_alerts(alerts)
+    if found is not None:
+        return found
+    if _all_dark(history) or present.log_behind(run, history) is not None:
+        return Verdict.UNKNOWN
+    if not phase_of(history).terminal:
+        return Verdict.HEALTHY if doubt(run, history) is None else Verdict.UNKNOWN
+    return Verdict.SEALED if seal_of(history) is not None else Verdict.FINISHED
+
+
+def of_alerts(alerts: Sequence[Alert]) -> Verdict | None:
+    """Return what the open alerts alone say, ``None`` where they leave it to the facets."""
     own = [alert.severity for alert in alerts if alert.id != "C-03"]
     if Severity.CRITICAL in own:
         return Verdict.CRITICAL
-    if any(severity in _ATTENTION for severity in own):
-        return Verdict.ATTENTION
-    facets = history.facets
-    if not (facets.job.known or facets.log.known or _tracker_tells(history)):
-        return Verdict.UNKNOWN
-    if not phase_of(history).terminal:
-        return Verdict.HEALTHY
-    return Verdict.SEALED if seal_of(history) is not None else Verdict.FINISHED
+    return Verdict.ATTENTION if any(severity in _ATTENTION for severity in own) else None
 
 
 def seal_of(history: History) -> str | None:
@@ -44,6 +51,11 @@ def seal_of(history: History) -> str | None:
     code = history.facets.code.value
     tag = code.sealed if code is not None else None
     return tag or history.sealed_by
+
+
+def _all_dark(history: History) -> bool:
+    facets = history.facets
+    return not (facets.job.known or facets.log.known or _tracker_tells(history))
 
 
 def _tracker_tells(history: History) -> bool:
@@ -60,12 +72,10 @@ def next_action(run: RunSpec, history: History, alerts: Sequence[Alert]) -> str:
         if alert.acknowledged is None and alert.severity is not Severity.INFO:
             return alert.next_action
     word = verdict(run, history, alerts)
-    if word is Verdict.UNKNOWN and _never_seen(history):
-        return f"start {run.name}, or correct where the run file looks for it: {_why(history)}"
-    if word is Verdict.UNKNOWN:
-        return f"find out why nothing of {run.name} can be seen: {_why(history)}"
+    if word is Verdict.UNKNOWN or history.not_read_yet is not None:
+        return _to_know_more(run, history)
     if word is Verdict.FINISHED:
-        early = next((alert.next_action for alert in alerts if ended_early(alert)), None)
+        early = next((alert.next_action for alert in alerts if alert.no_success), None)
         other = early or (alerts[0].next_action if alerts else "nothing; the job is over")
         sealable = phase_of(history) is Phase.SUCCEEDED and early is None
         return _as_far_as_read(f"seal {run.name}" if sealable else other, history)
@@ -74,6 +84,22 @@ def next_action(run: RunSpec, history: History, alerts: Sequence[Alert]) -> str:
     if word is Verdict.HEALTHY:
         return _as_far_as_read("nothing to do until the next check", history)
     return "nothing new: what is open has been acknowledged"
+
+
+def _to_know_more(run: RunSpec, history: History) -> str:
+    """Return what to do about a run of which too little is known to call it well."""
+    if history.not_read_yet is not None:
+        return f"wait for the first look: {history.not_read_yet}"
+    behind = present.log_behind(run, history)
+    if behind is not None:
+        error = history.facets.log.error
+        why = "" if error is None else f" ({error.message})"
+        return f"log {wording.age(behind)} behind: find out why it cannot be read in time{why}"
+    if not _all_dark(history):
+        return f"look whether {run.name} still trains: {doubt(run, history)}"
+    if _never_seen(history):
+        return f"start {run.name}, or correct where the run file looks for it: {_why(history)}"
+    return f"find out why nothing of {run.name} can be seen: {_why(history)}"
 
 
 def _as_far_as_read(action: str, history: History) -> str:

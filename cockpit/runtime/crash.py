@@ -7,6 +7,7 @@ import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 KEPT = 20
@@ -30,6 +31,17 @@ def write_details(error: BaseException, folder: Path, now: float) -> Path | None
     except OSError:
         return None
     return path
+
+
+def told(error: BaseException, folder: Path, now: float) -> str:
+    """Return the one line about what ended some work; a fault's details are kept in ``folder``.
+
+    Work that waits for a file, a program or a machine which does not answer is no fault.
+    """
+    if isinstance(error, TimeoutError):
+        why = scrub(clean(error)) or "it took too long"
+        return f"no answer in time: {why}"
+    return fault_line(error, write_details(error, folder, now))
 
 
 def fault_line(error: BaseException, details: Path | None) -> str:

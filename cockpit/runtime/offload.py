@@ -2,34 +2,73 @@
 
 The event loop's default executor is never used: the interpreter joins its threads at exit, so
 that one ``stat`` on a dead NFS mount would keep the program from leaving. The threads here are
-reused; when all of them are busy with something slow, more are started, up to a cap.
+reused. More are started, up to a cap, when those at work hang; not when they only wait for one
+another because the process computes: then one more would make everything slower. Those leave
+again once they are idle: each keeps what the C library has set aside for it, megabytes for good.
+One kind of call (one function) may hold half of the threads: whatever hangs, the others go on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import threading
 import time
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary, ref
 
 T = TypeVar("T")
 A = TypeVar("A")
 
-READY: Final = 4
+READY: Final = 3
 """Threads that are started without waiting to see whether the others are slow."""
+IDLE: Final = 30.0
+"""Seconds without work after which a thread beyond those leaves."""
 CAP: Final = 64
 """Threads at most; beyond it calls queue up, each until its own deadline."""
 WIDTH: Final = 32
 """Calls of one bulk that are under way at once."""
 PATIENCE: Final = 0.05
 """Seconds after which a running call counts as slow, so that another thread is worth it."""
+HANGS: Final = 1.0
+"""The same while the process computes: a call that only waits for its turn is not slow."""
+COMPUTING: Final = 0.002
+"""Processor time (s) of all threads in ``PATIENCE`` from which on they are held to compute."""
+LATE: Final = 0.004
+"""So is one whose event loop is late by as much (s): the interpreter's turns take 5 ms."""
 
 
 _Outcome = tuple[Any, BaseException | None]
+_Loop = asyncio.AbstractEventLoop
+
+
+class _Mail:
+    """Outcomes on their way to one event loop: it is woken once for all that have come."""
+
+    def __init__(self, loop: _Loop) -> None:
+        self._loop = ref(loop)  # it is the key under which this is kept, and could never go
+        self._done: deque[tuple[_Call, _Outcome]] = deque()
+        self._rung = False
+
+    def put(self, call: _Call, outcome: _Outcome) -> None:
+        """Give an outcome to the loop, if that still exists; from any thread."""
+        self._done.append((call, outcome))
+        loop = self._loop()
+        if loop is not None and not self._rung:
+            self._rung = True
+            with contextlib.suppress(RuntimeError):  # closed: nobody waits any more
+                loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        self._rung = False
+        while self._done:
+            call, outcome = self._done.popleft()
+            call.settle(*outcome)
 
 
 @dataclass(eq=False)
@@ -37,7 +76,8 @@ class _Call:
     """One function to run and the future of the coroutine that waits for it."""
 
     work: Callable[[], Any]
-    loop: asyncio.AbstractEventLoop
+    kind: Hashable
+    mail: _Mail
     future: asyncio.Future[Any]
     key: Hashable
     started: float | None = None
@@ -50,12 +90,8 @@ class _Call:
         except BaseException as failure:  # noqa: BLE001 - raised again in the task that awaits it
             return None, failure
 
-    def hand_over(self, outcome: _Outcome) -> None:
-        """Give the outcome to the loop, if that still exists."""
-        with contextlib.suppress(RuntimeError):  # closed: nobody waits any more
-            self.loop.call_soon_threadsafe(self._settle, *outcome)
-
-    def _settle(self, result: object, error: BaseException | None) -> None:
+    def settle(self, result: object, error: BaseException | None) -> None:
+        """Let the coroutine go on; on its event loop."""
         if self.future.done():
             return
         if isinstance(error, StopIteration):  # a future cannot carry it
@@ -66,81 +102,178 @@ class _Call:
             self.future.set_exception(error)
 
 
+def _time_of(clock: int) -> float:
+    """Return the processor time of a thread; one that has just left has none."""
+    try:
+        return time.clock_gettime(clock)
+    except OSError:
+        return 0.0
+
+
+class _Load:
+    """Whether the threads compute, or wait for a processor: seen from an event loop."""
+
+    def __init__(self, loop: _Loop) -> None:
+        self._due = loop.time() + PATIENCE
+        self._spent = 0.0
+
+    def look(self, loop: _Loop, clocks: Iterable[int]) -> bool:
+        """Return that, ``PATIENCE`` after the last look: a loop that has to wait comes too late.
+
+        ``clocks`` tell the processor time of the threads: one that hangs spends none.
+        """
+        now, spent = loop.time(), sum(map(_time_of, tuple(clocks)))
+        busy = now - self._due >= LATE or spent - self._spent >= COMPUTING
+        self._due, self._spent = now + PATIENCE, spent
+        return busy
+
+
 @dataclass(eq=False)
 class Pool:
-    """Reusable daemon threads around one queue."""
+    """Reusable daemon threads; calls are taken in turn, none of a kind that has its share.
+
+    The event loop takes no lock that a thread may hold while it waits for the interpreter.
+    """
 
     ready: int = READY
     cap: int = CAP
-    _calls: SimpleQueue[_Call] = field(default_factory=SimpleQueue)
+    idle: float = IDLE
+    _calls: deque[_Call] = field(default_factory=deque)
+    _tokens: SimpleQueue[None] = field(default_factory=SimpleQueue)
+    """One for each call that may be taken: threads wait for these."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _running: set[_Call] = field(default_factory=set)
+    _running: dict[_Call, None] = field(default_factory=dict)
+    _kinds: Counter[Hashable] = field(default_factory=Counter)
     _stuck: set[Hashable] = field(default_factory=set)
     _threads: int = 0
+    _clocks: list[int] = field(default_factory=list)
+    _relieving: WeakKeyDictionary[_Loop, _Load] = field(default_factory=WeakKeyDictionary)
+    _started: int = 0
 
     @property
     def threads(self) -> int:
-        """How many threads have been started."""
+        """How many threads there are."""
         return self._threads
 
-    def submit(self, call: _Call) -> None:
-        """Queue ``call``; start a thread for it if few have been started so far."""
-        with self._lock:
-            if len(self._running) + self._calls.qsize() >= self._threads < self.ready:
-                self._start()
-        self._calls.put(call)
+    @property
+    def share(self) -> int:
+        """How many threads one kind of call may hold."""
+        return max(1, self.cap // 2)
 
-    def relieve(self, call: _Call) -> None:
-        """Start one more thread if ``call`` still waits and every thread is slow."""
-        with self._lock:
-            horizon = time.monotonic() - PATIENCE
-            slow = sum((other.started or 0.0) <= horizon for other in self._running)
-            if call.started is None and slow >= self._threads and self._threads < self.cap:
+    def submit(self, call: _Call, loop: _Loop) -> None:
+        """Queue ``call``; start a thread for it if few have been started so far."""
+        self._calls.append(call)
+        if len(self._running) + len(self._calls) > self._threads < self.ready:
+            self._start()
+        self._tokens.put(None)
+        if loop not in self._relieving:
+            self._relieving[loop] = _Load(loop)
+            loop.call_later(PATIENCE, self._relieve, loop)
+
+    def _relieve(self, loop: _Loop) -> None:
+        """Start more threads while calls wait and every thread hangs; look again while they do."""
+        if not self._calls:
+            del self._relieving[loop]
+            return
+        busy = self._relieving[loop].look(loop, self._clocks)
+        horizon = time.monotonic() - (HANGS if busy else PATIENCE)
+        slow = sum((each.started or horizon) <= horizon for each in tuple(self._running))
+        if slow >= self._threads:
+            for _ in range(min(self.ready, len(self._calls), self.cap - self._threads)):
                 self._start()
+        loop.call_later(PATIENCE, self._relieve, loop)
 
     def stuck(self, key: Hashable) -> bool:
         """Tell whether an abandoned call with this ``key`` still runs."""
-        with self._lock:
-            return key in self._stuck
+        return key in self._stuck
 
     def abandon(self, call: _Call) -> None:
         """Note that nobody waits for ``call``: skip it, or leave its thread behind."""
         call.future.cancel()  # what comes too late is dropped, a late exception too
         with self._lock:
             call.abandoned = True
-            if call in self._running and call.key is not None:
+            if call.started is None:
+                with contextlib.suppress(ValueError):
+                    self._calls.remove(call)
+            elif call in self._running and call.key is not None:
                 self._stuck.add(call.key)
 
     def _start(self) -> None:
         self._threads += 1
-        name = f"offload-{self._threads}"
+        self._started += 1
+        name = f"offload-{self._started}"
         threading.Thread(target=self._serve, name=name, daemon=True).start()
 
     def _serve(self) -> None:
+        clock = time.pthread_getcpuclockid(threading.get_ident())
+        self._clocks.append(clock)
         while True:
-            call = self._calls.get()
-            if self._take(call):
+            try:
+                self._tokens.get(timeout=self.idle)
+            except Empty:
+                if self._leaves(clock):
+                    return
+                continue
+            call = self._take()
+            if call is not None:
                 outcome = call.run()
                 self._give_back(call)
-                call.hand_over(outcome)
+                call.mail.put(call, outcome)
                 del outcome
             del call  # neither may live on until the next call
 
-    def _take(self, call: _Call) -> bool:
+    def _leaves(self, clock: int) -> bool:
+        """Tell whether an idle thread is one too many, and count it out."""
         with self._lock:
-            if not call.abandoned:
-                call.started = time.monotonic()
-                self._running.add(call)
-            return not call.abandoned
+            spare = self._threads > self.ready and not self._calls
+            if spare:
+                self._threads -= 1
+                self._clocks.remove(clock)
+        return spare
+
+    def _take(self) -> _Call | None:
+        """Return the first call whose kind has not its share of threads yet."""
+        with self._lock:
+            for place, call in enumerate(self._calls):
+                if self._kinds[call.kind] < self.share:
+                    del self._calls[place]
+                    break
+            else:
+                return None
+            call.started = time.monotonic()
+            self._running[call] = None
+            self._kinds[call.kind] += 1
+            return call
 
     def _give_back(self, call: _Call) -> None:
         with self._lock:
-            self._running.discard(call)
+            self._running.pop(call, None)
+            self._kinds[call.kind] -= 1
+            if not self._kinds[call.kind]:
+                del self._kinds[call.kind]
             if call.abandoned:
                 self._stuck.discard(call.key)
+            if self._calls:  # one of this kind may have been passed over
+                self._tokens.put(None)
 
 
 _POOL = Pool()
+_MAIL: WeakKeyDictionary[_Loop, _Mail] = WeakKeyDictionary()
+
+
+def _mail_of(loop: _Loop) -> _Mail:
+    mail = _MAIL.get(loop)
+    if mail is None:
+        mail = _MAIL[loop] = _Mail(loop)
+    return mail
+
+
+def _kind(fn: Callable[..., object]) -> Hashable:
+    """Return what calls of one function have in common, whatever they are about."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    kind: Hashable = getattr(fn, "__code__", None) or getattr(fn, "__qualname__", type(fn).__name__)
+    return kind
 
 
 def _key(fn: Callable[..., object], args: tuple[object, ...]) -> Hashable:
@@ -171,10 +304,11 @@ async def offload(
     loop = asyncio.get_running_loop()
     until = loop.time() + deadline
     await _former(pool, key, until)
-    call = _Call(lambda: fn(*args), loop, loop.create_future(), key)
-    pool.submit(call)
+    work = functools.partial(fn, *args)
+    call = _Call(work, _kind(fn), _mail_of(loop), loop.create_future(), key)
+    pool.submit(call, loop)
     try:
-        await _wait(pool, call, until)
+        await _wait(call, until)
     except asyncio.CancelledError:
         if call.future.done():
             call.future.exception()  # one that it raised is nobody's now
@@ -200,14 +334,11 @@ async def _former(pool: Pool, key: Hashable, until: float) -> None:
         pause = min(1.0, pause * 2)
 
 
-async def _wait(pool: Pool, call: _Call, until: float) -> None:
-    """Wait for the outcome or until the loop's clock shows ``until``; ask for help if it queues."""
+async def _wait(call: _Call, until: float) -> None:
+    """Wait for the outcome or until the loop's clock shows ``until``."""
     loop = asyncio.get_running_loop()
     while not call.future.done() and (left := until - loop.time()) > 0:
-        waits = call.started is None
-        await asyncio.wait({call.future}, timeout=min(PATIENCE, left) if waits else left)
-        if waits:
-            pool.relieve(call)
+        await asyncio.wait({call.future}, timeout=left)
 
 
 async def each(items: Iterable[A], ask: Callable[[A], Awaitable[T]]) -> list[T]:

@@ -8,6 +8,10 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+
+TEXT_SIZE: Final = 4 << 20
+"""Bytes that are read at each end of a text."""
 
 
 @contextmanager
@@ -45,3 +49,25 @@ def is_there(path: str | Path) -> bool:
         return Path(path).exists()
     except OSError:
         return False
+
+
+def read_text(path: Path) -> str:
+    """Return a logbook's text; of a huge one its two ends (newest may be first or last).
+
+    Blocking; raises ``OSError``.
+    """
+    with open_regular(str(path)) as (fd, found), open(fd, "rb", closefd=False) as file:
+        head = file.read(TEXT_SIZE)
+        file.seek(max(TEXT_SIZE, found.st_size - TEXT_SIZE))
+        return (head + file.read(TEXT_SIZE)).decode("utf-8", "replace")
+
+
+def check_regular(path: Path) -> None:
+    """Raise ``OSError`` (``strerror`` says why) if something lies at ``path`` that is no file."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(found.st_mode):
+        what = "a folder" if stat.S_ISDIR(found.st_mode) else "a pipe, a socket or a device"
+        raise OSError(errno.EINVAL, f"is {what}; expected a file", str(path))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cockpit.config.file import state_dir
 from cockpit.model.alert import Severity
@@ -21,15 +21,17 @@ from cockpit.model.wording import number
 from cockpit.records.git.saver import Saver
 from cockpit.records.issue.service import IssueService
 from cockpit.records.issue.text import new_critical
-from cockpit.records.logbook.entry_text import prefill
 from cockpit.records.recorder import RecordWriter
 from cockpit.records.runlog.run_logs import run_log_of, with_status
-from cockpit.rules.artifacts.records import entry_every
+from cockpit.runtime.offload import offload
 from cockpit.services.launch_checks import LaunchChecks
+from cockpit.services.periodic import STORE_WITHIN, PeriodicEntries
 from cockpit.services.service import Service
-from cockpit.store.store import run_key
+from cockpit.store.alerts import Alerts
+from cockpit.store.store import Store, StoreError, run_key
 from cockpit.text.scrub import scrub
 from cockpit.watch.engine import Engine
+from cockpit.watch.owner import turns_of
 from cockpit.watch.polling.supervise import Supervisor
 
 EVERY: Final = 2.0
@@ -39,29 +41,37 @@ WITHIN: Final = 120.0
 ENDED: Final = "C-01"
 
 
+class Writers(NamedTuple):
+    """What is written into, and the store that tells several cockpits apart."""
+
+    recorder: RecordWriter
+    issues: IssueService
+    store: Store | None
+
+
 class FollowUp(Service):
     """Looks after the runs of one engine. ``mine`` says for which runs this cockpit writes."""
 
     def __init__(
         self,
         engine: Engine,
-        launch_checks: LaunchChecks | None,
-        recorder: RecordWriter,
-        issues: IssueService,
+        writers: Writers,
         clock: Clock,
         mine: Callable[[RunReport], bool],
     ) -> None:
+        store, recorder = writers.store, writers.recorder
         self._engine = engine
-        self._launch_checks = launch_checks
+        self._store = store
+        self._launch_checks = None if store is None else LaunchChecks(store, clock, recorder)
+        self._entries = PeriodicEntries(recorder, turns_of(store), clock)
         self._recorder = recorder
-        self._issues = issues
+        self._issues = writers.issues
         self._clock = clock
         self._mine = mine
         self._supervisor = Supervisor(clock, state_dir() / "crashes")
         self._heard: dict[str, RunReport] = {}
         self._criticals: set[str] = set()
         self._ends: set[str] = set()
-        self._logged_at: dict[str, float] = {}
         self._flushed_at = float("-inf")
         self._push_due: dict[str, float] = {}
         self._leave: list[Callable[[], None]] = []
@@ -92,12 +102,12 @@ class FollowUp(Service):
         """Do what is due now."""
         heard, self._heard = self._heard, {}
         for report in heard.values():
+            key = run_key(self._engine.file.path, report.name)
             if self._launch_checks is not None:
-                key = run_key(self._engine.file.path, report.name)
                 await self._watched("following launches", self._launch_checks.heard(key, report))
             if self._mine(report):
                 await self._criticals_of(report)
-                await self._entry(report)
+                await self._watched("the logbook", self._entries.write(key, report))
                 await self._end_of_job(report)
             if self._mine(report):
                 await self._push_left(report)
@@ -123,32 +133,29 @@ class FollowUp(Service):
         """Post each new critical once; its name is the same for every cockpit that sees it."""
         if report.spec.records.issue is None:
             return
-        for alert in report.alerts:
-            event = f"critical:{alert.key}:{alert.since:.0f}"
-            if alert.severity is not Severity.CRITICAL or event in self._criticals:
+        criticals = [each for each in report.alerts if each.severity is Severity.CRITICAL]
+        if not criticals:
+            return
+        try:
+            opened = await self._opened(run_key(self._engine.file.path, report.name))
+        except (StoreError, TimeoutError):
+            return  # at the next look: a name of its own would be posted twice
+        for alert in criticals:
+            if self._store is not None and alert.key not in opened:
+                continue  # it is being written down
+            event = f"critical:{alert.key}:{opened.get(alert.key, alert.since):.0f}"
+            if event in self._criticals:
                 continue
             self._criticals.add(event)
             body = new_critical(report.spec, alert)
             await self._watched("the issue", self._recorder.comment(report.spec, event, body))
 
-    async def _entry(self, report: RunReport) -> None:
-        """Append the compact entry of a cadence: a hero run's, others' where they ask for it."""
-        spec, now = report.spec, self._clock.now()
-        asked = spec.tier == "hero" or spec.records.log_every is not None
-        if spec.records.logbook is None or not asked or not report.facets.job.known:
-            return
-        last = report.facets.records.value
-        newest = max(
-            (last.last_entry_at if last is not None else None) or 0.0,
-            self._logged_at.get(spec.name, 0.0),
-        )
-        if last is None or now - newest < entry_every(spec):
-            return
-        self._logged_at[spec.name] = now
-        entry = prefill(report, "check", now)
-        entry = entry.model_copy(update={"evidence": "", "decision": ""})
-        commit = f"{spec.name}: log check"
-        await self._watched("the logbook", self._recorder.event(spec, entry, commit))
+    async def _opened(self, key: str) -> dict[str, float]:
+        """Return when each open alert was opened, by its key: the same for every cockpit."""
+        if self._store is None:
+            return {}
+        found = await offload(Alerts(self._store).open, key, deadline=STORE_WITHIN)
+        return {kept.alert.key: kept.opened_at for kept in found}
 
     async def _end_of_job(self, report: RunReport) -> None:
         """Write a job's end into the run log; one look at the file per job is enough."""

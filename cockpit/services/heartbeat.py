@@ -1,4 +1,4 @@
-"""Pings the dead man's switch once per round of a headless watch (SPEC S-13)."""
+"""Pings the dead man's switch once per round, by one of the watches of a run file (SPEC S-13)."""
 
 from __future__ import annotations
 
@@ -10,20 +10,27 @@ from cockpit.config.file import state_dir
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Problem
 from cockpit.model.run import CockpitFile
-from cockpit.notify.heartbeat import Heartbeat
+from cockpit.notify.heartbeat import EARLY, Heartbeat
+from cockpit.runtime.moment import moment
+from cockpit.runtime.offload import offload
 from cockpit.services.service import Service
+from cockpit.store.store import StoreError, run_key
+from cockpit.store.turns import NotOursError, Turns
 from cockpit.watch.engine import Engine
 from cockpit.watch.polling.supervise import Supervisor
 
 PING_WITHIN: Final = 45.0
+STORE_WITHIN: Final = 10.0
+PING: Final = "heartbeat"
 
 
 class HeartbeatService(Service):
     """Tells the switch that a headless watch lives; the UI has none."""
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
+    def __init__(self, engine: Engine, clock: Clock, turns: Turns | None = None) -> None:
         self._engine = engine
         self._clock = clock
+        self._turns = turns
         self._heartbeat = Heartbeat(engine.file.notify, clock)
         self._supervisor = Supervisor(clock, state_dir() / "crashes")
         self._ping: asyncio.Task[None] | None = None
@@ -62,9 +69,28 @@ class HeartbeatService(Service):
             await asyncio.wait({self._ping}, timeout=seconds)
 
     async def _beat(self, heartbeat: Heartbeat, cadence: float) -> None:
+        if not await self._our_turn(cadence):
+            return
         work = heartbeat.beat(cadence)
         found = await self._supervisor.run("the dead man's switch", PING_WITHIN, work)
         self._trouble = found.message if isinstance(found, Problem) else found
+
+    async def _our_turn(self, cadence: float) -> bool:
+        """Return whether no other watch of this run file has pinged in this period."""
+        turns, key = self._turns, run_key(self._engine.file.path, "")
+        if turns is None:
+            return True
+
+        def taken() -> bool:
+            turn = turns.take(key, PING, EARLY * cadence, moment(self._clock))
+            if turn is not None:
+                turns.begin(turn)
+            return turn is not None
+
+        try:
+            return await offload(taken, deadline=STORE_WITHIN)
+        except (StoreError, TimeoutError, NotOursError):
+            return True  # rather twice than never
 
     def _adopt(self, file: CockpitFile) -> None:
         self._heartbeat = Heartbeat(file.notify, self._clock)

@@ -5,6 +5,7 @@ A first step that is not the expected one, and a death, are said at once (SPEC A
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from cockpit.actions.core.action import asked
@@ -16,8 +17,8 @@ from cockpit.model.plan import StepResult, StepState
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
 from cockpit.records.recorder import RecordWriter
-from cockpit.rules.artifacts.success import ended_early
 from cockpit.rules.metrics.resume import first_completed, first_step_wrong
+from cockpit.runtime.jumps import Jumps
 from cockpit.store.followups import FIRST_CHECK, Followup, FollowupStore, Progressed
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, StoreError
@@ -50,6 +51,7 @@ class LaunchChecks:
         self._followups = FollowupStore(store)
         self._journal = Journal(store)
         self._clock = clock
+        self._jumps = Jumps(clock)
         self._recorder = recorder
 
     async def heard(self, key: str, report: RunReport) -> Followup | None:
@@ -73,10 +75,12 @@ class LaunchChecks:
             return None
 
     async def _judged(self, key: str, old: Followup, report: RunReport) -> Followup:
-        seen, now = await self._known_stop(key, old, followed(old, report)), self._clock.now()
+        since, now = self._jumps.since, self._clock.now()
+        seen = await self._known_stop(key, old, followed(old, report, since))
         at_once = seen.state in (Progressed.WRONG_STEP, Progressed.DIED, Progressed.STOPPED)
         news = seen.state is not old.state
-        if not (at_once and news) and not due(old, report.spec.cadence, now):
+        base = old.at if old.judged_at is None else old.judged_at
+        if not (at_once and news) and not due(old, report.spec.cadence, base + since(base)):
             return await self._first_seen(key, old, seen)
         to_record = news and seen.state.recorded
         new = old.model_copy(
@@ -112,7 +116,7 @@ class LaunchChecks:
 
     async def _again(self, key: str, followup: Followup, report: RunReport) -> Followup:
         """Write down what another process, or an earlier try, did not come to write."""
-        if self._clock.now() < (followup.judged_at or 0.0) + RETRY_AFTER:
+        if self._jumps.since(followup.judged_at or 0.0) < RETRY_AFTER:
             return followup
         retried = followup.model_copy(update={"judged_at": self._clock.now()})
         if not await asked(self._followups.change, key, followup, retried):
@@ -175,10 +179,17 @@ class Seen(Frozen):
         return {name: getattr(self, name) for name in names}
 
 
-def followed(followup: Followup, report: RunReport) -> Seen:
-    """Judge a launch by a report; pure. A facet that cannot be seen proves nothing."""
+def followed(
+    followup: Followup, report: RunReport, since: Callable[[float], float] | None = None
+) -> Seen:
+    """Judge a launch by a report; pure. A facet that cannot be seen proves nothing.
+
+    ``since`` says how long ago an instant is (s), whatever the clock was set to meanwhile.
+    """
     started, queued = _begun(followup, report)
-    found = _followed(followup, report, followup.at if started is None else started)
+    begun = followup.at if started is None else started
+    waited = report.checked_at - begun if since is None else since(begun)
+    found = _followed(followup, report, waited)
     if queued and not found.state.final and found.state is not Progressed.WRONG_STEP:
         found = Seen(state=Progressed.WAITING, text=_waits(report), first_step=found.first_step)
     return found.model_copy(update={"started_at": started, "queued": queued})
@@ -200,7 +211,7 @@ def _waits(report: RunReport) -> str:
     return f"waits to start: {reason}" if reason else "waits to start"
 
 
-def _followed(followup: Followup, report: RunReport, begun: float) -> Seen:
+def _followed(followup: Followup, report: RunReport, waited: float) -> Seen:
     first = _first_step(followup, report)
     wrong = _wrong(followup, report, first)
     if wrong is not None:
@@ -213,7 +224,7 @@ def _followed(followup: Followup, report: RunReport, begun: float) -> Seen:
     if beyond and not missing:
         text = f"past step {wording.step(_goal(followup))} by {', '.join(beyond)}"
         return Seen(state=Progressed.PASSED, text=text, first_step=first)
-    if report.checked_at >= _until(followup, report, begun):
+    if waited >= _allowed(followup, report):
         why = "; ".join(missing) or "no step"
         text = f"has not passed step {wording.step(_goal(followup))}: {why}"
         return Seen(state=Progressed.NOT_PASSED, text=text, first_step=first)
@@ -230,7 +241,7 @@ def _over(followup: Followup, report: RunReport, job: JobValue, first: int | Non
     if job.phase is not Phase.SUCCEEDED:
         text = _death(followup, job, first)
         return Seen(state=Progressed.DIED, text=text, first_step=first)
-    early = next((alert.title for alert in report.alerts if ended_early(alert)), None)
+    early = next((alert.title for alert in report.alerts if alert.no_success), None)
     if early is not None:
         text = f"{followup.launch_id} ended with exit status 0, {early}"
         return Seen(state=Progressed.DIED, text=text, first_step=first)
@@ -320,14 +331,14 @@ def _saved(followup: Followup, report: RunReport) -> int | None:
     return max(saved, default=None)
 
 
-def _until(followup: Followup, report: RunReport, begun: float) -> float:
-    """Return by when a launch should have passed: lost steps, a save or two, some cadences.
+def _allowed(followup: Followup, report: RunReport) -> float:
+    """Return in how long (s) a launch should have passed: lost steps, a save or two, some cadences.
 
-    Counted from ``begun``, the start of its job: a queue of six hours is nobody's failure.
+    Counted from the start of its job: a queue of six hours is nobody's failure.
     """
     run, tracker = report.spec, report.facets.tracker.value
     usual = tracker.usual_step_s if tracker is not None else None
     lost = max(0, _goal(followup) - (followup.resumes_from or 0))
     every = run.checkpoints.save_every if run.checkpoints is not None else None
     wait = FIRST_CHECK + GRACE_CADENCES * run.cadence + run.thresholds.first_step_within
-    return begun + wait + CATCH_UP * lost * (usual or 0.0) + SAVES * (every or 0.0)
+    return wait + CATCH_UP * lost * (usual or 0.0) + SAVES * (every or 0.0)

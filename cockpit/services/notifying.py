@@ -16,6 +16,9 @@ from cockpit.watch.polling.supervise import Supervisor
 
 EVERY: Final = 2.0
 """Seconds between two looks at what is due."""
+STOOD_STILL: Final = 4.0
+"""Seconds by which a pause must be too long for this process to have stood still."""
+AFTER_STANDING: Final = 5.0
 LOOK_WITHIN: Final = 120.0
 LAST_WITHIN: Final = 45.0
 """Seconds that the last messages of a watch that is done may take."""
@@ -47,6 +50,8 @@ class Notifying(Service):
             self._engine.subscribe(self._notifications.hear),
             self._engine.on_reload(self._notifications.adopt),
         ]
+        for report in self._engine.report().runs:  # seen before this began to listen
+            self._notifications.hear(report)
         self._task = asyncio.ensure_future(self._run())
 
     async def finish(self) -> None:
@@ -72,7 +77,14 @@ class Notifying(Service):
             await self._look(LOOK_WITHIN)
             self._looking = False
             if not self._ending:
-                await self._clock.sleep(EVERY)
+                await self._pause()
+
+    async def _pause(self) -> None:
+        """Wait for the next look; who stood still lets others write down what they told."""
+        begun = self._clock.monotonic()
+        await self._clock.sleep(EVERY)
+        if self._clock.monotonic() - begun > EVERY + STOOD_STILL:
+            await self._clock.sleep(AFTER_STANDING)
 
     async def _look(self, within: float) -> None:
         work = self._notifications.look()

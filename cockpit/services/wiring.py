@@ -9,10 +9,10 @@ from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport
 from cockpit.notify.channels import Ring
 from cockpit.notify.notifier import Notifications
-from cockpit.services.follow_up import FollowUp
-from cockpit.services.launch_checks import LaunchChecks
+from cockpit.services.follow_up import FollowUp, Writers
 from cockpit.services.notifying import Notifying
 from cockpit.services.service import BackgroundServices, Service
+from cockpit.services.standing_in import StandingIn
 from cockpit.store.store import Store
 from cockpit.watch.engine import Engine
 
@@ -21,12 +21,23 @@ Mine = Callable[[RunReport], bool]
 
 
 def app_services(
-    engine: Engine, store: Store | None, clock: Clock, operator: str, ring: Ring
+    engine: Engine,
+    store: Store | None,
+    clock: Clock,
+    operator: str,
+    ring: Ring,
+    began: float | None = None,
 ) -> BackgroundServices:
-    """Return the services of an open cockpit; a headless watch that owns a run goes first."""
+    """Return the services of an open cockpit; a headless watch that owns a run goes first.
+
+    ``began`` is when the engine did (epoch s): what it has seen since then is told, however late
+    the services are.
+    """
     notifications = Notifications(engine.file, store, clock, ring=ring, operator=operator)
+    notifications.began = notifications.began if began is None else began
     follow_up = _follow_up(engine, store, clock, lambda report: report.watched_by is None)
-    return BackgroundServices((Notifying(engine, notifications, clock), follow_up))
+    standing_in = StandingIn(engine, operator, clock)
+    return BackgroundServices((Notifying(engine, notifications, clock), standing_in, follow_up))
 
 
 def watch_services(
@@ -36,14 +47,15 @@ def watch_services(
     ring: Ring | None,
     mine: Mine,
     *more: Service,
+    began: float | None = None,
 ) -> BackgroundServices:
     """Return the services of a headless watch; it tells of, and writes for, its own runs."""
     notifications = Notifications(engine.file, store, clock, ring=ring, mine=mine)
+    notifications.began = notifications.began if began is None else began
     follow_up = _follow_up(engine, store, clock, mine)
     return BackgroundServices((Notifying(engine, notifications, clock), *more, follow_up))
 
 
 def _follow_up(engine: Engine, store: Store | None, clock: Clock, mine: Mine) -> FollowUp:
     recorder, issues = build_records(lambda: engine.file, store, clock)
-    launch_checks = None if store is None else LaunchChecks(store, clock, recorder)
-    return FollowUp(engine, launch_checks, recorder, issues, clock, mine)
+    return FollowUp(engine, Writers(recorder, issues, store), clock, mine)

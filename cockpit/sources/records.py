@@ -20,7 +20,7 @@ from cockpit.model.run import RunSpec
 from cockpit.model.told import Told, newest_first
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
-from cockpit.runtime.regular import open_regular
+from cockpit.runtime.regular import read_text
 from cockpit.sources.git.command import git, status
 from cockpit.sources.github.client import GitHub
 from cockpit.sources.github.place import GitHubPlace
@@ -121,7 +121,6 @@ def _known(watched: _Watched | None) -> Moved:
 
 
 DEADLINE: Final = 5.0
-_SIZE: Final = 4 << 20
 _SLIP: Final = 86400.0
 """Seconds after now up to which the time of an entry is believed (zones get mixed up)."""
 
@@ -253,14 +252,3 @@ async def _pushed(folder: str, name: str) -> bool | None:
     # The branch may wait for a pull while the entry itself has been pushed.
     same = await git(folder, "diff", "--quiet", "@{upstream}", "HEAD", "--", name)
     return not waiting.out.strip() or same.ok
-
-
-def read_text(path: Path) -> str:
-    """Return a logbook's text; of a huge one its two ends (newest may be first or last).
-
-    Blocking; raises ``OSError``.
-    """
-    with open_regular(str(path)) as (fd, found), open(fd, "rb", closefd=False) as file:
-        head = file.read(_SIZE)
-        file.seek(max(_SIZE, found.st_size - _SIZE))
-        return (head + file.read(_SIZE)).decode("utf-8", "replace")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shlex
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -22,9 +21,10 @@ from cockpit.model.lineage import local_root
 from cockpit.model.records import Rejected
 from cockpit.model.run import RunSpec
 from cockpit.model.told import Told
+from cockpit.runtime.git import LOW_SPEED, READING, quiet_ssh, run_git
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import open_regular
-from cockpit.runtime.shell import Completed, run_command
+from cockpit.runtime.shell import Completed
 from cockpit.text.logbook_scan import last_entry_at, read_entries
 from cockpit.text.rejections import read_rejections
 from cockpit.text.safe import clean
@@ -42,17 +42,6 @@ SLIP: Final = 86400.0
 BELOW: Final = Path(".cockpit", "told.md")
 """Where it is told under an output root."""
 _MOST: Final = 8 << 20
-_SSH: Final = "-o BatchMode=yes -o ConnectTimeout=10"
-_LOW_SPEED: Final = ("-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=10")
-_QUIET: Final = ("--no-pager", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
-_ENV: Final = {
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_PAGER": "cat",
-    "GCM_INTERACTIVE": "never",
-    "SSH_ASKPASS_REQUIRE": "never",
-    "LC_ALL": "C.UTF-8",
-}
 
 
 class Heard(NamedTuple):
@@ -115,7 +104,7 @@ class _Branch:
 
     async def _look(self, to: _Upstream) -> None:
         """Ask for the branch's commit; read its logbooks only when it has moved."""
-        done = await _git(to.top, *_LOW_SPEED, "ls-remote", to.remote, to.ref, network=True)
+        done = await _git(to.top, *LOW_SPEED, "ls-remote", to.remote, to.ref, network=True)
         if not done.ok:
             raise _NotAnsweredError(_said(done, f"{to.remote} was not read"))
         pairs = (line.partition("\t") for line in done.text.splitlines())
@@ -236,7 +225,7 @@ async def _contents(to: _Upstream, commit: str, paths: Sequence[str]) -> dict[st
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": _listed(objects.text.rstrip("\n")),
         }
         words = (
-            *_LOW_SPEED, "-c", "maintenance.auto=false", "-c", "gc.auto=0",
+            *LOW_SPEED, "-c", "maintenance.auto=false", "-c", "gc.auto=0",
             "-c", "fetch.writeCommitGraph=false", "fetch", "--quiet", "--no-tags",
             "--no-write-fetch-head", "--no-recurse-submodules", "--refmap=", to.remote, to.ref,
         )  # fmt: skip
@@ -267,24 +256,8 @@ async def _git(
     env: Mapping[str, str] | None = None,
     deadline: float = ANSWER,
 ) -> Completed:
-    extra = {**_ENV, **(env or {}), **(await _ssh(folder) if network else {})}
-    return await run_command(
-        ("git", *_QUIET, *words), deadline=deadline, cwd=folder, env=extra, cap=_MOST
-    )
-
-
-async def _ssh(folder: str) -> dict[str, str]:
-    """Return what keeps ssh from asking; a program that is not ssh is left alone."""
-    if "GIT_SSH" in os.environ and "GIT_SSH_COMMAND" not in os.environ:
-        return {}
-    said = os.environ.get("GIT_SSH_COMMAND")
-    if not said:
-        said = (await _git(folder, "config", "--get", "core.sshCommand")).text.strip() or "ssh"
-    try:
-        program = Path(shlex.split(said)[0]).name
-    except (ValueError, IndexError):
-        return {}
-    return {"GIT_SSH_COMMAND": f"{said} {_SSH}"} if program == "ssh" else {}
+    extra = {**READING, **(env or {}), **(await quiet_ssh(folder, ANSWER) if network else {})}
+    return await run_git(folder, *words, deadline=deadline, env=extra, cap=_MOST)
 
 
 def _said(done: Completed, doing: str) -> str:

@@ -21,6 +21,11 @@ class Kept(Frozen):
     closed_at: Instant | None = None
     seen: bool = False
 
+    def continues(self, former: Kept) -> bool:
+        """Tell whether it was open already when ``former``, a closed one, was closed."""
+        same = former.alert.key == self.alert.key
+        return same and former.closed_at is not None and former.closed_at >= self.opened_at
+
     @property
     def closed(self) -> ClosedAlert | None:
         """The alert as a closed one, or ``None`` while it is open."""
@@ -89,6 +94,7 @@ def _save(connection: sqlite3.Connection, run: str, kept: Kept) -> None:
     document = pack(kept.alert.model_copy(update={"acknowledged": None}))
     found = _open_number(connection, run, kept.alert.key)
     number = (found or kept.number) if kept.closed_at is None else (kept.number or found)
+    number = number or _overlapping(connection, run, kept)
     if number:
         connection.execute(
             "UPDATE alerts SET document = ?, closed_at = ?, seen = max(seen, ?) WHERE number = ?",
@@ -105,6 +111,16 @@ def _save(connection: sqlite3.Connection, run: str, kept: Kept) -> None:
 def _open_number(connection: sqlite3.Connection, run: str, key: str) -> int:
     row = connection.execute(
         "SELECT number FROM alerts WHERE run = ? AND key = ? AND closed_at IS NULL", (run, key)
+    ).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def _overlapping(connection: sqlite3.Connection, run: str, kept: Kept) -> int:
+    """Return the row of an alert that another cockpit has closed since this one saw it open."""
+    row = connection.execute(
+        "SELECT number FROM alerts WHERE run = ? AND key = ? AND closed_at >= ?"
+        " ORDER BY closed_at DESC LIMIT 1",
+        (run, kept.alert.key, kept.opened_at),
     ).fetchone()
     return 0 if row is None else int(row[0])
 

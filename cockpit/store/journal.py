@@ -19,34 +19,15 @@ from cockpit.model.base import Frozen, Instant
 from cockpit.model.outcome import RECORDS, Outcome, Records, ending, records_of
 from cockpit.model.plan import Plan, StepResult, StepState
 from cockpit.model.told import OWNER, Told
+from cockpit.store.holder import Holder as Holder
 from cockpit.store.store import StoreError, StoreView, pack, unpack
 
-KEEP_PLANS = 7 * 86400.0
+WORDS_FOR: Final = 3600.0
+"""Seconds for which the words of a plan that was shown are known again."""
+KEEP_PLANS: Final = 2 * WORDS_FOR
+"""Seconds for which it is kept; whoever asks may have a clock that is a little behind."""
 UNREADABLE: Final = "?"
 """The id of a plan that this version cannot read."""
-
-
-class Holder(Frozen):
-    """The process that acts: enough to tell it from any other, also after a restart.
-
-    ``machine`` is the machine's own id, ``boot`` its boot, ``space`` the pid namespace, ``ticks``
-    the process's start in kernel ticks, ``login`` its account; each ``None`` where the system
-    does not tell.
-    """
-
-    host: str
-    pid: int
-    machine: str | None = None
-    boot: str | None = None
-    space: str | None = None
-    ticks: int | None = None
-    started_at: Instant | None = None
-    login: str | None = None
-
-    @property
-    def label(self) -> str:
-        """``gpu-box, pid 4211``."""
-        return f"{self.host}, pid {self.pid}"
 
 
 class Lease(Frozen):
@@ -232,14 +213,17 @@ class Journal(StoreView):
         with self._store.reading() as connection:
             return _entries(connection, "run = ? AND begun_at >= ?", (run, since))
 
+    def any_unfinished(self) -> bool:
+        """Return whether there is any action, of any run, that nobody has ended or can tell of."""
+        with self._store.reading() as connection:
+            query = f"SELECT 1 FROM actions WHERE {_UNFINISHED} LIMIT 1"
+            found = connection.execute(query).fetchone()
+        return found is not None
+
     def unfinished(self, run: str) -> tuple[JournalEntry, ...]:
         """Return the actions that nobody has ended, or whose outcome is unknown, oldest first."""
-        where = (
-            "run = ? AND (outcome IS NULL OR outcome = 'unknown'"
-            " OR (outcome = 'done' AND recorded = 0))"
-        )
         with self._store.reading() as connection:
-            return _entries(connection, where, (run,))
+            return _entries(connection, f"run = ? AND {_UNFINISHED}", (run,))
 
     def launch_ids(self, run: str) -> tuple[str, ...]:
         """Return every launch id that was ever given out for a run on this machine."""
@@ -311,6 +295,7 @@ def _lease(connection: sqlite3.Connection, run: str) -> Lease | None:
     return Lease(entry=row[0], what=row[1], operator=row[2], holder=holder, at=row[4])
 
 
+_UNFINISHED = "(outcome IS NULL OR outcome = 'unknown' OR (outcome = 'done' AND recorded = 0))"
 _COLUMNS = (
     "number, run, action, operator, holder, plan, begun_at, launch_id, job_id, facts, ended_at,"
     " outcome, message, recorded"

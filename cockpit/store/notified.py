@@ -3,6 +3,10 @@
 A row is one event on one route. ``done`` is 1 once it needs no more sending. ``trouble`` is
 ``NULL`` while it is being sent (or was sent), a few words after a failure, and ``held`` for what
 the rate limit kept back for a summary. ``at`` is the time of the last attempt.
+
+``claim`` is whose turn it is, until the very moment of sending: ``begin`` takes it away. So what a
+process held that hung or was killed before goes out by the next one, and when the first goes on
+it finds that it may not begin. What was begun may have arrived: that is no longer taken over.
 """
 
 from __future__ import annotations
@@ -10,14 +14,17 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from cockpit.model.clock import Moment
 from cockpit.store.store import StoreView
 
 WINDOW: Final = 600.0
 """Seconds over which the messages of one route are counted."""
 BACK_OFF: Final = (30.0, 120.0, 480.0, 1920.0)
 """Seconds before each further attempt after a failure; after the last one it is given up."""
+CLAIMED_FOR: Final = 30.0
+"""Seconds within which a claimed message must be begun; then it is anybody's."""
 LOST_AFTER: Final = 90.0
 """Seconds after which a message that is being sent counts as lost: its sender was killed."""
 KEEP: Final = 180 * 86400.0
@@ -52,12 +59,16 @@ class Asked(NamedTuple):
     at_once: bool = False
 
 
+class TakenOverError(Exception):
+    """A claimed message was not begun in time, and is somebody else's now."""
+
+
 class Sent(NamedTuple):
-    """What the store knows of one event on one route."""
+    """What the store knows of one event on one route; ``at`` is when it was last tried."""
 
     event: str
     route: str
-    at: float
+    at: Moment
     done: bool
     trouble: str | None
 
@@ -77,36 +88,54 @@ class Held(NamedTuple):
 class Notified(StoreView):
     """The claims."""
 
-    def claim(self, asked: Asked, now: float) -> SendClaim:
-        """Take a message for sending, in one transaction that other processes wait for."""
+    def claim(self, asked: Asked, now: Moment, who: str) -> SendClaim:
+        """Take a message for sending, in one transaction that other processes wait for.
+
+        ``who`` tells this attempt from every other; it must ``begin`` before it sends.
+        """
         with self._store.writing() as connection:
-            return _claim(connection, asked, now)
+            return _claim(connection, asked, now, who)
+
+    def begin(self, asked: Asked, now: Moment, who: str) -> None:
+        """Write that it is being sent now; raises ``TakenOverError`` if it is not ours any more."""
+        with self._store.writing() as connection:
+            begun = connection.execute(
+                "UPDATE notified SET tries = tries + 1, claim = NULL, at = ?, steady = ?, boot = ?"
+                " WHERE run = ? AND event = ? AND route = ? AND claim = ?",
+                (now.wall, now.steady, now.boot, asked.run, asked.event, asked.route, who),
+            ).rowcount
+        if not begun:
+            raise TakenOverError
 
     def settle(
-        self, asked: Asked, now: float, trouble: str | None = None, *, lost: bool = False
+        self, asked: Asked, now: Moment, trouble: str | None = None, *, lost: bool = False
     ) -> None:
-        """Record how sending went; a ``lost`` answer counts as sent unless it may go once more."""
+        """Record how sending went; a ``lost`` answer counts as sent unless it may go once more.
+
+        What failed before it was begun is an attempt as well.
+        """
         with self._store.writing() as connection:
-            tries = _row(connection, asked)[1]
+            row = _row(connection, asked)
+            tries = row.tries + (row.claim is not None)
             done = trouble is None or (lost and not (asked.once_more and tries < 2))
             done = done or tries > len(BACK_OFF)
             connection.execute(
-                "UPDATE notified SET at = ?, done = ?, trouble = ?"
-                " WHERE run = ? AND event = ? AND route = ?",
-                (now, done, trouble, asked.run, asked.event, asked.route),
+                "UPDATE notified SET at = ?, steady = ?, boot = ?, done = ?, trouble = ?,"
+                " tries = ?, claim = NULL WHERE run = ? AND event = ? AND route = ?",
+                (*_three(now), done, trouble, tries, asked.run, asked.event, asked.route),
             )
 
     def of(self, run: str, prefix: str) -> tuple[Sent, ...]:
         """Return what was claimed for events of a run that begin with ``prefix``."""
         with self._store.reading() as connection:
             rows = connection.execute(
-                "SELECT event, route, at, done, trouble FROM notified"
+                "SELECT event, route, at, steady, boot, done, trouble FROM notified"
                 " WHERE run = ? AND substr(event, 1, ?) = ? ORDER BY at",
                 (run, len(prefix), prefix),
             ).fetchall()
-        return tuple(Sent(row[0], row[1], row[2], bool(row[3]), row[4]) for row in rows)
+        return tuple(Sent(row[0], row[1], Moment(*row[2:5]), bool(row[5]), row[6]) for row in rows)
 
-    def claim_summary(self, file: str, route: str, event: str, now: float) -> Held | None:
+    def claim_summary(self, file: str, route: str, event: str, now: Moment) -> Held | None:
         """Take what was kept back for the runs of ``file`` (the beginning of their ``run_key``).
 
         ``None`` if there is nothing, if it is too young (more may follow), or if another
@@ -118,15 +147,17 @@ class Notified(StoreView):
         with self._store.writing() as connection:
             rows = _held(connection, file, route)
             last = connection.execute(
-                "SELECT max(at) FROM notified WHERE run = ? AND route = ?", (file, route)
-            ).fetchone()[0]
-            young = not rows or 0 <= now - rows[0][2] < GATHER
-            if young or (last is not None and 0 <= now - last < WINDOW):
+                "SELECT at, steady, boot FROM notified WHERE run = ? AND route = ?"
+                " ORDER BY at DESC LIMIT 1",
+                (file, route),
+            ).fetchone()
+            young = not rows or 0 <= now.since(Moment(*rows[0][2:5])) < GATHER
+            if young or (last is not None and 0 <= now.since(Moment(*last)) < WINDOW):
                 return None
             connection.execute(
-                "INSERT OR REPLACE INTO notified (run, event, route, at, tries, done)"
-                " VALUES (?, ?, ?, ?, 1, 1)",
-                (file, event, route, now),
+                "INSERT OR REPLACE INTO notified (run, event, route, at, steady, boot, tries, done)"
+                " VALUES (?, ?, ?, ?, ?, ?, 1, 1)",
+                (file, event, route, now.wall, now.steady, now.boot),
             )
             _set_done(connection, route, rows, done=True)
         return Held(tuple(row[0] for row in rows), tuple(row[1] for row in rows))
@@ -137,73 +168,106 @@ class Notified(StoreView):
             rows = list(zip(held.runs, held.events, strict=True))
             _set_done(connection, route, rows, done=False)
 
-    def prune(self, now: float) -> None:
+    def prune(self, now: Moment) -> None:
         """Forget what is older than half a year."""
         with self._store.writing() as connection:
-            connection.execute("DELETE FROM notified WHERE at < ?", (now - KEEP,))
+            connection.execute("DELETE FROM notified WHERE at < ?", (now.wall - KEEP,))
 
 
-def _claim(connection: sqlite3.Connection, asked: Asked, now: float) -> SendClaim:
-    at, tries, done, trouble = _row(connection, asked)
+class _Row(NamedTuple):
+    """One row; the trouble of one that is not there is ``""``."""
+
+    at: Moment = Moment(0.0)
+    tries: int = 0
+    done: bool = False
+    trouble: str | None = ""
+    claim: str | None = None
+
+
+def _claim(connection: sqlite3.Connection, asked: Asked, now: Moment, who: str) -> SendClaim:
+    row = _row(connection, asked)
     covered = (_row(connection, asked._replace(event=each)) for each in asked.covered_by)
-    if done or any(row[3] != "" for row in covered):
+    if row.done or any(each.trouble != "" for each in covered):
         return SendClaim.DONE
-    if trouble == HELD and not asked.at_once:
+    if row.trouble == HELD and not asked.at_once:
         return SendClaim.HELD
-    if tries and trouble is None and 0 <= now - at < LOST_AFTER:
+    if row.claim is not None:
+        return _unbegun(connection, asked, row, now, who)
+    if row.tries and row.trouble is None:
+        return _unanswered(connection, asked, row, now, who)
+    waits = BACK_OFF[min(row.tries, len(BACK_OFF)) - 1] if row.tries else 0.0
+    if row.trouble and not asked.at_once and 0 <= now.since(row.at) < waits:
         return SendClaim.NOT_NOW
-    if tries and trouble is None and not (asked.once_more and tries < 2):
-        _write(connection, asked, at, tries, done=True, trouble="its sender was killed")
-        return SendClaim.DONE
-    waits = BACK_OFF[min(tries, len(BACK_OFF)) - 1] if tries else 0.0
-    if trouble is not None and not asked.at_once and 0 <= now - at < waits:
-        return SendClaim.NOT_NOW
-    if not tries and asked.most is not None and _lately(connection, asked, now) >= asked.most:
-        _write(connection, asked, now, 0, done=False, trouble=HELD)
+    if not row.tries and asked.most is not None and _lately(connection, asked, now) >= asked.most:
+        _write(connection, asked, _Row(now, trouble=HELD))
         return SendClaim.HELD
-    _write(connection, asked, now, tries + 1, done=False, trouble=None)
+    return _mine(connection, asked, row, now, who)
+
+
+def _unbegun(
+    connection: sqlite3.Connection, asked: Asked, row: _Row, now: Moment, who: str
+) -> SendClaim:
+    """Take over what was claimed and never begun: whoever did so was killed, or hangs."""
+    if 0 <= now.since(row.at) < CLAIMED_FOR:
+        return SendClaim.NOT_NOW
+    return _mine(connection, asked, row, now, who)
+
+
+def _unanswered(
+    connection: sqlite3.Connection, asked: Asked, row: _Row, now: Moment, who: str
+) -> SendClaim:
+    """Judge what was begun and has no end: it may have arrived."""
+    if 0 <= now.since(row.at) < LOST_AFTER:
+        return SendClaim.NOT_NOW
+    if asked.once_more and row.tries < 2:
+        return _mine(connection, asked, row, now, who)
+    _write(connection, asked, row._replace(done=True, trouble="its sender was killed"))
+    return SendClaim.DONE
+
+
+def _mine(
+    connection: sqlite3.Connection, asked: Asked, row: _Row, now: Moment, who: str
+) -> SendClaim:
+    _write(connection, asked, _Row(now, row.tries, trouble=None, claim=who))
     return SendClaim.MINE
 
 
-def _row(connection: sqlite3.Connection, asked: Asked) -> tuple[float, int, bool, str | None]:
-    """Return (at, tries, done, trouble); the trouble of a row that is not there is ``""``."""
+def _row(connection: sqlite3.Connection, asked: Asked) -> _Row:
     row = connection.execute(
-        "SELECT at, tries, done, trouble FROM notified WHERE run = ? AND event = ? AND route = ?",
+        "SELECT at, steady, boot, tries, done, trouble, claim FROM notified"
+        " WHERE run = ? AND event = ? AND route = ?",
         (asked.run, asked.event, asked.route),
     ).fetchone()
-    return (0.0, 0, False, "") if row is None else (row[0], row[1], bool(row[2]), row[3])
+    return _Row() if row is None else _Row(Moment(*row[:3]), row[3], bool(row[4]), *row[5:])
 
 
-def _write(
-    connection: sqlite3.Connection,
-    asked: Asked,
-    at: float,
-    tries: int,
-    *,
-    done: bool,
-    trouble: str | None,
-) -> None:
+def _write(connection: sqlite3.Connection, asked: Asked, row: _Row) -> None:
     connection.execute(
-        "INSERT OR REPLACE INTO notified (run, event, route, at, tries, done, trouble)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (asked.run, asked.event, asked.route, at, tries, done, trouble),
+        "INSERT OR REPLACE INTO notified"
+        " (run, event, route, at, steady, boot, tries, done, trouble, claim)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (asked.run, asked.event, asked.route, *_three(row.at), *row[1:]),
     )
 
 
-def _lately(connection: sqlite3.Connection, asked: Asked, now: float) -> int:
+def _three(moment: Moment) -> tuple[float, float | None, str | None]:
+    return moment.wall, moment.steady, moment.boot
+
+
+def _lately(connection: sqlite3.Connection, asked: Asked, now: Moment) -> int:
     """Return how many messages went by the route lately, of any run; held ones never went."""
-    row = connection.execute(
-        "SELECT count(*) FROM notified WHERE route = ? AND at > ? AND at <= ? AND tries > 0",
-        (asked.route, now - WINDOW, now),
-    ).fetchone()
-    return int(row[0])
+    rows = connection.execute(
+        "SELECT at, steady, boot FROM notified"
+        " WHERE route = ? AND (tries > 0 OR claim IS NOT NULL) ORDER BY at DESC LIMIT ?",
+        (asked.route, asked.most),
+    ).fetchall()
+    return sum(0 <= now.since(Moment(*row)) < WINDOW for row in rows)
 
 
-def _held(
-    connection: sqlite3.Connection, file: str, route: str
-) -> Sequence[tuple[str, str, float]]:
+def _held(connection: sqlite3.Connection, file: str, route: str) -> Sequence[Sequence[Any]]:
     return connection.execute(
-        "SELECT run, event, at FROM notified WHERE route = ? AND trouble = ? AND done = 0"
+        "SELECT run, event, at, steady, boot FROM notified"
+        " WHERE route = ? AND trouble = ? AND done = 0"
         " AND substr(run, 1, ?) = ? ORDER BY at",
         (route, HELD, len(file), file),
     ).fetchall()

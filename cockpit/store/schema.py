@@ -74,4 +74,15 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE owners ADD COLUMN ticks INTEGER",
         "ALTER TABLE owners ADD COLUMN boot TEXT",
     ),
+    (
+        "CREATE TABLE beats (process TEXT PRIMARY KEY, count INTEGER NOT NULL, at REAL NOT NULL,"
+        " steady REAL, boot TEXT, every REAL NOT NULL, stand_in TEXT, stood_in_at REAL)"
+        " WITHOUT ROWID",
+        "CREATE TABLE turns (run TEXT NOT NULL, what TEXT NOT NULL, at REAL NOT NULL, steady REAL,"
+        " boot TEXT, claim TEXT NOT NULL, claimant TEXT NOT NULL, state TEXT NOT NULL,"
+        " PRIMARY KEY (run, what)) WITHOUT ROWID",
+        "ALTER TABLE notified ADD COLUMN steady REAL",
+        "ALTER TABLE notified ADD COLUMN boot TEXT",
+        "ALTER TABLE notified ADD COLUMN claim TEXT",
+    ),
 )

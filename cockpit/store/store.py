@@ -17,7 +17,21 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from cockpit.model.base import Frozen
+from cockpit.runtime.lock_holders import stopped_holder, stopped_words
+from cockpit.store.patience import Patience
 from cockpit.store.schema import APPLICATION_ID, MIGRATIONS
+from cockpit.store.shared_file import (
+    SHARED_PATIENCE,
+    Copied,
+    SharedFile,
+    StillOpenError,
+    TakenOverError,
+    check_files,
+    followed,
+    is_shared,
+    locks_of,
+)
+from cockpit.store.shared_lock import HeldError
 from cockpit.text.safe import safe_line
 
 BUSY_SECONDS = 5.0
@@ -30,7 +44,11 @@ class StoreError(Exception):
 
 
 class EmptyStoreError(StoreError):
-    """Nothing is kept yet: another cockpit is making the file at this moment."""
+    """Nothing is kept yet: nobody has made the file, or another cockpit does at this moment."""
+
+
+class StoppedHolderError(StoreError):
+    """A process that is stopped holds the store for writing: waiting is in vain."""
 
 
 def run_key(config_path: str, name: str) -> str:
@@ -42,7 +60,8 @@ class Store:
     """An open store. Safe to call from several threads; one connection, one transaction at a time.
 
     ``read_only`` opens an existing file without changing anything in its folder, not even the
-    files that SQLite keeps beside it. Raises ``StoreError``.
+    files that SQLite keeps beside it. Where several machines may use the file, each transaction
+    holds a lock of theirs (``shared_file``). Raises ``StoreError``.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
@@ -50,13 +69,25 @@ class Store:
         self.read_only = read_only
         self._lock = threading.RLock()
         self._file: tuple[int, int] | None = None
-        self._open()
+        self._stopped_holds = False
+        """Whether a stopped process held it for writing when it was last asked."""
+        self._connection: sqlite3.Connection | None = None
+        self._shared: SharedFile | None = None
+        self._copy: Copied | None = None
+        self._depth = 0
+        self._closed = False
+        self._patience = Patience()
+        with self._entered():
+            pass
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Give the connection for reading; raises ``StoreError``."""
-        with self._lock, self._explained():
-            yield self._connection
+        """Give the connection for reading; raises ``StoreError``.
+
+        Around several readings it makes one of them: what is read then belongs together.
+        """
+        with self._entered() as connection:
+            yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -64,30 +95,31 @@ class Store:
 
         Inside another ``writing`` of the same thread it joins that transaction.
         """
-        with self._lock, self._explained():
-            if self._file is None:
-                self._open()
-            if self._connection.in_transaction:
-                yield self._connection
+        with self._entered(anew=True) as connection:
+            if connection.in_transaction:
+                yield connection
                 return
-            if _identity(self.path) != self._file:
-                self._connection.close()
-                self._open()
-            self._connection.execute("BEGIN IMMEDIATE")
+            if self._stopped_holds:
+                self._not_held()
+            self._begin(connection)
             try:
-                yield self._connection
+                yield connection
             except BaseException:
-                self._undo()
+                _undo(connection)
                 raise
             try:
-                self._connection.execute("COMMIT")
+                connection.execute("COMMIT")
             except sqlite3.Error:
-                self._undo()
+                _undo(connection)
                 raise
+            if self._shared is not None:
+                self._shared.verify()
 
     def version(self) -> int:
         """Return a number that changes whenever another process has written."""
         with self.reading() as connection:
+            if self._shared is not None:
+                return self._shared.foreign
             return int(connection.execute("PRAGMA data_version").fetchone()[0])
 
     def forget(self, config_path: str) -> None:
@@ -106,47 +138,131 @@ class Store:
     def close(self) -> None:
         """Let go of the file."""
         with self._lock:
-            self._connection.close()
+            self._closed = True
+            self._drop()
 
-    def _open(self) -> None:
-        """Open the file that lies there now; the one opened before may have been removed."""
-        self._file = None
-        with self._explained():
-            self._connection = self._connect()
-        self._file = _identity(self.path)
+    @contextmanager
+    def _entered(self, *, anew: bool = False) -> Iterator[sqlite3.Connection]:
+        """Give a connection to the file that may be touched now.
+
+        ``anew``: the one that lies there now, should the one opened before have been removed.
+        """
+        with self._lock, self._explained():
+            if self._closed:
+                raise sqlite3.ProgrammingError("it was closed")
+            if self._depth or not self._is_shared():
+                if not self._depth and (self._file is None or (anew and self._replaced())):
+                    self._open(followed(self.path))
+                with self._inside():
+                    yield self._opened()
+                return
+            if self._shared is None:
+                self._drop()  # a store of this machine alone until now, in the way of that
+            with self._held(self._shared or SharedFile(followed(self.path))):
+                yield self._opened()
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        self._depth += 1
         try:
-            self._prepare()
-        except StoreError:
-            self._file = None
-            self._connection.close()
-            raise
+            yield
+        finally:
+            self._depth -= 1
 
-    def _connect(self) -> sqlite3.Connection:
-        if self.read_only:
-            # a file that nobody has open is read as it lies
-            live = self.path.with_name(f"{self.path.name}-wal").exists()
-            how = "mode=ro" if live else "mode=ro&immutable=1"
-            target = f"{self.path.resolve().as_uri()}?{how}"
+    @contextmanager
+    def _held(self, shared: SharedFile) -> Iterator[None]:
+        """Hold the lock of a shared store, with a connection that shows what others have done."""
+        with self._patience.spent(SHARED_PATIENCE) as wait:
+            file = shared.enter(wait)
+        try:
+            with self._inside():
+                if self._shared is None or self._file is None or not file.same:
+                    self._shared = shared
+                    self._open(file.file)
+                yield
+        finally:
+            shared.leave()
+
+    def _is_shared(self) -> bool:
+        """Return whether each transaction needs the lock; a store may become one that does."""
+        if self.read_only or self._shared is not None:
+            return not self.read_only
+        real = followed(self.path)
+        return is_shared(real) if self._file is None else locks_of(real).is_dir()
+
+    def _opened(self) -> sqlite3.Connection:
+        assert self._connection is not None
+        return self._connection
+
+    def _replaced(self) -> bool:
+        return self._opened().in_transaction is False and _identity(self.path) != self._file
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        with self._patience.spent(BUSY_SECONDS) as wait:
+            connection.execute(f"PRAGMA busy_timeout = {int(wait * 1000)}")
+            connection.execute("BEGIN IMMEDIATE")
+
+    def _open(self, file: Path) -> None:
+        """Open the file that lies there now; the one opened before may have been removed."""
+        self._drop()
+        with self._patience.spent(BUSY_SECONDS) as wait:
+            connection = self._connection = self._connect(file, wait)
+            self._file = _identity(file)
+            try:
+                with self._inside():
+                    self._prepare(connection)
+            except (StoreError, sqlite3.Error):
+                self._drop()
+                raise
+
+    def _drop(self) -> None:
+        self._file = None
+        if self._connection is not None:
+            self._connection.close()
+        if self._copy is not None:
+            self._copy.drop()
+        self._connection = self._copy = None
+
+    def _connect(self, file: Path, wait: float) -> sqlite3.Connection:
+        if self._shared is not None:
+            target = self._shared.target(file)
+        elif self.read_only:
+            target = self._unchanged(file)
         else:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self.path.touch(mode=0o600, exist_ok=True)
-            target = f"{self.path.resolve().as_uri()}?mode=rw"
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            check_files(file)
+            file.touch(mode=0o600, exist_ok=True)
+            target = f"{file.as_uri()}?mode=rw"
         return sqlite3.connect(
             target,
             uri=True,
-            timeout=BUSY_SECONDS,
+            timeout=wait,
             isolation_level=None,
             check_same_thread=False,
         )
 
-    def _prepare(self) -> None:
-        with self.reading() as connection:
-            connection.execute("PRAGMA foreign_keys = ON")
-            found = self._found_version(connection)
-            if self.read_only:
-                return
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
+    def _unchanged(self, file: Path) -> str:
+        """Return how SQLite reads a store without changing anything in its folder."""
+        check_files(file)
+        if not file.exists():
+            raise EmptyStoreError(f"{self.path} is not there yet; {NO_HISTORY}")
+        if is_shared(file):
+            self._copy = Copied(file, BUSY_SECONDS)
+            return f"{self._copy.file.as_uri()}?mode=rw"
+        # a file that nobody has open is read as it lies
+        live = file.with_name(f"{file.name}-wal").exists()
+        return f"{file.as_uri()}?{'mode=ro' if live else 'mode=ro&immutable=1'}"
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        connection.execute("PRAGMA foreign_keys = ON")
+        found = self._found_version(connection)
+        if self.read_only:
+            connection.execute("PRAGMA query_only = ON")
+            return
+        mode = "WAL" if self._shared is None else "TRUNCATE"
+        connection.execute(f"PRAGMA journal_mode = {mode}")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA mmap_size = 0")
         if found < len(MIGRATIONS):
             self._migrate()
 
@@ -176,19 +292,27 @@ class Store:
                 connection.execute(f"PRAGMA user_version = {number}")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
-    def _undo(self) -> None:
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
+    def _not_held(self) -> None:
+        """Raise ``StoppedHolderError`` if a stopped process holds the store for writing."""
+        beside = (self.path.with_name(f"{self.path.name}-shm"), self.path)
+        holder = stopped_holder(beside)
+        self._stopped_holds = holder is not None
+        if holder is not None:
+            raise StoppedHolderError(f"{self.path}: {stopped_words(holder)}; {NO_HISTORY}")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
+            if "locked" in str(error):
+                self._not_held()
             raise StoreError(f"{self.path}: {_reason(error)}; {NO_HISTORY}") from error
         except OSError as error:
             what = error.strerror or str(error)
             raise StoreError(f"{self.path}: {what}; {NO_HISTORY}") from error
+        except (HeldError, TakenOverError, StillOpenError) as error:
+            raise StoreError(f"{self.path}: {error}; {NO_HISTORY}") from error
 
 
 class StoreView:
@@ -204,6 +328,11 @@ class StoreView:
     def writes(self) -> bool:
         """False if the store is only read: then nothing may act."""
         return not self._store.read_only
+
+
+def _undo(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+"
 _NUMBER = re.compile(
@@ -54,28 +55,86 @@ class LabelledNumber(NamedTuple):
 
 
 def fields(line: str) -> Iterator[LabelledNumber]:
-    """Yield the numbers of ``line`` from left to right; one without a label has no words."""
+    """Yield the numbers of ``line`` from left to right; one without a label has no words.
+
+    Where the numbers of a line stand, and what their labels say, does not depend on which digits
+    it has: a trainer's lines differ in nothing else, so that is found once for all of them.
+    """
+    for cut in _cuts(line.translate(_ALIKE)):
+        yield cut.field(line)
+
+
+_ALIKE: Final = str.maketrans("123456789", "000000000")
+
+
+class _Cut(NamedTuple):
+    """Where one number stands in all lines of one shape, and what does not depend on digits."""
+
+    start: int
+    end: int
+    gap: int
+    """Where the text before it begins that may hold its label."""
+    label: _Label
+    own_label: bool
+    """True where the label has digits: then each line has its own."""
+    scale: str
+    max_start: int
+    max_end: int
+    max_scale: str
+    unit: str
+
+    def field(self, line: str) -> LabelledNumber:
+        """Return the number with the digits that it has in ``line``."""
+        value = line[self.start : self.end]
+        maximum = line[self.max_start : self.max_end] if self.max_start >= 0 else None
+        label = _label(line[self.gap : self.start]) if self.own_label else self.label
+        exact = maximum is not None and not self.max_scale
+        return LabelledNumber(
+            words=label.words,
+            label=label.text,
+            note=label.note,
+            text=value + self.scale,
+            value=float(value.replace(",", "")) * _SCALES[self.scale],
+            rounded=self.scale != "",
+            maximum=int(maximum.replace(",", "")) if exact and maximum is not None else None,
+            max_text=maximum + self.max_scale if maximum is not None and self.max_scale else None,
+            unit=self.unit,
+            bracketed=label.bracketed,
+            at=self.start,
+        )
+
+
+@lru_cache(maxsize=512)
+def _cuts(line: str) -> tuple[_Cut, ...]:
+    found = []
     before = 0
     for match in _NUMBER.finditer(line):
-        gap = line[max(before, match.start() - _LOOK_BACK) : match.start()]
-        label, note = _label(gap)
-        scale, max_scale = match["scale"] or "", match["max_scale"] or ""
+        gap = _gap(line, before, match.start())
+        label = _label(line[gap : match.start()])
         unit = match["unit"] if _is_unit(match["unit"], line[match.end() :][:2]) else ""
-        exact_max = match["max"] is not None and not max_scale
-        yield LabelledNumber(
-            words=tuple(word.lower() for word in _WORDS.findall(label)),
+        cut = _Cut(
+            start=match.start("value"),
+            end=match.end("value"),
+            gap=gap,
             label=label,
-            note=note,
-            text=match["value"] + scale,
-            value=float(match["value"].replace(",", "")) * _SCALES[scale],
-            rounded=bool(scale),
-            maximum=int(match["max"].replace(",", "")) if exact_max else None,
-            max_text=match["max"] + max_scale if max_scale else None,
+            own_label="0" in label.text or "0" in label.note,
+            scale=match["scale"] or "",
+            max_start=match.start("max"),
+            max_end=match.end("max"),
+            max_scale=match["max_scale"] or "",
             unit=unit,
-            bracketed=gap.rstrip().endswith("["),
-            at=match.start(),
         )
+        found.append(cut)
         before = match.end("unit") if unit else match.start("unit")
+    return tuple(found)
+
+
+def _gap(line: str, before: int, number: int) -> int:
+    """Return where the text before a number begins: never in the middle of a word."""
+    gap = max(before, number - _LOOK_BACK)
+    while before < gap < number and line[gap - 1].isalpha() and line[gap].isalpha():
+        gap += 1
+    return gap
 
 
 def _is_unit(word: str, after: str) -> bool:
@@ -85,10 +144,21 @@ def _is_unit(word: str, after: str) -> bool:
     return word in _UNITS or ("/" in word and word.rpartition("/")[2] in _PER)
 
 
-def _label(gap: str) -> tuple[str, str]:
-    """Return the words that end ``gap``, and a note in brackets such as ``ms``."""
+class _Label(NamedTuple):
+    """The words before a number, and a note in brackets such as ``ms``."""
+
+    words: tuple[str, ...]
+    text: str
+    note: str
+    bracketed: bool
+
+
+def _label(gap: str) -> _Label:
+    """Return what ``gap``, the text before a number, calls it."""
     tail = gap
     for delimiter in _DELIMITERS.finditer(gap.rstrip(" :=[\"'(")):
         tail = gap[delimiter.end() :]
     found = _LABEL.search(tail)
-    return ("", "") if found is None else (found["label"].strip(" -/."), found["note"] or "")
+    text, note = ("", "") if found is None else (found["label"].strip(" -/."), found["note"] or "")
+    words = tuple(word.lower() for word in _WORDS.findall(text))
+    return _Label(words, text, note, gap.rstrip().endswith("["))

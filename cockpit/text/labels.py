@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Literal
+from functools import lru_cache
+from typing import Final, Literal
 
 from cockpit.text.fields import LabelledNumber
 
@@ -28,6 +29,10 @@ _TRAINING = re.compile(
 )
 _PREFIXES = re.compile(r"\[[^\]]*\]|\([^)]*\)|\d[\d:.,/-]*|\b(?:INFO|DEBUG|UTC)\b")
 _LETTERS = re.compile(r"[A-Za-z]{2}")
+
+
+_LABELS: Final = 4096
+"""Labels whose meaning is remembered: a log has a few dozen, each on thousands of lines."""
 
 
 def _set(words: str) -> frozenset[str]:
@@ -93,9 +98,17 @@ def is_epoch(field: LabelledNumber) -> bool:
 
 def _step_rank(field: LabelledNumber) -> int:
     """Return how surely ``field`` is the step; 0 when it is not."""
-    if not field.words or (field.whole is None and not field.rounded) or field.value < 0:
+    rank = _step_word_rank(field.words)
+    if not rank or (field.whole is None and not field.rounded) or field.value < 0:
         return 0
-    *before, last = field.words
+    return rank
+
+
+@lru_cache(maxsize=_LABELS)
+def _step_word_rank(words: tuple[str, ...]) -> int:
+    if not words:
+        return 0
+    *before, last = words
     if before[-1:] == ["global"] and last == "step":
         return 6
     if before[-1:] == ["num"] and last == "updates":
@@ -106,9 +119,7 @@ def _step_rank(field: LabelledNumber) -> int:
         return 4
     if last in ("iteration", "iter", "it"):
         return 3
-    return (
-        2 if last in ("steps", "update", "updates", "up", "batch") and len(field.words) == 1 else 0
-    )
+    return 2 if last in ("steps", "update", "updates", "up", "batch") and len(words) == 1 else 0
 
 
 def _of_an_epoch(field: LabelledNumber) -> bool:
@@ -123,18 +134,25 @@ def find_loss(found: Sequence[LabelledNumber]) -> float | None:
 
 
 def _loss_rank(field: LabelledNumber) -> int:
-    words = field.words
+    return 0 if field.unit == "%" else _loss_word_rank(field.words)
+
+
+@lru_cache(maxsize=_LABELS)
+def _loss_word_rank(words: tuple[str, ...]) -> int:
     named = not _LOSS_NAMES.isdisjoint(words) or any(word.endswith("loss") for word in words)
-    if not named or field.unit == "%" or any(_OTHER_LOSS.match(word) for word in words):
+    if not named or any(_OTHER_LOSS.match(word) for word in words):
         return 0
     return 2 if _LOSS_WORDS.issuperset(words) else 1
 
 
 def find_grad_norm(found: Sequence[LabelledNumber]) -> float | None:
     """Return the norm of the gradient among ``found``."""
-    norms = (field for field in found if "gnorm" in field.words or set(field.words) >= _GRAD_NORM
-             or set(field.words) >= _GRADIENT_NORM)  # fmt: skip
-    return next((field.value for field in norms), None)
+    return next((field.value for field in found if _is_grad_norm(field.words)), None)
+
+
+@lru_cache(maxsize=_LABELS)
+def _is_grad_norm(words: tuple[str, ...]) -> bool:
+    return "gnorm" in words or set(words) >= _GRAD_NORM or set(words) >= _GRADIENT_NORM
 
 
 _GRAD_NORM, _GRADIENT_NORM = frozenset(("grad", "norm")), frozenset(("gradient", "norm"))
@@ -142,12 +160,22 @@ _GRAD_NORM, _GRADIENT_NORM = frozenset(("grad", "norm")), frozenset(("gradient",
 
 def evaluates(found: Sequence[LabelledNumber]) -> bool:
     """Return whether a figure of an evaluation is among ``found``."""
-    return any(_EVALUATED & {*field.words, field.note.lower()} for field in found)
+    return any(_is_evaluated(field.words, field.note) for field in found)
+
+
+@lru_cache(maxsize=_LABELS)
+def _is_evaluated(words: tuple[str, ...], note: str) -> bool:
+    return bool(_EVALUATED & {*words, note.lower()})
 
 
 def hints(found: Sequence[LabelledNumber]) -> int:
     """Return how many fields are of the kind that trainers log beside the step."""
-    return sum(1 for field in found if _HINTS & set(field.words))
+    return sum(_is_hint(field.words) for field in found)
+
+
+@lru_cache(maxsize=_LABELS)
+def _is_hint(words: tuple[str, ...]) -> bool:
+    return not _HINTS.isdisjoint(words)
 
 
 Rate = tuple[float, str]
@@ -174,8 +202,7 @@ _TIME_WORDS = frozenset({"time", "timing", "ms", "avg"})
 def throughput(found: Sequence[LabelledNumber], *, in_epochs: bool = False) -> Rate | None:
     """Return the line's rate and unit; ``in_epochs``: a bare time is an epoch's, not a step's."""
     usable = [field for field in found if math.isfinite(field.value) and field.value > 0]
-    units = [(field.value, _unit_of_suffix(field) or _unit_of_label(field)) for field in usable]
-    rates = [(value, unit) for value, unit in units if unit is not None]
+    rates = [(field.value, unit) for field in usable if (unit := _unit_of(field)) is not None]
     tokens = [rate for rate in rates if rate[1].startswith("tok/")]
     times = [] if in_epochs else [rate for field in usable if (rate := _bare_time(field))]
     return next(iter([*tokens, *rates, *times]), None)
@@ -189,11 +216,15 @@ def bar_unit(unit: str) -> str | None:
     return f"{over}/it" if over in ("s", "ms") and under in _STEP_WORDS else None
 
 
-def _unit_of_suffix(field: LabelledNumber) -> str | None:
+def _unit_of(field: LabelledNumber) -> str | None:
+    by_unit = _unit_of_suffix(field.unit) if "/" in field.unit else None
+    return by_unit or _unit_of_label(field.words, field.unit, field.note)
+
+
+@lru_cache(maxsize=_LABELS)
+def _unit_of_suffix(unit: str) -> str | None:
     """Read ``170000 tok/s``, ``2.0 it/s``, ``6.87s/it``, ``87.53/s``."""
-    if "/" not in field.unit:
-        return None
-    parts = field.unit.lower().split("/")
+    parts = unit.lower().split("/")
     if parts == ["", "s"]:
         return "img/s"
     if parts[0] in _TOKEN_WORDS and parts[1] in _PER_SECOND:
@@ -201,10 +232,10 @@ def _unit_of_suffix(field: LabelledNumber) -> str | None:
     return bar_unit("/".join(parts[:2]))
 
 
-def _unit_of_label(field: LabelledNumber) -> str | None:
+@lru_cache(maxsize=_LABELS)
+def _unit_of_label(words: tuple[str, ...], unit: str, note: str) -> str | None:
     """Read ``Tokens/s/device: 8671.794``, ``wps 420805``, ``time per iteration (ms): 22``."""
-    words = field.words
-    if not words or field.unit == "%":
+    if not words or unit == "%":
         return None
     if words[-1] in _SHORT:
         return _SHORT[words[-1]]
@@ -212,19 +243,19 @@ def _unit_of_label(field: LabelledNumber) -> str | None:
         return _tokens(words)
     if words[-1] in _PER_SECOND and not {"time", "timing"} & set(words):
         return next((_THINGS[word] for word in words if word in _THINGS), None)
-    return _step_time(field, words)
+    return _step_time(words, unit, note)
 
 
 def _tokens(words: Sequence[str]) -> str:
     return "tok/s/device" if set(words) & _DEVICE_WORDS else "tok/s"
 
 
-def _step_time(field: LabelledNumber, words: Sequence[str]) -> str | None:
+def _step_time(words: Sequence[str], unit: str, note: str) -> str | None:
     """Read ``elapsed time per iteration (ms)``, ``step_avg``, ``dt``, ``timing_s/step``."""
     timed = bool(_TIME_WORDS & set(words)) and bool(_STEP_WORDS & set(words))
     if words[-1] != "dt" and (not timed or _NOT_ONE_STEP & set(words)):
         return None
-    said = _TIMES.get(field.unit) or _TIMES.get(field.note.lower())
+    said = _TIMES.get(unit) or _TIMES.get(note.lower())
     return said or ("ms/it" if "ms" in words else "s/it")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from pydantic import Field
@@ -29,7 +30,7 @@ from cockpit.text.labels import (
     throughput,
     training_work,
 )
-from cockpit.text.safe import safe_line
+from cockpit.text.safe import LINE_LIMIT, plain_text, safe_line
 
 
 class LineProgress(Frozen):
@@ -53,6 +54,11 @@ class LineProgress(Frozen):
     grad_norm: float | None = Field(default=None, exclude=True)
     """Beside the loss; no part of INTERFACE's document."""
 
+    @property
+    def is_bar(self) -> bool:
+        """True for a progress bar, whose rate is its own average."""
+        return self.format not in ("block", "fields", "dict")
+
 
 _BLOCK_HEAD = re.compile(r"\[(?:\w+=\d+\]\[)?(?:batch|step)=\d+/\d+[^\]]*\]:?\s*$")
 _LONGEST_BLOCK = 100
@@ -68,11 +74,36 @@ def read_progress(line: str) -> LineProgress | None:
     ``line`` may hold colours, ``\r`` states, and be a block: a head with its step and
     indented lines below it.
     """
-    if not any(digit in line for digit in "0123456789"):
-        return None
-    text = "\n".join(safe_line(part).plain for part in line.split("\n"))
+    return understood(line) if may_tell(line) else None
+
+
+def understood(line: str) -> LineProgress | None:
+    """Return the same at the full price, whatever the line may be."""
+    text = "\n".join(map(plain_text, line.split("\n")))
     bar = read_bar(text)
     return _from_fields(text) if bar is None else _from_bar(bar)
+
+
+_DIGIT = re.compile("[0-9]")
+_NEEDED = re.compile(
+    r"(?i:loss|step|iter|batch|epoch|update|train)|(?<![a-z])it(?![a-z])|I[tT](?![a-z])"
+    r"|(?<![a-z])[eu]p(?![a-z])|[EU][pP](?![a-z])|%\|| • |it \[|Progress on:"
+)
+_HIDDEN = re.compile(r"[^ -~\n•█▏▎▍▌▋▊▉]")
+"""What the boundary may take out of the middle of a word, or put there: escapes, marks."""
+
+
+def may_tell(line: str) -> bool:
+    """Tell whether ``line`` has what every line that is understood must have; a search or two.
+
+    That is a digit, and a bar's own signs or a word for a step, an epoch or the loss. Of a line
+    that will be cut only so much can be told that it is long.
+    """
+    if len(line) > LINE_LIMIT:
+        return True
+    if _DIGIT.search(line) is None:
+        return False
+    return _NEEDED.search(line) is not None or _HIDDEN.search(line) is not None
 
 
 def read_lines(lines: Iterable[str]) -> Iterator[tuple[int, LineProgress]]:
@@ -84,11 +115,35 @@ def read_lines(lines: Iterable[str]) -> Iterator[tuple[int, LineProgress]]:
             block.append(line)
             continue
         yield from _numbered(first, block)
-        first, block = number, [line]
-        if not _BLOCK_HEAD.search(line):
-            yield from _numbered(number, block)
-            block = []
+        first, block = number, []
+        if "[" in line and _BLOCK_HEAD.search(line):
+            block = [line]
+        elif (found := read_progress(line)) is not None:
+            yield number, found
     yield from _numbered(first, block)
+
+
+def telling(raw: bytes) -> str:
+    """Return a log line's text for ``read_lines``, empty where it can tell nothing.
+
+    Lines that differ in their digits alone are looked at once: most of a fast log is left out
+    for the price of a look into a table.
+    """
+    if len(raw) > LINE_LIMIT:
+        return safe_line(raw).plain
+    if not raw.isascii():
+        return plain_text(raw.decode("utf-8", "replace"))
+    return plain_text(raw.decode("ascii")) if _shape_may_tell(raw.translate(_ALIKE)) else ""
+
+
+_ALIKE = bytes.maketrans(b"123456789", b"000000000")
+
+
+@lru_cache(maxsize=4096)
+def _shape_may_tell(shape: bytes) -> bool:
+    """Tell it of a line whose digits are all 0; what is indented may belong to a block."""
+    text = shape.decode("ascii")
+    return text[:1].isspace() or not text.isprintable() or may_tell(text)
 
 
 def _numbered(number: int, block: list[str]) -> Iterator[tuple[int, LineProgress]]:

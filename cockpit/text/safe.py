@@ -25,6 +25,8 @@ _MARKS_PER_LETTER = 3
 _STATES_TRIED = 1000
 _ELLIPSIS = "…"
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_DRAWN = re.compile("[ -~\u2022\u2500-\u259f]*")
+"""ASCII, bullets, lines and blocks: what progress bars are drawn with."""
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
     "\U000e0000-\U000e0fff]"
@@ -38,7 +40,7 @@ def safe_line(raw: bytes | str, limit: int = LINE_LIMIT) -> SafeText:
     ``raw`` may end in a line break and may hold ``\r`` states, of which the last that shows
     something is kept. At most ``limit`` characters (at least 1) come back.
     """
-    if isinstance(raw, str) and len(raw) <= limit and raw.isascii() and raw.isprintable():
+    if isinstance(raw, str) and len(raw) <= limit and _is_plain(raw):
         return SafeText(plain=raw)
     limit = max(1, limit)
     first: SafeText | None = None
@@ -54,6 +56,17 @@ def safe_line(raw: bytes | str, limit: int = LINE_LIMIT) -> SafeText:
             return line
         first = first or line
     return first or SafeText(plain="")
+
+
+def plain_text(text: str) -> str:
+    """Return the text of ``safe_line``, at once where it needs no change."""
+    return text if len(text) <= LINE_LIMIT and _is_plain(text) else safe_line(text).plain
+
+
+def _is_plain(text: str) -> bool:
+    if text.isascii():
+        return text.isprintable()
+    return _DRAWN.fullmatch(text) is not None
 
 
 def safe_lines(raw: bytes | str, limit: int = LINE_LIMIT) -> tuple[SafeText, ...]:

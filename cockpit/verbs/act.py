@@ -33,6 +33,7 @@ from cockpit.model.plan import (
 )
 from cockpit.model.run import CockpitFile
 from cockpit.model.wording import size, steps
+from cockpit.runtime.operator import ask_operator
 from cockpit.store.store import Store
 from cockpit.verbs import act_arguments
 from cockpit.verbs.common import (
@@ -47,7 +48,6 @@ from cockpit.verbs.common import (
     say,
 )
 from cockpit.watch.engine import Engine
-from cockpit.watch.owner import operator_name
 
 FAILED = 1
 UNKNOWN = 5
@@ -70,10 +70,13 @@ def run(args: argparse.Namespace) -> int:
     row = _row(args.verb)
     file = run_file(args.config)
     check_name(file, args.run_name)
+    operator = asyncio.run(ask_operator(file))
+    if operator.notice is not None:
+        say(operator.notice)
     request = Request(
         action=row.verb,
         run=args.run_name,
-        operator=operator_name(file),
+        operator=operator.name,
         params=act_arguments.params_of(args, row),
     )
     approvals = act_arguments.approvals_of(args)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import time
 from datetime import UTC, datetime
 
 from cockpit.model.clock import Clock, FixedClock, SystemClock
@@ -57,10 +58,11 @@ def run(args: argparse.Namespace) -> int:
 
 async def checked(file: CockpitFile, names: list[str], clock: Clock) -> FleetReport:
     """Return what one check sees; raises ``UsageError`` for a run that is not in the file."""
+    until = time.monotonic() + DEADLINE
     store = open_store(read_only=True)
     engine = Engine(file, store=store, clock=clock)
     try:
-        report = await engine.check(names or None, DEADLINE)
+        report = await engine.check(names or None, until - time.monotonic())
     except UnknownRunError as error:
         raise UsageError(str(error)) from error
     finally:

@@ -11,8 +11,9 @@ from typing import Any, TextIO
 
 from cockpit.config.file import ConfigError, find, load, store_path
 from cockpit.model.base import plain_number
-from cockpit.model.report import FleetReport, RunReport
+from cockpit.model.report import FleetReport, RunReport, Verdict
 from cockpit.model.run import CockpitFile
+from cockpit.store.opening import open_within
 from cockpit.store.store import EmptyStoreError, Store, StoreError
 from cockpit.text.charset import drawn, terminal_charset
 from cockpit.text.scrub import scrub
@@ -82,11 +83,8 @@ def check_name(file: CockpitFile, name: str) -> None:
 
 def open_store(*, read_only: bool) -> Store | None:
     """Return the store, or ``None`` (said on stderr) if it cannot be used."""
-    path = store_path()
-    if read_only and not path.exists():
-        return None
     try:
-        return Store(path, read_only=read_only)
+        return open_within(store_path(), read_only=read_only)
     except EmptyStoreError:
         return None
     except StoreError as error:
@@ -109,7 +107,7 @@ def check_screen() -> None:
 
 def say(line: str) -> None:
     """Print a message for a person: stderr, so that stdout stays what was asked for."""
-    _print(sys.stderr, f"cockpit: {scrub(line)}\n")
+    write(sys.stderr, f"cockpit: {scrub(line)}\n")
 
 
 def put(text: str) -> None:
@@ -119,32 +117,46 @@ def put(text: str) -> None:
 
 def _put(text: str) -> None:
     try:
-        _print(sys.stdout, text + "\n")
-    except BrokenPipeError:
-        raise
+        write(sys.stdout, text + "\n")
     except OSError as error:
-        raise OutputError(f"standard output cannot be written: {error.strerror}") from error
+        raise output_error(error) from error
 
 
-def _print(stream: TextIO | None, text: str) -> None:
-    """Write and flush; what the stream's encoding lacks is escaped, a closed stream is silent.
+def output_error(error: OSError) -> BrokenPipeError | OutputError:
+    """Return what a fault of standard output ends a verb with."""
+    if isinstance(error, BrokenPipeError):
+        return error
+    return OutputError(f"standard output cannot be written: {error.strerror}")
+
+
+def write(stream: TextIO | None, text: str) -> None:
+    """Write and flush; a closed stream is silent."""
+    if stream is not None:
+        stream.write(encoded(stream, text).decode(stream.encoding or "utf-8"))
+        stream.flush()
+
+
+def encoded(stream: TextIO, text: str) -> bytes:
+    """Return text as a stream takes it: what its encoding lacks is escaped.
 
     A terminal whose locale is not UTF-8 gets ASCII, whatever the interpreter believes.
     """
-    if stream is not None:
-        if not text.isascii() and stream.isatty():
-            text = drawn(text, terminal_charset())
-        coding = stream.encoding or "utf-8"
-        stream.write(text.encode(coding, "backslashreplace").decode(coding))
-        stream.flush()
+    if not text.isascii() and stream.isatty():
+        text = drawn(text, terminal_charset())
+    return text.encode(stream.encoding or "utf-8", "backslashreplace")
 
 
 def print_document(document: dict[str, Any], *, one_line: bool = False) -> None:
     """Print one JSON document on stdout."""
+    _put(document_text(document, one_line=one_line))
+
+
+def document_text(document: dict[str, Any], *, one_line: bool = False) -> str:
+    """Return one JSON document as standard output takes it."""
     indent = None if one_line else 2
     coding = "" if sys.stdout is None else sys.stdout.encoding or ""
     plain = coding.lower().replace("_", "-") != "utf-8"
-    _put(json.dumps(_finite(document), indent=indent, ensure_ascii=plain, allow_nan=False))
+    return json.dumps(_finite(document), indent=indent, ensure_ascii=plain, allow_nan=False)
 
 
 def exit_code(report: FleetReport) -> int:
@@ -168,5 +180,5 @@ def _finite(value: object) -> object:
 
 def _needs_a_look(run: RunReport) -> bool:
     unknown = any(facet.configured and not facet.known for _, facet in run.facets.items())
-    unknown = unknown or run.rows_unread
+    unknown = unknown or run.rows_unread or run.verdict is Verdict.UNKNOWN
     return unknown or any(a.acknowledged is None and a.severity.rank > 0 for a in run.alerts)

@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cockpit.config.file import load, state_dir
 from cockpit.model.clock import Clock, SystemClock
@@ -40,6 +40,10 @@ LEAVING_PATIENCE = 1.0
 """The same when a person leaves the UI and waits: the next demo begins anew anyway."""
 NOT_MADE = 70
 EXAMPLE = "example: cockpit demo --headless --json --dir /tmp/demo"
+
+
+ENGINE_LEAVES: Final = 3.0
+"""Seconds within which the engine ends after its last window."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -129,8 +133,12 @@ def _demo(layout: DemoLayout, args: argparse.Namespace) -> int:
 
 def _open(layout: DemoLayout) -> int:
     from cockpit.app.application import run_app
+    from cockpit.attach.meeting import wait_until_left
 
-    return run_app(load(layout.run_file))
+    file = load(layout.run_file)
+    code = run_app(file)
+    wait_until_left(file.path, ENGINE_LEAVES)  # what it still writes would outlive the demo
+    return code
 
 
 def _headless(layout: DemoLayout, fleet: DemoFleet, args: argparse.Namespace) -> int:

@@ -30,7 +30,8 @@ from cockpit.notify.message import Message
 from cockpit.notify.routes import Named
 from cockpit.platforms.table import Platforms, kind_of
 from cockpit.runtime.shell import run_command
-from cockpit.store.store import Store, StoreError
+from cockpit.store.described import described, last_holder
+from cockpit.store.store import StoreError
 from cockpit.text.charset import Charset, given_variables, terminal_charset
 from cockpit.verbs.check import checked
 from cockpit.verbs.common import (
@@ -118,6 +119,7 @@ def run(args: argparse.Namespace) -> int:
         findings += asyncio.run(_endpoints(file, args.runs, SystemClock()))
         findings += asyncio.run(route_findings(file, SystemClock(), send=args.notify))
         report = asyncio.run(checked(file, args.runs, SystemClock()))
+        findings += (_owner(each) for each in report.runs if each.owner and each.owner.differs)
         findings += (_facet(each, *named) for each in report.runs for named in each.facets.items())
     if args.json:
         print_document({"schema": 1, "findings": [finding.to_json() for finding in findings]})
@@ -202,12 +204,12 @@ def _colours(term: str) -> int:
 
 def _store() -> DoctorFinding:
     path = store_path()
+    before = last_holder(path)
     try:
-        with Store(path).writing():
-            pass
+        text = described(path)
     except StoreError as error:
         return _finding("store", False, str(error), "without it nothing is remembered")
-    return _finding("store", True, f"{path} can be written")
+    return _finding("store", True, text if before is None else f"{text}; {before}")
 
 
 def _run_file(config: Path | None) -> tuple[list[DoctorFinding], bool]:
@@ -294,6 +296,15 @@ def _unaddressed_paths(file: CockpitFile) -> Iterator[DoctorFinding]:
             remedy=f"write ssh://{host}/path, or file:///path if this machine is meant",
             run=run,
         )
+
+
+def _owner(run: RunReport) -> DoctorFinding:
+    """Say that the run file and the last handover name different people."""
+    assert run.owner is not None
+    text = f"{run.owner.name}, {run.owner.why} ({run.owner.source}); {run.owner.differs}"
+    return DoctorFinding(
+        name="owner", level="note", text=text, remedy=run.owner.remedy, run=run.name
+    )
 
 
 def _facet(run: RunReport, name: str, facet: Facet[Any]) -> DoctorFinding:

@@ -122,6 +122,8 @@ def owner_lines(run: RunReport) -> Iterator[str]:
         how = ", ".join(filter(None, (owner.name, owner.why)))
         differs = "" if owner.differs is None else f"; {owner.differs}"
         yield f"  owner: {how} [{owner.source}]{differs}"
+        if owner.remedy is not None:
+            yield f"      next: {owner.remedy}"
     if records is not None and records.unheard is not None:
         yield f"  {UNKNOWN} what others told lately: {records.unheard}"
 

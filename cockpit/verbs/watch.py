@@ -7,17 +7,20 @@ import asyncio
 import contextlib
 import re
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
+from cockpit.attach.serving import WindowService
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
-from cockpit.notify.channels import terminal_of_this_process
-from cockpit.runtime.offload import offload
+from cockpit.notify.channels import Ring
+from cockpit.runtime.operator import ask_operator
 from cockpit.services.heartbeat import HeartbeatService
-from cockpit.services.service import BackgroundServices
+from cockpit.services.service import BackgroundServices, Service
+from cockpit.services.starting import Starting
 from cockpit.services.wiring import watch_services
 from cockpit.verbs.check import instant
 from cockpit.verbs.common import (
@@ -28,20 +31,21 @@ from cockpit.verbs.common import (
     add_runs,
     exit_code,
     open_store,
-    print_document,
-    put,
     run_file,
     say,
 )
+from cockpit.verbs.outlets import WatchOutput
 from cockpit.verbs.table import checkpoint_text, job_text, loss_text, monitor_text, rate_text
 from cockpit.watch.engine import Engine
 from cockpit.watch.fleet import UnknownRunError
 from cockpit.watch.headless import HeadlessWatch, StopPoint
-from cockpit.watch.owner import operator_name, this_process
+from cockpit.watch.owner import this_process, turns_of
 
 EXAMPLE = "example: cockpit watch hero-7b --until step=20000"
 LEAVE_WITHIN: Final = 3.0
 """Seconds for which a watch that ends waits for what is being sent or written."""
+READ_WITHIN: Final = 1.0
+"""Seconds for which it waits for somebody to take what it has printed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +84,10 @@ def run(args: argparse.Namespace) -> int:
 
 async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> int:
     store = open_store(read_only=False)
-    me = this_process(await offload(operator_name, file, deadline=5.0))
+    operator = await ask_operator(file)
+    if operator.notice is not None:
+        say(operator.notice)
+    me = this_process(operator.name)
     stop = args.until or StopPoint()
     try:
         engine = Engine(file, store=store, clock=clock, only=args.runs)
@@ -90,12 +97,17 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
             for line in busy:
                 say(line)
             return BLOCKED
-        heartbeat = HeartbeatService(engine, clock)
-        services = watch_services(
-            engine, store, clock, terminal_of_this_process(), watching.owns, heartbeat
-        )
-        printing = _print_rounds(watching, services, heartbeat, as_json=args.json)
-        return await _until_done(watching, services, printing)
+        heartbeat = HeartbeatService(engine, clock, turns_of(store))
+        output = WatchOutput()
+        whole = not args.runs and not args.once  # windows show all runs of a file
+        windows = (WindowService(engine, clock),) if whole else ()
+        beside = (_ring_all(output.ring(), windows), watching.owns, heartbeat)
+        make = partial(watch_services, engine, store, clock, *beside, began=clock.now())
+        services = BackgroundServices((*windows, Starting(make, clock)))
+        for each in windows:
+            each.more_notices = lambda: services.notices
+        printing = _print_rounds(watching, services, heartbeat, output, as_json=args.json)
+        return await _until_done(watching, services, printing, output)
     except UnknownRunError as error:
         raise UsageError(str(error)) from error
     finally:
@@ -103,15 +115,30 @@ async def _watch(file: CockpitFile, args: argparse.Namespace, clock: Clock) -> i
             store.close()
 
 
+def _ring_all(own: Ring | None, windows: Sequence[WindowService]) -> Ring | None:
+    """Return what rings this terminal and those of the windows; ``None`` where there is none."""
+    rings = [*([] if own is None else [own]), *(each.ring for each in windows)]
+
+    def ring(sequence: str) -> bool:
+        rung = [each(sequence) is not False for each in rings]
+        return any(rung)
+
+    return ring if rings else None
+
+
 async def _until_done(
-    watching: HeadlessWatch, services: BackgroundServices, printing: Coroutine[Any, Any, None]
+    watching: HeadlessWatch,
+    services: Service,
+    printing: Coroutine[Any, Any, None],
+    output: WatchOutput,
 ) -> int:
-    """Watch until done or told to leave; the runs are given up in either case."""
+    """Watch until done, told to leave or read by nobody; the runs are given up in any case."""
     loop = asyncio.get_running_loop()
     services.start()
     task = asyncio.ensure_future(printing)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
+    output.ended.add_done_callback(lambda ended: task.cancel())
     try:
         await task
     except asyncio.CancelledError:
@@ -119,6 +146,7 @@ async def _until_done(
     finally:
         with contextlib.suppress(TimeoutError):
             await asyncio.gather(services.stop(LEAVE_WITHIN), watching.release())
+        await output.end(READ_WITHIN)
     if watching.lost:
         return BLOCKED
     return exit_code(watching.last())
@@ -126,26 +154,26 @@ async def _until_done(
 
 async def _print_rounds(
     watching: HeadlessWatch,
-    services: BackgroundServices,
+    services: Service,
     heartbeat: HeartbeatService,
+    output: WatchOutput,
     *,
     as_json: bool,
 ) -> None:
     async for reports in watching.rounds():
-        if watching.cadence is not None:
-            heartbeat.pulse(watching.cadence)
         for line in watching.messages(services.notices):
-            say(line)
-        if as_json:
+            output.say(line)
+        if reports and watching.cadence is not None:
+            heartbeat.pulse(watching.cadence)
+        if reports and as_json:
             newest = max(report.checked_at for report in reports)
-            fleet = FleetReport(checked_at=newest, runs=reports)
-            print_document(fleet.document(), one_line=True)
-        else:
+            output.document(FleetReport(checked_at=newest, runs=reports).document())
+        elif reports:
             for report in reports:
-                put(status_line(report))
+                output.put(status_line(report))
     await services.finish()
     for line in watching.messages(services.notices):
-        say(line)
+        output.say(line)
 
 
 def status_line(run: RunReport) -> str:

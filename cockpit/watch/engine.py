@@ -15,15 +15,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from cockpit.config.file import state_dir
 from cockpit.model.clock import Clock
 from cockpit.model.report import FACETS, FleetReport, RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.platforms.base import Platform
+from cockpit.runtime.jumps import Jumps
 from cockpit.store.alerts import Alerts
 from cockpit.store.memory import RunMemory
+from cockpit.store.ownership import Hung
 from cockpit.store.store import Store
 from cockpit.watch.fleet import Fleet
 from cockpit.watch.ingest import RowIngest
@@ -34,11 +36,14 @@ from cockpit.watch.owner import ownership_of
 from cockpit.watch.polling.asking import Answers, Asker
 from cockpit.watch.polling.onepass import OnePass
 from cockpit.watch.polling.pollers import Pollers
+from cockpit.watch.polling.preference import Preference
 from cockpit.watch.polling.sources_bundle import Sources, real_sources
 from cockpit.watch.polling.supervise import Supervisor, within
 from cockpit.watch.runstate import RunState
 from cockpit.watch.store_writer import StoreWriter
 
+FOR_RECALL = 0.4
+"""The share of a check's deadline that the store may take."""
 FOR_JUDGING = 0.95
 """The share of a check's deadline until which it may wait for logs to be read."""
 LAST_WORDS = 0.3
@@ -63,22 +68,28 @@ class Engine:
         self._clock = clock
         self._sources = sources or real_sources(clock)
         self._running = False
+        self._jumps = Jumps(clock)
         self._news: Listeners[RunReport] = Listeners()
         self._every_round: Listeners[RunReport] = Listeners()
         self._reloads: Listeners[CockpitFile] = Listeners()
         self._supervisor = Supervisor(clock, state_dir() / "crashes")
         self.ownership = ownership_of(store)
-        self._store_writer = StoreWriter(store, self.ownership)
+        self._store_writer = StoreWriter(store, self.ownership, clock)
         self._fleet = Fleet(file, only)
-        self._judge = Judge(self._fleet, self._store_writer, self._news, self._supervisor, clock)
+        self._preference = Preference(self._fleet.states)
+        rank = self._preference.rank
+        self._judge = Judge(
+            self._fleet, self._store_writer, self._news, self._supervisor, clock, rank
+        )
         self._cadence_loop = CadenceLoop(
             self._fleet, self._judge, self._store_writer, self._every_round, clock
         )
         asker = Asker(self._sources, self._fleet.states)
-        self._pollers = Pollers(asker, clock, self._supervisor, self._observed)
+        self._pollers = Pollers(asker, clock, self._supervisor, self._observed, rank)
         self._ingest = RowIngest(
-            self._sources.tracker, self._fleet, self._judge, self._pollers, self._supervisor, clock
-        )
+            self._sources.tracker, self._fleet, self._judge, self._pollers, self._supervisor,
+            clock, rank,
+        )  # fmt: skip
         self._maintenance = Maintenance(
             file, self._fleet, self._judge, self._store_writer, self._pollers, self._reloads, clock
         )
@@ -91,8 +102,13 @@ class Engine:
     @property
     def notices(self) -> tuple[str, ...]:
         """What a person should know about the cockpit itself, one line each."""
-        own = (self._maintenance.notice, self._store_writer.notice)
+        own = (self._maintenance.notice, self._store_writer.notice, self._jumps.notice)
         return (*(line for line in own if line is not None), *self._supervisor.faults)
+
+    @property
+    def hung(self) -> tuple[Hung, ...]:
+        """Who owns runs of this file and does nothing: its process hangs."""
+        return () if self.ownership is None else self.ownership.hung
 
     def report(self) -> FleetReport:
         """Return what is known now, at once."""
@@ -122,7 +138,12 @@ class Engine:
         Facets that have not answered by ``deadline`` (s) are unknown.
         """
         runs = self._fleet.select(names)
-        await self.recall()
+        began = self._clock.monotonic()
+        try:
+            await within(self._clock, deadline * FOR_RECALL, self.recall())
+        except TimeoutError:
+            self._store_writer.notice = "the store gives no answer: judged without history"
+        deadline -= self._clock.monotonic() - began
         one = OnePass(self._fleet, self._sources, self._supervisor, self._clock, deadline)
         until = self._clock.monotonic() + deadline * FOR_JUDGING
         await one.run(runs, feed=not self._running)
@@ -130,6 +151,10 @@ class Engine:
         names = [run.name for run in runs]
         await self._judge.judge(names, keep=self._running, patience=patience)
         return self._fleet.report(self._clock.now(), runs)
+
+    async def look(self, run: str, within: float) -> RunReport:
+        """Return one run as it is now: ``check`` of it alone."""
+        return (await self.check([run], within)).runs[0]
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -149,6 +174,10 @@ class Engine:
         """Ask for a facet of a run, or for all of them, now."""
         for each in FACETS if facet is None else (facet,):
             self._pollers.wake(each, name, at_once=True)
+
+    def prefer(self, visible: Sequence[str]) -> None:
+        """Say which runs stand on a screen: they are read first, then those that are unwell."""
+        self._preference.prefer(visible)
 
     def over(self, name: str) -> bool:
         """Return whether a run is terminal and somebody has acknowledged that (SPEC W)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cockpit.model.history import History
-from cockpit.model.report import FleetReport, RunReport, Verdict
+from cockpit.model.report import NOT_ASKED, FleetReport, RunReport, Verdict
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.rules.metrics.progress import progress
 from cockpit.store.store import run_key
@@ -62,10 +62,12 @@ class Fleet:
             state.marks = [*found.marks, *state.marks]
             share(state, found.shared)
             if found.report is not None and state.report is None and not state.looked:
-                state.facets = found.report.facets
+                state.facets = found.report.facets.as_remembered()
                 owner = owner_of(state, state.facets)
                 spec = state.spec.model_copy(update={"dri": owner.name})
-                state.report = found.report.model_copy(update={"spec": spec, "owner": owner})
+                changes = {"spec": spec, "owner": owner}
+                state.report = found.report.as_remembered().model_copy(update=changes)
+                state.stored = state.report
 
     def report(self, now: float, runs: Sequence[RunSpec] | None = None) -> FleetReport:
         """Return the newest report of each run, one that says "unknown" if there is none yet."""
@@ -98,4 +100,5 @@ def unjudged(state: RunState, now: float) -> RunReport:
         facets=state.facets,
         progress=progress(state.spec, History(now=now)),
         next_action="wait for the first look",
+        not_read_yet=NOT_ASKED,
     )

@@ -6,12 +6,16 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TypeVar
 
 from cockpit.config.unread import unread_notice
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.clock import Clock
 from cockpit.model.report import FleetReport, RunReport
+from cockpit.model.wording import utc_minute
+from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
+from cockpit.store.beats import StoodIn, beat_every
 from cockpit.store.ownership import Owned, Owner, Ownership
 from cockpit.store.store import StoreError, run_key
 from cockpit.watch.engine import Engine
@@ -21,6 +25,8 @@ STORE_DEADLINE = 10.0
 DEFAULT_CADENCE = 900.0
 LISTEN = 0.5
 """Seconds between two looks at whether the stated time has come."""
+
+T = TypeVar("T")
 
 
 class StopPoint(Frozen):
@@ -68,35 +74,70 @@ class HeadlessWatch:
         busy: list[str] = []
         for name, key in self._mine.items():
             owned = await self._claim(name, key, takeover=takeover)
+            while owned is not None and (doubt := await self._doubt(owned)) > 0:
+                await self._clock.sleep(min(doubt, self._beat_every))
+                owned = await self._claim(name, key, takeover=takeover)
             if owned is not None:
                 busy.append(f"{name} is watched by {owned.owner.label}; --takeover takes it")
         if busy:
             await self.release()
+            return busy
+        replaced = {} if self._ownership is None else self._ownership.replaced
+        for hung in replaced.values():
+            self._say_once(f"{hung.line}: this watch tells people now")
+        await self._beat()
         return busy
 
     async def release(self) -> None:
         """Give up every run that is still mine."""
         for key in self._mine.values():
             await self._release(key)
+        await self._ask(lambda own: own.leave(self._me, moment(self._clock)))
 
     async def rounds(self) -> AsyncIterator[tuple[RunReport, ...]]:
-        """Yield the reports of each round until the watch is done."""
+        """Yield the reports of each round until the watch is done; nothing while none is due."""
         queue: asyncio.Queue[RunReport] = asyncio.Queue()
         leave = self._engine.on_round(queue.put_nowait)
         loop = asyncio.ensure_future(self._engine.run())
+        beating = asyncio.ensure_future(self._beating())
         try:
             while not self._finished():
                 reports = await self._next(queue, loop)
                 await self._follow_file()
                 mine = tuple(report for report in reports if report.name in self._mine)
-                if mine:
-                    await self._keep(mine)
-                    yield mine
+                await self._keep(mine)
+                yield mine
         finally:
             leave()
+            beating.cancel()
             loop.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await loop
+
+    async def _beating(self) -> None:
+        """Give a sign of life every few seconds, from this very loop: one that hangs gives none."""
+        while True:
+            await self._clock.sleep(self._beat_every)
+            await self._beat()
+
+    async def _beat(self) -> None:
+        """Beat; say who told people meanwhile if this process hung, and see who took what over."""
+        me, every = self._me, self._beat_every
+        beaten = await self._ask(lambda own: own.beat(me, moment(self._clock), every))
+        if beaten is None:
+            return
+        if beaten.stood_in is not None:
+            self._said.append(stood_in_line(beaten.stood_in, self._clock.now()))
+        for name, key in list(self._mine.items()):
+            if key not in beaten.runs:
+                await self._still_mine(name)
+
+    async def _doubt(self, owned: Owned) -> float:
+        return await self._ask(lambda own: own.doubt(owned, moment(self._clock))) or 0.0
+
+    @property
+    def _beat_every(self) -> float:
+        return beat_every(self.cadence or DEFAULT_CADENCE)
 
     def owns(self, report: RunReport) -> bool:
         """Return whether this watch owns a run: then it is the one that tells people."""
@@ -178,23 +219,27 @@ class HeadlessWatch:
         return next((run.cadence for run in runs if run.name == name), DEFAULT_CADENCE)
 
     async def _still_mine(self, name: str) -> bool:
-        key, now, cadence = self._mine[name], self._clock.now(), self._cadence(name)
+        key = self._mine.get(name)
+        if key is None:
+            return False
+        now, cadence = moment(self._clock), self._cadence(name)
         taken = await self._ask(lambda own: own.refresh(key, self._me, now, cadence))
         if taken is None:
             return True
+        if self._mine.pop(name, None) is None:
+            return False
         self._said.append(f"{name} was taken over by {taken.owner.label}; no longer watched here")
         self.lost.append(name)
-        del self._mine[name]
         return False
 
     async def _claim(self, name: str, key: str, *, takeover: bool) -> Owned | None:
-        now, cadence, me = self._clock.now(), self._cadence(name), self._me
+        now, cadence, me = moment(self._clock), self._cadence(name), self._me
         return await self._ask(lambda own: own.claim(key, me, now, cadence, takeover=takeover))
 
     async def _release(self, key: str) -> None:
         await self._ask(lambda own: own.release(key, self._me))
 
-    async def _ask(self, ask: Callable[[Ownership], Owned | None]) -> Owned | None:
+    async def _ask(self, ask: Callable[[Ownership], T]) -> T | None:
         if self._ownership is None:
             return None
         try:
@@ -202,3 +247,10 @@ class HeadlessWatch:
         except (StoreError, TimeoutError) as error:
             self._say_once(f"who watches cannot be recorded: {error}")
             return None
+
+
+def stood_in_line(stood_in: StoodIn, now: float) -> str:
+    """Return what a watch says of itself that hung and goes on."""
+    since, until = utc_minute(stood_in.since), utc_minute(now)
+    told = f"{stood_in.who} told people from {utc_minute(stood_in.at)} on"
+    return f"this watch hung from {since} to {until}; {told}, it tells them again now"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 from cockpit.model.clock import Clock
@@ -39,6 +40,7 @@ class RowIngest:
         pollers: Pollers,
         supervisor: Supervisor,
         clock: Clock,
+        rank: Callable[[str], int] = lambda _: 0,
     ) -> None:
         self._tracker = tracker
         self._fleet = fleet
@@ -46,7 +48,7 @@ class RowIngest:
         self._pollers = pollers
         self._supervisor = supervisor
         self._clock = clock
-        self._waiting = WaitingRuns()
+        self._waiting = WaitingRuns(rank)
 
     def offer(self, name: str) -> None:
         """Say that a run may have rows which are not folded yet."""
@@ -68,6 +70,8 @@ class RowIngest:
             f"rows of {run.name}", CHUNK_DEADLINE, feed_chunk(self._tracker, run, rows)
         )
         if isinstance(outcome, Problem):
+            rows.tried = True
+            self._judge.touch(run.name)
             return True
         if outcome.changed:
             self._judge.touch(run.name)
@@ -100,6 +104,7 @@ async def feed_chunk(tracker: Tracker, run: RunSpec, rows: Rows) -> Chunk:
         rows.trend = await _folded(Trend(), recent.rows, run)
         rows.skipped = max(0.0, 1.0 - recent.share)
     rows.any = rows.any or bool(got.rows)
+    rows.tried = True
     return Chunk(bool(got.rows) or finished, got.caught_up)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Problem
@@ -23,6 +23,7 @@ from cockpit.watch.reports import (
     reconcile,
     report_of,
     taken_elsewhere,
+    unruled,
     with_diagnosis,
 )
 from cockpit.watch.runstate import RunState
@@ -56,13 +57,14 @@ class Judge:
         news: Listeners[RunReport],
         supervisor: Supervisor,
         clock: Clock,
+        rank: Callable[[str], int] = lambda _: 0,
     ) -> None:
         self._fleet = fleet
         self._store_writer = store_writer
         self._news = news
         self._supervisor = supervisor
         self._clock = clock
-        self._waiting = WaitingRuns()
+        self._waiting = WaitingRuns(rank)
         self._diagnoser = Diagnoser(supervisor, self.touch)
         self._one_at_a_time = asyncio.Lock()
 
@@ -103,9 +105,11 @@ class Judge:
                 state.judged_at = self._clock.monotonic()
             found = await self._judged(cases)
             found = await self._with_stalls(states, cases, found, patience)
-            for state, outcome in zip(states, found, strict=True):
+            for state, case, outcome in zip(states, cases, found, strict=True):
                 if outcome is not None:
                     self._settle(state, outcome, keep=keep)
+                else:
+                    self._tell(state, unruled(case, state), keep=keep)
 
     async def _judged(self, cases: list[Case]) -> Sequence[Judged | None]:
         together = await self._supervisor.run("the rules", DEADLINE, _judge_all(cases))
@@ -161,14 +165,23 @@ class Judge:
             )
             open_now = {kept.alert.key: kept for kept in changes.open}
             state.open = taken_elsewhere(open_now, state.told, found.history.now)
-            older = [kept for kept in state.closed if kept.alert.key not in state.open]
+            older = [
+                kept
+                for kept in state.closed
+                if kept.alert.key not in state.open
+                and not any(new.continues(kept) for new in changes.closed)
+            ]
             state.closed = [*changes.closed, *older][:CLOSED_KEPT]
             if keep and changes.changed:
                 self._store_writer.save_alerts(state.key, changes.changed)
-        state.report = report_of(found, tuple(kept.alert for kept in state.open.values()), state)
-        if keep and _is_news(state.announced, state.report):
-            state.announced = state.report
-            self._news.call(state.report)
+        alerts = tuple(kept.alert for kept in state.open.values())
+        self._tell(state, report_of(found, alerts, state), keep=keep)
+
+    def _tell(self, state: RunState, report: RunReport, *, keep: bool) -> None:
+        state.report = report
+        if keep and _is_news(state.announced, report):
+            state.announced = report
+            self._news.call(report)
 
 
 class CadenceLoop:
@@ -268,5 +281,6 @@ def _face(report: RunReport) -> tuple[object, ...]:
         report.next_action,
         report.next_check_at,
         report.watched_by,
+        report.not_read_yet,
         facets,
     )

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from cockpit.config.file import Reloader
 from cockpit.model.clock import Clock
 from cockpit.model.run import CockpitFile
+from cockpit.runtime.heap import Heap
 from cockpit.runtime.offload import offload
 from cockpit.store.memory import RunMemory
 from cockpit.watch.fleet import Fleet, share
@@ -53,6 +54,7 @@ class Maintenance:
         self._used = file
         self._seen: dict[tuple[str, str], Signature] = {}
         self._pruned_at = float("-inf")
+        self._heap = Heap()
 
     async def run(self) -> None:
         """Run the three loops until cancelled."""
@@ -89,6 +91,8 @@ class Maintenance:
         for key, news in (await self._store_writer.news(by_key, now)).items():
             share(by_key[key], news)
             self._judge.touch(by_key[key].spec.name)
+        read = sum(state.not_read_yet is None for state in by_key.values())
+        self._heap.settle(read, len(by_key))
 
     async def _read_file(self) -> None:
         """Take an edited run file over; a bad edit keeps the old one and says so."""

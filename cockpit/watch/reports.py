@@ -13,7 +13,7 @@ from typing import NamedTuple
 from cockpit.model.alert import Acknowledgement, Alert, Severity
 from cockpit.model.history import History
 from cockpit.model.observed import Row, Triage
-from cockpit.model.report import Facets, Progress, RunReport
+from cockpit.model.report import Facets, Progress, RunReport, Verdict
 from cockpit.model.run import RunSpec
 from cockpit.model.told import OwnerNow, Told, owner_now, taken_in
 from cockpit.model.trend import Trend
@@ -21,7 +21,7 @@ from cockpit.rules.artifacts.suspects import marked
 from cockpit.rules.judge import judge
 from cockpit.rules.metrics.numerics import advance
 from cockpit.rules.metrics.progress import progress, with_baseline
-from cockpit.rules.verdict import next_action, verdict
+from cockpit.rules.verdict import next_action, of_alerts, verdict
 from cockpit.store.alerts import Kept
 from cockpit.watch.runstate import RunState
 
@@ -75,6 +75,7 @@ def case_of(state: RunState, now: float) -> Case:
         launched=state.shared.launched,
         sharers=state.sharers,
         sealed_by=state.shared.sealed,
+        not_read_yet=state.not_read_yet,
     )
     new, state.log_rows = state.log_rows, ()
     spec = state.spec.model_copy(update={"dri": owner_of(state, state.facets).name})
@@ -105,7 +106,8 @@ def judged(case: Case) -> Judged:
     facets = _with_triage(seen.facets, case.triage)
     history = seen.model_copy(update={"facets": facets})
     alerts, how_far = judge(spec, history), progress(spec, history)
-    if any(alert.id == "C-06" for alert in alerts):  # of what stands still nobody knows the end
+    # Of what stands still, or learns nothing any more, nobody knows the end.
+    if any(alert.id in ("C-06", "C-09") for alert in alerts):
         how_far = how_far.model_copy(update={"eta_s": None})
     return Judged(spec, history, alerts, how_far, history.log_trend)
 
@@ -182,6 +184,29 @@ def report_of(found: Judged, alerts: tuple[Alert, ...], state: RunState) -> RunR
         next_check_at=state.next_check_at,
         watched_by=None if watch is None else watch.owner.label,
         owner=owner,
+        not_read_yet=found.history.not_read_yet,
+    )
+
+
+def unruled(case: Case, state: RunState) -> RunReport:
+    """Return the report of a run on which the rules fail: facets and open alerts, no verdict.
+
+    The verdict from before would go on saying that it is well.
+    """
+    alerts = tuple(kept.alert for kept in state.open.values())
+    former = None if state.report is None else state.report.progress
+    nothing = Progress(step=None, final_step=None, final_step_source=None, text="unknown/unknown")
+    why = "a fault in the cockpit itself keeps the rules from judging it: look yourself"
+    return RunReport(
+        spec=case.spec,
+        checked_at=case.history.now,
+        verdict=of_alerts(alerts) or Verdict.UNKNOWN,
+        facets=case.history.facets,
+        progress=nothing if former is None else former.model_copy(update={"eta_s": None}),
+        alerts=alerts,
+        closed=state.closed_alerts(),
+        next_action=why,
+        next_check_at=state.next_check_at,
     )
 
 
@@ -189,7 +214,7 @@ def owner_of(state: RunState, facets: Facets) -> OwnerNow:
     """Return who answers for a run, by the run file and by what was told to all, here or there."""
     spec, records = state.spec, facets.records.value
     told = (*(() if records is None else records.told), *state.shared.handed)
-    return owner_now(spec.dri, spec.dri_at, told)
+    return owner_now(spec.name, spec.dri, told)
 
 
 def taken_elsewhere(known: Mapping[str, Kept], told: Sequence[Told], now: float) -> dict[str, Kept]:

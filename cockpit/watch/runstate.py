@@ -50,6 +50,8 @@ class Rows:
     complete: bool = False
     skipped: float = 0.0
     any: bool = False
+    tried: bool = False
+    """True once they were asked for, whether or not any could be read."""
 
 
 @dataclass
@@ -91,6 +93,16 @@ class RunState:
     def may_judge(self) -> bool:
         """True when each core facet has answered, or failed to, at least once."""
         return self.looked >= CORE
+
+    @property
+    def not_read_yet(self) -> str | None:
+        """What was not looked at since the engine started, of what a verdict rests on."""
+        missing = [name for name in FACETS if name in CORE and name not in self.looked]
+        if missing:
+            return f"{', '.join(missing)}: not asked yet since this engine started"
+        if not (self.rows_read or self.rows.tried):
+            return "the tracker's rows are not read yet"
+        return None
 
     @property
     def rows_read(self) -> bool:

@@ -18,7 +18,9 @@ from cockpit.model.report import RunReport
 from cockpit.platforms.local.launcher.modes import follow, make_folder
 from cockpit.records.git.documents import sync_folder
 from cockpit.runtime.offload import offload
+from cockpit.runtime.regular import open_regular
 from cockpit.store.ownership import Owner
+from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 SUFFIX: Final = "_monitoring_state.json"
@@ -69,13 +71,20 @@ class StateFile:
     def write(self, payload: MonitorState) -> Path:
         """Write ``payload`` atomically and return the file; blocking.
 
-        A reader sees the former or the new content, never a half. Raises ``OSError``.
+        A reader sees the former or the new content, never a half. Raises ``OSError``, also for
+        a file that is another run's by now: the next call takes another one.
         """
         ours = _plain(payload)
         make_folder(self._folder)
         if self._path is None:
             self._path = self._claim(ours)
-        _replace(self._path, _merged(_read(self._path) or {}, ours))
+        found = _read(self._path) or {}
+        if found.get("run", payload.run) != payload.run:
+            taken, self._path = self._path, None
+            who = clean(found.get("owner") or "no owner", 100)
+            text = f"{taken.name} is the state of run {clean(found['run'], 100)} ({who}) now"
+            raise OSError(0, f"{text}; expected run {payload.run}; it is left as it is")
+        _replace(self._path, _merged(found, ours))
         return self._path
 
     def _claim(self, ours: dict[str, Any]) -> Path:
@@ -110,7 +119,8 @@ class StateFiles:
         try:
             await offload(file.write, self._state(report), deadline=DEADLINE)
         except (OSError, TimeoutError) as error:
-            return f"{report.name}: the state file in {folder} cannot be written: {error}"
+            why = getattr(error, "strerror", None) or error
+            return f"{report.name}: the state file in {folder} cannot be written: {why}"
         return None
 
     def _state(self, report: RunReport) -> MonitorState:
@@ -169,7 +179,8 @@ def _plain(payload: MonitorState) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        document = json.loads(path.read_bytes())
+        with open_regular(str(path)) as (handle, found):
+            document = json.loads(os.read(handle, found.st_size))
     except (OSError, ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None

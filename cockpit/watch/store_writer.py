@@ -11,17 +11,19 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from cockpit.model.base import Frozen
+from cockpit.model.clock import Clock
 from cockpit.model.history import CheckpointMark, FormerFailure, Launched, PhaseMark
 from cockpit.model.records import Rejected
 from cockpit.model.report import RunReport
 from cockpit.model.told import Told
+from cockpit.runtime.moment import moment
 from cockpit.runtime.offload import offload
 from cockpit.store.alerts import Alerts, Kept
 from cockpit.store.followups import FollowupStore
 from cockpit.store.journal import Journal, handed_over
 from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.outcomes import Ended, Endings, Failures, Rejections, Seals, Stopped, Stops
-from cockpit.store.ownership import Owned, Ownership
+from cockpit.store.ownership import Owned, Owner, Ownership
 from cockpit.store.store import Store, StoreError
 
 DEADLINE = 10.0
@@ -62,10 +64,12 @@ class Remembered(Frozen):
 class StoreWriter:
     """Reads the history once, follows what others change, and writes in batches."""
 
-    def __init__(self, store: Store | None, ownership: Ownership | None) -> None:
+    def __init__(self, store: Store | None, ownership: Ownership | None, clock: Clock) -> None:
         self.notice: str | None = None
         self._store = store
         self._ownership = ownership
+        self._clock = clock
+        self._owned: dict[str, Owned] = {}
         self._pending: list[Change] = []
         self._version: tuple[int, int, float] = (-1, 0, 0.0)
         self._own: set[str] = set()
@@ -113,11 +117,18 @@ class StoreWriter:
             return {}
 
     def _remembered(self, keys: list[str], now: float, store: Store) -> dict[str, Remembered]:
-        self._version = _version(store)
         memory = RunMemory(store)
+        with store.reading():
+            return self._all(keys, now, store, memory)
+
+    def _all(
+        self, keys: list[str], now: float, store: Store, memory: RunMemory
+    ) -> dict[str, Remembered]:
+        self._version = _version(store)
+        self._owned |= (owned := self._watched(keys))
         return {
             key: Remembered(
-                shared=_shared(store, self._ownership, key, now),
+                shared=_shared(store, owned.get(key), key, now),
                 report=memory.report(key),
                 phases=memory.phases(key),
                 marks=memory.checkpoint_marks(key),
@@ -128,11 +139,20 @@ class StoreWriter:
     def _changed(
         self, keys: list[str], own: set[str], now: float, store: Store
     ) -> dict[str, Shared]:
-        version = _version(store)
-        by_others = version != self._version
-        self._version = version
-        changed = keys if by_others else [key for key in keys if key in own]
-        return {key: _shared(store, self._ownership, key, now) for key in changed}
+        with store.reading():
+            version = _version(store)
+            by_others = version != self._version
+            self._version = version
+            owned, former = self._watched(keys), self._owned
+            self._owned = owned
+            own |= {key for key in keys if _who(owned.get(key)) != _who(former.get(key))}
+            changed = keys if by_others else [key for key in keys if key in own]
+            return {key: _shared(store, owned.get(key), key, now) for key in changed}
+
+    def _watched(self, keys: list[str]) -> dict[str, Owned]:
+        """Return who watches; asked at every look, since one that hangs changes nothing."""
+        own = self._ownership
+        return {} if own is None else own.watched(keys, moment(self._clock))
 
 
 def _apply(batch: Sequence[Change], store: Store) -> None:
@@ -141,13 +161,17 @@ def _apply(batch: Sequence[Change], store: Store) -> None:
             change(store)
 
 
-def _shared(store: Store, ownership: Ownership | None, key: str, now: float) -> Shared:
+def _who(owned: Owned | None) -> Owner | None:
+    return None if owned is None else owned.owner
+
+
+def _shared(store: Store, owner: Owned | None, key: str, now: float) -> Shared:
     alerts, launch = Alerts(store), FollowupStore(store).last(key)
     return Shared(
         open=alerts.open(key),
         closed=alerts.closed(key, now - CLOSED_FOR),
         launch=RunMemory(store).last_launch(key),
-        owner=None if ownership is None else ownership.owner(key, now),
+        owner=owner,
         ended=Endings(store).acknowledged(key),
         failures=Failures(store).of(key),
         launched=None if launch is None else launch.launched,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from textual.app import App
 
@@ -46,30 +46,41 @@ MakeService = Callable[[str], "ActionService"]
 """Makes the service for an operator; may import much, so it is called in a thread."""
 
 
+class Means(NamedTuple):
+    """What actions are done with; each is made, or asked, when it is first needed."""
+
+    service: MakeService | None = None
+    """Makes what plans actions."""
+    books: Callable[[], Logbooks] | None = None
+    """Makes what writes logbooks."""
+    version: Callable[[], int] | None = None
+    """Changes whenever another process has written to the store; may block."""
+    plans: OpenPlans | None = None
+    left: Callable[[], bool] | None = None
+    """Whether a former cockpit may have left anything; may block, and imports little."""
+
+
 class GuardedActions:
     """What a person may do to a run from the app that owns this, and what is under way.
 
-    ``app`` shows the screens and is the ``cockpit`` that they ask; ``service`` and ``books`` make
-    what plans actions and what writes logbooks when they are first needed.
+    ``app`` shows the screens and is the ``cockpit`` that they ask.
     """
 
     def __init__(
         self,
         app: App[str],
         cockpit: Cockpit,
-        service: MakeService | None = None,
-        books: Callable[[], Logbooks] | None = None,
-        version: Callable[[], int] | None = None,
+        means: Means,
         *,
-        plans: OpenPlans | None = None,
         present: bool = False,
     ) -> None:
         self._app = app
         self._cockpit = cockpit
-        self._make_service = service
-        self._make_books = books
-        self._store_version = version
+        self._make_service = means.service
+        self._make_books = means.books
+        self._store_version = means.version
         self._present = present
+        self._anything_left = means.left
         self._service: ActionService | None = None
         self._making = asyncio.Lock()
         self._books: Logbooks | None = None
@@ -79,7 +90,7 @@ class GuardedActions:
         self._asked_to_leave = False
         self.running_actions = RunningActions(self._deed_ended, cockpit.report_fault)
         self.interrupted: tuple[InterruptedAction, ...] = ()
-        self.planning = Planning(plans)
+        self.planning = Planning(means.plans)
         self._left: list[str] = []
         self._stood: object | None = None
 
@@ -231,6 +242,8 @@ class GuardedActions:
 
         found: list[InterruptedAction] = []
         try:
+            if await self._nothing_left():
+                return
             service = await self.service()
             for run in self._cockpit.reports:
                 found += await service.interrupted(run.name)
@@ -241,6 +254,15 @@ class GuardedActions:
         self.interrupted = tuple(found)
         self._stood = await self.journal_stands()
         self._cockpit.show_news()
+
+    async def _nothing_left(self) -> bool:
+        """Return whether it is known that nothing was left: then no service need be made.
+
+        Making it loads all that acts, which a window that only looks does without.
+        """
+        if self._anything_left is None or self._service is not None:
+            return False
+        return not await offload(self._anything_left, deadline=ASK_WITHIN)
 
     def _look_again(self) -> None:
         if self.interrupted:

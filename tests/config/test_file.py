@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cockpit.config import file as config
-from cockpit.config.file import Reloader, find, load, operator
+from cockpit.config.file import Reloader, find, load
 from cockpit.model.place import Place, place_of
 from cockpit.model.run import RunSpec
 
@@ -220,18 +219,6 @@ def test_folders_follow_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
     assert config.store_path() == Path("/state/cockpit/store.sqlite")
     monkeypatch.setenv("XDG_STATE_HOME", "relative/is/ignored")
     assert config.state_dir() == Path.home() / ".local/state/cockpit"
-
-
-def test_the_operator_is_gits_user_unless_said(write: Write) -> None:
-    assert operator(load(write(MINIMAL))) == "Test Person"
-    assert operator(load(write('[cockpit]\noperator = "ada"\n' + MINIMAL))) == "ada"
-
-
-def test_without_any_name_the_operator_is_unknown(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
-    assert operator(load(write(MINIMAL))) is None
 
 
 def test_a_bad_edit_keeps_the_old_file_and_says_so(write: Write) -> None:

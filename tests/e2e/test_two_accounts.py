@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import re
 import subprocess
 import time
 from contextlib import redirect_stderr, redirect_stdout
@@ -142,6 +144,29 @@ def test_what_ada_did_bob_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert git(tmp_path / "bob/book", "status", "--porcelain", "--branch") == (
         "## main...origin/main\n"
     ), "looking has changed nothing in bob's clone"
+
+
+def test_a_run_file_that_is_edited_hands_nothing_over_and_is_told_with_what_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = Two(tmp_path, monkeypatch, book=False)
+    two.did("ada", "handoff", "toy", "--to", "bob", confirm="handoff toy")
+    file = tmp_path / "bob/cockpit.toml"
+
+    def owner(named: str) -> dict[str, Any]:
+        file.write_text(re.sub('dri = ".*"', f'dri = "{named}"', file.read_text()))
+        later = time.time() + 3600.0
+        os.utime(file, (later, later))
+        found: dict[str, Any] = two.of("bob", "check")[1]["runs"][0]["owner"]
+        return found
+
+    third = owner("dave")
+    assert (third["name"], third["differs"]) == ("bob", "the run file names dave")
+    assert third["remedy"].startswith("cockpit handoff toy --to dave; or ")
+    notes = [each for each in two.of("bob", "doctor")[1]["findings"] if each["name"] == "owner"]
+    assert [(each["level"], each["remedy"]) for each in notes] == [("note", third["remedy"])]
+    agreed = owner("bob")
+    assert (agreed["name"], agreed["differs"], agreed["remedy"]) == ("bob", None, None)
 
 
 def test_without_a_logbook_it_is_told_under_the_output_root(

@@ -11,6 +11,7 @@ import pytest
 from cockpit.cli import main
 from cockpit.config.file import load
 from cockpit.sources.checkpoints.layouts import LAYOUTS
+from tests.sources.checkpoints.test_archive import archive
 from tests.sources.checkpoints.trees import NOW, metadata, put, settle
 
 ZIP = b"PK\x03\x04" + b"\0" * 18 + b"PK\x05\x06" + b"\0" * 18
@@ -24,9 +25,16 @@ TREES: dict[str, dict[str, bytes]] = {
         "checkpoint-500/trainer_state.json": b"{}", "checkpoint-500/optimizer.pt": b"x",
         "checkpoint-500/model.safetensors": b"x",
     },
+    "accelerate": {
+        "step_500/model.safetensors": b"x", "step_500/optimizer.bin": b"x",
+        "step_500/scheduler.bin": b"x", "step_500/sampler.bin": b"x",
+        "step_500/random_states_0.pkl": b"x",
+    },
     "deepspeed": {
         "latest": b"global_step500", "global_step500/mp_rank_00_model_states.pt": b"x",
-        "global_step500/zero_pp_rank_0_mp_rank_00_optim_states.pt": b"x",
+        "global_step500/zero_pp_rank_0_mp_rank_00_optim_states.pt": archive(
+            {"optimizer_state_dict": {"partition_count": [1]}}
+        ),
     },
     "megatron": {
         "latest_checkpointed_iteration.txt": b"500",

@@ -13,10 +13,9 @@ from cockpit.cli import main
 from cockpit.config.check import TABLES, keys_of
 from cockpit.config.file import load
 from cockpit.config.unread import UNREAD, unread_notice, unread_settings
-from cockpit.model.clock import SystemClock
-from cockpit.watch.engine import Engine
 from tests.house.reads import reads_of
-from tests.screens.stand_in import text_of
+from tests.screens.stand_in import StandIn, text_of
+from tests.widgets import reports as made
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("cockpit", "screens", "widgets")
@@ -98,7 +97,7 @@ async def test_an_open_cockpit_says_it_when_it_starts(tmp_path: Path) -> None:
     path = tmp_path / "cockpit.toml"
     path.write_text(setting("run.job", "production"))
     file = load(path)
-    app = CockpitApp(file, Engine(file, store=None, clock=SystemClock()))
+    app = CockpitApp(file, StandIn(*(made.report(run.name) for run in file.runs)))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         assert "set and not read by this version: toy: run.job.production" in text_of(app)

@@ -11,25 +11,31 @@ def handed(to: str, of: str, at: float, typed_by: str = "", named: str = "ada") 
     return Told(what="owner", value=to, at=at, typed_by=typed_by or of, parts=parts, source="book")
 
 
-def test_the_newest_handover_owns() -> None:
+def test_a_handover_stands_until_another_handover() -> None:
     told = [handed("carol", "bob", 20.0), handed("bob", "ada", 10.0)]
-    assert owner_now("ada", 30.0, told).name == "carol", "edited for another reason"
-    assert owner_now("bob", 30.0, told).name == "carol", "bob has handed it on"
-    assert owner_now("ada", 30.0, []).name == "ada" and owner_now(None, None, told).name == "carol"
-    agreed = owner_now("Carol", 5.0, told)
-    assert (agreed.name, agreed.differs) == ("carol", None)
+    assert owner_now("toy", "ada", []).name == "ada"
+    assert owner_now("toy", None, told).name == "carol"
+    agreed = owner_now("toy", "Carol", told)
+    assert (agreed.name, agreed.differs, agreed.remedy) == ("carol", None, None)
 
 
-def test_a_run_file_that_names_somebody_new_since_then_is_the_newer_word() -> None:
-    told = [handed("bob", "ada", 10.0)]
-    newer = owner_now("dave", 11.0, told)
-    assert newer.name == "dave" and newer.differs is not None and "bob" in newer.differs
-    older = owner_now("dave", 9.0, told)
-    assert older.name == "bob" and older.differs is not None and "dave" in older.differs
+@pytest.mark.parametrize(
+    ("named", "differs", "remedy"),
+    [
+        ("ada", "the run file still names ada", 'dri = "bob" in the run file; or cockpit handoff'),
+        ("dave", "the run file names dave", "cockpit handoff 'a run' --to dave; or dri = "),
+    ],
+)
+def test_a_run_file_that_names_another_is_told_with_what_helps(
+    named: str, differs: str, remedy: str
+) -> None:
+    found = owner_now("a run", named, [handed("bob", "ada", 10.0)])
+    assert (found.name, found.differs) == ("bob", differs)
+    assert found.remedy is not None and found.remedy.startswith(remedy)
 
 
 def test_who_typed_stands_beside_whose_word_it_is() -> None:
-    assert owner_now("ada", None, [handed("bob", "ada", 1.0, "bob")]).by == "ada, typed by bob"
+    assert owner_now("toy", "ada", [handed("bob", "ada", 1.0, "bob")]).by == "ada, typed by bob"
     assert (typist("ada", "ada"), typist("Ada", "root")) == ("ada", "Ada (login root)")
     assert worded("ada", "Ada (login root)") == "Ada (login root)"
     assert worded("ada", "bob (login root)") == "ada, typed by bob (login root)"

@@ -14,7 +14,8 @@ from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import JobValue, LogValue, Phase
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.table import PLATFORMS, PRIVATE, Platforms, kind_of
+from cockpit.platforms.private import PRIVATE
+from cockpit.platforms.table import PLATFORMS, Platforms, kind_of
 from tests.queries import queries_of
 
 OTHERS = ("iris", "ray", "slurm", "box")

@@ -77,7 +77,8 @@ def test_a_job_that_is_over_is_finished_not_healthy() -> None:
     assert verdict(run_spec(), past, [stopped]) is Verdict.FINISHED
     assert next_action(run_spec(), past, [stopped]) == "do C-01"
     clean = history(T0, job=job(Phase.SUCCEEDED), stop_ordered_by="ada")
-    short = alert(Severity.INFO, "C-19")  # stopped, it ended with 0 at step 986 of 100,000
+    # stopped, it ended with 0 at step 986 of 100,000
+    short = alert(Severity.INFO, "C-19").model_copy(update={"no_success": True})
     assert next_action(run_spec(), clean, [short]) == "do C-19", "it is not sealed"
     assert next_action(run_spec(), clean, ()) == "seal toy"
 
@@ -136,3 +137,36 @@ def test_a_run_of_which_nothing_is_there_is_to_be_started() -> None:
     assert said == "start toy, or correct where the run file looks for it: no pid file /r/a.pid"
     said = next_action(run_spec(), history(T0, **{**named, "log": blind()}), ())
     assert said.startswith("find out why nothing of toy can be seen: no pid file")
+
+
+def lagging(age: float, kind: ErrorKind | None = ErrorKind.TIMEOUT) -> Facet[Any]:
+    error = None if kind is None else Problem(kind=kind, message="no answer within 4 s")
+    return Facet[Any](value=log("x"), source="run.log", observed_at=T0 - age, error=error)
+
+
+@pytest.mark.parametrize("kind", [ErrorKind.TIMEOUT, None])
+def test_a_log_that_lags_more_than_a_cadence_makes_no_run_healthy(kind: ErrorKind | None) -> None:
+    run = run_spec()
+    late = history(T0, job=job(), log=lagging(run.cadence + 30, kind))
+    assert verdict(run, late, ()) is Verdict.UNKNOWN
+    assert next_action(run, late, ()).startswith("log 1m behind: ")
+    in_time = history(T0, job=job(), log=lagging(run.cadence, kind))
+    assert verdict(run, in_time, ()) is Verdict.HEALTHY
+
+
+def test_a_log_that_never_answered_lags_since_it_was_first_asked() -> None:
+    problem = Problem(kind=ErrorKind.TIMEOUT, message="no answer within 4 s")
+    never = Facet[Any](source="run.log", error=problem, since=T0)
+    run = run_spec()
+    assert verdict(run, history(T0 + 1, job=job(), log=never), ()) is Verdict.HEALTHY
+    assert verdict(run, history(T0 + 90, job=job(), log=never), ()) is Verdict.UNKNOWN
+
+
+def test_a_log_that_lags_takes_nothing_from_what_is_known_otherwise() -> None:
+    run, late = run_spec(), lagging(600)
+    over = history(T0, job=job(Phase.FAILED), log=late)
+    assert verdict(run, over, ()) is Verdict.FINISHED, "a job that is over writes no more"
+    alive = history(T0, job=job(), log=late)
+    assert verdict(run, alive, [alert(Severity.ALERT)]) is Verdict.ATTENTION
+    gone = history(T0, job=job(), log=lagging(600, ErrorKind.NOT_FOUND))
+    assert verdict(run, gone, ()) is Verdict.HEALTHY, "what is not there does not lag"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.runtime.offload import WIDTH, Pool, each, offload
+from tests.watch.fakes import until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -67,19 +68,97 @@ async def test_hanging_calls_delay_no_others() -> None:
 
 
 async def test_the_cap_holds_and_the_queue_moves_on() -> None:
-    pool, gate = Pool(ready=1, cap=3), threading.Event()
+    pool, gate = Pool(ready=1, cap=4), threading.Event()
+
+    def hang(_: int) -> bool:
+        return gate.wait()
+
+    def hang_otherwise(_: int) -> bool:
+        return gate.wait()
+
+    hanging = [
+        asyncio.create_task(offload(which, n, deadline=60.0, pool=pool))
+        for n in range(4)
+        for which in (hang, hang_otherwise)
+    ]
+    await until(lambda: pool.threads == 4)
+    with pytest.raises(TimeoutError):
+        await offload(str, 1, deadline=0.5, pool=pool)
+    assert pool.threads == 4
+    gate.set()
+    assert await asyncio.gather(*hanging) == [True] * 8
+    assert await offload(str, 2, deadline=5.0, pool=pool) == "2"
+
+
+async def test_what_hangs_everywhere_holds_its_share_and_no_more() -> None:
+    pool, gate = Pool(ready=1, cap=4), threading.Event()
+
+    def hang(_: int) -> bool:
+        return gate.wait()
+
+    hanging = [asyncio.create_task(offload(hang, n, deadline=0.5, pool=pool)) for n in range(40)]
+    assert await offload(str, 1, deadline=30.0, pool=pool) == "1"
+    await asyncio.wait(hanging)
+    assert await offload(str, 2, deadline=30.0, pool=pool) == "2"
+    assert pool.threads <= 4
+    gate.set()
+    assert await offload(hang, 99, deadline=30.0, pool=pool)
+
+
+async def test_computing_starts_no_threads_that_would_only_wait() -> None:
+    pool = Pool()
+
+    def compute(_: int) -> int:
+        until = time.thread_time() + 0.03
+        while time.thread_time() < until:
+            pass
+        return 1
+
+    calls = (offload(compute, n, deadline=60.0, pool=pool) for n in range(20))
+    assert sum(await asyncio.gather(*calls)) == 20
+    assert pool.threads <= pool.ready
+
+
+async def test_calls_that_wait_wake_nobody() -> None:
+    pool, gate = Pool(ready=1, cap=2), threading.Event()
+    loop, turns = asyncio.get_running_loop(), 0
+
+    def hang(_: int) -> bool:
+        return gate.wait()
+
+    hanging = [asyncio.create_task(offload(hang, n, deadline=60.0, pool=pool)) for n in range(200)]
+    await asyncio.sleep(0.2)
+    former = loop._run_once  # type: ignore[attr-defined]
+
+    def counted() -> None:
+        nonlocal turns
+        turns += 1
+        former()
+
+    loop._run_once = counted  # type: ignore[attr-defined]
+    await asyncio.sleep(0.5)
+    del loop._run_once  # type: ignore[attr-defined]
+    assert 0 < turns <= 40, "the event loop turned for each call that waits"
+    gate.set()
+    assert all(await asyncio.gather(*hanging))
+
+
+async def test_threads_for_a_slow_moment_leave_when_they_are_idle() -> None:
+    pool, gate = Pool(ready=1, cap=16, idle=0.05), threading.Event()
 
     def hang(_: int) -> bool:
         return gate.wait()
 
     hanging = [asyncio.create_task(offload(hang, n, deadline=60.0, pool=pool)) for n in range(6)]
-    await asyncio.sleep(0)
-    with pytest.raises(TimeoutError):
-        await offload(str, 1, deadline=0.5, pool=pool)
-    assert pool.threads == 3
+    while pool.threads < 6:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
     gate.set()
     assert await asyncio.gather(*hanging) == [True] * 6
-    assert await offload(str, 2, deadline=5.0, pool=pool) == "2"
+    until = time.monotonic() + 30.0
+    while pool.threads > 1 and time.monotonic() < until:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    assert pool.threads == 1
+    assert await offload(str, 1, deadline=30.0, pool=pool) == "1"
 
 
 async def test_polling_something_dead_takes_one_thread() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from textual.app import App
 from textual.pilot import Pilot
@@ -12,9 +12,11 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from cockpit.app.application import CockpitApp
+from cockpit.attach.log_reading import LogReading
 from cockpit.model.report import FleetReport, RunReport
 from cockpit.model.run import CockpitFile
-from cockpit.watch.engine import Engine
+from screens.acting.guarded import Means
+from screens.ports import Logs
 from tests.widgets import reports as made
 
 ScreenT = TypeVar("ScreenT", bound=Screen[Any])
@@ -38,21 +40,30 @@ class StillClock:
 
 
 class StandIn:
-    """Stands in for ``cockpit.watch.engine.Engine``."""
+    """Stands in for the engine that a window is attached to."""
 
     def __init__(self, *runs: RunReport) -> None:
         self.runs = list(runs)
         self.notices: Sequence[str] = ()
         self.poked: list[str] = []
         self.seen: list[str] = []
+        self.preferred: tuple[str, ...] = ()
         self.fault: Exception | None = None
         self.cancelled = False
-        self._told: list[Callable[[RunReport], None]] = []
+        self.rings: list[Callable[[str], object]] = []
+        self.logs: Logs = LogReading(self._report_of)
+        self._told: list[Callable[[RunReport], object]] = []
+
+    def _report_of(self, name: str) -> RunReport | None:
+        return next((each for each in self.runs if each.name == name), None)
+
+    def on_ring(self, callback: Callable[[str], object]) -> None:
+        self.rings.append(callback)
 
     def report(self) -> FleetReport:
         return FleetReport(checked_at=made.NOW, runs=tuple(self.runs))
 
-    def subscribe(self, callback: Callable[[RunReport], None]) -> Callable[[], None]:
+    def subscribe(self, callback: Callable[[RunReport], object]) -> Callable[[], None]:
         self._told.append(callback)
         return lambda: self._told.remove(callback)
 
@@ -66,6 +77,9 @@ class StandIn:
 
     async def poke(self, name: str, facet: str | None = None) -> None:
         self.poked.append(name)
+
+    def prefer(self, visible: Sequence[str]) -> None:
+        self.preferred = tuple(visible)
 
     async def looked_at(self, name: str) -> None:
         self.seen.append(name)
@@ -87,12 +101,17 @@ def cockpit(*runs: RunReport, **options: Any) -> CockpitApp:
         runs=tuple(each.spec for each in engine.runs),
         keys=keys,
     )
+    means = {name: options.pop(name) for name in ("version", "plans") if name in options}
     service = options.pop("service", None)
     maker = None if service is None else lambda operator: service
     books = options.pop("books", None)
     write = None if books is None else lambda: books
     return CockpitApp(
-        file, cast(Engine, engine), clock=StillClock(), service=maker, books=write, **options
+        file,
+        engine,
+        clock=StillClock(),
+        means=Means(service=maker, books=write, **means),
+        **options,
     )
 
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 import pytest
 from textual.color import Color
 from textual.filter import Monochrome
@@ -7,14 +10,17 @@ from textual.geometry import Region
 
 from cockpit.app.application import CockpitApp
 from cockpit.model.alert import Severity
-from cockpit.model.report import Verdict
+from cockpit.model.report import RunReport, Verdict
+from screens import fleet
 from screens.acting.ack import AckScreen
 from screens.fleet import FleetScreen
 from screens.help import HelpScreen
 from screens.run import RunScreen
 from tests.screens.acting.stand_in_service import StandInService
+from tests.screens.acting.test_plan import until
 from tests.screens.stand_in import SIZES, StandIn, StillClock, cockpit, screen_of, text_of
 from tests.widgets import reports as made
+from widgets import run_list
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -53,6 +59,38 @@ async def test_a_long_list_scrolls_with_the_selection() -> None:
         assert "▸ ● run-177" in text_of(app)
         await pilot.press("g", "j", "j", "k")
         assert "▸ ● run-001" in text_of(app)
+
+
+async def test_a_key_costs_what_is_in_sight_however_many_runs_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sorts, measured = Counter[str](), Counter[str]()
+    sort, height = fleet.ordered, run_list.height_of
+
+    def counted_sort(reports: Sequence[RunReport], how: str) -> list[RunReport]:
+        sorts[how] += 1
+        return sort(reports, how)
+
+    def counted_height(report: RunReport, roomy: bool = False, ample: bool = False) -> int:
+        measured[report.name] += 1
+        return height(report, roomy, ample)
+
+    monkeypatch.setattr(fleet, "ordered", counted_sort)
+    monkeypatch.setattr(run_list, "height_of", counted_height)
+    engine = StandIn(*(made.report(f"run-{n:04d}") for n in range(1000)))
+    app = cockpit(engine=engine)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("j")
+        sorts.clear()
+        measured.clear()
+        await pilot.press(*["j"] * 10, "G", "g", "ctrl+d", "ctrl+u")
+        assert "▸ ● run-0000" in text_of(app)
+        assert not sorts
+        assert measured.total() < 14 * 5 * 24
+        engine.tell(made.report("run-0500", verdict=Verdict.CRITICAL))
+        await until(pilot, lambda: "run-0500" in engine.preferred)
+        assert sorts and len(engine.preferred) < 24
+        assert text_of(app).index("run-0500") < text_of(app).index("run-0000")
 
 
 async def test_the_selection_follows_the_run_when_the_order_changes() -> None:

@@ -12,7 +12,7 @@ import pytest
 from textual.pilot import Pilot
 
 from cockpit.app.application import CockpitApp
-from cockpit.model.observed import LogPage
+from cockpit.model.observed import LogPage, Pick
 from cockpit.model.place import place_of
 from cockpit.model.report import RunReport, Verdict
 from cockpit.sources.logs.file import LogFile
@@ -297,6 +297,21 @@ async def test_a_log_that_is_gone_says_so_and_keeps_the_last_lines() -> None:
     async with opened(made.report("run-a")) as pilot:
         await until(pilot, lambda: "no such file or directory" in text_of(pilot.app))
         assert "step 8004 loss=2.314" in text_of(pilot.app)
+
+
+async def test_the_foot_of_the_table_counts_checkpoints_and_not_the_remark_above_them() -> None:
+    found = made.checkpoints(*(made.checkpoint(step) for step in range(100, 2600, 100)))
+    assert found.value is not None
+    its = Pick(path="/elsewhere", step=2600, why="greatest step")
+    value = found.value.model_copy(update={"trainer_would_load": its})
+    seen = made.facets(checkpoints=found.model_copy(update={"value": value}))
+    async with opened(made.report("run-a", seen=seen), size=(80, 24)) as pilot:
+        await pilot.press("3")
+        await until(pilot, lambda: "25 in all" in text_of(pilot.app))
+        await pilot.press("G")
+        await until(pilot, lambda: "25 of 25 " in text_of(pilot.app))
+        await pilot.press("k")
+        await until(pilot, lambda: "24 of 25 " in text_of(pilot.app))
 
 
 async def test_chart_keys_change_axis_and_range() -> None:

@@ -2,56 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from cockpit.app import application as cockpit_app
 from cockpit.model.run import NotifySpec
-from tests.screens.acting.test_plan import until
-from tests.screens.stand_in import StandIn, cockpit
-from tests.widgets import reports as made
-
-
-class Attendance:
-    def __init__(self, operator: str, ring: Callable[[str], None]) -> None:
-        self.operator, self.ring = operator, ring
-        self.started = self.stopped = False
-        self.notices: Sequence[str] = ("nobody can be told: no route works",)
-
-    def start(self) -> None:
-        self.started = True
-
-    async def stop(self, within: float) -> None:
-        self.stopped = True
-        await asyncio.sleep(30)
-
-
-def attended(made_of: list[Attendance], **options: Any) -> Any:
-    def attend(operator: str, ring: Callable[[str], None]) -> Attendance:
-        made_of.append(Attendance(operator, ring))
-        return made_of[-1]
-
-    return cockpit(engine=StandIn(*made.fleet()), attend=attend, **options)
-
-
-async def test_it_begins_after_the_screens_and_a_hang_does_not_hold_the_exit() -> None:
-    found: list[Attendance] = []
-    app = attended(found)
-    async with app.run_test(size=(120, 40)) as pilot:
-        assert not found
-        await until(pilot, lambda: bool(found) and found[0].started)
-        assert found[0].operator == "ada"
-        assert "nobody can be told" in app.notice
-    begun = time.monotonic()
-    await app.stop_work()
-    assert found[0].stopped
-    assert cockpit_app.LEAVE_WITHIN < 0.5
-    assert time.monotonic() - begun < 20  # a busy machine may be late; the hang takes 30 s
+from tests.screens.stand_in import cockpit
 
 
 @pytest.mark.parametrize("kind", ["terminal", "webhook"])

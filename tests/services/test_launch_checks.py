@@ -95,6 +95,16 @@ def test_a_good_end_has_passed() -> None:
     assert state(seen(job=job(Phase.SUCCEEDED, ended_at=T0 + 9, **OWN))) is Progressed.PASSED
 
 
+def test_an_exit_status_of_0_that_was_no_success_is_a_death_whatever_its_title() -> None:
+    over = job(Phase.SUCCEEDED, ended_at=T0 + 9, **OWN)
+    short = alert("C-19", "success it was not").model_copy(update={"no_success": True})
+    found = report(RUN, now=T0 + 300, job=over, alerts=(short,))
+    assert state(found) is Progressed.DIED
+    hollow = short.model_copy(update={"no_success": False, "title": "no final checkpoint"})
+    found = report(RUN, now=T0 + 300, job=over, alerts=(hollow,))
+    assert state(found) is Progressed.PASSED
+
+
 def test_no_progress_in_time_is_said_with_what_is_missing() -> None:
     late = T0 + 86_400
     found = followed(followup(), seen(51, 60, at=late, tracker=tracker(step=None)))

@@ -12,7 +12,8 @@ from cockpit.model.clock import FixedClock, SystemClock
 from cockpit.model.records import EventEntry
 from cockpit.model.told import Told
 from cockpit.records.logbook.writing import with_event
-from cockpit.runtime.shell import Completed, run_command
+from cockpit.runtime.git import run_git
+from cockpit.runtime.shell import Completed
 from cockpit.sources import told as module
 from cockpit.sources.told import Remotes
 from cockpit.text.told_lines import told_lines
@@ -93,11 +94,11 @@ async def test_a_branch_is_asked_once_for_all_logbooks_on_it(
     tell(ada, "bob")
     asked: list[str] = []
 
-    async def counted(words: tuple[str, ...], **more: Any) -> Completed:
+    async def counted(folder: str, *words: str, **more: Any) -> Completed:
         asked.extend(word for word in words if word in ("ls-remote", "fetch"))
-        return await run_command(words, **more)
+        return await run_git(folder, *words, **more)
 
-    monkeypatch.setattr(module, "run_command", counted)
+    monkeypatch.setattr(module, "run_git", counted)
     remotes = Remotes(SystemClock())
     heard = await asyncio.gather(*(remotes.heard(str(bob / name)) for name in (*books, LOGBOOK)))
     assert [each.value for each in heard[-1].told] == ["bob"]

@@ -46,6 +46,21 @@ def test_two_cockpits_open_one_alert(store: Store) -> None:
     assert [each.opened_at for each in alerts.open("r")] == [100.0]
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_two_cockpits_that_see_one_alert_close_it_once(store: Store, again: bool) -> None:
+    """Both opened it themselves; neither has read the other's row when it closes."""
+    alerts = Alerts(store)
+    alerts.save("r", [kept(at=100.0)])
+    alerts.save("r", [kept(at=103.0)])
+    alerts.save("r", [kept(at=100.0, closed_at=130.0)])
+    if again:  # new evidence, and then it closes here too
+        alerts.save("r", [kept(at=103.0)])
+    alerts.save("r", [kept(at=103.0, closed_at=160.0)])
+    assert [each.closed_at for each in alerts.all("r")] == [160.0]
+    alerts.save("r", [kept(at=170.0, closed_at=180.0)])
+    assert [each.closed_at for each in alerts.all("r")] == [160.0, 180.0], "another one"
+
+
 def test_what_nobody_saw_stays_listed_however_old(store: Store) -> None:
     alerts = Alerts(store)
     alerts.save("r", [kept("C-05:r", closed_at=110.0), kept("C-06:r", closed_at=111.0)])

@@ -7,10 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.store.notified import BACK_OFF, GATHER, LOST_AFTER, WINDOW, Asked, Notified, SendClaim
+from cockpit.model.clock import Moment
+from cockpit.store.notified import (
+    BACK_OFF,
+    CLAIMED_FOR,
+    GATHER,
+    LOST_AFTER,
+    WINDOW,
+    Asked,
+    Notified,
+    SendClaim,
+    TakenOverError,
+)
 from cockpit.store.store import Store
 
-NOW = 1_800_000_000.0
+NOW = Moment(1_800_000_000.0, 500.0, "this boot")
+ME = "an attempt"
 ASKED = Asked("/x/cockpit.toml#r", "alert 1 critical", "url SLACK")
 
 
@@ -20,30 +32,30 @@ def notified(tmp_path: Path) -> Notified:
 
 
 def test_a_message_is_claimed_once_and_for_all(notified: Notified) -> None:
-    assert notified.claim(ASKED, NOW) is SendClaim.MINE
-    assert notified.claim(ASKED, NOW + 1) is SendClaim.NOT_NOW
+    assert notified.claim(ASKED, NOW, ME) is SendClaim.MINE
+    assert notified.claim(ASKED, NOW + 1, ME) is SendClaim.NOT_NOW
     notified.settle(ASKED, NOW + 1)
-    assert notified.claim(ASKED, NOW + 1e6) is SendClaim.DONE
-    assert notified.claim(ASKED._replace(route="url OTHER"), NOW) is SendClaim.MINE
+    assert notified.claim(ASKED, NOW + 1e6, ME) is SendClaim.DONE
+    assert notified.claim(ASKED._replace(route="url OTHER"), NOW, ME) is SendClaim.MINE
 
 
 def test_a_failure_is_tried_again_later_and_later_and_given_up(notified: Notified) -> None:
     now, attempts = NOW, 0
     for wait in (*BACK_OFF, 1e6):
-        assert notified.claim(ASKED, now) is SendClaim.MINE
+        assert notified.claim(ASKED, now, ME) is SendClaim.MINE
         attempts += 1
         notified.settle(ASKED, now, "answered 500")
         if attempts <= len(BACK_OFF):
-            assert notified.claim(ASKED, now + wait - 1) is SendClaim.NOT_NOW
+            assert notified.claim(ASKED, now + (wait - 1), ME) is SendClaim.NOT_NOW
         now += wait
-    assert notified.claim(ASKED, now) is SendClaim.DONE
+    assert notified.claim(ASKED, now, ME) is SendClaim.DONE
     assert attempts == len(BACK_OFF) + 1
 
 
 @pytest.mark.parametrize(("once_more", "attempts"), [(False, 1), (True, 2)])
 def test_a_lost_answer_counts_as_sent(notified: Notified, once_more: bool, attempts: int) -> None:
     asked, now, made = ASKED._replace(once_more=once_more), NOW, 0
-    while (claim := notified.claim(asked, now)) is not SendClaim.DONE:
+    while (claim := notified.claim(asked, now, ME)) is not SendClaim.DONE:
         if claim is SendClaim.MINE:
             made += 1
             notified.settle(asked, now, "no answer", lost=True)
@@ -54,23 +66,59 @@ def test_a_lost_answer_counts_as_sent(notified: Notified, once_more: bool, attem
 @pytest.mark.parametrize(("once_more", "then"), [(False, SendClaim.DONE), (True, SendClaim.MINE)])
 def test_a_sender_that_was_killed(notified: Notified, once_more: bool, then: SendClaim) -> None:
     asked = ASKED._replace(once_more=once_more)
-    assert notified.claim(asked, NOW) is SendClaim.MINE
-    assert notified.claim(asked, NOW + LOST_AFTER - 1) is SendClaim.NOT_NOW
-    assert notified.claim(asked, NOW + LOST_AFTER) is then
-    assert notified.claim(asked, NOW + 2 * LOST_AFTER) is SendClaim.DONE
+    assert notified.claim(asked, NOW, ME) is SendClaim.MINE
+    notified.begin(asked, NOW, ME)
+    assert notified.claim(asked, NOW + (LOST_AFTER - 1), ME) is SendClaim.NOT_NOW
+    assert notified.claim(asked, NOW + LOST_AFTER, ME) is then
+    if then is SendClaim.MINE:
+        notified.begin(asked, NOW + LOST_AFTER, ME)
+    assert notified.claim(asked, NOW + 2 * LOST_AFTER, ME) is SendClaim.DONE
+
+
+@pytest.mark.parametrize("once_more", [False, True])
+def test_what_a_hung_one_held_goes_out_by_the_next_and_by_it_alone(
+    notified: Notified, once_more: bool
+) -> None:
+    asked, later = ASKED._replace(once_more=once_more), NOW + CLAIMED_FOR
+    assert notified.claim(asked, NOW, "hung") is SendClaim.MINE
+    assert notified.claim(asked, NOW + (CLAIMED_FOR - 1), "next") is SendClaim.NOT_NOW
+    assert notified.claim(asked, later, "next") is SendClaim.MINE
+    with pytest.raises(TakenOverError):
+        notified.begin(asked, later, "hung")
+    notified.begin(asked, later, "next")
+    notified.settle(asked, later + 1)
+    with pytest.raises(TakenOverError):
+        notified.begin(asked, later + 2, "hung")
+    assert notified.claim(asked, later + 1e6, "third") is SendClaim.DONE
+
+
+@pytest.mark.parametrize("jump", [7200.0, -7200.0])
+def test_a_clock_that_is_set_ends_no_attempt(notified: Notified, jump: float) -> None:
+    def moved(seconds: float) -> Moment:
+        after = NOW + seconds
+        return Moment(after.wall + jump, after.steady, after.boot)
+
+    asked = ASKED._replace(once_more=True)
+    assert notified.claim(asked, NOW, ME) is SendClaim.MINE
+    assert notified.claim(asked, moved(5), "next") is SendClaim.NOT_NOW
+    notified.begin(asked, moved(6), ME)
+    assert notified.claim(asked, moved(60), "next") is SendClaim.NOT_NOW
+    notified.settle(asked, moved(61), "answered 500")
+    assert notified.claim(asked, moved(61 + BACK_OFF[0] - 1), ME) is SendClaim.NOT_NOW
+    assert notified.claim(asked, moved(61 + BACK_OFF[0]), ME) is SendClaim.MINE
 
 
 def test_a_worse_message_covers_a_lesser_one(notified: Notified) -> None:
-    assert notified.claim(ASKED, NOW) is SendClaim.MINE
+    assert notified.claim(ASKED, NOW, ME) is SendClaim.MINE
     lesser = ASKED._replace(event="alert 1 alert", covered_by=("alert 1 critical",))
-    assert notified.claim(lesser, NOW) is SendClaim.DONE
+    assert notified.claim(lesser, NOW, ME) is SendClaim.DONE
 
 
 def test_what_is_too_much_is_kept_back_for_one_summary(notified: Notified) -> None:
     file, route = "/x/cockpit.toml#", ASKED.route
     for n in range(5):
         asked = ASKED._replace(event=f"alert {n} alert", run=f"{file}r{n % 2}", most=2)
-        claim = notified.claim(asked, NOW + n)
+        claim = notified.claim(asked, NOW + n, ME)
         assert claim is (SendClaim.MINE if n < 2 else SendClaim.HELD)
         notified.settle(asked, NOW + n) if claim is SendClaim.MINE else None
     assert notified.claim_summary(file, route, "summary 1", NOW + 5) is None
@@ -83,7 +131,7 @@ def test_what_is_too_much_is_kept_back_for_one_summary(notified: Notified) -> No
     assert notified.claim_summary(file, route, "summary 2", NOW + 3 + GATHER) is None
     assert notified.claim_summary(file, route, "summary 3", NOW + GATHER + 3 + WINDOW) == held
     again = ASKED._replace(event="alert 9 alert", most=2)
-    assert notified.claim(again, NOW + 3 * WINDOW) is SendClaim.MINE
+    assert notified.claim(again, NOW + 3 * WINDOW, ME) is SendClaim.MINE
 
 
 def _claims(path: str, start: Event, won: Queue[list[int]]) -> None:
@@ -94,7 +142,7 @@ def _claims(path: str, start: Event, won: Queue[list[int]]) -> None:
 
 
 def _takes(notified: Notified, n: int) -> bool:
-    return notified.claim(ASKED._replace(event=f"alert {n} alert"), NOW) is SendClaim.MINE
+    return notified.claim(ASKED._replace(event=f"alert {n} alert"), NOW, ME) is SendClaim.MINE
 
 
 def test_of_two_processes_exactly_one_gets_each_message(tmp_path: Path) -> None:
@@ -113,6 +161,6 @@ def test_of_two_processes_exactly_one_gets_each_message(tmp_path: Path) -> None:
 
 
 def test_old_claims_are_forgotten(notified: Notified) -> None:
-    notified.claim(ASKED, NOW)
+    notified.claim(ASKED, NOW, ME)
     notified.prune(NOW + 200 * 86400)
     assert notified.of(ASKED.run, "alert ") == ()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.model.clock import Moment
 from cockpit.runtime.process import process_facts
 from cockpit.store.outcomes import Endings
 from cockpit.store.ownership import Owner, Ownership
@@ -22,66 +23,70 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store.sqlite")
 
 
+def at(wall: float) -> Moment:
+    return Moment(wall)
+
+
 def seen_from(store: Store, host: str, *living: int) -> Ownership:
     return Ownership(store, host, lambda owner: owner.pid in living)
 
 
 def test_a_second_one_is_told_who_owns_the_run(store: Store) -> None:
     own = seen_from(store, "here", 10, 11)
-    assert own.claim("r", ADA, 100.0, 60.0) is None
+    assert own.claim("r", ADA, at(100.0), 60.0) is None
     second = ADA.model_copy(update={"pid": 11})
-    in_the_way = own.claim("r", second, 101.0, 60.0)
+    in_the_way = own.claim("r", second, at(101.0), 60.0)
     assert in_the_way is not None
     assert in_the_way.owner == ADA
     assert "ada" in in_the_way.owner.label and "pid 10" in in_the_way.owner.label
 
 
 def test_a_dead_process_on_this_host_owns_nothing(store: Store) -> None:
-    seen_from(store, "here", 10).claim("r", ADA, 100.0, 60.0)
+    seen_from(store, "here", 10).claim("r", ADA, at(100.0), 60.0)
     later = seen_from(store, "here", 11)
-    assert later.owner("r", 101.0) is None
-    assert later.claim("r", ADA.model_copy(update={"pid": 11}), 101.0, 60.0) is None
+    assert later.owner("r", at(101.0)) is None
+    assert later.claim("r", ADA.model_copy(update={"pid": 11}), at(101.0), 60.0) is None
 
 
 def test_an_owner_elsewhere_is_gone_after_three_silent_cadences(store: Store) -> None:
-    seen_from(store, "there", 20).claim("r", BOB, 100.0, 60.0)
+    seen_from(store, "there", 20).claim("r", BOB, at(100.0), 60.0)
     here = seen_from(store, "here")
-    assert here.claim("r", ADA, 100.0 + 180.0, 60.0) is not None
-    assert here.claim("r", ADA, 100.0 + 181.0, 60.0) is None
+    assert here.claim("r", ADA, at(100.0 + 180.0), 60.0) is not None
+    assert here.claim("r", ADA, at(100.0 + 181.0), 60.0) is None
 
 
 def test_a_sign_of_life_keeps_a_run(store: Store) -> None:
     there = seen_from(store, "there", 20)
-    there.claim("r", BOB, 100.0, 60.0)
-    assert there.refresh("r", BOB, 250.0, 60.0) is None
-    assert seen_from(store, "here").claim("r", ADA, 290.0, 60.0) is not None
+    there.claim("r", BOB, at(100.0), 60.0)
+    assert there.refresh("r", BOB, at(250.0), 60.0) is None
+    assert seen_from(store, "here").claim("r", ADA, at(290.0), 60.0) is not None
 
 
 def test_a_takeover_is_told_to_the_former_owner(store: Store) -> None:
     own = seen_from(store, "here", 10)
-    own.claim("r", ADA, 100.0, 60.0)
-    assert own.claim("r", BOB, 101.0, 60.0, takeover=True) is None
-    taken = own.refresh("r", ADA, 102.0, 60.0)
+    own.claim("r", ADA, at(100.0), 60.0)
+    assert own.claim("r", BOB, at(101.0), 60.0, takeover=True) is None
+    taken = own.refresh("r", ADA, at(102.0), 60.0)
     assert taken is not None and taken.owner == BOB
     own.release("r", ADA)
-    assert own.owner("r", 103.0) is not None
+    assert own.owner("r", at(103.0)) is not None
 
 
 def test_a_run_that_was_taken_and_given_up_again_is_taken_back(store: Store) -> None:
     own = seen_from(store, "here", 10)
-    own.claim("r", ADA, 100.0, 60.0)
-    own.claim("r", BOB, 101.0, 60.0, takeover=True)
+    own.claim("r", ADA, at(100.0), 60.0)
+    own.claim("r", BOB, at(101.0), 60.0, takeover=True)
     own.release("r", BOB)
-    assert own.refresh("r", ADA, 102.0, 60.0) is None
-    owned = own.owner("r", 103.0)
+    assert own.refresh("r", ADA, at(102.0), 60.0) is None
+    owned = own.owner("r", at(103.0))
     assert owned is not None and owned.owner == ADA
 
 
 def test_a_released_run_is_free(store: Store) -> None:
     own = seen_from(store, "here", 10, 11)
-    own.claim("r", ADA, 100.0, 60.0)
+    own.claim("r", ADA, at(100.0), 60.0)
     own.release("r", ADA)
-    assert own.claim("r", ADA.model_copy(update={"pid": 11}), 101.0, 60.0) is None
+    assert own.claim("r", ADA.model_copy(update={"pid": 11}), at(101.0), 60.0) is None
 
 
 CLAIMER = """
@@ -90,10 +95,11 @@ from pathlib import Path
 from cockpit.store.ownership import Owner, Ownership
 from cockpit.store.schema import APPLICATION_ID, MIGRATIONS
 from cockpit.store.store import Store
+from cockpit.model.clock import Moment as at
 own = Ownership(Store(Path(sys.argv[1])), "here", lambda owner: True)
 sys.stdin.readline()
 me = Owner(name="racer", host="here", pid=os.getpid())
-print("mine" if own.claim("r", me, 100.0, 60.0) is None else "busy", flush=True)
+print("mine" if own.claim("r", me, at(100.0), 60.0) is None else "busy", flush=True)
 """
 
 
@@ -121,8 +127,8 @@ def test_this_very_process_is_recognised(store: Store) -> None:
     own = Ownership(
         store, "here", lambda owner: process_facts(owner.pid).started_at == owner.started_at
     )
-    own.claim("r", me, 1.0, 60.0)
-    assert own.owner("r", 1e9) is not None
+    own.claim("r", me, at(1.0), 60.0)
+    assert own.owner("r", at(1e9)) is not None
 
 
 def test_an_end_is_acknowledged_once_per_job(store: Store) -> None:

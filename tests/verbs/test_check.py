@@ -13,8 +13,8 @@ RUN = {"name", "owner", "verdict", "facets", "progress", "alerts", "next_action"
 FACET = {"value", "source", "observed_at", "age_s", "error"}
 PROGRESS = {"step", "step_source", "final_step", "final_step_source", "text", "eta_s"}
 ALERT = {
-    "id", "key", "severity", "title", "since", "since_or_before", "evidence", "confidence",
-    "next_action", "acknowledged",
+    "id", "key", "severity", "title", "since", "since_or_before", "no_success", "evidence",
+    "confidence", "next_action", "acknowledged",
 }  # fmt: skip
 VALUES = {
     "job": {

@@ -21,6 +21,9 @@ def test_every_finding_that_is_not_well_has_a_remedy(
     assert document["schema"] == 1
     assert {"python", "git", "store", "TERM", "run file"} <= {each["name"] for each in findings}
     assert all(each["remedy"] for each in findings if each["level"] != "ok")
+    (store,) = (each["text"] for each in findings if each["name"] == "store")
+    assert "can be written" in store
+    assert "journal " in store
     facets = {each["name"]: each["level"] for each in findings if each["run"] == "tiny"}
     assert facets["job"] == "ok"
     assert facets["tracker"] == "note"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.model.clock import Moment
 from cockpit.runtime.login import login_name
 from cockpit.store.store import Store
 from cockpit.watch.owner import ownership_of, same_process, this_process
@@ -44,6 +45,6 @@ def test_an_owner_is_known_by_kernel_start_and_boot_and_not_by_the_clock() -> No
 def test_the_owner_that_a_store_gives_back_is_the_same(tmp_path: Path) -> None:
     own = ownership_of(Store(tmp_path / "store.sqlite"))
     me = this_process("ada")
-    assert own is not None and own.claim("r", me, 1.0, 60.0) is None
-    found = own.owner("r", 1e9)
+    assert own is not None and own.claim("r", me, Moment(1.0), 60.0) is None
+    found = own.owner("r", Moment(1e9))
     assert found is not None and found.owner == me

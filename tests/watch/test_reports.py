@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from hypothesis import given
@@ -20,7 +21,7 @@ from cockpit.model.observed import Phase
 from cockpit.store.alerts import Kept
 from cockpit.store.outcomes import Stopped
 from cockpit.watch.reports import Reconciled, case_of, judged, reconcile
-from cockpit.watch.runstate import Diagnosis, Rows, RunState
+from cockpit.watch.runstate import CORE, Diagnosis, Rows, RunState
 from cockpit.watch.store_writer import Shared
 from tests.rules.making import T0, folded, job, log, losses, run_spec, seen, tracker
 
@@ -152,13 +153,26 @@ def test_a_run_that_stands_still_has_no_eta() -> None:
     rows = losses([2.0] * 100)
     facets = seen(T0 + 9000, job=job(), tracker=tracker(step=99, last_step_at=T0 + 99))
     hung = RunState(
-        run_spec(), "key", facets=facets, rows=Rows(trend=folded(rows), complete=True, any=True)
-    )
+        run_spec(), "key", facets=facets, rows=Rows(trend=folded(rows), complete=True, any=True),
+        looked=set(CORE),
+    )  # fmt: skip
     found = judged(case_of(hung, T0 + 9000))
     assert "C-06" in [alert.id for alert in found.alerts]
     assert (found.progress.step, found.progress.eta_s) == (99, None)
     steps = judged(case_of(hung, T0 + 100))
     assert steps.progress.eta_s is not None
+
+
+def test_neither_what_has_not_been_seen_for_long_nor_a_loss_that_is_nan_has_an_eta() -> None:
+    facets = seen(T0 + 100, job=job(), tracker=tracker(step=99, last_step_at=T0 + 99))
+    rows = Rows(trend=folded(losses([2.0] * 100)), complete=True, any=True)
+    found = judged(case_of(RunState(run_spec(), "key", facets=facets, rows=rows), T0 + 9000))
+    assert [alert.id for alert in found.alerts] == [], "nothing was looked at since: no stall"
+    assert (found.progress.step, found.progress.eta_s) == (99, None)
+    lost = Rows(trend=folded(losses([2.0] * 97 + [math.nan] * 3)), complete=True, any=True)
+    found = judged(case_of(RunState(run_spec(), "key", facets=facets, rows=lost), T0 + 100))
+    assert [alert.id for alert in found.alerts] == ["C-09"]
+    assert found.progress.eta_s is None
 
 
 def test_failures_and_the_last_launch_reach_the_rules() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -117,3 +118,23 @@ async def test_our_own_reader_understands_it(tmp_path: Path) -> None:
     assert value is not None
     assert (value.fresh, value.owner, value.cadence_s) == (True, "cockpit", 5.0)
     assert (value.job_id, value.last_signal) == ("/ada/a", "step 12")
+
+
+def test_a_file_that_became_another_run_s_is_named_and_left_alone(tmp_path: Path) -> None:
+    file = StateFile(tmp_path, CREATED)
+    path = file.write(payload())
+    path.write_text(json.dumps({"run": "b", "owner": "bob", "ts": 5}))
+    with pytest.raises(OSError, match=r"is the state of run b \(bob\) now; expected run a"):
+        file.write(payload(CREATED + 1))
+    assert read(path) == {"run": "b", "owner": "bob", "ts": 5}
+    other = file.write(payload(CREATED + 2))
+    assert other != path
+    assert read(other)["run"] == "a"
+
+
+def test_a_pipe_in_its_place_holds_nobody_up(tmp_path: Path) -> None:
+    file = StateFile(tmp_path, CREATED)
+    path = file.write(payload())
+    path.unlink()
+    os.mkfifo(path)
+    assert read(file.write(payload(CREATED + 1)))["run"] == "a"

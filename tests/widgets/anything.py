@@ -20,6 +20,7 @@ from cockpit.model.observed import (
 )
 from cockpit.model.report import Facets, RunReport, Verdict
 from cockpit.model.safetext import SafeText, Span
+from cockpit.model.told import OwnerNow
 from tests.widgets import reports as made
 
 SHOWN = st.characters(exclude_categories=("Cc", "Cs", "Cf", "Zl", "Zp", "Co", "Cn"))
@@ -141,6 +142,11 @@ def alerts(draw: st.DrawFn) -> Any:
     return drawn.model_copy(update={"acknowledged": by}) if draw(st.booleans()) else drawn
 
 
+owners = st.builds(
+    OwnerNow, name=words, source=words, by=words, differs=st.none() | words, remedy=words
+)
+
+
 @st.composite
 def any_report(draw: st.DrawFn) -> RunReport:
     return made.report(
@@ -155,4 +161,4 @@ def any_report(draw: st.DrawFn) -> RunReport:
         closed=tuple(draw(st.lists(st.builds(made.closed, st.just("C-05"), st.booleans())))),
         next_check_at=draw(maybe_instants),
         watched_by=draw(st.none() | words),
-    )
+    ).model_copy(update={"owner": draw(st.none() | owners)})

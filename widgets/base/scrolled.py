@@ -38,6 +38,10 @@ class Scrolled(Painted):
         """Return what stands in the frame at the right."""
         return EMPTY
 
+    def place(self, lines: int) -> str:
+        """Return where the cursor is, in what is listed: lines, unless a subclass counts better."""
+        return f"line {self.cursor + 1:,} of {lines:,}"
+
     @property
     def room(self) -> int:
         """How many lines are in sight."""
@@ -53,7 +57,7 @@ class Scrolled(Painted):
         at = self.cursor - self._top
         if (scrolls or self.POINTS) and 0 <= at < len(shown):
             shown[at] = shown[at].truncate(width - 4, pad=True).stylize_before("on $cursor")
-        foot = text((f"{self.cursor + 1:,} of {len(lines):,}", DIM)) if scrolls else EMPTY
+        foot = text((self.place(len(lines)), DIM)) if scrolls else EMPTY
         return frame(shown, width, height, self.title(), self.note(), foot)
 
     def _hold(self, room: int) -> None:

@@ -23,6 +23,7 @@ VERDICT_STYLE: Final = {
     Verdict.FINISHED: "$accent",
     Verdict.SEALED: "$dim",
 }
+URGENT: Final = (Verdict.CRITICAL, Verdict.ATTENTION)
 SEVERITY_STYLE: Final = {
     Severity.INFO: "$dim",
     Severity.WARNING: "$attention",
@@ -48,7 +49,7 @@ def look(facet: Facet[Any], report: RunReport, now: float) -> Look:
         return Look.UNKNOWN
     old = facet.age(now)
     limit = max(STALE_AT_LEAST, 2 * report.spec.cadence)
-    stale = facet.error is not None or old is None or old > limit
+    stale = facet.remembered or facet.error is not None or old is None or old > limit
     return Look.STALE if stale else Look.FRESH
 
 
@@ -58,20 +59,30 @@ def reason(facet: Facet[Any]) -> str:
 
 
 def verdict_mark(report: RunReport) -> tuple[str, str]:
-    """Return the verdict's glyph and style."""
+    """Return the verdict's glyph and style; before the first look only open alerts have one."""
+    if report.not_read_yet is not None and report.verdict not in URGENT:
+        return glyph("stale"), VERDICT_STYLE[Verdict.UNKNOWN]
     return glyph(report.verdict.value), VERDICT_STYLE[report.verdict]
+
+
+def verdict_word(report: RunReport) -> str:
+    """Return the verdict in capitals: ``HEALTHY``; ``NOT READ YET`` before the first look."""
+    return report.verdict.value.upper() if report.not_read_yet is None else "NOT READ YET"
 
 
 def phase_words(report: RunReport, now: float) -> str:
     """Return the job's phase and what belongs to it: ``RUNNING 4/4``, ``FAILED 12m ago``.
 
-    A process that is stopped (SIGSTOP) is not said to run.
+    A process that is stopped (SIGSTOP) is not said to run, nor is a job that nobody has asked
+    since the engine started: ``was RUNNING 14m ago``.
     """
     job = report.facets.job
     if not job.configured:
         return "NO JOB"
     if job.value is None or job.value.phase is Phase.UNKNOWN:
         return "JOB UNKNOWN"
+    if job.remembered:
+        return f"was {job.value.phase.value.upper()} {_ago(job.observed_at, now)}".rstrip()
     if job.value.stopped is not None:
         return f"STOPPED {age(now - job.value.stopped.since)}"
     word = job.value.phase.value.upper()

@@ -20,7 +20,7 @@ from cockpit.model.history import FormerFailure
 from cockpit.model.observed import TrackerValue
 from cockpit.records.logbook.reading import Instance, Logbook, read_logbook, value_of
 from cockpit.runtime.offload import offload
-from cockpit.sources.records import read_text
+from cockpit.runtime.regular import read_text
 from cockpit.store.outcomes import Failures
 from cockpit.store.snapshots import Snapshot, Snapshots
 from cockpit.store.store import StoreError

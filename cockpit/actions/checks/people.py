@@ -25,7 +25,7 @@ def has_dri(context: ActionContext) -> list[Check]:
     if owner is not None and owner.why:
         text += f", {owner.why} ({owner.source})"
     if owner is not None and owner.differs is not None:
-        text = f"{text}; {owner.differs}"
+        text = f"{text}; {owner.differs} ({owner.remedy})"
         return [warned("dri", text, Basis.RECORDED, context.spec.dri)]
     return [passed("dri", text, Basis.RECORDED, context.spec.dri)]
 

@@ -18,7 +18,7 @@ from cockpit.model.plan import Check
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher import launches
 from cockpit.runtime.offload import offload
-from cockpit.sources.records import read_text
+from cockpit.runtime.regular import read_text
 from cockpit.store.journal import Journal
 from cockpit.text.checks import shown, warned
 

@@ -1,7 +1,9 @@
 """Which plans stand open: the next start tells of one that a dropped line or a kill has closed.
 
 Nothing was done then, and nothing else would say so. Each open plan is a small file that its
-cockpit holds locked: the kernel lets go of the lock, however that cockpit ends.
+cockpit holds locked: the kernel lets go of the lock, however that cockpit ends. It outlives a
+restart of the machine, so it lies at home, and since another machine may not see the lock, in a
+folder of this machine alone.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from cockpit.model.base import Frozen
+from cockpit.runtime.machine_folder import machine_tag
 
 SUFFIX: Final = ".plan"
 
@@ -52,7 +55,7 @@ class OpenPlans:
     """The notes of one user about one run file; methods block, and raise ``OSError``."""
 
     def __init__(self, folder: Path, run_file: str) -> None:
-        self._folder = folder
+        self._folder = folder / machine_tag()
         self._run_file = run_file
 
     def hold(self, action: str, run: str, now: float) -> HeldNote:
@@ -71,6 +74,10 @@ class OpenPlans:
     def left(self) -> list[HeldNote]:
         """Return the notes of cockpits that are gone, oldest first; each is held from now on."""
         return sorted(self._left(), key=lambda each: each.note.at)
+
+    def any(self) -> bool:
+        """Return whether there is any note, held or not: cheap, for a start."""
+        return any(True for _ in self._folder.glob(f"*{SUFFIX}"))
 
     def _left(self) -> Iterator[HeldNote]:
         for path in self._folder.glob(f"*{SUFFIX}"):

@@ -215,7 +215,7 @@ async def _with_issue(execution: Execution) -> RunSpec:
 def _linked(logbook: str | None) -> str | None:
     """Return the issue that the logbook's Run Contract links; ``None`` if it cannot be told."""
     from cockpit.records.logbook.reading import read_logbook
-    from cockpit.sources.records import read_text
+    from cockpit.runtime.regular import read_text
 
     try:
         return None if logbook is None else linked_issue(read_logbook(read_text(Path(logbook))))

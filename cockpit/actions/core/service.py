@@ -56,14 +56,12 @@ from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.platforms.local.launcher.launches import next_launch_id
 from cockpit.records.git.behind import PushStage
 from cockpit.records.lease.holder import looked_after, this_holder, under_way
-from cockpit.store.journal import Busy, JournalEntry, UsedIdError
+from cockpit.store.journal import WORDS_FOR, Busy, JournalEntry, UsedIdError
 from cockpit.store.store import StoreError, run_key
 from cockpit.text.safe import clean
 
 PUSH_WITHIN = 3.0
 """Seconds after its end for which an action waits to hear that its records were pushed."""
-WORDS_FOR = 3600.0
-"""Seconds for which the words of a plan that was shown are known again."""
 LAUNCH_ID = "launch_id"
 Given = tuple[Approval, ...]
 

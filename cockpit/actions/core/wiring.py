@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cockpit.actions.core.context import Dependencies
 from cockpit.actions.core.service import ActionService
@@ -11,12 +11,12 @@ from cockpit.actions.core.table import Actions
 from cockpit.model.clock import Clock
 from cockpit.model.people import typist
 from cockpit.model.report import RunReport
-from cockpit.model.run import CockpitFile
+from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.platforms.base import Platform
 from cockpit.records.lease.holder import lives, this_holder
 from cockpit.runtime.login import login_name
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, run_key
-from cockpit.watch.engine import Engine
 
 if TYPE_CHECKING:
     from cockpit.records.issue.service import IssueService
@@ -25,9 +25,19 @@ if TYPE_CHECKING:
 LOOK_WITHIN = 20.0
 
 
+class Looks(Protocol):
+    """Whom an action asks how a run is, and which platform acts on it."""
+
+    def platform_of(self, run: RunSpec) -> Platform | None:
+        """Return the platform that acts on a run's job; ``None`` for a run without a job."""
+
+    async def look(self, run: str, within: float) -> RunReport:
+        """Return a run as it is now, with whatever has answered ``within`` seconds."""
+
+
 def build_service(
     file: Callable[[], CockpitFile],
-    engine: Engine,
+    looks: Looks,
     store: Store | None,
     clock: Clock,
     *,
@@ -45,7 +55,7 @@ def build_service(
     from cockpit.records.lease.root_claim import RootClaim
 
     async def look(run: str) -> RunReport:
-        return (await engine.check([run], LOOK_WITHIN)).runs[0]
+        return await looks.look(run, LOOK_WITHIN)
 
     login = login_name()
 
@@ -56,7 +66,7 @@ def build_service(
         clock=clock,
         store=store,
         journal=None if store is None else Journal(store),
-        platforms=engine.platform_of,
+        platforms=looks.platform_of,
         guards=(
             RootClaim(clock, who),
             LeaseRef(clock, this_holder(), who, lives),

@@ -23,7 +23,7 @@ from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.wording import duration
 from cockpit.runtime.offload import offload
-from cockpit.sources.records import read_text
+from cockpit.runtime.regular import read_text
 from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.safe import safe_lines
 from cockpit.text.scrub import scrub

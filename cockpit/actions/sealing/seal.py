@@ -24,7 +24,7 @@ from cockpit.platforms.command import shown, words_of
 from cockpit.records.git.sealing import seal
 from cockpit.records.issue.text import sealed
 from cockpit.runtime.offload import offload
-from cockpit.sources.records import read_text
+from cockpit.runtime.regular import read_text
 from cockpit.store.outcomes import Endings
 from cockpit.store.store import StoreError
 from cockpit.text.checks import blocked

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from cockpit.model.run import RunSpec
+from cockpit.platforms.box import PRIVATE
 from cockpit.platforms.unsupported import Unsupported
 
 
@@ -15,7 +16,7 @@ class BoxPlatform(Unsupported):
     fields: ClassVar[frozenset[str]] = frozenset(
         {"host", "session", "match", "log", "pid_file", "done_marker", "exit_file", "workdir"}
     )
-    private: ClassVar[tuple[str, ...]] = ("host", "session")
+    private: ClassVar[tuple[str, ...]] = PRIVATE
     found_by_files: ClassVar[bool] = True
     bundled: ClassVar[bool] = False
     log_every: ClassVar[float | None] = 5.0

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from cockpit.model.plan import Check
 from cockpit.model.run import RunSpec
+from cockpit.platforms.iris import PRIVATE
 from cockpit.platforms.iris.command import command_checks
 from cockpit.platforms.unsupported import Unsupported
 
@@ -21,7 +22,7 @@ class IrisPlatform(Unsupported):
             *("production", "diagnostic", "bad_node_recipe"),
         }
     )
-    private: ClassVar[tuple[str, ...]] = ("controller_url", "cluster")
+    private: ClassVar[tuple[str, ...]] = PRIVATE
 
     def command_checks(self, run: RunSpec, words: Sequence[str]) -> list[Check]:
         """Return what speaks for and against an Iris command (SPEC A-2)."""

@@ -31,7 +31,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from cockpit.model.clock import Clock
+from cockpit.model.clock import FILE_SKEW, Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
 from cockpit.model.jobs import Live, LiveJob
 from cockpit.model.observed import UNCLEAR, JobValue, Phase
@@ -42,7 +42,6 @@ from cockpit.platforms.local.again import starts_again
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.elsewhere import NOTES, launched_elsewhere
 from cockpit.platforms.local.files import (
-    FILE_SLACK,
     BadNote,
     ExitNote,
     Order,
@@ -422,7 +421,7 @@ def _silent(seen: _Seen, started: float | None) -> bool:
         return True
     if isinstance(seen.pid, PidNote) and seen.pid.ticks and seen.pid.log is not None:
         return seen.log_size == seen.pid.log.offset
-    return started is not None and seen.log_at < started - FILE_SLACK
+    return started is not None and seen.log_at < started - FILE_SKEW
 
 
 def _without_status(job: JobSpec, seen: _Seen, now: float) -> Facet[JobValue]:

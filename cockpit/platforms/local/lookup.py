@@ -16,9 +16,9 @@ from cockpit.platforms.local.census import Census, Process, census
 from cockpit.platforms.local.files import PidNote, read_pid
 from cockpit.platforms.local.launcher import launches
 from cockpit.platforms.local.launcher.detached import LAUNCH_ID, LINEAGE, SUPERVISES
-from cockpit.platforms.local.launcher.kernel import boot_id
 from cockpit.platforms.local.recorded import Look, Who, identify
 from cockpit.platforms.local.tools import is_helper
+from cockpit.runtime.incarnation import Machine, Where, here, where
 
 
 def look_up(run: RunSpec, launch_id: str) -> LookUp:
@@ -107,7 +107,9 @@ def _told(processes: Census, note: Mapping[str, str] | None) -> Process | None:
 
 def _named(processes: Census, note: Mapping[str, str] | None) -> Process | None:
     """Return the process that a note names, if it is that very one."""
-    if note is None or note.get("boot") not in (None, boot_id()):
+    if note is None:
+        return None
+    if where(Machine(None, note.get("machine"), note.get("boot")), here()) is not Where.HERE:
         return None
     pid = note.get("pid", "")
     found = processes.get(int(pid)) if pid.isdigit() else None

@@ -26,7 +26,7 @@ from cockpit.model.place import HERE
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform
-from cockpit.platforms.local import evidence, lookup
+from cockpit.platforms.local import PRIVATE, evidence, lineage_locks, lookup
 from cockpit.platforms.local.census import Process, census
 from cockpit.platforms.local.host import Hosts
 from cockpit.platforms.local.jobs import DEADLINE, LocalJobs
@@ -69,7 +69,7 @@ class LocalPlatform(Platform):
             *("save_signal", "save_command", "grace", "diagnostic"),
         }
     )
-    private: ClassVar[tuple[str, ...]] = ("host",)
+    private: ClassVar[tuple[str, ...]] = PRIVATE
     acts: ClassVar[bool] = True
     found_by_files: ClassVar[bool] = True
     bundled: ClassVar[bool] = False
@@ -87,7 +87,7 @@ class LocalPlatform(Platform):
         self._logs = logs
         self._jobs = LocalJobs(clock, lambda runs, look: self._live(runs, DEADLINE, look))
         self._hosts = Hosts(clock)
-        self._locks = locks_folder or locks.locks_folder()
+        self._locks = locks_folder or lineage_locks.locks_folder()
         self._answer_within = answer_within
         self._supervisors: list[subprocess.Popen[bytes]] = []
 
@@ -220,7 +220,7 @@ class LocalPlatform(Platform):
         """Return the lineage's lock files, made if they are not there."""
         root = None if (place := local_root(run)) is None else Path(place)
         try:
-            return locks.lock_files(root, keys_of(run), self._locks)
+            return lineage_locks.lock_files(root, keys_of(run), self._locks)
         except locks.LockError as error:
             raise CannotError(str(error)) from error
         except OSError as error:

@@ -31,14 +31,20 @@ from cockpit.platforms.local.belonging import (
 )
 from cockpit.platforms.local.census import Census, Process, census, descendants, lineage_up
 from cockpit.platforms.local.files import PidNote
-from cockpit.platforms.local.launcher.kernel import boot_id, machine_id, pid_space
 from cockpit.platforms.local.tools import is_tool
+from cockpit.runtime.incarnation import (
+    START_SLACK,
+    Machine,
+    Start,
+    Where,
+    here,
+    same_start,
+    where,
+)
 from cockpit.runtime.process import PROC, boot_time
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
-START_SLACK: Final = 5.0
-"""Seconds by which a noted start may differ from the computed one and still be the same."""
 CADENCES: Final = 2
 _SCRIPT = re.compile(r"[\w.-]+\.(?:py|sh|bash|jl|R|lua|pl)$|^[\w]+(?:\.[\w]+)+$")
 
@@ -115,12 +121,13 @@ def identify(run: RunSpec, note: PidNote, look: Look, now: float) -> Identity:
     process = look.processes.get(note.pid)
     if process is None:
         return Identity(Who.GONE)
-    if note.ticks is not None and process.ticks >= 0:
-        same = note.ticks == process.ticks
-        return Identity(Who.SAME) if same else Identity(Who.OTHER, _now_another(process))
     started = look.started_at(process)
-    if None not in (note.start, started) and abs((note.start or 0) - (started or 0)) <= START_SLACK:
+    ticks = process.ticks if process.ticks >= 0 else None
+    same = same_start(Start(note.ticks, note.start), Start(ticks, started))
+    if same:
         return Identity(Who.SAME)
+    if same is False and None not in (note.ticks, ticks):  # the clock alone convicts nobody
+        return Identity(Who.OTHER, _now_another(process))
     later = _later(note, started)
     tie = _tie(run, process, look, now, doubtful=later)
     return Identity(Who.SAME, tie) if tie is not None else _untied(note, process, look, later=later)
@@ -140,15 +147,15 @@ def _later(note: PidNote, started: float | None) -> bool:
 
 def _elsewhere(note: PidNote) -> Identity | None:
     """Return what follows from the boot, the machine or the container that a launcher noted."""
-    here, boot, space = machine_id(), boot_id(), pid_space()
-    if None not in (note.machine, here) and note.machine != here:
-        where = clean(note.host or "another machine", 80)
-        return Identity(Who.UNSURE, f"the pid file was written on {where}, not on this machine")
-    if None not in (note.boot, boot) and note.boot != boot:
-        if note.machine is None or here is None:
-            return Identity(Who.UNSURE, "the pid file was written before a restart, or elsewhere")
+    found = where(Machine(None, note.machine, note.boot, note.space), here())
+    if found is Where.ELSEWHERE:
+        name = clean(note.host or "another machine", 80)
+        return Identity(Who.UNSURE, f"the pid file was written on {name}, not on this machine")
+    if found is Where.UNCLEAR:
+        return Identity(Who.UNSURE, "the pid file was written before a restart, or elsewhere")
+    if found is Where.RESTARTED:
         return Identity(Who.GONE, "the machine was restarted since")
-    if None not in (note.space, space) and note.space != space:
+    if found is Where.CONTAINER:
         return Identity(Who.UNSURE, "the pid file counts the process ids of another container")
     return None
 

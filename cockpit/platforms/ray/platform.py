@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from cockpit.platforms.base import CannotError
+from cockpit.platforms.ray import PRIVATE
 from cockpit.platforms.unsupported import Unsupported
 
 
@@ -15,7 +16,7 @@ class RayPlatform(Unsupported):
     fields: ClassVar[frozenset[str]] = frozenset(
         {"id", "address", "token_env", "auth", "token_command", "resubmit_runs"}
     )
-    private: ClassVar[tuple[str, ...]] = ("address",)
+    private: ClassVar[tuple[str, ...]] = PRIVATE
 
     def name_for(self, launch_id: str) -> str:
         """Return the submission id; one with a slash makes a job that nobody can ask for."""

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CommandError
+from cockpit.platforms.slurm import PRIVATE
 from cockpit.platforms.unsupported import Unsupported
 
 
@@ -16,7 +17,7 @@ class SlurmPlatform(Unsupported):
 
     kind: ClassVar[str] = "slurm"
     fields: ClassVar[frozenset[str]] = frozenset({"id", "host", "log", "workdir", "save_signal"})
-    private: ClassVar[tuple[str, ...]] = ("host",)
+    private: ClassVar[tuple[str, ...]] = PRIVATE
 
     def formed(self, words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...]:
         """Return the words with the launch id as sbatch's comment (INTERFACE "resubmit")."""

@@ -12,6 +12,7 @@ from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.platforms.local.launcher.modes import follow
+from cockpit.runtime.lock_holders import stopped_holder, stopped_words
 from cockpit.runtime.offload import offload
 
 _LOOK: Final = 0.03
@@ -35,11 +36,19 @@ async def held(path: Path, clock: Clock, patience: float) -> AsyncIterator[None]
         until = clock.monotonic() + patience
         while not _taken(handle):
             if clock.monotonic() >= until:
-                raise BusyError(f"another cockpit is at work here for over {patience:g} s")
+                raise BusyError(await offload(_busy, path, patience, deadline=_OPEN))
             await asyncio.sleep(_LOOK)
         yield
     finally:
         os.close(handle)
+
+
+def _busy(path: Path, patience: float) -> str:
+    """Return who is in the way: one that is stopped will be there until somebody acts."""
+    stopped = stopped_holder([path])
+    if stopped is not None:
+        return stopped_words(stopped)
+    return f"another cockpit is at work here for over {patience:g} s"
 
 
 def _opened(path: Path) -> int:

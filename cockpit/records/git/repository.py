@@ -1,14 +1,13 @@
 """A git repository that records are written into: found from a file, asked by plain ``git``.
 
-Commands never prompt, have deadlines, and take nothing from a ``GIT_DIR`` or ``GIT_INDEX_FILE``
-that this process was started with. GitPython's ``index`` and ``push`` are not used: they commit
-what the user has staged, invent an author and hide rejections. Runs the user's own hooks, too.
+Commands have deadlines and never prompt (``cockpit.runtime.git``). GitPython's ``index`` and
+``push`` are not used: they commit what the user has staged, invent an author and hide rejections.
+Runs the user's own hooks, too.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,34 +16,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.records.git.silence import LONG, note, silent
+from cockpit.runtime.git import LOW_SPEED, quiet_ssh, run_git
 from cockpit.runtime.offload import offload
 from cockpit.runtime.shell import Completed, run_command
 
-CAP: Final = 64_000_000
 NOTHING: Final = ""
 """What stands for "does not exist" in a compare-and-swap, whatever the hash."""
-_QUIET: Final = ("--no-pager", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
-_LOW_SPEED: Final = ("-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=10")
-_ENV: Final = {
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_PAGER": "cat",
-    "GIT_EDITOR": ":",
-    "GCM_INTERACTIVE": "never",
-    "SSH_ASKPASS_REQUIRE": "never",
-    "LC_ALL": "C.UTF-8",
-}
-_MISLEADING: Final = (
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_COMMON_DIR",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_NAMESPACE",
-    "GIT_PREFIX",
-)
 NOT_ASKED: Final = 75
 """The exit status that stands for a remote which is not asked, because it gave no answer."""
-_SSH: Final = "-o BatchMode=yes -o ConnectTimeout=10"
 _UNKNOWN: Final = "is not a git command"
 
 
@@ -122,9 +101,8 @@ class Repository:
             said = f"{remote} gives {known.text}"
             return Completed(NOT_ASKED, b"", said.encode(), timed_out=True)
         began = time.monotonic()
-        done = await run_git(
-            self.top, *_LOW_SPEED, *words, env=await self._ssh(), deadline=patience
-        )
+        quiet = await quiet_ssh(self.top, local)
+        done = await run_git(self.top, *LOW_SPEED, *words, env=quiet, deadline=patience)
         vain = done.timed_out or (not done.ok and time.monotonic() - began >= LONG)
         patience = patience if known is None else max(patience, known.waited)
         remember = partial(note, self.common, remote, patience, answered=not vain)
@@ -180,31 +158,6 @@ class Repository:
     async def git_path(self, name: str) -> Path:
         """Return where ``git`` keeps one of its own files."""
         return self.top / await self.ask("rev-parse", "--git-path", name)
-
-    async def _ssh(self) -> dict[str, str]:
-        if "GIT_SSH" in os.environ and "GIT_SSH_COMMAND" not in os.environ:
-            return {}
-        said = os.environ.get("GIT_SSH_COMMAND") or await self.setting("core.sshCommand") or "ssh"
-        try:
-            program = Path(shlex.split(said)[0]).name
-        except (ValueError, IndexError):
-            return {}
-        return {"GIT_SSH_COMMAND": f"{said} {_SSH}"} if program == "ssh" else {}
-
-
-async def run_git(
-    folder: Path,
-    *words: str,
-    deadline: float,
-    stdin: bytes | None = None,
-    env: Mapping[str, str] | None = None,
-) -> Completed:
-    """Run ``git`` in ``folder`` and return how it ended."""
-    unset = [word for name in _MISLEADING if name in os.environ for word in ("-u", name)]
-    argv = (*(("env", *unset) if unset else ()), "git", *_QUIET, *words)
-    return await run_command(
-        argv, deadline=deadline, cwd=folder, env={**_ENV, **(env or {})}, stdin=stdin, cap=CAP
-    )
 
 
 async def find_repository(path: Path, limits: Limits) -> Repository | Completed:

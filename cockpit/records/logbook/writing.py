@@ -54,6 +54,11 @@ def with_event(data: bytes, entry: EventEntry) -> bytes:
     return _placed(book, place, _event_lines(form, entry), form.gap)
 
 
+def has_entry(data: bytes, title: str, at: float) -> bool:
+    """Return whether the logbook has an entry of that title and that time (epoch s)."""
+    return bool(_titled(MarkdownFile(data), title, at))
+
+
 def with_instance(data: bytes, entry: InstanceEntry) -> bytes:
     """Return the logbook with a launched instance; its section is made where SPEC L has it."""
     book = MarkdownFile(data)

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Severity
+from cockpit.model.clock import FILE_SKEW
 from cockpit.model.history import CheckpointMark, History
 from cockpit.model.observed import Checkpoint, CheckpointState, Phase
 from cockpit.model.picking import named, newest_good, newest_of
@@ -24,8 +25,6 @@ from cockpit.rules.present import StepClock, job_of, phase_of, phase_since, seen
 
 INTERVALS = 2
 ORDINARY_DEPTH = 1
-FORMER_SLACK = 2.0
-"""Seconds by which the clock of a file system and that of the job's start may differ."""
 _UNFINISHED = (CheckpointState.INCOMPLETE, CheckpointState.WRITING)
 
 
@@ -151,7 +150,7 @@ def present_since(history: History) -> float | None:
         began = launched.at
     if began is None:
         began = history.trend.pace.resumed_at
-    return None if began is None else began - FORMER_SLACK
+    return None if began is None else began - FILE_SKEW
 
 
 def _touched(item: Checkpoint) -> float | None:

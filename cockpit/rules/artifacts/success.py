@@ -40,15 +40,11 @@ def success_without_artifacts(run: RunSpec, history: History) -> Iterator[Alert]
         severity=Severity.ALERT if ordered is None else Severity.INFO,
         title=title if ordered is None else f"stopped by {ordered}: {missing[0].text}",
         since=phase_since(history),
+        no_success=bool(unfinished),
         evidence=(*missing, *_lines(history, bool(unfinished))),
         confidence="sure" if len(missing) > 1 else "likely",
         next_action=_next(run, history, bool(unfinished)),
     )
-
-
-def ended_early(alert: Alert) -> bool:
-    """Tell whether an alert says that an exit status of 0 was no success."""
-    return alert.id == "C-19" and not alert.title.startswith("success")
 
 
 def _told(run: RunSpec, history: History) -> Iterator[Evidence]:
@@ -82,7 +78,7 @@ def _next(run: RunSpec, history: History, unfinished: bool) -> str:
 
 
 def _short(run: RunSpec, history: History) -> Iterator[Evidence]:
-    step, final = _newest(history), run.final_step
+    step, final = current_step(history), run.final_step
     if step is None or final is None or not fell_short(run, history):
         return
     text = f"it ended at step {wording.step(step)} of {wording.step(final)}"
@@ -94,7 +90,7 @@ def fell_short(run: RunSpec, history: History) -> bool | None:
 
     The end need not be logged: as many steps may be missing as between two logged ones.
     """
-    step, facets = _newest(history), history.facets
+    step, facets = current_step(history), history.facets
     if run.final_step is None:
         return None
     if _final_saved(run, history):
@@ -104,13 +100,6 @@ def fell_short(run: RunSpec, history: History) -> bool | None:
     logged = (at for at, _ in history.trend.pace.recent)
     spacing = max((later - earlier - 1 for earlier, later in pairwise(logged)), default=0)
     return None if step is None else not reached(step + spacing, run.final_step)
-
-
-def _newest(history: History) -> int | None:
-    """Return the newest step, also by the log's own lines above those that are followed."""
-    found = diagnosis(history)
-    steps = (current_step(history), None if found is None else found.step)
-    return max((step for step in steps if step is not None), default=None)
 
 
 def _final_saved(run: RunSpec, history: History) -> bool:

@@ -14,6 +14,7 @@ from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.jobs.terminal import triage_evidence
 from cockpit.rules.metrics.progress import current_step
+from cockpit.rules.patience import CADENCES, patience
 from cockpit.rules.present import (
     StepClock,
     job_of,
@@ -23,8 +24,6 @@ from cockpit.rules.present import (
     seen_at,
     stopped,
 )
-
-CADENCES = 2
 
 DEGRADED = re.compile(
     r"OwnerDied(Error)?\b|dead node|node (death|is dead|died)|unsatisfied resource"
@@ -37,14 +36,6 @@ RICH = re.compile("[━╸╺┏┳┓┡╇┩]")
 """What rich draws tables and bars with; a trainer whose log has it shows its steps that way."""
 
 _NOTHING = ("harmless_noise", "success", "unknown")
-
-FLUSHING = (0, 31)
-"""The first tracker client that writes its file at least every ``FLUSH`` seconds."""
-
-FLUSH = 15.0
-
-BLIND_ROWS = 64
-"""Rows that older clients may hold back: a 32 KiB block is about half as many."""
 
 
 def step_stalled(run: RunSpec, history: History) -> Iterator[Alert]:
@@ -80,24 +71,6 @@ def _process_stopped(run: RunSpec, history: History, found: Stopped) -> Alert:
         confidence="sure",
         next_action=f"{advice}; nothing is to be relaunched",
     )
-
-
-def patience(run: RunSpec, history: History) -> float:
-    """Return how long (s) a missing step is nothing unusual.
-
-    A step that is not logged cannot be seen: the usual time is that between two logged steps;
-    and the tracker's client may keep steps to itself for a while.
-    """
-    tracker = history.facets.tracker.value
-    pace = history.trend.pace
-    recorded = tracker.usual_step_s if tracker is not None else None
-    usual = max(pace.usual_gap_s or 0.0, pace.usual_step_s or recorded or 0.0)
-    limit = max(run.thresholds.stall_factor * usual, CADENCES * run.cadence)
-    found = re.search(r"(\d+)\.(\d+)", (tracker.producer or "") if tracker is not None else "")
-    if StepClock(history).direct or found is None:
-        return limit
-    flushes = (int(found[1]), int(found[2])) >= FLUSHING
-    return limit + (FLUSH if flushes else BLIND_ROWS * usual)
 
 
 def _stalled(run: RunSpec, history: History, last: float) -> Alert:

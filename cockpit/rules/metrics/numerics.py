@@ -47,7 +47,8 @@ class PaceFold:
         """Take one row; afterwards ``resumed`` and ``rate`` (steps/s) speak of this row."""
         self.resumed, self.rate = False, None
         step, at = row.step, row.at
-        carries = row.loss is not None or row.throughput is not None or row.grad_norm is not None
+        metrics = (row.loss, row.throughput, row.grad_norm)
+        carries = row.bar or any(metric is not None for metric in metrics)
         self.metrics = self.metrics or carries
         if at is not None and self.first[1] is None:
             self.first = (step, at)

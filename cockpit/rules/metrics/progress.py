@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from cockpit.model.history import History
@@ -9,12 +10,12 @@ from cockpit.model.observed import CheckpointState, Phase
 from cockpit.model.report import Facets, Progress
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Trend
+from cockpit.rules.jobs.terminal import diagnosis
+from cockpit.rules.patience import steps_now
 from cockpit.rules.present import CLOCK_SKEW, job_of, phase_of, stopped
 
 REACH = 1.5
-"""How much faster than usual training may have stepped since another source last told."""
-
-
+"""How much faster than usual training may have stepped, where that is to bound a step."""
 PACES = 1.4
 """Ratio from which on two paces are not those of the same count."""
 
@@ -39,7 +40,7 @@ def progress(run: RunSpec, history: History) -> Progress:
         final_step=final,
         final_step_source=run.final_step_source if final is not None else None,
         text=f"{left}/{right}",
-        eta_s=_eta(history, step, final),
+        eta_s=_eta(run, history, step),
     )
 
 
@@ -56,7 +57,7 @@ def newest_step(history: History) -> StepSeen | None:
     could have made one. Nor does one that training cannot have reached yet: a line of the former
     job in the same log, a checkpoint that was copied here.
     """
-    told = [one for one in (_tracked(history), _logged(history), _saved(history)) if one]
+    told = [one for one in (_tracked(history), *_logged(history), _saved(history)) if one]
     began = _began(history)
     present = [one for one in told if one.at is None or one.at >= began]
     if not present and phase_of(history) is Phase.RUNNING:
@@ -96,13 +97,16 @@ def _counts_otherwise(history: History) -> bool:
     return history.trend is not history.log_trend and not 1 / PACES < mine / logs < PACES
 
 
-def _logged(history: History) -> StepSeen | None:
-    """Return the log's newest step; where its end shows none, that of the job's diagnosis."""
-    pace, log = history.log_trend.pace, history.facets.log.value
+def _logged(history: History) -> Iterator[StepSeen]:
+    """Yield the log's newest step, as it was followed and as the diagnosis of its job found it.
+
+    The diagnosis of a job that is over has read above the lines that are followed.
+    """
+    pace, found = history.log_trend.pace, diagnosis(history)
     if pace.step is not None:
-        return StepSeen(pace.step, pace.at, "log")
-    step = log.triage.step if log is not None and log.triage is not None else None
-    return None if step is None else StepSeen(step, None, "log")
+        yield StepSeen(pace.step, pace.at, "log")
+    if found is not None and found.step is not None:
+        yield StepSeen(found.step, None, "log")
 
 
 def _saved(history: History) -> StepSeen | None:
@@ -142,11 +146,12 @@ def reached(step: int, final: int) -> bool:
     return step >= final - 1
 
 
-def _eta(history: History, step: int | None, final: int | None) -> float | None:
-    """Return seconds to the final step while the job runs, by the usual step time."""
+def _eta(run: RunSpec, history: History, step: int | None) -> float | None:
+    """Return seconds to the final step while the job steps, by the usual step time."""
+    final = run.final_step
     if step is None or final is None or phase_of(history) is not Phase.RUNNING:
         return None
-    if stopped(history) is not None:
+    if stopped(history) is not None or history.not_read_yet or not steps_now(run, history):
         return None
     if reached(step, final):
         return 0.0

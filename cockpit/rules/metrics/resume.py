@@ -18,10 +18,9 @@ from cockpit.model.history import History, Launched
 from cockpit.model.observed import Checkpoint
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
+from cockpit.rules.metrics.progress import REACH
 from cockpit.rules.present import CLOCK_SKEW, job_of, may_train
 
-REACH = 1.5
-"""How much faster than usual a resumed run may step before its first step is out of reach."""
 SLACK = 100
 """Steps by which the first one seen may lie behind: not every step is logged."""
 START_SLACK = 5.0

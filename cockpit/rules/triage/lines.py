@@ -163,7 +163,7 @@ def words_of(pattern: re.Pattern[str]) -> frozenset[str] | None:
     times faster than to try an expression, and most lines hold none.
     """
     found: set[str] = set()
-    for branch in _branches(pattern.pattern):
+    for branch in branches(pattern.pattern):
         words = _WORD.findall(_NO_LITERAL.sub(" ", branch).lower())
         if not words:
             return None
@@ -171,7 +171,7 @@ def words_of(pattern: re.Pattern[str]) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def _branches(pattern: str) -> list[str]:
+def branches(pattern: str) -> list[str]:
     """Return the alternatives of an expression that stand in no bracket."""
     branches, depth, at = [""], 0, 0
     while at < len(pattern):

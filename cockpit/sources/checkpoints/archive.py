@@ -1,8 +1,10 @@
 """What a checkpoint that is one file tells of itself: whether it is whole, and its step.
 
 ``torch.save`` writes a zip: a directory at its end (a file that is cut off has none), a pickle
-``<name>/data.pkl`` and the arrays. Only the directory and the pickle are read, in a bounded number
-of bytes, and the pickle is never run. Blocking.
+``<name>/data.pkl`` and the arrays. Before 1.6, and on demand still, it wrote four pickles (a magic
+number, a version, the system, the checkpoint) and then the arrays: nothing there tells a file that
+is cut off. Only directory and pickles are read, in a bounded number of bytes, and no pickle is ever
+run. Blocking.
 """
 
 from __future__ import annotations
@@ -12,10 +14,10 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
-from io import SEEK_CUR, SEEK_END, BufferedIOBase
+from io import SEEK_CUR, SEEK_END, BufferedIOBase, BytesIO
 from typing import Final, NamedTuple
 
-from cockpit.sources.checkpoints.pickled import Blank, NotReadableError, top_of
+from cockpit.sources.checkpoints.pickled import Blank, NotReadableError, next_of, top_of
 
 PICKLE: Final = 8 << 20
 """Bytes of the pickle that are read at most."""
@@ -36,12 +38,16 @@ INNER: Final = (
 
 
 class ArchiveSays(NamedTuple):
-    """``whole``: the zip has its directory and its pickle. ``problem``: why there is no step."""
+    """``whole``: the zip has its directory and its pickle. ``problem``: why there is no step.
+
+    ``parts`` is into how many files the optimizer was cut of which this is one (DeepSpeed).
+    """
 
     whole: bool
     step: int | None = None
     epoch: int | None = None
     problem: str | None = None
+    parts: int | None = None
 
 
 def read_archive(fd: int, size: int) -> ArchiveSays:
@@ -62,6 +68,29 @@ def read_archive(fd: int, size: int) -> ArchiveSays:
     return _told(data)
 
 
+LEGACY: Final = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
+"""What a file of ``torch.save`` that is no zip begins with: the pickle of its magic number."""
+
+
+def read_legacy(fd: int) -> ArchiveSays | None:
+    """Return what a file of the older form says, ``None`` for one of no such form; never raises."""
+    try:
+        data = os.pread(fd, PICKLE + 1, 0)
+    except OSError as error:
+        return ArchiveSays(False, problem=f"it cannot be read ({error})")
+    if not data.startswith(LEGACY):
+        return None
+    file = BytesIO(data)
+    try:
+        tops = [next_of(file) for _ in ("magic", "version", "system", "checkpoint")]
+    except NotReadableError as error:
+        large = len(data) > PICKLE
+        why = f"is larger than {PICKLE >> 20} MB" if large else f"is not followed ({error})"
+        return ArchiveSays(False, problem=f"its pickle {why}")
+    top = tops[-1].items if isinstance(tops[-1], Blank) else {}
+    return _said(top)._replace(whole=False)
+
+
 def _told(data: bytes) -> ArchiveSays:
     if len(data) > PICKLE:
         return ArchiveSays(True, problem=f"its pickle is larger than {PICKLE >> 20} MB")
@@ -69,8 +98,23 @@ def _told(data: bytes) -> ArchiveSays:
         top = top_of(data)
     except NotReadableError as error:
         return ArchiveSays(True, problem=f"its pickle is not followed ({error})")
+    return _said(top)
+
+
+def _said(top: Mapping[str, object]) -> ArchiveSays:
+    """Return what the named values of a checkpoint say, of a whole one."""
     step, epoch = step_in(top), _whole(top.get("epoch"))
-    return ArchiveSays(True, step, epoch, None if step is not None else "the file names none")
+    why = None if step is not None else "the file names none"
+    return ArchiveSays(True, step, epoch, why, _parts(top))
+
+
+def _parts(top: Mapping[str, object]) -> int | None:
+    """Return DeepSpeed's ``partition_count``: a number, or one for each group of parameters."""
+    optimizer = top.get("optimizer_state_dict")
+    count = optimizer.items.get("partition_count") if isinstance(optimizer, Blank) else None
+    if isinstance(count, Blank):
+        count = max(count.numbers, default=None)
+    return _whole(count)
 
 
 def step_in(top: Mapping[str, object]) -> int | None:

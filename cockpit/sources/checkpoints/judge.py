@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final, NamedTuple
 
+from cockpit.model.clock import FILE_SKEW
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.picking import newest_of, relaunch_pick
 from cockpit.model.records import Rejected
@@ -96,7 +97,9 @@ def _vote(folder: Folder) -> str | None:
     stepped = marker is not None and read_marker(marker).step is not None
     committed = bool({"_CHECKPOINT_METADATA", "commit_success.txt"} & folder.top)
     sharded = ".metadata" in folder.top or any(path.endswith(".distcp") for path in folder.by_path)
+    states = any(name.startswith("random_states_") for name in folder.top)
     signs = {
+        "accelerate": "accelerate" in named and (states or "optimizer.bin" in folder.top),
         "lightning": folder.single and "lightning" in named,
         "nanogpt": folder.single and "nanogpt" in named,
         "megatron": "megatron" in named and not stepped,
@@ -271,17 +274,11 @@ def _state(
     return CheckpointState.INCOMPLETE, None
 
 
-STARTED_SLACK: Final = 2.0
-"""Seconds by which the clock of a file system and that of the job's start may differ."""
-
-
 def _left_behind(folder: Folder, before: SeenFolder | None, around: Circumstances) -> bool:
     """Tell of one that a former job left: last touched before the present one began."""
     touched, began = folder.touched_at, around.job_started
     grew = before is not None and (folder.size, len(folder.files)) > (before.size, before.files)
-    return (
-        not grew and touched is not None and began is not None and touched < began - STARTED_SLACK
-    )
+    return not grew and touched is not None and began is not None and touched < began - FILE_SKEW
 
 
 def _recent(folder: Folder, before: SeenFolder | None, now: float) -> bool:

@@ -6,7 +6,7 @@ A layout is a table entry: a name pattern, a marker, and one function that asses
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
@@ -25,6 +25,7 @@ from cockpit.sources.checkpoints.listing import (
     read_marker,
     staged_step,
 )
+from cockpit.sources.checkpoints.parts import missing_ranks, partial, unconfirmed
 
 
 class Grade(Enum):
@@ -98,30 +99,6 @@ def lacking(folder: Folder, marker: Listed | None, besides: str | None = None) -
         return f"{empty} is empty"
     bare = next((item for item in _databases(folder) if not _holds(folder, item)), None)
     return partial(folder) if bare is None else f"no data beside {bare}manifest.ocdbt"
-
-
-_NTH: Final = re.compile(r"(.*?)-?(\d{2,})-of-(\d{2,})(\.\w+)")
-_SHARD: Final = re.compile(r"((?:.*/)?)[^/]*\.distcp")
-_OPTIMIZER, _MODEL = "optim_states.pt", "model_states.pt"
-
-
-def partial(folder: Folder) -> str | None:
-    """Return which part is missing of what its own names say that there must be."""
-    parts: dict[tuple[str, int, str], set[int]] = {}
-    for name in folder.by_path:
-        if nth := _NTH.fullmatch(name):
-            parts.setdefault((nth[1], int(nth[3]), nth[4]), set()).add(int(nth[2]))
-    for (name, count, suffix), there in parts.items():
-        if len(there) < count:
-            return f"{len(there)} of {count} parts of {name}{suffix}"
-    shards = {found[1] for name in folder.by_path if (found := _SHARD.fullmatch(name))}
-    for place in sorted(shards):
-        if not {f"{place}.metadata", f"{place}metadata.json"} & folder.by_path.keys():
-            return f"no {place}.metadata"
-    states = [name for name in folder.by_path if name.endswith((_OPTIMIZER, _MODEL))]
-    if states and not any(name.endswith(_MODEL) for name in states):
-        return "no model states beside the optimizer's"
-    return None
 
 
 _ARRAY: Final = re.compile(r"(?:.*/)?d/[0-9a-f]{32}|.*\.(?:safetensors|bin|pt|pth)")
@@ -215,6 +192,30 @@ def _hugging_face(folder: Folder, root: Root) -> FolderFinding | None:
     return FolderFinding(Grade.DOUBTFUL, note, found.marker)
 
 
+_RANDOM: Final = re.compile(r"(random_states_)(\d+)(\.pkl)")
+_ACCELERATE_BESIDE: Final = re.compile(
+    r"(?:optimizer|scheduler|sampler|scaler|random_states|custom_checkpoint|dl_state_dict)[^/]*"
+    r"|(?:.*/)?[^/]*optim_states\.pt|optimizer_\d+/.*"
+)
+"""What ``accelerate`` writes beside the model's weights."""
+
+
+def _accelerate(folder: Folder, root: Root) -> FolderFinding | None:
+    """Complete once the random states are there: each process writes its own at the end."""
+    found = _by_file("random_states_0.pkl")(folder, root)
+    if found is None or found.grade is not Grade.COMPLETE:
+        return found
+    if missing_ranks(folder.by_path, _RANDOM):
+        return _unfinished("random states of some ranks are missing", found.marker)
+    if all(_ACCELERATE_BESIDE.fullmatch(file.path) for file in folder.data):
+        return FolderFinding(Grade.EMPTIED, "no model weights beside its states", found.marker)
+    if any(_ACCELERATE_OPTIMIZER.fullmatch(file.path) for file in folder.files):
+        return found
+    note = "no optimizer state: weights only, cannot be resumed"
+    return FolderFinding(Grade.DOUBTFUL, note, found.marker)
+
+
+_ACCELERATE_OPTIMIZER: Final = re.compile(r"optimizer.*|(?:.*/)?[^/]*optim_states\.pt")
 _ORBAX_SIGNS: Final = {"_CHECKPOINT_METADATA", "_METADATA", "commit_success.txt", "manifest.ocdbt"}
 _ORBAX_ARRAYS: Final = {"_METADATA", "_sharding"}
 
@@ -249,17 +250,6 @@ _MP_RANK: Final = re.compile(r"(mp_rank_)(\d+)((?:_\d+)?/.*)")
 _RANK: Final = re.compile(r"(.*?)(\d+)((?:_mp_rank_\d+)?_?(?:optim|model)_states\.pt)")
 
 
-def _missing_ranks(paths: Iterable[str], pattern: re.Pattern[str]) -> bool:
-    """Return True when the ranks in file names are not 0, 1, 2 … without a gap."""
-    groups: dict[tuple[str, str], set[int]] = {}
-    for path in paths:
-        match = pattern.fullmatch(path)
-        if match is not None:
-            head, digits, tail = match.groups()
-            groups.setdefault((head, tail), set()).add(int(digits))
-    return any(ranks != set(range(len(ranks))) for ranks in groups.values())
-
-
 def _by_pointer(name: str, prefix: str, ranked: re.Pattern[str]) -> Assess:
     """Complete up to the step that the root's pointer file names; unconfirmed without one.
 
@@ -278,16 +268,16 @@ def _by_pointer(name: str, prefix: str, ranked: re.Pattern[str]) -> Assess:
         if why is not None:
             part = why == partial(folder)
             return FolderFinding(Grade.UNFINISHED if part else Grade.EMPTIED, why, pointer)
-        if _missing_ranks(folder.by_path, ranked):
+        if missing_ranks(folder.by_path, ranked):
             return _unfinished("files of some ranks are missing", pointer)
         if pointer is None or named is None or step is None:
             why = "no pointer file" if pointer is None else f"{pointer.path} names no step"
             return FolderFinding(Grade.DOUBTFUL, f"{why}: not confirmed", pointer)
         if step > named:
             return _unfinished(f"newer than {pointer.path}, which names {named}", pointer)
-        if _fewer_files(folder, root, named):
-            return FolderFinding(Grade.DOUBTFUL, f"fewer files than step {named}", pointer)
-        return FolderFinding(Grade.COMPLETE, None, pointer)
+        fewer = f"fewer files than step {named}" if _fewer_files(folder, root, named) else None
+        doubt = fewer or unconfirmed(folder, root)
+        return FolderFinding(Grade.DOUBTFUL if doubt else Grade.COMPLETE, doubt, pointer)
 
     return assess
 
@@ -325,11 +315,11 @@ def _about_step(file: Listed) -> str | None:
 
 def _lightning(folder: Folder, root: Root) -> FolderFinding | None:
     found = _one_file(folder, root)
-    if found is None or found.grade is not Grade.COMPLETE or found.step is not None:
+    if found is None or found.grade is not Grade.COMPLETE:
         return found
     if LAYOUTS["lightning"].name_step(folder) is not None:
         return replace(found, note=None)
-    return _without_step(found)
+    return _with_step(found) if found.step is not None else _without_step(found)
 
 
 def whole_file(folder: Folder) -> FolderFinding | None:
@@ -345,8 +335,18 @@ def _plain_file(found: FolderFinding) -> FolderFinding:
 
 def _torch_file(folder: Folder, root: Root) -> FolderFinding | None:
     found = _one_file(folder, root)
-    whole = found is None or found.grade is not Grade.COMPLETE or found.step is not None
-    return found if found is None or whole else _without_step(found)
+    if found is None or found.grade is not Grade.COMPLETE:
+        return found
+    return _with_step(found) if found.step is not None else _without_step(found)
+
+
+def _with_step(found: FolderFinding) -> FolderFinding:
+    """Return the finding of a file that tells its step; only a zip tells that it is whole."""
+    file = found.marker
+    if file is None or file.inside is None or file.inside.whole:
+        return found
+    note = "of the older form of torch.save: whether it is whole cannot be told"
+    return replace(found, grade=Grade.DOUBTFUL, note=note)
 
 
 def _without_step(found: FolderFinding) -> FolderFinding:
@@ -367,6 +367,12 @@ LAYOUTS: Final[dict[str, Layout]] = {
         Layout("levanter", ANY_STEP, "metadata.json", _by_metadata, any_name=True),
         Layout("orbax", NUMBER, "_CHECKPOINT_METADATA", _orbax),
         Layout("hf", re.compile(r"checkpoint-(\d+)"), "trainer_state.json", _hugging_face),
+        Layout(
+            "accelerate",
+            re.compile(r"(?:step[-_]|checkpoint-)(\d+)|(?:checkpoint|epoch)_\d+"),
+            "random_states_0.pkl",
+            _accelerate,
+        ),
         Layout(
             "deepspeed",
             re.compile(r"global_step(\d+)"),

@@ -29,6 +29,7 @@ MARKERS: Final = (
     "trainer_state.json",
     "_CHECKPOINT_METADATA",
     "commit_success.txt",
+    "random_states_0.pkl",
 )
 """Files whose presence makes a folder of any name worth a look."""
 _TORCH: Final = r"\.(?:pt|pth|pt\.tar|pth\.tar)"
@@ -44,6 +45,8 @@ TORCH_FILE: Final = re.compile(
 the name says so: ``ckpt_3.pt`` may be an epoch."""
 SURE: Final = re.compile(r".*\.ckpt|ckpt\.pt", re.S)
 """Files that are checkpoints wherever they lie; others only where nothing better lies below."""
+ZERO_SHARD: Final = re.compile(r"((?:.*/)?(?:\w+_)?zero_pp_rank_)(\d+)(_.*optim_states\.pt)")
+"""What one rank of DeepSpeed has of the optimizer."""
 POINTERS: Final = ("latest", "latest_checkpointed_iteration.txt")
 """Files in a root that name the newest checkpoint."""
 _MAX_STEP: Final = 2**63

@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickletools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Final
 
 WORDS: Final = 400_000
@@ -19,15 +20,23 @@ DIGITS: Final = 40
 """Bytes of a number that is kept: more is no step."""
 
 
+NUMBERS: Final = 64
+"""Numbers of a list that are kept."""
+
+
 class NotReadableError(Exception):
     """The pickle is damaged, too large, or uses what is not followed; the text says which."""
 
 
 @dataclass(slots=True)
 class Blank:
-    """A stand-in for any object: only what was put into it under a name is kept."""
+    """A stand-in for any object: only what was put into it under a name is kept.
+
+    And the first ``NUMBERS`` whole numbers that were appended to it.
+    """
 
     items: dict[str, object] = field(default_factory=dict)
+    numbers: list[int] = field(default_factory=list)
 
 
 class _Mark:
@@ -42,20 +51,25 @@ def top_of(data: bytes) -> Mapping[str, object]:
 
     Values are whole numbers, floats, texts, ``bool``, ``None``, or ``Blank`` for all else.
     """
+    top = next_of(BytesIO(data))
+    return top.items if isinstance(top, Blank) else {}
+
+
+def next_of(file: BytesIO) -> object:
+    """Return what the next pickle of several in a row would make; raises ``NotReadableError``."""
     machine = _Machine()
     try:
-        for count, (word, argument, _) in enumerate(pickletools.genops(data)):
+        for count, (word, argument, _) in enumerate(pickletools.genops(file)):
             if count >= WORDS:
                 raise NotReadableError(f"more than {WORDS:,} words")
             if word.name == "STOP":
                 break
             machine.take(word.name, argument)
-        top = machine.pop()
+        return machine.pop()
     except NotReadableError:
         raise
     except Exception as error:  # whatever pickletools makes of damaged bytes
         raise NotReadableError("damaged") from error
-    return top.items if isinstance(top, Blank) else {}
 
 
 class _Machine:
@@ -105,6 +119,20 @@ class _Machine:
     def drop_to_mark(self, _: object) -> None:
         """Drop what stands above the mark."""
         self._to_mark()
+
+    def append(self, _: object) -> None:
+        """Put the topmost value into the list below it."""
+        self._append([self._stack.pop()])
+
+    def append_all(self, _: object) -> None:
+        """Put what stands above the mark into the list below it."""
+        self._append(self._to_mark())
+
+    def _append(self, values: list[object]) -> None:
+        into = self._stack[-1]
+        if isinstance(into, Blank):
+            room = NUMBERS - len(into.numbers)
+            into.numbers += [each for each in values[:NUMBERS] if type(each) is int][:room]
 
     def dictionary(self, _: object) -> None:
         """Make a dictionary of what stands above the mark."""
@@ -190,10 +218,10 @@ _STEPS: Final[dict[str, Callable[[_Machine, object], None]]] = {
     "FROZENSET": _Machine.to_mark,
     "INST": _Machine.to_mark,
     "OBJ": _Machine.to_mark,
-    "APPENDS": _Machine.drop_to_mark,
+    "APPENDS": _Machine.append_all,
     "ADDITEMS": _Machine.drop_to_mark,
     "POP_MARK": _Machine.drop_to_mark,
-    "APPEND": _Machine.drop,
+    "APPEND": _Machine.append,
     "POP": _Machine.drop,
     "DICT": _Machine.dictionary,
     "SETITEM": _Machine.set_item,

@@ -22,8 +22,8 @@ def trainer_pick(judged: Sequence[JudgedCheckpoint]) -> Pick | None:
     """Return what the trainer loads if it is simply started again, and by which rule.
 
     It goes by the files alone: that a person has rejected one is nothing it knows of.
-    ``None`` when it would find nothing, or when its rule is not known (custom, Lightning,
-    nanoGPT: those load what their command tells them to).
+    ``None`` when it would find nothing, or when its rule is not known (custom, accelerate,
+    Lightning, nanoGPT: those load what their command tells them to).
     """
     for one in judged:
         rule = _RULES.get(one.layout)

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from cockpit.model.observed import CheckpointState, CheckpointsValue
 from cockpit.runtime.regular import open_regular
-from cockpit.sources.checkpoints.archive import read_archive
+from cockpit.sources.checkpoints.archive import ArchiveSays, read_archive, read_legacy
 from cockpit.sources.checkpoints.layouts import is_single
 from cockpit.sources.checkpoints.listing import (
     MARKERS,
@@ -25,6 +25,7 @@ from cockpit.sources.checkpoints.listing import (
     POINTERS,
     STEP_NAME,
     SURE,
+    ZERO_SHARD,
     Folder,
     Listed,
     Root,
@@ -32,6 +33,7 @@ from cockpit.sources.checkpoints.listing import (
     looks_like_checkpoint,
     read_marker,
 )
+from cockpit.sources.checkpoints.turns import Turns
 
 DEPTH: Final = 2
 """How many levels below a given path checkpoints are looked for (``<root>/<run id>/step-N``)."""
@@ -69,7 +71,13 @@ class Scanner:
     pattern: re.Pattern[str] | None = None
     markers: tuple[str, ...] = ()
     prefer: Collection[str] = ()
+    turns: Turns = field(default_factory=Turns)
+    """Which folders are looked at anew; the others are as they were at their last turn."""
+    unjudged: int = 0
+    """How many folders of the roots listed last have had no turn yet."""
     _kept: dict[str, _Kept] = field(default_factory=dict)
+    _former: dict[str, Folder] = field(default_factory=dict)
+    """Folders that are not complete, as they were at their last turn."""
     _files: dict[str, tuple[tuple[int, int, int], Listed]] = field(default_factory=dict)
 
     def roots(self, path: str, temporary: bool | None = None) -> list[Root]:
@@ -77,6 +85,7 @@ class Scanner:
 
         Raises ``OSError`` when ``path`` itself cannot be listed.
         """
+        self.unjudged = 0
         found = list(self._below(path, DEPTH))
         chosen = [root for root in found if _names(root, path) & set(self.prefer)]
         kept = (chosen or found) if len(found) > 1 else found
@@ -86,10 +95,18 @@ class Scanner:
     def settle(self, value: CheckpointsValue) -> None:
         """Keep what ``value`` found complete; forget what is gone or still changes."""
         complete = {item.path for item in value.items if item.state is CheckpointState.COMPLETE}
+        there = {item.path for item in value.items}
+        new = {path: kept.folder for path, kept in self._kept.items() if not kept.settled}
+        former = {**self._former, **new} if self.turns.seconds is not None else {}
         self._kept = {
             path: kept._replace(folder=compact(kept.folder), settled=True)
             for path, kept in self._kept.items()
             if path in complete and len(kept.signature) > 1
+        }
+        self._former = {
+            path: folder
+            for path, folder in former.items()
+            if path in there and path not in self._kept
         }
 
     def _below(self, path: str, depth: int) -> Iterator[Root]:
@@ -125,21 +142,32 @@ class Scanner:
         return own or SURE.fullmatch(name) is not None
 
     def _root(self, path: str, entries: list[os.DirEntry[str]]) -> Root:
-        folders: dict[tuple[int, int], Folder] = {}
+        ordered = sorted(entries, key=lambda entry: (entry.is_symlink(), entry.name))
+        folders = self._folders(path, [entry for entry in ordered if _may_be_one(entry)])
         files: list[Listed] = []
         seen: set[tuple[int, int]] = set()
-        for entry in sorted(entries, key=lambda entry: (entry.is_symlink(), entry.name)):
-            if self._is_candidate(entry):
-                folder = self._folder(entry.path)
-                with suppress(OSError):
-                    found = entry.stat()
-                    if folder is not None:
-                        folders.setdefault((found.st_dev, found.st_ino), folder)
-            elif entry.name in POINTERS:
+        for entry in ordered:
+            if entry.path in folders:
+                continue
+            if entry.name in POINTERS:
                 files += _listed(entry, entry.name, self.markers)
             elif self._single(entry.name):
                 files += self._one_file(entry, seen)
-        return Root(path, tuple(folders.values()), tuple(files))
+        once = _once([entry for entry in ordered if entry.path in folders])
+        return Root(path, tuple(folders[entry.path] for entry in once), tuple(files))
+
+    def _folders(self, root: str, entries: list[os.DirEntry[str]]) -> dict[str, Folder]:
+        """Return the candidates among ``entries``, by path; if it is their turn, looked at anew."""
+        found: dict[str, Folder | None] = {}
+        for entry in self.turns.order(root, entries):
+            found[entry.path] = self._folder(entry.path) if self._is_candidate(entry) else None
+        for entry in entries:
+            if entry.path not in found:
+                kept = self._kept.get(entry.path)
+                known = self._former.get(entry.path) if kept is None else kept.folder
+                found[entry.path] = known
+        self.unjudged += self.turns.unseen(root, entries)
+        return {path: folder for path, folder in found.items() if folder is not None}
 
     def _one_file(self, entry: os.DirEntry[str], seen: set[tuple[int, int]]) -> Iterator[Listed]:
         """Yield a checkpoint that is one file, once by whatever names; read anew if changed."""
@@ -152,7 +180,7 @@ class Scanner:
                 former = self._files.get(entry.path)
                 if former is None or former[0] != version:
                     ends = os.read(fd, 4) + os.pread(fd, 22, max(0, found.st_size - 22))
-                    inside = read_archive(fd, found.st_size) if _is_zip(ends) else None
+                    inside = read_archive(fd, found.st_size) if _is_zip(ends) else read_legacy(fd)
                     listed = Listed(entry.name, found.st_size, found.st_mtime, ends, inside=inside)
                     former = self._files[entry.path] = (version, listed)
                 yield former[1]
@@ -162,13 +190,6 @@ class Scanner:
             yield from _listed(entry, entry.name, self.markers)
 
     def _is_candidate(self, entry: os.DirEntry[str]) -> bool:
-        try:
-            if not entry.is_dir():
-                return False
-        except OSError:
-            return False
-        if ASIDE.fullmatch(entry.name):
-            return False
         if looks_like_checkpoint(entry.name):
             return True
         if self.pattern is not None and self.pattern.fullmatch(entry.name):
@@ -210,6 +231,25 @@ class Scanner:
                 continue
             parts.append((name, found.st_mtime_ns, found.st_size if name else found.st_ino))
         return tuple(parts)
+
+
+def _may_be_one(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir() and ASIDE.fullmatch(entry.name) is None
+    except OSError:
+        return False
+
+
+def _once(entries: list[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
+    """Return folders once by whatever names; one that has just vanished is none."""
+    if not any(entry.is_symlink() for entry in entries):
+        return entries
+    seen: dict[tuple[int, int], os.DirEntry[str]] = {}
+    for entry in entries:
+        with suppress(OSError):
+            found = entry.stat()
+            seen.setdefault((found.st_dev, found.st_ino), entry)
+    return list(seen.values())
 
 
 def _inner(folder: Folder) -> tuple[str, ...]:
@@ -289,7 +329,22 @@ def _listed(entry: os.DirEntry[str], path: str, markers: Collection[str]) -> lis
         content, problem = _read(entry.path)
     elif path == "trainer_state.json":
         content, problem = _read(entry.path, found.st_size - _LAST)
-    return [Listed(path, found.st_size, found.st_mtime, content, problem)]
+    inside = _inside(entry.path) if _tells_parts(path) else None
+    return [Listed(path, found.st_size, found.st_mtime, content, problem, inside)]
+
+
+def _tells_parts(path: str) -> bool:
+    """Tell of the first rank's part of an optimizer, which says how many parts there are."""
+    shard = ZERO_SHARD.fullmatch(path)
+    return shard is not None and int(shard[2]) == 0
+
+
+def _inside(path: str) -> ArchiveSays | None:
+    try:
+        with open_regular(path) as (fd, found):
+            return read_archive(fd, found.st_size)
+    except OSError:
+        return None
 
 
 def _stat(entry: os.DirEntry[str]) -> os.stat_result:

@@ -36,6 +36,7 @@ from cockpit.sources.checkpoints.judge import (
 from cockpit.sources.checkpoints.listing import Root
 from cockpit.sources.checkpoints.rejected import Books, read_marks
 from cockpit.sources.checkpoints.scan import Scanner
+from cockpit.sources.checkpoints.turns import SECONDS, Turns
 from cockpit.text.safe import clean
 
 DEADLINE: Final = 12.0
@@ -194,7 +195,7 @@ class _Look:
     def __init__(self, spec: CheckpointSpec, clock: Clock, prefer: frozenset[str]) -> None:
         self._spec = spec
         self._clock = clock
-        self._scanner = _scanner(spec, prefer)
+        self._scanner = replace(_scanner(spec, prefer), turns=Turns(SECONDS))
         self._before: Mapping[str, SeenFolder] = {}
         self._books = Books()
         self._lock = threading.Lock()
@@ -208,7 +209,7 @@ class _Look:
         run = query.run
         with self._lock:  # a look that was given up may still be at work
             bad = (*self._books.rejected(run.records.logbook), *query.rejected)
-            roots, errors = _listed(self._scanner, self._spec.path)
+            roots, errors, unjudged = _listed(self._scanner, self._spec.path)
             bad += _marked(roots)
             now = self._clock.now()
             began = query.job.started_at if query.job is not None else None
@@ -218,6 +219,7 @@ class _Look:
             seen = remember(value, roots, self._before)
             self._before = {**self._before, **seen} if errors else seen
             self._scanner.settle(value)
+            value = _as_far_as_judged(value, unjudged, roots)
             if not errors:
                 return value, None
             return _unpicked(value, list(errors)), next(iter(errors.values()))
@@ -257,7 +259,7 @@ def without(
     remote = next((place for place in spec.path if not place.here), None)
     if remote is not None:
         raise ValueError(_not_yet(remote))
-    found, errors = _listed(scanner, spec.path)
+    found, errors, _ = _listed(scanner, spec.path)
     if errors:
         raise next(iter(errors.values()))
     roots = [_left(root, gone) for root in found]
@@ -278,6 +280,20 @@ def _left(root: Root, gone: Collection[str]) -> Root:
     return replace(root, folders=folders, files=tuple(f for f in root.files if stays(f.path)))
 
 
+def _as_far_as_judged(
+    value: CheckpointsValue, unjudged: int, roots: Sequence[Root]
+) -> CheckpointsValue:
+    """Return a listing of which some folders have had no turn yet: the newest have.
+
+    A trainer may go by other things than the step, and where nothing is complete among the
+    newest, the one to resume from lies among the others.
+    """
+    if not unjudged:
+        return value
+    value = value.model_copy(update={"unjudged": unjudged, "trainer_would_load": None})
+    return value if value.latest_complete is not None else _unpicked(value, [r.path for r in roots])
+
+
 def _marked(roots: Sequence[Root]) -> tuple[Rejected, ...]:
     paths = dict.fromkeys(root.path for root in roots)
     return tuple(one for path in paths for one in read_marks(path))
@@ -290,28 +306,33 @@ def _scanner(spec: CheckpointSpec, prefer: frozenset[str]) -> Scanner:
     return Scanner(layout.pattern, (layout.marker,) if layout.marker else (), prefer)
 
 
-def _listed(scanner: Scanner, places: Sequence[Place]) -> tuple[list[Root], dict[str, OSError]]:
-    """Return the roots of this machine, and why some could not be listed, by path.
+def _listed(
+    scanner: Scanner, places: Sequence[Place]
+) -> tuple[list[Root], dict[str, OSError], int]:
+    """Return this machine's roots, why some could not be listed, by path, and the turnless folders.
 
+    Those are counted: there are so many that they are looked at in turns.
     One of several that does not exist (yet) holds nothing. Raises ``OSError`` when none can be
     listed.
     """
     found: list[Root] = []
     missing: list[OSError] = []
     errors: dict[str, OSError] = {}
+    unjudged = 0
     for index, place in enumerate(places):
         temporary = index > 0 if len(places) > 1 else None
         if not place.here:
             continue
         try:
             found += scanner.roots(_plain(place.path), temporary)
+            unjudged += scanner.unjudged
         except FileNotFoundError as error:
             missing.append(error)
         except OSError as error:
             errors[place.path] = error
     if not found:
         raise next(iter((*errors.values(), *missing)))
-    return found, errors
+    return found, errors, unjudged
 
 
 _PAIR: Final = re.compile(r"[-_.]?(?:temporary|permanent|temp|tmp|perm)[-_.]?")

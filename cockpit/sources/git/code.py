@@ -13,8 +13,8 @@ from cockpit.model.facet import ErrorKind, Facet, Problem, known, not_configured
 from cockpit.model.observed import CodeValue
 from cockpit.model.run import RunSpec
 from cockpit.runtime.offload import offload
+from cockpit.runtime.regular import read_text
 from cockpit.sources.git.command import DEADLINE, GitStatus, git, status
-from cockpit.sources.records import read_text
 from cockpit.text.logbook_scan import launched_sha, read_entries
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub

@@ -6,21 +6,13 @@ from typing import Final
 
 from cockpit.model.base import Frozen
 from cockpit.model.facet import ErrorKind, Problem
-from cockpit.runtime.shell import CANNOT_RUN, NO_PROGRAM, Completed, run_command
+from cockpit.runtime.git import READING, run_git
+from cockpit.runtime.shell import CANNOT_RUN, NO_PROGRAM, Completed
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 DEADLINE: Final = 5.0
 _CAP: Final = 16_000_000
-_ENV: Final = {
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_PAGER": "cat",
-    "LC_ALL": "C.UTF-8",
-}
-_QUIET: Final = ("--no-pager", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
-
-
 _FIELDS: Final = {"1": 7, "2": 8, "u": 9, "?": 0}
 """Fields before the path, by kind of record: changed, renamed, unmerged, untracked."""
 
@@ -40,8 +32,7 @@ class GitStatus(Frozen):
 
 async def git(folder: str, *words: str, stdin: bytes | None = None) -> Completed:
     """Run ``git`` in ``folder`` and return how it ended, within ``DEADLINE`` seconds."""
-    argv = ("git", *_QUIET, *words)
-    return await run_command(argv, deadline=DEADLINE, cwd=folder, env=_ENV, stdin=stdin, cap=_CAP)
+    return await run_git(folder, *words, deadline=DEADLINE, stdin=stdin, env=READING, cap=_CAP)
 
 
 async def status(folder: str, *paths: str) -> GitStatus | Problem:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Final
 
+from cockpit.model.logtext import Hit
 from cockpit.runtime.own_path import own_python
 from cockpit.runtime.shell import run_command
 from cockpit.sources.logs import scanning
-from cockpit.sources.logs.file import Hit
 
 STEP: Final = 1.0
 """Seconds that one program searches: then it tells how far, and the next one goes on."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from cockpit.model.logtext import Hit
 from cockpit.model.observed import LogPage
 from cockpit.model.safetext import SafeText
 from cockpit.runtime.regular import open_regular
@@ -22,19 +23,6 @@ from cockpit.text.scrub import scrub_line
 
 MOST_LINES: Final = 2000
 """Lines of a page at most (memory: a line is at most two blocks)."""
-
-
-class Hit(NamedTuple):
-    """Where a search stands: on a match, or (``found`` False) where its time budget ran out.
-
-    ``offset`` is the start of the matching line, or where to go on; ``end`` is where the next
-    line starts: go on from there for the next match, or ``back`` from ``offset``.
-    """
-
-    found: bool
-    offset: int
-    end: int
-    line: SafeText | None = None
 
 
 def show(raw: bytes) -> SafeText:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
+from cockpit.model.logtext import Near
 from cockpit.runtime.regular import open_regular
 from cockpit.sources.logs.lines import BLOCK, RawLine, iter_lines, line_start, lines_before, read_at
 from cockpit.sources.logs.stamp import line_time, writes_utc
@@ -23,13 +24,6 @@ NEAR: Final = 2 * BLOCK
 _CHUNK: Final = 64 * BLOCK
 
 Value = Callable[[bytes], float | None]
-
-
-class Place(NamedTuple):
-    """Where a line starts, and the step or time that it tells."""
-
-    offset: int
-    value: float
 
 
 def line_at(path: str, number: int) -> int | None:
@@ -61,12 +55,12 @@ def step_pattern(step: int) -> str:
     return rf"(?:\b|_){named}[\"']?(?:\]| |:|=|#|\[|/){{0,4}}{number}|{number}(?:it)?/\d"
 
 
-def nearest_step(path: str, step: int, begin: int = 0) -> Place | None:
+def nearest_step(path: str, step: int, begin: int = 0) -> Near | None:
     """Return the line whose training step is nearest; ``None`` if no line tells any."""
     return _nearest(path, step, begin, lambda _newest, _mtime: _step_of)
 
 
-def nearest_time(path: str, at: float, begin: int = 0) -> Place | None:
+def nearest_time(path: str, at: float, begin: int = 0) -> Near | None:
     """Return the line whose own time is nearest to ``at``; ``None`` if no line tells any."""
 
     def value_of(newest: list[str], mtime: float) -> Value:
@@ -83,13 +77,13 @@ def _step_of(raw: bytes) -> float | None:
 
 def _nearest(
     path: str, target: float, begin: int, value_of: Callable[[list[str], float], Value]
-) -> Place | None:
+) -> Near | None:
     with open_regular(path) as (fd, status):
         size = status.st_size
         newest = [safe_line(line.data).plain for line in reversed(lines_before(fd, size, 50))]
         value = value_of(newest, status.st_mtime)
         low, high = line_start(fd, min(begin, size), size), size
-        found: list[Place] = []
+        found: list[Near] = []
         while high - low > NEAR:
             middle = line_start(fd, (low + high) // 2, size)
             probe = next(_values(fd, middle, min(high, middle + PROBE), value), None)
@@ -102,11 +96,11 @@ def _nearest(
     return min(found, key=lambda place: (abs(place.value - target), place.offset), default=None)
 
 
-def _values(fd: int, start: int, end: int, value: Value) -> Iterator[Place]:
+def _values(fd: int, start: int, end: int, value: Value) -> Iterator[Near]:
     for line in iter_lines(fd, start, end):
         told = _told(line, value)
         if told is not None:
-            yield Place(line.start, told)
+            yield Near(line.start, told)
 
 
 _DIGIT = re.compile(rb"\d")

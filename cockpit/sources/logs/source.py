@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import math
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
@@ -19,8 +21,9 @@ from cockpit.runtime.offload import each, offload
 from cockpit.sources.logs.earlier import before
 from cockpit.sources.logs.file import show
 from cockpit.sources.logs.follow import FIRST, Follower, News
+from cockpit.sources.logs.skipped import SCAN_S, Budget, Find, Left, Search, search
 from cockpit.sources.logs.stamp import clock_offset, line_time, writes_utc
-from cockpit.text.progress import read_bar, read_lines
+from cockpit.text.progress import read_bar, read_lines, telling
 from cockpit.text.safe import safe_line
 
 DEADLINE: Final = 4.0
@@ -28,15 +31,21 @@ DEADLINE: Final = 4.0
 WHOLE: Final = 524_288
 """Bytes of logs that first looks read from their beginning, over all runs that are asked at once:
 rows cost one to two seconds for a megabyte. A log beyond its share is read from near its end."""
+WORTH: Final = 0.005
+"""Seconds below which the unread part of a log is not searched at a first look: too many logs."""
 TAIL: Final = 50
 """Lines of a log that are kept in its facet."""
 
 
 class Logs:
-    """Observes the logs of the runs; remembers per run how far it has read."""
+    """Observes the logs of the runs; remembers per run how far it has read.
 
-    def __init__(self, clock: Clock) -> None:
+    ``find`` tells alarming lines among bytes that are not read line by line.
+    """
+
+    def __init__(self, clock: Clock, find: Find = lambda _data: ()) -> None:
         self._clock = clock
+        self._find = find
         self._followed: dict[str, _Followed] = {}
         self._share = FIRST
 
@@ -44,7 +53,8 @@ class Logs:
         """Return the log facet of each run, by run name."""
         runs = [query.run for query in queries]
         self._share = max(FIRST, WHOLE // max(len(runs), 1))
-        facets = await each(runs, self._one)
+        busy = sum(each.budget.busy for each in self._followed.values())
+        facets = await each(runs, functools.partial(self._one, share=Share(len(runs), busy)))
         # Nothing waits from here on: rows that are taken are also delivered.
         answers = zip(runs, facets, strict=True)
         return {run.name: self._with_rows(run, facet) for run, facet in answers}
@@ -56,7 +66,7 @@ class Logs:
         value = facet.value.model_copy(update={"rows": rows})
         return facet.model_copy(update={"value": value})
 
-    async def _one(self, run: RunSpec) -> Facet[LogValue]:
+    async def _one(self, run: RunSpec, share: Share) -> Facet[LogValue]:
         job = run.job
         if job is None or job.log is None:
             return not_configured("job.log")
@@ -66,14 +76,21 @@ class Logs:
             return unknown(ErrorKind.UNSUPPORTED, message, f"{job.host}:{job.log.path}", now)
         followed = self._followed.get(run.name)
         if followed is None or followed.configured != job.log.path:
-            followed = self._followed[run.name] = _Followed(job.log.path, self._share)
-        return await _ask(followed, now)
+            followed = self._followed[run.name] = _Followed(job.log.path, self._find, self._share)
+        return await _ask(followed, now, share)
 
 
-async def _ask(followed: _Followed, now: float) -> Facet[LogValue]:
+class Share(NamedTuple):
+    """Among how many logs that are asked for together, and that are busy, the time is shared."""
+
+    asked: int
+    busy: int
+
+
+async def _ask(followed: _Followed, now: float, share: Share) -> Facet[LogValue]:
     path = followed.configured
     try:
-        value = await offload(followed.look, deadline=DEADLINE)
+        value = await offload(followed.look, share, deadline=DEADLINE, key=followed)
     except TimeoutError as error:
         return unknown(ErrorKind.TIMEOUT, f"{path}: {error}", path, now)
     except (FileNotFoundError, NotADirectoryError):
@@ -88,8 +105,11 @@ async def _ask(followed: _Followed, now: float) -> Facet[LogValue]:
 class _Followed:
     """One run's log between two looks. ``look`` blocks; the rest is called by the event loop."""
 
-    def __init__(self, configured: str, whole: int = FIRST) -> None:
+    def __init__(self, configured: str, find: Find, whole: int = FIRST) -> None:
         self.configured = configured
+        self.budget = Budget()
+        self._find = find
+        self._left = Left()
         self._whole = whole
         self._follower: Follower | None = None
         self._value: LogValue | None = None
@@ -100,7 +120,7 @@ class _Followed:
         self._offset = 0.0
         self._lock = threading.Lock()
 
-    def look(self) -> LogValue:
+    def look(self, share: Share) -> LogValue:
         """Return the newest value, the same object as before if nothing has changed.
 
         Raises ``OSError`` when the log cannot be read.
@@ -111,9 +131,14 @@ class _Followed:
                 known = self._follower is not None
                 self._follower = Follower(path, from_start=known, whole=self._whole)
                 self._value = None
-            news = self._follower.look(TAIL)
+                self._left = Left()
+            news = self._follower.look(TAIL, self.budget.bytes(share.busy))
             if news is not None:
-                self._digest(path, news)
+                broken = self._leave_out(path, news, share)
+                began = time.thread_time()  # what others take of the machine is not its cost
+                self._digest(path, news, broken)
+                read = sum(map(len, news.states))
+                self.budget.took(read, time.thread_time() - began)
             if self._value is None:
                 raise FileNotFoundError(path)
             return self._value
@@ -123,7 +148,26 @@ class _Followed:
         rows, self._rows = self._rows, []
         return tuple(rows)
 
-    def _digest(self, path: str, news: News) -> None:
+    def _leave_out(self, path: str, news: News, share: Share) -> tuple[bytes, ...]:
+        """Account for what was skipped; return the lines in it whose numbers are none.
+
+        Those of a first look may be an earlier job's, and are looked for apart.
+        """
+        if self._value is not None and news.size < self._value.size:
+            self._left = Left()
+        if news.skipped is None:
+            return ()
+        begin, end = news.skipped
+        seconds = SCAN_S / max(1, share.asked if news.first else share.busy)
+        if news.first and seconds < WORTH:
+            found = Search((), 0, end - begin)
+        else:
+            found = search(path, begin, end, self._find, seconds)
+        self._left.add(begin, end, found)
+        broken = () if news.first else found.lines
+        return tuple(line.raw for line in broken if line.name == "numeric_instability")
+
+    def _digest(self, path: str, news: News, broken: tuple[bytes, ...]) -> None:
         lines = tuple(show(raw) for raw in news.tail)
         newest_first = [line.plain for line in reversed(lines)]
         utc = writes_utc(newest_first, news.mtime)
@@ -132,7 +176,7 @@ class _Followed:
         off = self._offset = clock_offset(
             newest_first, news.mtime, utc, self._offset, grown=bool(states) and not news.first
         )
-        rows = read_rows(states, news.mtime, since, utc, self._step, off)
+        rows = read_rows((*broken, *states), news.mtime, since, utc, self._step, off)
         if news.first and self._follower is not None:
             rows = self._with_first_broken(rows, self._follower, news, utc)
         self._step = next((row.step for row in reversed(rows) if row.step is not None), self._step)
@@ -146,6 +190,7 @@ class _Followed:
             offsets=news.starts,
             inode=news.inode,
             torn=bool(news.rest) and not self._bar,
+            skipped=self._left.value,
             rows_begin=self._begin,
             clock_offset_s=off or None,
         )
@@ -222,10 +267,12 @@ def read_rows(
     """Return a row for each state that tells a step of the run (INTERFACE: scope ``run``).
 
     Figures that are logged without a step belong to the one before them, first of all ``step``.
+    A bar's rate is no measurement: it is averaged since the bar was drawn, with the steps that a
+    resume skipped, and stands still while nothing steps. Steps over time stand in for it.
     A row's time is the line's own; else ``mtime`` for the last row, and for all if the former
     write (``since``) was less than ``FRESH`` seconds before: an older guess would be a lie.
     """
-    lines = [safe_line(state).plain for state in states]
+    lines = [telling(state) for state in states]
     rows: list[Row] = []
     for number, progress in read_lines(lines):
         if progress.scope != "run" or (progress.step is None and progress.format != "dict"):
@@ -235,8 +282,9 @@ def read_rows(
             step=step,
             at=line_time(lines[number - 1], mtime, utc, offset),
             loss=progress.loss,
-            throughput=per_second(progress.throughput, progress.unit),
+            throughput=None if progress.is_bar else per_second(progress.throughput, progress.unit),
             grad_norm=progress.grad_norm,
+            bar=progress.is_bar,
         )
         rows.append(row)
     fresh = since is not None and mtime - since <= FRESH

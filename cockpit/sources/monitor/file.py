@@ -62,6 +62,8 @@ def _parsed(path: str, raw: bytes, mtime: float) -> StateRead | Problem:
         return _bad(path, "is half written or not JSON")
     if not isinstance(document, dict):
         return _bad(path, "holds no JSON object")
+    if not _KNOWN & document.keys():
+        return _bad(path, f"is no monitor's state: it has none of {', '.join(sorted(_KNOWN))}")
     for key, fits, expected in _FIELDS:
         value = document.get(key)
         if value is not None and not fits(value):
@@ -129,6 +131,7 @@ def _is_seconds(value: object) -> bool:
     return 0 < value < 1e9
 
 
+_KNOWN: Final = frozenset({*("ts", "job_id", "run", "owner", "restart_count"), "cadence_s"})
 _FIELDS: Final[tuple[tuple[str, Callable[[object], bool], str], ...]] = (
     ("ts", _is_stamp, "a time in milliseconds"),
     ("job_id", _is_name, "a name"),

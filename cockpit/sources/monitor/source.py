@@ -26,6 +26,7 @@ DEADLINE: Final = 4.0
 """Less than a whole bulk is given: one that hangs does not cost the others their answer."""
 STALE_AFTER: Final = 2.0
 """Cadences without an update after which a monitor is stale (C-03)."""
+FEW: Final = 3
 _TAIL: Final = 16384
 
 
@@ -117,10 +118,13 @@ def _unlisted(pattern: str) -> list[Problem]:
 
 def _blind(run: RunSpec, found: FoundFiles) -> Problem | None:
     """Return why nothing can be said, if that is so."""
-    if found.states or found.events.mtime is not None:
+    if _mine(run, found) or found.events.mtime is not None:
         return None
     if found.problems:
         return found.problems[-1]
+    if found.states:
+        message = _foreign(run, found.states)[0]
+        return Problem(kind=ErrorKind.BAD_ANSWER, message=message)
     spec = run.monitor
     if spec is not None and spec.state is not None:
         message = f"no file matches {clean(spec.state, 4096)}"
@@ -128,9 +132,23 @@ def _blind(run: RunSpec, found: FoundFiles) -> Problem | None:
     return Problem(kind=ErrorKind.NOT_FOUND, message=found.events.problem or "no event log")
 
 
+def _mine(run: RunSpec, found: FoundFiles) -> list[StateRead]:
+    return [state for state in found.states if state.run in (None, run.name)]
+
+
+def _foreign(run: RunSpec, states: Sequence[StateRead]) -> list[str]:
+    """Name the state files of other runs; the newest first, a few of them."""
+    newest = sorted(states, key=lambda state: state.mtime, reverse=True)
+    return [
+        f"{clean(state.path, 4096)} is the state of run {clean(state.run, 100)}"
+        f" ({clean(state.owner or 'no owner', 100)}); expected run {clean(run.name, 100)}"
+        for state in newest[:FEW]
+    ]
+
+
 def judge(run: RunSpec, found: FoundFiles, now: float) -> MonitorValue:
     """Return who monitors ``run`` and whether that monitor has moved within two cadences."""
-    mine = [state for state in found.states if state.run in (None, run.name)]
+    mine = _mine(run, found)
     newest = max(mine, key=lambda state: _update(state, now, run)[0] or 0.0, default=None)
     cadence = _cadence(run, newest)
     update, notes = (None, []) if newest is None else _update(newest, now, run)
@@ -141,6 +159,7 @@ def judge(run: RunSpec, found: FoundFiles, now: float) -> MonitorValue:
     ]
     last = max(believable, default=None)
     notes += [problem.message for problem in found.problems]
+    notes += [] if mine else _foreign(run, found.states)
     notes += [found.events.problem] if found.events.problem else []
     return MonitorValue(
         fresh=last is not None and now - last <= STALE_AFTER * cadence,

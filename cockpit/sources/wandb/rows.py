@@ -114,7 +114,8 @@ class RowReader:
 
     def missing(self, known: Row) -> tuple[bool, bool]:
         """Tell whether ``known`` lacks the step or the loss, and whether any other metric."""
-        pairs: Iterable[tuple[str | None, float | None]] = zip(self._names, known, strict=True)
+        values = (known.step, known.at, known.loss, known.throughput, known.grad_norm)
+        pairs = zip(self._names, values, strict=True)
         lacks = [name is not None and value is None for name, value in pairs]
         return lacks[0] or lacks[2], lacks[3] or lacks[4]
 

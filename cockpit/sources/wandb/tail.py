@@ -86,9 +86,12 @@ class Latest(NamedTuple):
 
     def with_row(self, row: Row) -> Latest:
         """Return the same with other newest values."""
-        step, at, loss, throughput, grad_norm = row
         return self._replace(
-            step=step, at=at, loss=loss, throughput=throughput, grad_norm=grad_norm
+            step=row.step,
+            at=row.at,
+            loss=row.loss,
+            throughput=row.throughput,
+            grad_norm=row.grad_norm,
         )
 
 

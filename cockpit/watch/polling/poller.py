@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from cockpit.model.clock import Clock
@@ -19,6 +20,8 @@ Ask = Callable[[Sequence[RunSpec]], Coroutine[Any, Any, Mapping[str, AnyFacet]]]
 Deliver = Callable[[str, Mapping[str, AnyFacet]], None]
 
 SPACING = 1.0
+HEAD_START = 20.0
+"""Seconds by which a run of one rank is asked before those of the next: none waits for good."""
 EARLY = 0.25
 """Share of its cadence by which a run may be asked too early to join a bulk request."""
 BATCH = 64
@@ -59,9 +62,16 @@ class Poller:
     """
 
     def __init__(
-        self, facet: str, ask: Ask, clock: Clock, deliver: Deliver, supervisor: Supervisor
+        self,
+        facet: str,
+        ask: Ask,
+        clock: Clock,
+        deliver: Deliver,
+        supervisor: Supervisor,
+        rank: Callable[[str], int] = lambda _: 0,
     ) -> None:
         self.facet = facet
+        self._rank = rank
         self.swept = True
         self._ask = ask
         self._clock = clock
@@ -103,7 +113,7 @@ class Poller:
                 elif due[0].alone:
                     self._ask_apart(due[0])
                 else:
-                    await self._poll([slot for slot in due if not slot.alone][:BATCH])
+                    await self._poll(self._bulk(due))
         finally:
             for task in self._apart:
                 task.cancel()
@@ -125,7 +135,18 @@ class Poller:
         if due and not due[0].alone:
             soon = (slot for slot in free if slot.due <= now + EARLY * SLOWEST)
             due = [slot for slot in soon if slot.due <= now + self._early(slot)]
-        return sorted(due, key=lambda slot: (not slot.alone, slot.due))
+        return sorted(due, key=self._turn)
+
+    def _turn(self, slot: Slot) -> tuple[bool, float]:
+        """Return what the order of asking goes by; the first look at a run is due at no time."""
+        late = self._rank(slot.run.name) * HEAD_START
+        return (not slot.alone, slot.due + late)
+
+    def _bulk(self, due: list[Slot]) -> list[Slot]:
+        """Return what is asked for together: runs of one rank, who wait for no others."""
+        first = self._rank(due[0].run.name)
+        together = (slot for slot in due if not slot.alone and self._rank(slot.run.name) == first)
+        return list(islice(together, BATCH))
 
     def _early(self, slot: Slot) -> float:
         if slot.alone:

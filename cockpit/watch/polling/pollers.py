@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cockpit.model.clock import Clock
 from cockpit.model.place import HERE
@@ -20,8 +20,14 @@ class Pollers:
     """Starts pollers as places appear, and finds those that answer for a run's facet."""
 
     def __init__(
-        self, asker: Asker, clock: Clock, supervisor: Supervisor, deliver: Deliver
+        self,
+        asker: Asker,
+        clock: Clock,
+        supervisor: Supervisor,
+        deliver: Deliver,
+        rank: Callable[[str], int] = lambda _: 0,
     ) -> None:
+        self._rank = rank
         self._asker = asker
         self._clock = clock
         self._supervisor = supervisor
@@ -74,7 +80,7 @@ class Pollers:
         deliver = functools.partial(self._answered, place)
         poller: Poller | AwayPoller
         if place == HERE:
-            poller = Poller(facet, ask, self._clock, deliver, self._supervisor)
+            poller = Poller(facet, ask, self._clock, deliver, self._supervisor, self._rank)
             self._here[facet] = poller
         else:
             rest = self._rests.setdefault(place, Rest())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -15,10 +17,20 @@ from cockpit.actions.core.action import RefuseError
 from cockpit.actions.core.wiring import build_service
 from cockpit.model.clock import SystemClock
 from cockpit.model.jobs import Live
-from cockpit.model.plan import Basis, Check, Level, Outcome, Request, StepResult, StepState
+from cockpit.model.plan import (
+    Basis,
+    Check,
+    Level,
+    Outcome,
+    Plan,
+    Request,
+    StepResult,
+    StepState,
+)
 from cockpit.model.run import RunSpec
 from cockpit.records.lease.holder import this_holder
-from cockpit.store.journal import Busy, Holder, Journal
+from cockpit.runtime.process import process_facts
+from cockpit.store.journal import WORDS_FOR, Busy, Holder, Journal
 from cockpit.store.store import run_key
 from cockpit.verbs.history import read
 from cockpit.watch.engine import Engine
@@ -146,6 +158,32 @@ async def test_what_was_killed_is_told_as_interrupted_not_under_way(tmp_path: Pa
         assert [each.text for each in told] == [
             "interrupted", "begun on another machine, no end known",
         ]  # fmt: skip
+
+
+async def test_what_a_stopped_cockpit_holds_is_told_with_what_lets_it_go_on(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    plan = await world.service.plan(request())
+    journal, key = Journal(world.store), run_key(world.file.path, RUN)
+    child = await asyncio.create_subprocess_exec("sleep", "60")
+    try:
+        facts = process_facts(child.pid)
+        mine = {"pid": child.pid, "ticks": facts.ticks, "started_at": facts.started_at}
+        holder = this_holder().model_copy(update=mine)
+        journal.begin(key, plan, "ada", holder, 5.0, exclusive=True)
+        (going,) = await world.service.interrupted(RUN)
+        assert "ada is at it" in going.text and "stopped" not in going.text
+        os.kill(child.pid, signal.SIGSTOP)
+        for _ in range(500):
+            if process_facts(child.pid).stopped:
+                break
+            await asyncio.sleep(0.01)
+        (halted,) = await world.service.interrupted(RUN)
+        assert halted.text.endswith(f"is stopped (kill -CONT {child.pid} lets it go on)")
+        refused = await world.service.act(request(), WORDS)
+        assert refused.outcome is Outcome.REFUSED and not world.platform.started
+    finally:
+        child.kill()
+        await child.wait()
 
 
 async def test_the_approved_plan_is_what_is_journaled(tmp_path: Path) -> None:
@@ -464,3 +502,16 @@ async def test_what_reads_a_job_is_what_acts_on_it() -> None:
     plan = await service.plan(Request(action="stop", run="r", operator="ada"))
     (check,) = [check for check in plan.checks if check.id == "job-state"]
     assert "nobody answers" in check.text
+
+
+def test_plans_are_kept_for_as_long_as_their_words_hold_and_not_for_days(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    journal = Journal(world.store)
+    first = Plan(words="w", plan_id="p", action="stop", run="toy", made_at=1e9)
+    journal.keep_plan("toy", first)
+    journal.keep_plan("toy", first.model_copy(update={"made_at": 1e9 + WORDS_FOR}))
+    assert len(journal.plans("toy", "stop", 0.0)) == 2
+    journal.keep_plan("toy", first.model_copy(update={"made_at": 1e9 + 2.5 * WORDS_FOR}))
+    assert [each.made_at - 1e9 for each in journal.plans("toy", "stop", 0.0)] == [
+        2.5 * WORDS_FOR, WORDS_FOR,
+    ]  # fmt: skip

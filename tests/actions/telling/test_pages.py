@@ -54,7 +54,7 @@ async def test_the_owner_is_who_it_was_handed_to_last() -> None:
     ]
     told = handed_over(handed)
     assert [each.value for each in told] == ["bob"]
-    assert owner_now("ada", None, told).name == "bob"
+    assert owner_now("toy", "ada", told).name == "bob"
     again = await Handoff().draft(context(_run(dri="bob")), _asked("handoff", to="bob"))
     assert again.checks[0].level is Level.WARN
 

@@ -433,10 +433,15 @@ async def test_foreign_git_variables_do_not_lead_astray(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = shared(tmp_path)
-    monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere"))
-    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "stray"))
-    assert (await save(ada, entry("one"))).stage is SaveStage.PUSHED
+    (ada / "mine.txt").write_text("staged, and not the cockpit's to commit")
+    git(ada, "add", "mine.txt")
+    with monkeypatch.context() as patch:
+        patch.setenv("GIT_DIR", str(tmp_path / "nowhere"))
+        patch.setenv("GIT_INDEX_FILE", str(tmp_path / "stray"))
+        assert (await save(ada, entry("one"))).stage is SaveStage.PUSHED
     assert not (tmp_path / "stray").exists()
+    assert git(ada, "show", "--name-only", "--format=").split() == [LOGBOOK]
+    assert git(ada, "status", "--porcelain").split() == ["A", "mine.txt"]
 
 
 async def test_a_linked_work_tree_is_a_place_like_any_other(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from cockpit.model.alert import Alert, Severity
 from cockpit.model.facet import Facet
 from cockpit.model.history import History
 from cockpit.model.observed import Phase, Row, Stopped
-from cockpit.rules.jobs.stall import log_frozen, patience, step_stalled
+from cockpit.rules.jobs.stall import log_frozen, step_stalled
+from cockpit.rules.patience import patience
 from tests.rules.making import (
     CADENCE,
     T0,

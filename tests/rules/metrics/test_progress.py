@@ -38,6 +38,14 @@ def test_without_a_tracker_the_rows_of_the_log_tell() -> None:
     assert progress(run_spec(), history(T0)).text == "unknown/1000"
 
 
+def test_the_diagnosis_of_an_ended_job_has_read_above_the_lines_that_are_followed() -> None:
+    text = log(*(f"step {n}/1000 | loss 2.0" for n in (40, 41, 42)), "bye")
+    past = history(T0, folded([Row(7, T0, 2.0)]), job=job(Phase.SUCCEEDED), log=text)
+    assert progress(run_spec(), past).text == "~42/1000"
+    alive = history(T0, folded([Row(7, T0, 2.0)]), job=job(), log=text)
+    assert progress(run_spec(), alive).text == "~7/1000"
+
+
 def test_step_n_minus_one_is_the_last() -> None:
     past = history(T0, folded(ROWS), job=job(), tracker=tracker(step=999))
     assert progress(run_spec(), past).eta_s == 0.0
@@ -49,7 +57,7 @@ def test_only_a_running_job_has_an_eta() -> None:
 
 
 def test_the_trackers_own_step_time_serves_until_rows_are_folded() -> None:
-    past = history(T0, job=job(), tracker=tracker(step=900, usual_step_s=3.0))
+    past = history(T0, job=job(), tracker=tracker(step=900, usual_step_s=3.0, last_step_at=T0))
     assert progress(run_spec(), past).eta_s == 300.0
 
 

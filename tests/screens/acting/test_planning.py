@@ -24,7 +24,7 @@ HUNG_UP, LEFT = 129, 0
 
 
 def notes(folder: Path) -> list[Path]:
-    return list(folder.glob("*.plan"))
+    return list(folder.rglob("*.plan"))
 
 
 async def session(

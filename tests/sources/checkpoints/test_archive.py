@@ -42,6 +42,36 @@ def says(tmp_path: Path, content: bytes) -> ArchiveSays:
         os.close(fd)
 
 
+def legacy(state: object) -> bytes:
+    """Pack an object the way ``torch.save`` did before it wrote zips."""
+    magic, system = 0x1950A86A20F9469CFC6C, {"protocol_version": 1001, "little_endian": True}
+    parts = (magic, 1001, system, state, ["0"])
+    return b"".join(pickle.dumps(part, protocol=2) for part in parts) + b"\0" * 64
+
+
+def test_a_file_of_the_older_form_tells_its_step_and_not_whether_it_is_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, content in (
+        ("ckpt.pt", legacy({"model": {"w": Weights()}, "iter_num": 250})),
+        ("ckpt_none.pt", legacy({"model": {}})),
+        ("ckpt_cut.pt", legacy({"iter_num": 250})[:60]),
+    ):
+        put(tmp_path / name, content)
+    assert main(["checkpoints", str(tmp_path), "--json"]) == 0
+    items = {
+        item["path"].rpartition("/")[2]: item
+        for item in json.loads(capsys.readouterr().out)["items"]
+    }
+    assert {name: (item["step"], item["state"]) for name, item in items.items()} == {
+        "ckpt.pt": (250, "unknown"), "ckpt_none.pt": (None, "unknown"),
+        "ckpt_cut.pt": (None, "unknown"),
+    }  # fmt: skip
+    assert "older form" in items["ckpt.pt"]["note"]
+    assert "names none" in items["ckpt_none.pt"]["note"]
+    assert "not followed" in items["ckpt_cut.pt"]["note"]
+
+
 class Weights:
     """Something that a pickle would build by calling it."""
 

@@ -13,6 +13,8 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import LogValue, Row
 from cockpit.model.run import JobSpec, RunSpec
+from cockpit.model.trend import Trend
+from cockpit.rules.metrics.numerics import advance
 from cockpit.sources.logs.source import FRESH, Logs, newest_match, per_second, read_rows
 from tests.queries import queries_of
 
@@ -209,6 +211,26 @@ def test_lines_without_time_that_were_just_written() -> None:
 def test_lines_without_time_that_may_be_old(since: float | None) -> None:
     rows = read_rows(states(1, 2), mtime=1000.0, since=since, utc=False)
     assert rows == [Row(1, None, 2.5), Row(2, 1000.0, 2.5)]
+
+
+RESUMED = [
+    b" 50%|#####     | 5001/10000 [00:02<00:01, 2500.50it/s]",
+    b"{'loss': 2.5, 'learning_rate': 1e-05, 'epoch': 0.5}",
+    b" 50%|#####     | 5010/10000 [00:11<00:02, 2490.10it/s]",
+]
+
+
+def test_a_bar_tells_a_trained_step_and_its_own_average_is_no_measurement() -> None:
+    """After a resume it counts the skipped steps as made at once."""
+    lines = [b"train: " + line if b"|" in line else line for line in RESUMED]
+    rows = read_rows(lines, mtime=1000.0, since=999.0, utc=False)
+    assert [(row.step, row.loss, row.throughput) for row in rows] == [
+        (5001, None, None), (5001, 2.5, None), (5010, None, None),
+    ]  # fmt: skip
+    run = RunSpec(name="r")
+    trend = advance(Trend(), [row._replace(at=1000.0 + at) for at, row in enumerate(rows)], run)
+    back = advance(trend, [rows[0]._replace(step=4000, at=1009.0)], run)
+    assert back.pace.resumes == 1, "it went back, before any loss is logged"
 
 
 def test_other_lines_are_no_rows() -> None:

@@ -38,6 +38,12 @@ def state(folder: Path, content: Any, *, at: float = NOW, name: str = "20260101-
     return path
 
 
+def events(folder: Path) -> None:
+    path = folder / "monitor.log"
+    path.write_text("moves\n")
+    os.utime(path, (NOW, NOW))
+
+
 def iris(at: float, **more: Any) -> dict[str, Any]:
     return {"ts": int(at * 1000), "job_id": "/ada/toy", "restart_count": 0, **more}
 
@@ -231,3 +237,27 @@ def test_no_content_raises(tmp_path_factory: pytest.TempPathFactory, document: A
     assert found is not None
     if isinstance(found, StateRead):
         assert found.stamp is None or found.stamp > 0
+
+
+async def test_a_file_of_another_run_alone_is_named_with_what_was_expected(tmp_path: Path) -> None:
+    state(tmp_path, iris(NOW, run="b", owner="bob"))
+    facet = await look(run_of(tmp_path))
+    assert facet.error is not None
+    assert facet.error.kind is ErrorKind.BAD_ANSWER
+    told = "20260101-0000_monitoring_state.json is the state of run b (bob); expected run a"
+    assert facet.error.message.endswith(told)
+
+
+async def test_an_event_log_beside_another_run_s_file_says_that_too(tmp_path: Path) -> None:
+    state(tmp_path, iris(NOW, run="b"))
+    events(tmp_path)
+    value = value_of(await look(run_of(tmp_path, events=True)))
+    assert value.fresh
+    assert "is the state of run b (no owner); expected run a" in value.notes[0]
+
+
+async def test_json_that_is_no_monitor_s_state_is_not_taken_for_one(tmp_path: Path) -> None:
+    state(tmp_path, {"epochs": 3, "seed": 1})
+    facet = await look(run_of(tmp_path))
+    assert facet.error is not None
+    assert "is no monitor's state: it has none of cadence_s, job_id" in facet.error.message

@@ -12,6 +12,7 @@ from textual.content import Content
 from cockpit.model.facet import known
 from cockpit.model.observed import LogValue, Pick, Row
 from cockpit.model.report import Facets, RunReport, Verdict
+from cockpit.model.told import OwnerNow
 from tests.widgets import reports as made
 from tests.widgets.anything import any_report
 from widgets.alert_list import paint_open, paint_timeline
@@ -179,6 +180,19 @@ def test_facets_say_age_source_and_error() -> None:
     assert "job          ? UNKNOWN" in shown
     assert "timeout: no answer in 20 s (since 08:51)" in shown
     assert "not in the run file: checkpoints, monitor, host, code, records" in shown
+
+
+def test_where_run_file_and_handover_differ_the_run_says_so_with_what_helps() -> None:
+    by = {"source": "logbook", "by": "ada", "remedy": 'dri = "bob" in the run file'}
+    owner = OwnerNow(name="bob", differs="the run file still names ada", **by)
+    differing = made.report().model_copy(update={"owner": owner})
+    shown = plain(paint_facets(differing, NOW, 90))
+    assert "owner        bob, handed over by ada" in shown
+    assert "the run file still names ada" in shown and 'dri = "bob" in the run file' in shown
+    spec = differing.spec.model_copy(update={"dri": "bob"})
+    head = plain(paint_head(differing.model_copy(update={"spec": spec}), NOW, 160))
+    assert "DRI bob, not by the run file" in head
+    assert "owner" not in plain(paint_facets(made.report(), NOW, 90))
 
 
 def test_a_last_known_value_is_marked_stale() -> None:

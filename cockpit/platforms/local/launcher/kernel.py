@@ -45,8 +45,8 @@ def start_ticks(pid: int) -> int | None:
 def boot_id() -> str | None:
     """Return what tells this boot of the machine from every other, where the kernel says."""
     try:
-        return BOOT_ID.read_text(encoding="ascii").strip()
-    except OSError:
+        return BOOT_ID.read_text(encoding="ascii").strip() or None
+    except (OSError, ValueError):
         return None
 
 

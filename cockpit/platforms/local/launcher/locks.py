@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import os
-import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -30,35 +28,6 @@ class LockError(Exception):
 
 class HeldError(LockError):
     """A lock is held: something of another job of this lineage lives."""
-
-
-def locks_folder() -> Path:
-    """Return where this user's locks lie on this machine.
-
-    No setting moves it (a cockpit started by cron has other variables than one in a terminal),
-    since two that lock different files do not exclude each other.
-    """
-    return Path("/tmp") / f"cockpit-locks-{os.getuid()}"
-
-
-def lock_files(output_root: Path | None, keys: Iterable[str], folder: Path) -> tuple[Path, ...]:
-    """Return the lock files of a lineage: one under its local output root, one for each key.
-
-    Makes ``folder``, private to this user. Raises ``LockError`` if it is not.
-    """
-    _make_private(folder)
-    named = [folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.lock" for key in keys]
-    return tuple([*([] if output_root is None else [output_root / JOB_LOCK]), *named])
-
-
-def _make_private(folder: Path) -> None:
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-    except OSError as error:
-        raise LockError(f"cannot make {folder} for locks: {error.strerror}") from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-        raise LockError(f"{folder} must be a folder that only you can write to; remove it")
 
 
 def take(paths: Sequence[Path]) -> list[int]:

@@ -1,0 +1,67 @@
+"""What a window may ask the engine, and how the answer is read: one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from cockpit.attach.wire import WireError, page_in, report_in
+from cockpit.model.logtext import Hit, Near
+
+Cross = Callable[[Any], Any]
+
+
+def _hit_in(found: Sequence[Any] | None) -> Hit | None:
+    return None if found is None else Hit(bool(found[0]), int(found[1]), int(found[2]))
+
+
+def _near_in(found: Sequence[Any] | None) -> Near | None:
+    return None if found is None else Near(int(found[0]), float(found[1]))
+
+
+def _number_in(found: float | None) -> int | None:
+    return None if found is None else int(found)
+
+
+ASKS: Final[Mapping[str, Cross]] = {
+    "check": report_in,
+    "tail": page_in,
+    "page": page_in,
+    "search": _hit_in,
+    "find": _hit_in,
+    "exact_step": _hit_in,
+    "line_at": _number_in,
+    "nearest_step": _near_in,
+    "nearest_time": _near_in,
+}
+"""Every question, and how its answer is read; all but ``check`` are ``LogReading``'s methods."""
+
+_TROUBLE: Final[Mapping[str, type[Exception]]] = {
+    "os": OSError,
+    "timeout": TimeoutError,
+    "value": ValueError,
+}
+
+
+async def answered(ask: Awaitable[object]) -> dict[str, Any]:
+    """Return the answer to a question as it crosses, the trouble with it too."""
+    try:
+        return {"value": await ask}
+    except TimeoutError as error:
+        return {"trouble": "timeout", "text": str(error)}
+    except OSError as error:
+        return {"trouble": "os", "text": error.strerror or str(error)}
+    except ValueError as error:
+        return {"trouble": "value", "text": str(error)}
+
+
+def answer_in(what: str, document: Mapping[str, Any]) -> object:
+    """Return the value of an answer; raises what asking raised, or ``WireError``."""
+    if "trouble" in document:
+        kind = _TROUBLE.get(str(document["trouble"]), ValueError)
+        text = str(document.get("text", ""))
+        raise OSError(0, text) if kind is OSError else kind(text)
+    try:
+        return ASKS[what](document["value"])
+    except (LookupError, TypeError, ValueError) as error:
+        raise WireError(f"an answer to {what!r} of another shape") from error

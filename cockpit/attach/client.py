@@ -1,0 +1,330 @@
+"""The window's end: looks like an engine, and is told everything by one in another process.
+
+It attaches to the engine of its run file, starts one where none serves, and replaces one that
+hangs. Meanwhile the window shows what the store remembers, then what it was told last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, cast
+
+from pydantic import ValidationError
+
+from cockpit.attach.connection import Connection, HungError
+from cockpit.attach.meeting import Meeting, MeetingError, Peer, connect, meeting_of
+from cockpit.attach.remote_logs import RemoteLogs
+from cockpit.attach.starting import Starter
+from cockpit.attach.wire import BEAT, MISSED, Document, WireError, report_in
+from cockpit.model.clock import Clock
+from cockpit.model.report import Facets, FleetReport, Progress, RunReport, Verdict
+from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.model.wording import clock_time
+from cockpit.runtime.offload import offload
+from cockpit.runtime.process import process_facts
+from cockpit.store.memory import RunMemory
+from cockpit.store.store import Store, StoreError, run_key
+
+LOOK_EVERY: Final = 0.1
+"""Seconds between two looks for an engine that is coming up."""
+COMES_UP_WITHIN: Final = 20.0
+PAUSES: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
+"""Seconds before another engine is started, after each that did not come up."""
+TOLD_FOR: Final = 60.0
+"""Seconds for which it is said that an engine was replaced."""
+RECALL_WITHIN: Final = 10.0
+RECALLED: Final = 8
+"""Reports that are read from the store in one piece, so that keys have their turn."""
+ATTACHING: Final = "attaching to the engine: what is shown is what was seen last"
+
+
+class AttachedEngine:
+    """What the app asks of an engine, told by the one that serves this run file."""
+
+    def __init__(
+        self, file: CockpitFile, store: Store | None, clock: Clock, *, attends: bool
+    ) -> None:
+        self.file = file
+        self.logs = RemoteLogs(self._ask, self._log_place)
+        self._store = store
+        self._clock = clock
+        self._attends = attends
+        self._reports = {run.name: unread(run, clock.now()) for run in file.runs}
+        self._told: set[str] = set()
+        self._places: dict[str, str | None] = {}
+        self._news: list[Callable[[RunReport], object]] = []
+        self._rings: list[Callable[[str], object]] = []
+        self._visible: list[str] = []
+        self._connection: Connection | None = None
+        self._engine_notices: tuple[str, ...] = ()
+        self._state = ATTACHING
+        self._events: list[tuple[float, str]] = []
+        self._failures = 0
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a person should know about the cockpit itself, one line each."""
+        now = self._clock.monotonic()
+        self._events = [each for each in self._events if now - each[0] < TOLD_FOR]
+        said = [self._state] if self._state else []
+        return (*self._engine_notices, *(text for _, text in self._events), *said)
+
+    @property
+    def attached(self) -> bool:
+        """Whether an engine tells what is shown."""
+        return self._connection is not None and not self._state
+
+    def report(self) -> FleetReport:
+        """Return what was told last, at once."""
+        return FleetReport(checked_at=self._clock.now(), runs=tuple(self._reports.values()))
+
+    def subscribe(self, callback: Callable[[RunReport], object]) -> Callable[[], None]:
+        """Call back with every report that comes; return how to stop that."""
+        self._news.append(callback)
+        return partial(self._news.remove, callback)
+
+    def on_ring(self, callback: Callable[[str], object]) -> None:
+        """Call back when somebody is to be told by this terminal's bell."""
+        self._rings.append(callback)
+
+    async def run(self) -> None:
+        """Stay attached until cancelled."""
+        recalling = asyncio.ensure_future(self._recall())
+        try:
+            meeting = await self._meeting()
+            starter, hung = Starter(self.file.path, meeting), None
+            while True:
+                hung = await self._attach(meeting, starter, hung)
+        finally:
+            recalling.cancel()
+            if self._connection is not None:
+                self._connection.close()
+
+    async def poke(self, name: str) -> None:
+        """Ask for all facets of a run, now."""
+        self._say(say="poke", run=name)
+
+    async def looked_at(self, name: str) -> None:
+        """Record that a person has seen a run's alerts, so that none closes unseen."""
+        self._say(say="looked", run=name)
+
+    def prefer(self, visible: Sequence[str]) -> None:
+        """Say which runs a person sees: they are read first."""
+        if list(visible) != self._visible:
+            self._visible = list(visible)
+            self._say(say="visible", runs=self._visible)
+
+    async def check(self, run: str) -> RunReport:
+        """Have every facet of a run looked at once, and judged.
+
+        Raises ``TimeoutError`` where no engine answers, ``ValueError`` for a run it does not have.
+        """
+        return cast("RunReport", await self._ask("check", run))
+
+    async def _ask(self, what: str, *arguments: object) -> object:
+        if self._connection is None or self._connection.hello is None:
+            raise TimeoutError("no engine is attached yet")
+        return await self._connection.ask(what, *arguments)
+
+    def _say(self, **document: object) -> None:
+        if self._connection is not None:
+            self._connection.say(**document)
+
+    def _log_place(self, name: str) -> str | None:
+        return self._places.get(name)
+
+    async def _meeting(self) -> Meeting:
+        """Return where to meet; while there is none, that is said and looked at again."""
+        while True:
+            try:
+                return meeting_of(self.file.path)
+            except MeetingError as error:
+                self._state = f"no engine can be attached: {error}"
+                await self._clock.sleep(PAUSES[-1])
+
+    async def _attach(self, meeting: Meeting, starter: Starter, hung: Peer | None) -> Peer | None:
+        """Attach, and stay so while the engine lives; return the one that hangs, if it does."""
+        connection = await self._reach(meeting, starter, hung)
+        if connection is None:
+            return hung
+        connection.say(say="hello", attends=self._attends, visible=self._visible)
+        self._connection = connection
+        starter.came_up()
+        try:
+            await connection.listen(self._take)
+        except HungError:
+            self._replacing(connection)
+            return connection.peer
+        except WireError as error:
+            self._state = f"not attached: {error}"
+            await self._clock.sleep(PAUSES[0])
+        except (EOFError, OSError):
+            self._state = "the engine has gone: another one is looked for"
+        finally:
+            connection.close()
+            self._connection = None
+        return None
+
+    async def _reach(
+        self, meeting: Meeting, starter: Starter, hung: Peer | None
+    ) -> Connection | None:
+        """Return a connection to an engine that is not the hung one; start one if none serves."""
+        connection = await self._connected(meeting, hung)
+        if connection is not None:
+            return connection
+        until = self._clock.monotonic() + COMES_UP_WITHIN
+        try:
+            await offload(starter.start, hung, deadline=COMES_UP_WITHIN)
+        except (OSError, TimeoutError) as error:
+            await self._did_not_come_up(str(error))
+            return None
+        while self._clock.monotonic() < until:
+            await self._clock.sleep(LOOK_EVERY)
+            connection = await self._connected(meeting, hung)
+            if connection is not None:
+                self._failures = 0
+                return connection
+            failed = starter.failed()
+            if failed is not None:
+                await self._did_not_come_up(failed)
+                return None
+        return None
+
+    async def _connected(self, meeting: Meeting, hung: Peer | None) -> Connection | None:
+        try:
+            to_engine = connect(meeting)
+        except MeetingError as error:
+            self._state = str(error)
+            return None
+        if to_engine is None:
+            return None
+        connection = await Connection.over(to_engine)
+        if hung is not None and connection.peer == hung:
+            connection.close()
+            return None
+        return connection
+
+    async def _did_not_come_up(self, why: str) -> None:
+        """Say why no engine comes up, and wait, longer each time."""
+        self._state = f"the engine does not start: {why}"
+        self._tell_all()
+        pause = PAUSES[min(self._failures, len(PAUSES) - 1)]
+        self._failures += 1
+        await self._clock.sleep(pause)
+
+    def _replacing(self, connection: Connection) -> None:
+        """Say that an engine hangs; one that only windows had is ended, it would hang for ever."""
+        peer, hello = connection.peer, connection.hello
+        kind = "watch" if hello is not None and hello.kind == "watch" else "engine"
+        named = f"the {kind} (pid {peer.pid})" if peer is not None else f"the {kind}"
+        silent = f"gave no sign of life for {BEAT * MISSED:.0f} s"
+        at = clock_time(self._clock.now())
+        self._events.append((self._clock.monotonic(), f"{named} {silent}: replaced at {at}"))
+        self._state = f"{named} {silent}: another one is started"
+        ours = hello is not None and hello.kind == "engine" and peer is not None
+        if ours and peer is not None and process_facts(peer.pid).ticks == peer.ticks:
+            with contextlib.suppress(OSError):
+                os.kill(peer.pid, signal.SIGKILL)
+
+    def _take(self, document: Document) -> None:
+        """Take what the engine says."""
+        said = document.get("say")
+        if said == "report":
+            self._take_report(document)
+        elif said == "order":
+            self._take_order(document.get("runs"))
+        elif said == "file":
+            self._take_file(document.get("file"))
+        elif said == "beat" and "notices" in document:
+            self._engine_notices = tuple(str(each) for each in document["notices"])
+        elif said == "ring":
+            for ring in self._rings:
+                ring(str(document.get("sequence", "")))
+
+    def _take_report(self, document: Document) -> None:
+        report = report_in(document.get("report"))
+        place = document.get("log")
+        self._places[report.name] = str(place) if place else None
+        if report.name in self._reports:
+            self._state = ""
+            self._told.add(report.name)
+            self._reports[report.name] = report
+            for callback in tuple(self._news):
+                callback(report)
+
+    def _take_order(self, names: object) -> None:
+        """Take which runs there are; one that is new is not read yet."""
+        wanted = (
+            [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+        )
+        specs = {run.name: run for run in self.file.runs}
+        found = {}
+        for name in wanted:
+            report = self._reports.get(name)
+            if report is None and name in specs:
+                report = unread(specs[name], self._clock.now())
+            if report is not None:
+                found[name] = report
+        self._reports = found
+
+    def _take_file(self, content: object) -> None:
+        try:
+            self.file = CockpitFile.model_validate(content)
+        except ValidationError as error:
+            raise WireError("a run file of another shape") from error
+
+    def _tell_all(self) -> None:
+        """Have the window painted anew: what the cockpit says of itself has changed."""
+        for report in list(self._reports.values())[:1]:
+            for callback in tuple(self._news):
+                callback(report)
+
+    async def _recall(self) -> None:
+        """Show what the store remembers of each run until the engine has told of it."""
+        if self._store is None:
+            return
+        names = [run.name for run in self.file.runs]
+        for start in range(0, len(names), RECALLED):
+            some = [name for name in names[start : start + RECALLED] if name not in self._told]
+            try:
+                found = await offload(self._remembered, tuple(some), deadline=RECALL_WITHIN)
+            except (StoreError, TimeoutError):
+                return
+            for report in found:
+                if report.name in self._reports and report.name not in self._told:
+                    self._reports[report.name] = report
+                    for callback in tuple(self._news):
+                        callback(report)
+
+    def _remembered(self, names: tuple[str, ...]) -> list[RunReport]:
+        assert self._store is not None
+        memory, specs = RunMemory(self._store), {run.name: run for run in self.file.runs}
+        found = ((name, memory.report(run_key(self.file.path, name))) for name in names)
+        return [
+            report.model_copy(update={"spec": specs[name]})
+            for name, report in found
+            if report is not None
+        ]
+
+
+def unread(run: RunSpec, now: float) -> RunReport:
+    """Return the report of a run of which nothing is known yet."""
+    final = "unknown" if run.final_step is None else str(run.final_step)
+    return RunReport(
+        spec=run,
+        checked_at=now,
+        verdict=Verdict.UNKNOWN,
+        facets=Facets(),
+        progress=Progress(
+            step=None,
+            final_step=run.final_step,
+            final_step_source=None if run.final_step is None else run.final_step_source,
+            text=f"unknown/{final}",
+        ),
+        next_action="wait for the first look",
+    )

@@ -1,0 +1,89 @@
+"""Reads the logs of an engine's runs for its windows: pages, searches, places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from cockpit.model.logtext import Hit, Near
+from cockpit.model.observed import LogPage
+from cockpit.model.report import RunReport
+from cockpit.platforms.table import kind_of
+from cockpit.runtime.offload import offload
+from cockpit.sources.logs.expression import find_expression
+from cockpit.sources.logs.file import LogFile
+from cockpit.sources.logs.seek import line_at, nearest_step, nearest_time, step_pattern
+
+DEADLINE: Final = 10.0
+SLICE: Final = 0.15
+"""Seconds that one step of a search takes, so that it can be stopped and can tell how far."""
+PATIENCE: Final = 2.0
+"""Seconds that are spent on looking for a step where only a nearer one is known."""
+
+
+class LogReading:
+    """The logs of the runs whose reports ``report_of`` returns, as they are on the disk now.
+
+    Every method raises ``OSError`` and ``TimeoutError``, and ``find`` also ``ValueError`` for an
+    expression that is none or takes too long.
+    """
+
+    def __init__(self, report_of: Callable[[str], RunReport | None]) -> None:
+        self._report_of = report_of
+
+    def place(self, run: str) -> str | None:
+        """Return the path of the run's log if it lies on this machine and is known."""
+        report = self._report_of(run)
+        return None if report is None else log_place(report)
+
+    async def tail(self, run: str, count: int) -> LogPage:
+        """Return the last lines."""
+        return await offload(self._file(run).tail, count, deadline=DEADLINE)
+
+    async def page(self, run: str, offset: int, count: int, back: bool) -> LogPage:
+        """Return lines that end before ``offset`` (``back``) or start at it."""
+        return await offload(self._file(run).page, offset, count, back, deadline=DEADLINE)
+
+    async def search(self, run: str, term: str, offset: int, back: bool) -> Hit | None:
+        """Search a moment for a text: on a match, or where the time ran out."""
+        file = self._file(run)
+        return await offload(file.search, term, offset, back, SLICE, deadline=DEADLINE)
+
+    async def find(self, run: str, expression: str, offset: int, back: bool) -> Hit | None:
+        """Search a moment for a person's regular expression."""
+        return await find_expression(self._path(run), expression, offset, back)
+
+    async def exact_step(self, run: str, step: int) -> Hit | None:
+        """Return the newest line that tells exactly this step."""
+        end, pattern = 1 << 62, step_pattern(step)
+        look = partial(self._file(run).search, pattern, end, True, PATIENCE, True)
+        return await offload(look, deadline=DEADLINE)
+
+    async def line_at(self, run: str, number: int) -> int | None:
+        """Return where the line of this number (from 1) starts."""
+        return await offload(line_at, self._path(run), number, deadline=DEADLINE)
+
+    async def nearest_step(self, run: str, step: int, begin: int) -> Near | None:
+        """Return the line after ``begin`` whose training step is nearest."""
+        return await offload(nearest_step, self._path(run), step, begin, deadline=DEADLINE)
+
+    async def nearest_time(self, run: str, at: float, begin: int) -> Near | None:
+        """Return the line after ``begin`` whose own time is nearest to ``at``."""
+        return await offload(nearest_time, self._path(run), at, begin, deadline=DEADLINE)
+
+    def _path(self, run: str) -> str:
+        path = self.place(run)
+        if path is None:
+            raise OSError(0, f"no log of {run} lies here")
+        return path
+
+    def _file(self, run: str) -> LogFile:
+        return LogFile(self._path(run))
+
+
+def log_place(report: RunReport) -> str | None:
+    """Return the path of a run's log if it lies on this machine and is known."""
+    log, kind = report.facets.log.value, kind_of(report.spec)
+    place = None if log is None or kind is None else kind.log_place(report.spec, log)
+    return None if place is None else place.path

@@ -1,0 +1,309 @@
+"""The engine's end: gives every window what it knows, and answers what they ask.
+
+Nothing here waits for a window: one that does not read (stopped, a line that hangs) is told the
+newest report of each run once it reads again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Container
+from typing import Final, Literal
+
+import cockpit
+from cockpit.attach.asks import ASKS, answered
+from cockpit.attach.log_reading import LogReading, log_place
+from cockpit.attach.meeting import Meeting, leave, listen, ours, place_of
+from cockpit.attach.wire import BEAT, PROTOCOL, Document, Hello, WireError, frame, read_frame
+from cockpit.model.clock import Clock
+from cockpit.model.report import RunReport, Verdict
+from cockpit.model.run import CockpitFile
+from cockpit.watch.engine import Engine
+from cockpit.watch.fleet import UnknownRunError
+
+HELLO_WITHIN: Final = 10.0
+CHECK_WITHIN: Final = 20.0
+MOST_ASKED: Final = 32
+"""Questions of one window that are answered at one time."""
+_URGENT: Final = (Verdict.CRITICAL, Verdict.ATTENTION, Verdict.UNKNOWN)
+
+
+class EngineServer:
+    """Serves one engine to the windows of its run file, until it is closed or replaced."""
+
+    def __init__(
+        self, engine: Engine, meeting: Meeting, kind: Literal["watch", "engine"], clock: Clock
+    ) -> None:
+        self.replaced = False
+        self.windows: set[Window] = set()
+        self.changed = asyncio.Event()
+        """Set whenever a window comes or goes, or another engine takes this one's place."""
+        self._engine = engine
+        self._meeting = meeting
+        self._kind: Literal["watch", "engine"] = kind
+        self._clock = clock
+        self._logs = LogReading(self.report_of)
+        self._reports: dict[str, RunReport] = {}
+        self._frames: dict[str, tuple[RunReport, bytes]] = {}
+        self._notices: tuple[str, ...] = ()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._inode: int | None = None
+        self._leaving: list[Callable[[], None]] = []
+        self._listening: asyncio.Server | None = None
+        self.more_notices: Callable[[], tuple[str, ...]] = tuple
+
+    async def open(self) -> None:
+        """Take windows from now on, in place of any other engine; raises ``MeetingError``."""
+        at = listen(self._meeting)
+        self._inode = place_of(self._meeting)
+        self._listening = await asyncio.start_unix_server(self._welcome, sock=at)
+        self._take_all()
+        self._leaving = [
+            self._engine.subscribe(self._news),
+            self._engine.on_reload(self._reloaded),
+        ]
+
+    async def close(self) -> None:
+        """Let all windows go; they find another engine, or start one."""
+        for stop in self._leaving:
+            stop()
+        leave(self._meeting, self._inode)
+        if self._listening is not None:
+            self._listening.close()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def beat(self) -> None:
+        """Give signs of life until cancelled, or until another engine serves instead."""
+        while True:
+            if place_of(self._meeting) != self._inode:
+                self.replaced = True
+                self.changed.set()
+                return
+            self._take_all()
+            notices = (*self._engine.notices, *self.more_notices())
+            sign: Document = {"say": "beat"}
+            if notices != self._notices:
+                self._notices, sign = notices, {"say": "beat", "notices": notices}
+            self._tell(sign)
+            await self._clock.sleep(BEAT)
+
+    def ring(self, sequence: str) -> bool:
+        """Ring the terminal of every window; return whether there is one."""
+        self._tell({"say": "ring", "sequence": sequence})
+        return bool(self.windows)
+
+    @property
+    def attended(self) -> bool:
+        """Whether there is a window whose person may act."""
+        return any(window.attends for window in self.windows)
+
+    def report_of(self, name: str) -> RunReport | None:
+        """Return the newest report of a run."""
+        return self._reports.get(name)
+
+    def frame_of(self, name: str) -> bytes | None:
+        """Return the newest report of a run as it crosses; made once for all windows."""
+        report = self._reports.get(name)
+        if report is None:
+            return None
+        made = self._frames.get(name)
+        if made is None or made[0] is not report:
+            document = {"say": "report", "log": log_place(report), "report": report}
+            made = self._frames[name] = (report, frame(document))
+        return made[1]
+
+    def order(self) -> Document:
+        """Return the runs there are, and the ones to tell of first."""
+        return {"say": "order", "runs": list(self._reports)}
+
+    def urgent(self) -> list[str]:
+        """Return the runs, those that need a person first."""
+        return sorted(self._reports, key=lambda name: self._reports[name].verdict not in _URGENT)
+
+    def greeting(self) -> list[Document]:
+        """Return what every window is told at first."""
+        hello = Hello(
+            protocol=PROTOCOL, version=cockpit.__version__, file=self._engine.file.path,
+            kind=self._kind,
+        )  # fmt: skip
+        notices = {"say": "beat", "notices": self._notices}
+        return [
+            {"say": "hello", "hello": hello},
+            _file(self._engine.file),
+            self.order(),
+            notices,
+        ]
+
+    def heard(self, window: Window, document: Document) -> None:
+        """Do what a window says; a question is answered beside all else."""
+        said, run = document.get("say"), document.get("run")
+        if said == "ask":
+            window.answer(document)
+        elif said == "poke" and isinstance(run, str) and run in self._reports:
+            self._spawn(self._engine.poke(run))
+        elif said == "looked" and isinstance(run, str):
+            self._spawn(self._engine.looked_at(run))
+        elif said == "visible":
+            window.visible = _names(document.get("runs"), self._reports)
+
+    async def asked(self, what: str, arguments: list[object]) -> Document:
+        """Return the answer to one question as it crosses."""
+        if what not in ASKS:
+            return {"trouble": "value", "text": f"no such question: {what[:40]!r}"}
+        try:
+            method = self._check if what == "check" else getattr(self._logs, what)
+            return await answered(method(*arguments))
+        except TypeError:
+            return {"trouble": "value", "text": f"{what}: other arguments were expected"}
+
+    async def _check(self, run: object) -> RunReport:
+        try:
+            return (await self._engine.check([str(run)], CHECK_WITHIN)).runs[0]
+        except UnknownRunError as error:
+            raise ValueError(str(error)) from error
+
+    def _spawn(self, work: Awaitable[None]) -> None:
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _news(self, report: RunReport) -> None:
+        self._reports[report.name] = report
+        for window in self.windows:
+            window.tell_report(report.name)
+
+    def _take_all(self) -> None:
+        """Take reports that changed without news, such as when a run is looked at next."""
+        reports = {each.name: each for each in self._engine.report().runs}
+        former, self._reports = self._reports, reports
+        if list(former) != list(reports):
+            self._frames = {name: made for name, made in self._frames.items() if name in reports}
+            self._tell(self.order())
+        for name, report in reports.items():
+            if former.get(name) is not report:
+                for window in self.windows:
+                    window.tell_report(name)
+
+    def _reloaded(self, file: CockpitFile) -> None:
+        self._tell(_file(file))
+        self._take_all()
+
+    def _tell(self, document: Document) -> None:
+        if self.windows:
+            data = frame(document)
+            for window in self.windows:
+                window.tell(data)
+
+    async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one window until it goes."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        window = Window(self, reader, writer)
+        try:
+            if ours(writer.get_extra_info("socket")):
+                await window.serve()
+        except (EOFError, WireError, OSError, TimeoutError):
+            pass  # it has gone, or is none of ours
+        finally:
+            self.windows.discard(window)
+            self.changed.set()
+            self._tasks.discard(task)
+            with contextlib.suppress(OSError):
+                writer.close()
+
+
+class Window:
+    """One window of an engine: what is to be told to it, and what it asks."""
+
+    def __init__(
+        self, server: EngineServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.attends = False
+        self.visible: tuple[str, ...] = ()
+        self._server = server
+        self._reader = reader
+        self._writer = writer
+        self._said: list[bytes] = []
+        self._reports: dict[str, None] = {}
+        self._more = asyncio.Event()
+        self._asked: set[asyncio.Task[None]] = set()
+
+    def tell(self, data: bytes) -> None:
+        """Tell a frame as soon as the window reads; signs of life do not heap up."""
+        if not self._said or self._said[-1] != data:
+            self._said.append(data)
+        self._more.set()
+
+    def tell_report(self, name: str) -> None:
+        """Tell the newest report of a run, whichever that is by then."""
+        self._reports[name] = None
+        self._more.set()
+
+    def answer(self, document: Document) -> None:
+        """Answer a question beside all else that is said."""
+        number, what = document.get("id"), document.get("what")
+        arguments = document.get("arguments")
+        if len(self._asked) >= MOST_ASKED or not isinstance(arguments, list):
+            return
+
+        async def asked() -> None:
+            found = await self._server.asked(str(what), arguments)
+            self.tell(frame({"say": "answer", "id": number, **found}))
+
+        task = asyncio.ensure_future(asked())
+        self._asked.add(task)
+        task.add_done_callback(self._asked.discard)
+
+    async def serve(self) -> None:
+        """Greet, then tell and listen until the window goes."""
+        for document in self._server.greeting():
+            self._writer.write(frame(document))
+        async with asyncio.timeout(HELLO_WITHIN):
+            hello = await read_frame(self._reader)
+        self.attends = bool(hello.get("attends"))
+        known = self._server.urgent()
+        self.visible = _names(hello.get("visible"), known)
+        self._reports = dict.fromkeys((*self.visible, *known))
+        self._more.set()
+        self._server.windows.add(self)
+        self._server.changed.set()
+        telling = asyncio.ensure_future(self._telling())
+        try:
+            while not telling.done():
+                self._server.heard(self, await read_frame(self._reader))
+        finally:
+            for task in (telling, *self._asked):
+                task.cancel()
+            await asyncio.gather(telling, *self._asked, return_exceptions=True)
+
+    async def _telling(self) -> None:
+        """Write what is to be told: what was said first, then one report after another."""
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            while self._said or self._reports:
+                said, self._said = self._said, []
+                for data in said:
+                    self._writer.write(data)
+                if self._reports:
+                    name = next(iter(self._reports))
+                    del self._reports[name]
+                    newest = self._server.frame_of(name)
+                    if newest is not None:
+                        self._writer.write(newest)
+                await self._writer.drain()
+                await asyncio.sleep(0)
+
+
+def _names(found: object, known: Container[str]) -> tuple[str, ...]:
+    """Return the runs that a window has named, as far as there are such."""
+    names = found if isinstance(found, list) else []
+    return tuple(name for name in names if isinstance(name, str) and name in known)
+
+
+def _file(file: CockpitFile) -> Document:
+    return {"say": "file", "file": file}

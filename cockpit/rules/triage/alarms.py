@@ -1,0 +1,137 @@
+r"""Alarming lines among megabytes that nobody reads: one pass over the bytes, by their shapes.
+
+A log that is written faster than it can be parsed consists of a few shapes of line that differ in
+their figures. Each shape is held against everything that triage knows, once; the lines themselves
+are only cut and looked up. ``\r`` separates lines as ``\n`` does.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+from cockpit.model.logtext import Alarm
+from cockpit.rules.triage.literals import literals_of
+from cockpit.rules.triage.log_text import BEGIN
+from cockpit.rules.triage.signs import (
+    CRASH,
+    DATA,
+    KILLED,
+    NETWORK,
+    SIGNS,
+    STOPPED,
+    TASK_DIED,
+    TERMINATED,
+)
+
+LONGEST: Final = 1000
+"""Bytes of a line that are looked at: a sign stands near the beginning of its line."""
+REMEMBERED: Final = 8192
+"""Shapes whose meaning is kept; then it is found anew."""
+_BROKEN: Final = re.compile(
+    r"(?:loss|entropy|grad_?norm)[^\d\r\n]{0,12}?(?:nan|[-+]?inf(?:inity)?)\b", re.I
+)
+_ALIKE: Final = bytes.maketrans(
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZ123456789\r", b"abcdefghijklmnopqrstuvwxyz000000000\n"
+)
+_SPELLED: Final = re.compile(
+    rb"errno 0|signal:? ?0|(?:code|status):? ?-?0|scale.{0,24}\bto 0"
+    rb"|\b000\b.{0,40}(?:error|too many|unavailable|gateway|timeout|retry)"
+)
+"""Where a sign means one figure and no other: such lines are looked at one by one."""
+_SGR: Final = re.compile(rb"\x1b\[[\d;]*m")
+_SOME: Final = "?"
+"""The name of shapes of which each line has to be asked."""
+
+
+class _Sign(NamedTuple):
+    name: str
+    literals: frozenset[bytes] | None
+    pattern: re.Pattern[bytes]
+
+
+def _sign(name: str, pattern: re.Pattern[str]) -> _Sign:
+    return _Sign(name, literals_of(pattern), re.compile(pattern.pattern.encode(), re.I))
+
+
+_KNOWN: Final = (
+    *(_sign(sign.name, sign.pattern) for sign in SIGNS),
+    _sign("numeric_instability", _BROKEN),
+    _sign("traceback", re.compile(re.escape(BEGIN))),
+    _sign("crash", CRASH),
+    _sign("data_error", DATA),
+    _sign("killed", KILLED),
+    _sign("killed", TASK_DIED),
+    _sign("terminated", TERMINATED),
+    _sign("user_stopped", STOPPED),
+    _sign("network_transient", NETWORK),
+)
+_LITERALS: Final = frozenset(word for sign in _KNOWN for word in sign.literals or ())
+_seen: dict[bytes, str] = {}
+
+
+def alarms_in(data: bytes) -> list[Alarm]:
+    """Return the alarming lines of ``data``, in order, by where they stand in it."""
+    shapes = data.translate(_ALIKE).split(b"\n")
+    own = set(shapes)
+    own.discard(b"")
+    if len(_seen) > REMEMBERED:
+        _seen.clear()
+    names = {shape: name for shape in own if (name := _seen.get(shape)) is not None}
+    if len(names) < len(own):
+        fresh = _named([shape for shape in own if shape not in names])
+        _seen.update(fresh)
+        names |= fresh
+    bad = {shape: name for shape, name in names.items() if name}
+    return list(_places(data, shapes, bad)) if bad else []
+
+
+def _places(data: bytes, shapes: Sequence[bytes], bad: dict[bytes, str]) -> Iterator[Alarm]:
+    at = 0
+    for shape in shapes:
+        end = at + len(shape)
+        name = bad.get(shape)
+        if name == _SOME:
+            head = _SGR.sub(b"", data[at:end])[:LONGEST]
+            name = next((sign.name for sign in _KNOWN if sign.pattern.search(head)), None)
+        if name:
+            yield Alarm(at, end, name)
+        at = end + 1
+
+
+def _named(shapes: Sequence[bytes]) -> dict[bytes, str]:
+    """Return what each shape of line is a sign of, empty for none."""
+    heads = [_SGR.sub(b"", shape)[:LONGEST] for shape in shapes]
+    holding = _holding(heads)
+    found: dict[int, str] = {}
+    for name, literals, pattern in _KNOWN:
+        for at in range(len(heads)) if literals is None else _any_of(holding, literals):
+            if at in found:
+                continue
+            if _SPELLED.search(heads[at]):
+                found[at] = _SOME
+            elif pattern.search(heads[at]):
+                found[at] = name
+    return {shape: found.get(at, "") for at, shape in enumerate(shapes)}
+
+
+def _any_of(holding: dict[bytes, set[int]], words: Iterable[bytes]) -> set[int]:
+    return {at for word in words for at in holding[word]}
+
+
+def _holding(heads: Sequence[bytes]) -> dict[bytes, set[int]]:
+    """Return which lines hold each of the literals; to find one is a search through all."""
+    text = b"\n".join(heads)
+    starts = [0, *accumulate(len(head) + 1 for head in heads)]
+    holding: dict[bytes, set[int]] = {}
+    for word in _LITERALS:
+        lines = holding[word] = set[int]()
+        at = text.find(word)
+        while at >= 0:
+            line = bisect_right(starts, at) - 1
+            lines.add(line)
+            at = text.find(word, starts[line + 1])
+    return holding

@@ -1,0 +1,86 @@
+"""The compact entry of a cadence in a hero run's logbook: one per period, of however many cockpits.
+
+Whose turn it is stands in the store. It is begun under the logbook's own lock, right before the
+file is changed, so that a cockpit which hung until then writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeVar
+
+from cockpit.model.clock import Clock
+from cockpit.model.records import EventEntry
+from cockpit.model.report import RunReport
+from cockpit.records.logbook.entry_text import prefill
+from cockpit.records.logbook.writing import has_entry
+from cockpit.records.recorder import RecordWriter
+from cockpit.rules.artifacts.records import entry_every
+from cockpit.runtime.jumps import Jumps
+from cockpit.runtime.moment import moment
+from cockpit.runtime.offload import offload
+from cockpit.store.turns import Turn, Turns
+
+STORE_WITHIN: Final = 10.0
+ENTRY: Final = "logbook entry"
+T = TypeVar("T")
+
+
+class PeriodicEntries:
+    """Writes the entries; without a store (``turns``) this process alone decides."""
+
+    def __init__(self, recorder: RecordWriter, turns: Turns | None, clock: Clock) -> None:
+        self._recorder = recorder
+        self._turns = turns
+        self._clock = clock
+        self._jumps = Jumps(clock)
+        self._logged_at: dict[str, float] = {}
+
+    async def write(self, key: str, report: RunReport) -> None:
+        """Append the entry if it is due: a hero run's, others' where they ask for it.
+
+        ``key`` is the ``run_key``. Raises ``StoreError`` and ``TimeoutError`` if nobody can tell
+        whose turn it is.
+        """
+        if not self._due(report):
+            return
+        turn = None
+        if self._turns is not None:
+            take = partial(self._turns.take, key, ENTRY, entry_every(report.spec))
+            turn = await offload(lambda: take(moment(self._clock)), deadline=STORE_WITHIN)
+            if turn is None:
+                return
+        at = self._clock.now() if turn is None else turn.at.wall
+        self._logged_at[report.name] = at
+        entry = prefill(report, "check", at)
+        entry = entry.model_copy(update={"evidence": "", "decision": ""})
+        commit = f"{report.name}: log check"
+        if turn is None or self._turns is None:
+            await self._recorder.event(report.spec, entry, commit)
+            return
+        await self._recorder.event_if(report.spec, entry, commit, _guard(self._turns, turn, entry))
+        await offload(partial(self._turns.done, turn), deadline=STORE_WITHIN)
+
+    def _due(self, report: RunReport) -> bool:
+        spec, last = report.spec, report.facets.records.value
+        asked = spec.tier == "hero" or spec.records.log_every is not None
+        if spec.records.logbook is None or not asked or not report.facets.job.known:
+            return False
+        if last is None:
+            return False
+        newest = max(last.last_entry_at or 0.0, self._logged_at.get(spec.name, 0.0))
+        return self._jumps.since(newest) >= entry_every(spec)
+
+
+def _guard(turns: Turns, turn: Turn, entry: EventEntry) -> Callable[[bytes], bool]:
+    """Return what is asked under the logbook's lock: whether the entry is to be written."""
+    decided: list[bool] = []
+
+    def wanted(data: bytes) -> bool:
+        if not decided:
+            turns.begin(turn)
+            decided.append(not (turn.again and has_entry(data, entry.title, entry.at)))
+        return decided[0]
+
+    return wanted

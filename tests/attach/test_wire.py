@@ -1,0 +1,134 @@
+"""What crosses between an engine and its windows arrives as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+import pytest
+
+from cockpit.attach.asks import ASKS, answer_in, answered
+from cockpit.attach.log_reading import LogReading
+from cockpit.attach.remote_logs import RemoteLogs
+from cockpit.attach.wire import (
+    MOST,
+    WireError,
+    frame,
+    page_in,
+    read_frame,
+    report_in,
+)
+from cockpit.model.logtext import Hit, Near
+from cockpit.model.observed import LogPage
+from cockpit.model.report import RunReport
+from cockpit.model.run import CockpitFile
+from cockpit.text.safe import safe_line
+from tests.widgets import reports as made
+
+
+async def crossed(document: dict[str, object]) -> dict[str, object]:
+    reader = asyncio.StreamReader()
+    reader.feed_data(frame(document))
+    return await read_frame(reader)
+
+
+@pytest.mark.parametrize("report", made.fleet(), ids=lambda report: report.name)
+async def test_a_report_crosses_whole(report: RunReport) -> None:
+    there = report_in((await crossed({"report": report}))["report"])
+    assert frame({"report": there}) == frame({"report": report}), "as bytes: NaN equals nothing"
+    assert there.facets.job == report.facets.job
+
+
+async def test_colours_and_lost_numbers_cross() -> None:
+    fleet = made.fleet()
+    report = next(each for each in fleet if each.facets.log.value and each.facets.tracker.value)
+    facets, line = report.facets, safe_line("\x1b[31mloss nan\x1b[0m")
+    assert line.spans and facets.log.value and facets.tracker.value
+    lines = {"value": facets.log.value.model_copy(update={"lines": (line,), "offsets": (0,)})}
+    lost = {"value": facets.tracker.value.model_copy(update={"loss": math.nan})}
+    new = {
+        "log": facets.log.model_copy(update=lines),
+        "tracker": facets.tracker.model_copy(update=lost),
+    }
+    sent = report.model_copy(update={"facets": facets.model_copy(update=new)})
+    there = report_in((await crossed({"report": sent}))["report"]).facets
+    assert there.log.value is not None and there.log.value.lines == (line,)
+    assert there.tracker.value is not None and math.isnan(there.tracker.value.loss or 0)
+
+
+async def test_a_run_file_crosses_whole() -> None:
+    file = CockpitFile(path="/data/cockpit.toml", runs=tuple(each.spec for each in made.fleet()))
+    there = (await crossed({"file": file}))["file"]
+    assert CockpitFile.model_validate(there) == file
+
+
+ANSWERS = {
+    "check": made.fleet()[0],
+    "tail": LogPage((safe_line("\x1b[1ma"),), (0,), 0, 2, 2),
+    "page": LogPage((), (), 7, 7, 9),
+    "search": Hit(True, 3, 9),
+    "find": None,
+    "exact_step": Hit(False, 3, 3),
+    "line_at": 12,
+    "nearest_step": Near(3, 130.0),
+    "nearest_time": None,
+}
+
+
+@pytest.mark.parametrize("what", ASKS)
+async def test_every_answer_crosses(what: str) -> None:
+    async def known() -> object:
+        return ANSWERS[what]
+
+    assert answer_in(what, await crossed(await answered(known()))) == ANSWERS[what]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (OSError(2, "gone"), OSError),
+        (TimeoutError("late"), TimeoutError),
+        (ValueError("a("), ValueError),
+    ],
+)
+async def test_trouble_crosses_as_what_it_was(error: Exception, kind: type[Exception]) -> None:
+    async def fails() -> object:
+        raise error
+
+    with pytest.raises(kind):
+        answer_in("tail", await crossed(await answered(fails())))
+
+
+def test_a_window_can_ask_for_all_that_reads_a_log() -> None:
+    own = {name for name in vars(LogReading) if not name.startswith("_")} - {"place"}
+    remote = {name for name in vars(RemoteLogs) if not name.startswith("_")}
+    assert own == remote == ASKS.keys() - {"check"}
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x00\x00\x00\x02[]", b"\x00\x00\x00\x01{", (MOST + 1).to_bytes(4, "big")]
+)
+async def test_what_is_no_frame_is_said(data: bytes) -> None:
+    reader = asyncio.StreamReader()
+    reader.feed_data(data)
+    with pytest.raises(WireError):
+        await read_frame(reader)
+
+
+async def test_the_end_in_the_middle_of_a_frame_is_the_end() -> None:
+    reader = asyncio.StreamReader()
+    reader.feed_data(frame({"say": "beat"})[:-1])
+    reader.feed_eof()
+    with pytest.raises(EOFError):
+        await read_frame(reader)
+
+
+@pytest.mark.parametrize("content", [None, {}, {"facets": 1}])
+def test_a_report_of_another_shape_is_said(content: object) -> None:
+    with pytest.raises(WireError):
+        report_in(content)
+
+
+def test_a_page_of_another_shape_is_said() -> None:
+    with pytest.raises(WireError):
+        page_in([[], [], 0])

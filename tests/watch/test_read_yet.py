@@ -1,0 +1,100 @@
+"""What nobody has asked since the engine started is neither well nor sick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cockpit.model.report import RunReport, Verdict
+from cockpit.store.store import Store
+from cockpit.watch import reports
+from cockpit.watch.engine import Engine
+from cockpit.watch.runstate import CORE
+from tests.watch.fakes import World, failed, until
+from tests.watch.test_engine import run_of, watching
+from widgets.fleet_header import Watch, paint_header
+
+
+def head(runs: tuple[RunReport, ...]) -> str:
+    return paint_header(runs, Watch(), len(runs), 200).plain
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store.sqlite")
+
+
+async def well_once(store: Store, *names: str) -> World:
+    """A fleet that was healthy when its last engine ended."""
+    world = World(*names, cadence=4.0)
+    async with watching(world, store) as engine:
+        await until(lambda: all(r.verdict is Verdict.HEALTHY for r in engine.report().runs))
+        await until(lambda: all(r.next_check_at for r in engine.report().runs))
+    return world
+
+
+async def test_a_fleet_whose_jobs_were_not_asked_is_not_well(store: Store) -> None:
+    world = await well_once(store, "a", "b", "c")
+    world.fakes["job"].hanging = {"a", "b", "c"}
+    world.fakes["job"].value = failed(world.clock.now())
+    told: list[RunReport] = []
+    async with watching(world, store) as engine:
+        engine.subscribe(told.append)
+        await until(lambda: len({each.name for each in told}) == 3)
+        assert "3 runs   ⧗ 3 not read yet    " in head(tuple(told[:3]))
+        for report in told[:3]:
+            assert report.verdict is Verdict.UNKNOWN and report.progress.eta_s is None
+            assert report.facets.job.remembered and report.facets.job.observed_at is not None
+            assert report.document()["not_read_yet"]
+            assert report.document()["facets"]["job"]["remembered"] is True
+        world.fakes["job"].hanging = set()
+        await until(lambda: all(r.verdict is Verdict.CRITICAL for r in engine.report().runs))
+        assert "■ 3 critical" in head(engine.report().runs)
+        assert "not read" not in head(engine.report().runs)
+    assert Verdict.HEALTHY not in {each.verdict for each in told}
+
+
+@pytest.mark.parametrize("facet", sorted(CORE))
+async def test_no_core_facet_may_be_missing_from_an_all_clear(facet: str) -> None:
+    world = World()
+    world.fakes[facet].hanging = {"r"}
+    async with watching(world) as engine:
+        said = f"{facet}: not asked yet since this engine started"
+        await until(lambda: run_of(engine).not_read_yet == said)
+        assert run_of(engine).verdict is Verdict.UNKNOWN
+        world.fakes[facet].hanging = set()
+        await until(lambda: run_of(engine).verdict is Verdict.HEALTHY)
+        assert run_of(engine).not_read_yet is None
+
+
+async def test_rows_that_nobody_has_read_make_no_run_healthy() -> None:
+    world = World()
+    engine = Engine(world.file, store=None, clock=world.clock, sources=world.sources)
+    state = engine._fleet.states["r"]
+    for name, fake in world.fakes.items():
+        state.take(name, (await fake.observe([state.spec]))["r"])
+    await engine._judge.judge(["r"])
+    assert (run_of(engine).verdict, run_of(engine).not_read_yet) == (
+        Verdict.UNKNOWN, "the tracker's rows are not read yet",
+    )  # fmt: skip
+    state.rows.tried = True
+    await engine._judge.judge(["r"])
+    assert run_of(engine).verdict is Verdict.HEALTHY
+
+
+async def test_a_run_that_the_rules_fail_on_stays_healthy_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(cadence=4.0)
+    async with watching(world) as engine:
+        await until(lambda: run_of(engine).verdict is Verdict.HEALTHY)
+
+        def fails(*_: object) -> None:
+            raise KeyError("loss")
+
+        monkeypatch.setattr(reports, "judge", fails)
+        await until(lambda: run_of(engine).verdict is Verdict.UNKNOWN)
+        assert "fault in the cockpit itself" in run_of(engine).next_action
+        monkeypatch.undo()
+        await until(lambda: run_of(engine).verdict is Verdict.HEALTHY)
