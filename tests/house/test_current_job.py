@@ -55,7 +55,9 @@ class Asked:
 
     def launched(self, job_id: str, before: float) -> None:
         launch = LaunchedJob(at=self.world.clock.now() - before, job_id=job_id)
-        RunMemory(self.store).add_launch(run_key(self.world.file.path, "r"), launch)
+        another = Store(self.store.path)  # as another cockpit would: the engine's sees it change
+        RunMemory(another).add_launch(run_key(self.world.file.path, "r"), launch)
+        another.close()
 
     def monitored(self, job_id: str, before: float) -> None:
         at = self.world.clock.now() - before
