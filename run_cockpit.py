@@ -9,6 +9,10 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+
 
 def _settle() -> None:
     """Find the cockpit beside this file, then only what it needs."""
@@ -26,6 +30,15 @@ def start() -> None:
     begin()
 
 
+def _told_from_the_module_on(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Print a traceback as ``python -m`` would, without what stands here."""
+    while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, "<frozen runpy>"):
+        trace = trace.tb_next
+    sys.__excepthook__(kind, error.with_traceback(trace), trace)
+
+
 def main() -> None:
     """Run a module of the cockpit's: ``-m MODULE [ARGUMENT ...]``; without one the cockpit."""
     if sys.argv[1:2] != ["-m"]:
@@ -36,6 +49,7 @@ def main() -> None:
 
     module = sys.argv[2]
     del sys.argv[1:3]
+    sys.excepthook = _told_from_the_module_on
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 

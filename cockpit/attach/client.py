@@ -203,7 +203,7 @@ class AttachedEngine:
             return None
         if to_engine is None:
             return None
-        connection = await Connection.over(to_engine)
+        connection = await Connection.over(to_engine, meeting.run_file)
         if hung is not None and connection.peer == hung:
             connection.close()
             return None

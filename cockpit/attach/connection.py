@@ -35,7 +35,10 @@ class HungError(Exception):
 class Connection:
     """To one engine. ``take`` is called with each frame; ``hello`` is what it said first."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, run_file: str
+    ) -> None:
+        self._run_file = run_file
         self.hello: Hello | None = None
         self.peer: Peer | None = peer_of(writer.get_extra_info("socket"))
         self._reader = reader
@@ -45,10 +48,10 @@ class Connection:
         self._asked: dict[int, asyncio.Future[Document]] = {}
 
     @classmethod
-    async def over(cls, to_engine: socket.socket) -> Connection:
-        """Return a connection over a connected socket."""
+    async def over(cls, to_engine: socket.socket, run_file: str) -> Connection:
+        """Return a connection over a connected socket, to the engine of a run file (real path)."""
         reader, writer = await asyncio.open_unix_connection(sock=to_engine)
-        return cls(reader, writer)
+        return cls(reader, writer, run_file)
 
     async def listen(self, take: Callable[[Document], None]) -> None:
         """Take frames until the engine goes (``EOFError``) or hangs (``HungError``).
@@ -69,7 +72,7 @@ class Connection:
 
     async def greeting(self) -> Hello:
         """Return how the engine greets; raises ``EOFError`` and ``WireError``."""
-        return _checked(await read_frame(self._reader))
+        return _checked(await read_frame(self._reader), self._run_file)
 
     def close(self) -> None:
         """Go; questions that were not answered end with ``TimeoutError``."""
@@ -124,9 +127,9 @@ class Connection:
                 until = loop.time() + SLICE
 
 
-async def greeting_of(to_engine: socket.socket, but_for: int = 0) -> Hello | None:
+async def greeting_of(to_engine: socket.socket, run_file: str, but_for: int = 0) -> Hello | None:
     """Return how an engine greets; ``None`` for one of another version, or of pid ``but_for``."""
-    connection = await Connection.over(to_engine)
+    connection = await Connection.over(to_engine, run_file)
     try:
         if connection.peer is not None and connection.peer.pid == but_for:
             return None
@@ -137,8 +140,8 @@ async def greeting_of(to_engine: socket.socket, but_for: int = 0) -> Hello | Non
         connection.close()
 
 
-def _checked(document: Document) -> Hello:
-    """Return an engine's first words; raises ``WireError`` where it is of another version."""
+def _checked(document: Document, run_file: str) -> Hello:
+    """Return an engine's first words; raises ``WireError`` for another version or run file."""
     try:
         hello = Hello.model_validate(document.get("hello"))
     except ValueError as error:
@@ -149,4 +152,6 @@ def _checked(document: Document) -> Hello:
         raise WireError(
             f"the engine is of version {hello.version}, this window of {cockpit.__version__}"
         )
+    if hello.file != run_file:
+        raise WireError(f"the engine serves another run file: {hello.file}")
     return hello

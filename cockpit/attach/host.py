@@ -23,6 +23,7 @@ from cockpit.runtime.operator import ask_operator
 from cockpit.services.service import Service
 from cockpit.services.starting import Starting
 from cockpit.services.wiring import app_services
+from cockpit.store.opening import open_within
 from cockpit.store.store import Store, StoreError
 from cockpit.watch.engine import Engine
 
@@ -79,7 +80,7 @@ async def _turn(lock: TextIO, clock: Clock) -> None:
 
 def _store() -> tuple[Store | None, str]:
     try:
-        return Store(store_path()), ""
+        return open_within(store_path()), ""
     except StoreError as error:
         return None, f"nothing is remembered: {error}"
 

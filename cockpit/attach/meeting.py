@@ -45,6 +45,8 @@ class Meeting(NamedTuple):
 
     folder: Path
     name: str
+    run_file: str
+    """Its real path: engine and window compare it."""
 
     @property
     def socket(self) -> Path:
@@ -64,13 +66,14 @@ class Meeting(NamedTuple):
 
 def meeting_of(run_file: str) -> Meeting:
     """Return where the engine of a run file is met; raises ``MeetingError``."""
-    parts = (os.path.realpath(run_file), str(state_dir()), cockpit.__version__, str(PROTOCOL))
+    real = os.path.realpath(run_file)
+    parts = (real, str(state_dir()), cockpit.__version__, str(PROTOCOL))
     name = "engine-" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     try:
         folder = machine_folder()
     except MachineFolderError as error:
         raise MeetingError(str(error)) from error
-    meeting = Meeting(folder, name)
+    meeting = Meeting(folder, name, real)
     if len(os.fsencode(meeting.socket)) > _LONGEST:
         raise MeetingError(f"{meeting.socket} is too long for a socket; set a shorter TMPDIR")
     return meeting

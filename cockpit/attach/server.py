@@ -126,7 +126,7 @@ class EngineServer:
     def greeting(self) -> list[Document]:
         """Return what every window is told at first."""
         hello = Hello(
-            protocol=PROTOCOL, version=cockpit.__version__, file=self._engine.file.path,
+            protocol=PROTOCOL, version=cockpit.__version__, file=self._meeting.run_file,
             kind=self._kind,
         )  # fmt: skip
         notices = {"say": "beat", "notices": self._notices}
@@ -148,6 +148,12 @@ class EngineServer:
             self._spawn(self._engine.looked_at(run))
         elif said == "visible":
             window.visible = _names(document.get("runs"), self._reports)
+            self.prefer()
+
+    def prefer(self) -> None:
+        """Have the engine read first what is seen in any window."""
+        seen = (name for window in self.windows for name in window.visible)
+        self._engine.prefer(tuple(dict.fromkeys(seen)))
 
     async def asked(self, what: str, arguments: list[object]) -> Document:
         """Return the answer to one question as it crosses."""
@@ -210,6 +216,7 @@ class EngineServer:
             pass  # it has gone, or is none of ours
         finally:
             self.windows.discard(window)
+            self.prefer()
             self.changed.set()
             self._tasks.discard(task)
             with contextlib.suppress(OSError):
@@ -270,6 +277,7 @@ class Window:
         self._reports = dict.fromkeys((*self.visible, *known))
         self._more.set()
         self._server.windows.add(self)
+        self._server.prefer()
         self._server.changed.set()
         telling = asyncio.ensure_future(self._telling())
         try:

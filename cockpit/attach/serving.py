@@ -84,5 +84,5 @@ async def served_by(meeting: Meeting, but_for: int = 0) -> Hello | None:
         return None
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(BEAT * MISSED):
-            return await greeting_of(to_engine, but_for)
+            return await greeting_of(to_engine, meeting.run_file, but_for)
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 from contextlib import suppress
 
@@ -93,7 +94,7 @@ class DemoFleet:
         places = self.layout.run(situation.name)
         spec = next(run for run in load(self.layout.run_file).runs if run.name == situation.name)
         launch = Launch(
-            command=command(self.layout, situation),
+            command=command(self.layout, situation, sys.executable),
             log=places.log,
             pid_file=places.pid_file,
             exit_file=places.exit_file,

@@ -6,6 +6,7 @@ The repositories are real ones, each with a bare remote, and with no hooks but t
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -83,7 +84,7 @@ def build(layout: DemoLayout) -> None:
             folder.mkdir(parents=True)
         write_config(situation.config, places.config)
     _records(layout, who)
-    text = run_file(layout, who)
+    text = run_file(layout, who, sys.executable)
     layout.run_file.write_text(text, encoding="utf-8")
 
 
@@ -134,7 +135,7 @@ def log_launch(layout: DemoLayout, situation: Situation, sha: str) -> None:
     """Write the launch of a run into its logbook, commit and push it."""
     keep = situation.config.trainer.checkpointer
     fields = {
-        "Command": f"`{' '.join(command(layout, situation))}`",
+        "Command": f"`{' '.join(command(layout, situation, sys.executable))}`",
         "Git SHA": sha,
         "Dirty tree": "clean",
         "Source bundle/container": "none",

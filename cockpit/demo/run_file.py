@@ -8,7 +8,6 @@ from typing import Any
 
 from cockpit.demo.layout import DemoLayout
 from cockpit.demo.situations import CADENCE, SAVE_EVERY, SITUATIONS, Situation
-from cockpit.runtime.own_path import own_python
 
 HEAD = "# Made by `cockpit demo`: seven small, real training runs. Remove: cockpit demo --clean\n"
 
@@ -18,25 +17,25 @@ routes = [{ min = "alert", command = ["tee", "-a", "messages.log"] }]
 """
 
 
-def run_file(layout: DemoLayout, operator: str) -> str:
+def run_file(layout: DemoLayout, operator: str, python: str) -> str:
     """Return the text of the run file; its paths start at its own folder."""
     parts = [HEAD, _table("[cockpit]", {"cadence": f"{CADENCE}s", "operator": operator})]
     parts.append(NOTIFY)
     for situation in SITUATIONS:
-        run, tables = _run(layout, situation, operator)
+        run, tables = _run(layout, situation, operator, python)
         parts.append(_table("[[run]]", run))
         parts += [_table(f"[run.{name}]", table) for name, table in tables.items()]
     return "\n".join(parts)
 
 
-def command(layout: DemoLayout, situation: Situation) -> tuple[str, ...]:
-    """Return the training command of a run; it starts in the code repository."""
+def command(layout: DemoLayout, situation: Situation, python: str) -> tuple[str, ...]:
+    """Return the training command of a run; it starts in the code repository, whose code it is."""
     config = f"../{layout.run(situation.name).config.relative_to(layout.folder)}"
-    return own_python("cockpit.demo.trainer", "--config", config, *situation.faults)
+    return (python, "-E", "-m", "cockpit.demo.trainer", "--config", config, *situation.faults)
 
 
 def _run(
-    layout: DemoLayout, situation: Situation, operator: str
+    layout: DemoLayout, situation: Situation, operator: str, python: str
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     name, places = situation.name, layout.run(situation.name)
     folder = str(places.folder.relative_to(layout.folder))
@@ -51,7 +50,7 @@ def _run(
         "hardware": "cpu",
         "group": "demo",
         "config_file": f"{folder}/{places.config.name}",
-        "resubmit": list(command(layout, situation)),
+        "resubmit": list(command(layout, situation, python)),
     }
     return run, _tables(layout, situation, folder)
 

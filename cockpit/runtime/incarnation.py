@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from cockpit.runtime.process import process_facts
 
-_MACHINE: Final = Path("/etc/machine-id")
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_MACHINE: Final = Path("/etc/machine-id")
 _SPACE: Final = Path("/proc/self/ns/pid")
 START_SLACK: Final = 5.0
 """Seconds by which a noted start may differ from the computed one and still be the same."""
@@ -53,7 +53,12 @@ def here() -> Machine:
     space = None
     with suppress(OSError):
         space = str(_SPACE.readlink())
-    return Machine(socket.gethostname(), _line(_MACHINE), _line(_BOOT), space)
+    return Machine(socket.gethostname(), machine_id(), _line(_BOOT), space)
+
+
+def machine_id() -> str | None:
+    """Return what tells this machine from every other, also after a restart, where it is told."""
+    return _line(_MACHINE)
 
 
 def _line(path: Path) -> str | None:

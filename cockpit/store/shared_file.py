@@ -84,6 +84,9 @@ class SharedFile:
         try:
             if hold.fenced:
                 _fence(self.path, hold)
+            elif hold.said.file != self.path.name and not os.path.lexists(self.path):
+                # a person has moved away what stands under the store's name
+                _publish(self.path, hold, self.path.with_name(f"{self.path.name}.g{hold.number}"))
             file = self.path.with_name(hold.said.file)
             check_files(file)
             file.touch(mode=0o600, exist_ok=True)
@@ -190,12 +193,17 @@ def _fence(path: Path, hold: Hold) -> None:
         for end in ("", *BESIDE):
             path.with_name(fresh.name + end).unlink(missing_ok=True)
         raise HeldError("the former holder may write still: what it left makes no whole")
+    _publish(path, hold, fresh)
+
+
+def _publish(path: Path, hold: Hold, fresh: Path) -> None:
+    """Make ``fresh`` the file that everybody uses, and take away what was before."""
     hold.guard(fresh.name)
     link = path.with_name(f".{fresh.name}")
     link.unlink(missing_ok=True)
     link.symlink_to(fresh.name)
     link.replace(path)
-    for each in path.parent.glob(f"{path.name}.g*"):
+    for each in (*path.parent.glob(f"{path.name}.g*"), path.with_name(f"{path.name}-journal")):
         if each.name.removesuffix("-journal") != fresh.name:
             each.unlink(missing_ok=True)
 

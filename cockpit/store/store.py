@@ -294,8 +294,8 @@ class Store:
 
     def _not_held(self) -> None:
         """Raise ``StoppedHolderError`` if a stopped process holds the store for writing."""
-        beside = (self.path.with_name(f"{self.path.name}-shm"), self.path)
-        holder = stopped_holder(beside)
+        file = followed(self.path)
+        holder = stopped_holder((file.with_name(f"{file.name}-shm"), file))
         self._stopped_holds = holder is not None
         if holder is not None:
             raise StoppedHolderError(f"{self.path}: {stopped_words(holder)}; {NO_HISTORY}")

@@ -139,7 +139,7 @@ def telling(raw: bytes) -> str:
 _ALIKE = bytes.maketrans(b"123456789", b"000000000")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _shape_may_tell(shape: bytes) -> bool:
     """Tell it of a line whose digits are all 0; what is indented may belong to a block."""
     text = shape.decode("ascii")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import io
 import sys
 from collections.abc import Callable
@@ -54,10 +53,11 @@ class WatchOutput:
         to_messages = self._messages is not None and sys.stderr.isatty()
         outlet = self._messages if to_messages else self._lines
 
-        def ring(sequence: str) -> None:
+        def ring(sequence: str) -> bool:
             if outlet is None or outlet.stuck() > STUCK:
-                raise OSError(errno.EAGAIN, "the terminal takes no output now")
+                return False
             outlet.put(sequence.encode("utf-8", "replace"))
+            return True
 
         return ring
 

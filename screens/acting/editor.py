@@ -132,6 +132,13 @@ class EditorScreen(CockpitScreen):
         """What stands in the editor."""
         return self.query_one(EntryArea).text
 
+    async def on_key(self, event: events.Key) -> None:
+        """Take no letter for a command while the entry has not come: it was meant for the text."""
+        if event.is_printable and not self._is_open.is_set():
+            event.stop()
+            event.prevent_default()
+            self.query_one(SaveState).show_text("the entry has not come yet: esc leaves", bad=True)
+
     def opens_for(self, event: events.Event) -> asyncio.Event | None:
         """Let what is typed wait for the entry to stand here; leaving waits for nothing."""
         bound = isinstance(event, events.Key) and event.key in self._bindings.key_to_bindings

@@ -13,6 +13,7 @@ from pathlib import Path
 from cockpit.app.application import CockpitApp
 from cockpit.app.making import make
 from cockpit.config.file import load
+from screens.mask import Mask
 
 async def until(pilot, true):
     async with asyncio.timeout(60):
@@ -24,8 +25,8 @@ def text_of(app):
 
 async def main():
     file = load(Path(sys.argv[1]))
-    made = make(file, sys.argv[2] == "present")
-    app = CockpitApp(file, made.engine, present=sys.argv[2] == "present", means=made.means)
+    made = make(file, False)
+    app = CockpitApp(file, made.engine, means=made.means)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: made.engine.attached)
         await until(pilot, lambda: app.reports[0].facets.log.known)
@@ -36,6 +37,7 @@ async def main():
         await pilot.press("1", "slash", *"loss", "enter")
         await pilot.pause(0.5)
         await pilot.press("escape", "escape", "colon", "escape", "question_mark", "escape")
+    Mask.of(file, {"ada"}, None)  # as for a shared screen
     print("\\n".join(name for name in sys.modules if name.startswith("cockpit")))
 
 asyncio.run(main())
@@ -52,22 +54,13 @@ log = "{root}/run.log"
 """
 
 
-def loaded(folder: Path, how: str) -> list[str]:
-    (folder / "run.log").write_text("step 1 loss 2.5\nstep 2 loss 2.25\n")
-    path = folder / "cockpit.toml"
-    path.write_text(RUN_FILE.format(root=folder))
-    words = (sys.executable, "-c", PROGRAM, str(path), how)
+def test_a_window_imports_no_source_and_no_rule(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text("step 1 loss 2.5\nstep 2 loss 2.25\n")
+    path = tmp_path / "cockpit.toml"
+    path.write_text(RUN_FILE.format(root=tmp_path))
+    words = (sys.executable, "-c", PROGRAM, str(path))
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout.split()
-
-
-def test_a_window_imports_no_source_and_no_rule(tmp_path: Path) -> None:
-    names = loaded(tmp_path, "plain")
-    assert "cockpit.attach.client" in names
-    assert [name for name in names if name.startswith(FOREIGN)] == []
-
-
-def test_a_shared_screen_imports_none_either(tmp_path: Path) -> None:
-    names = loaded(tmp_path, "present")
+    names = done.stdout.split()
+    assert {"cockpit.attach.client", "cockpit.platforms.private"} <= set(names)
     assert [name for name in names if name.startswith(FOREIGN)] == []

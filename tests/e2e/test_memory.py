@@ -86,7 +86,7 @@ def trained(tmp_path: Path) -> Iterator[tuple[Writer, dict[str, int]]]:
     try:
         tmux.ready()
         tmux.run(sys.executable, "-m", "cockpit", "open", *config)
-        tmux.see("r0", "RUNNING")
+        tmux.see(f"{RUNS} runs", "r0")
         shell = tmux.pids[0]
         children = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
         yield made, {"watch": watch.pid, "ui": int(children[-1])}

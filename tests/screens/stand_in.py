@@ -50,7 +50,6 @@ class StandIn:
         self.fault: Exception | None = None
         self.cancelled = False
         self.rings: list[Callable[[str], object]] = []
-        self.preferred: Sequence[str] = ()
         self.logs: Logs = LogReading(self._report_of)
         self._told: list[Callable[[RunReport], object]] = []
 
@@ -59,9 +58,6 @@ class StandIn:
 
     def on_ring(self, callback: Callable[[str], object]) -> None:
         self.rings.append(callback)
-
-    def prefer(self, visible: Sequence[str]) -> None:
-        self.preferred = visible
 
     def report(self) -> FleetReport:
         return FleetReport(checked_at=made.NOW, runs=tuple(self.runs))

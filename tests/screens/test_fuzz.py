@@ -15,7 +15,7 @@ from tests.screens.fuzz import faults_of, steps_of, told
 from tests.screens.fuzz_ways import WAYS
 
 SEED = 20_260_311
-STEPS = 12
+STEPS = 5
 
 
 def every_screen() -> set[type[Screen[Any]]]:

@@ -11,7 +11,8 @@ import socket
 import sys
 from pathlib import Path
 
-from cockpit.store import holder, shared_file
+from cockpit.runtime import incarnation
+from cockpit.store import shared_file
 from cockpit.store.memory import LaunchedJob, RunMemory
 from cockpit.store.store import Store, StoreError
 
@@ -24,7 +25,7 @@ def become(name: str, folder: Path) -> None:
     for what in ("_MACHINE", "_BOOT"):
         place = folder / f"{name}{what}"
         place.write_text(f"{what} of {name}")
-        setattr(holder, what, place)
+        setattr(incarnation, what, place)
     socket.gethostname = lambda: name
 
 

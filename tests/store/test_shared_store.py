@@ -127,6 +127,11 @@ def test_one_that_sleeps_in_the_middle_and_wakes_up_changes_nothing(
     RunMemory(store).add_launch("r", LaunchedJob(at=2e6, job_id="after"))
     assert jobs(path) == {BIG, "taken over", "after"}
     assert RunMemory(Store(path)).last_launch("r") == LaunchedJob(at=2e6, job_id="after")
+    store.close()
+    path.rename(path.with_name("away"))
+    RunMemory(Store(path)).add_launch("r", LaunchedJob(at=1.0, job_id="anew"))
+    assert jobs(path) == {"anew"}
+    assert len([each for each in path.parent.iterdir() if each.is_file()]) <= 3
 
 
 def test_one_that_was_killed_in_the_middle_costs_its_own_change_only(path: Path) -> None:

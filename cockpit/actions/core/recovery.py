@@ -27,9 +27,7 @@ from cockpit.model.plan import (
 )
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform
-from cockpit.records.lease.holder import still_working
-from cockpit.runtime.lock_holders import stopped_words
-from cockpit.runtime.process import process_facts
+from cockpit.records.lease.holder import halted, still_working
 from cockpit.store.journal import UNREADABLE, JournalEntry
 
 SUBMIT = "submit"
@@ -66,9 +64,8 @@ async def settle(
     """
     if entry.outcome is None and alive is not False:
         where = "is at it" if alive else "began it on another machine"
-        text = f"{_what(entry)}: {entry.operator} {where} ({entry.holder.label})"
-        if alive and process_facts(entry.holder.pid).stopped:
-            text += f"; {stopped_words(entry.holder.pid)}"
+        still = halted(entry.holder) if alive else ""
+        text = f"{_what(entry)}: {entry.operator} {where} ({entry.holder.label}){still}"
         return InterruptedAction(entry=entry, outcome=None, text=text, elsewhere=alive is None)
     if entry.outcome is Outcome.DONE:
         return InterruptedAction(

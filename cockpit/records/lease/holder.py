@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from cockpit.runtime.process import process_facts
 from cockpit.store.holder import Holder
 from cockpit.store.holder import lives as lives
 from cockpit.store.holder import this_holder as this_holder
@@ -43,3 +44,10 @@ def looked_after(entries: Sequence[JournalEntry], store: str) -> tuple[JournalEn
         else each.model_copy(update={"at_it": still_working(each.holder, store, each.number)})
         for each in entries
     )
+
+
+def halted(holder: Holder) -> str:
+    """Return that a living process of this machine is stopped (Ctrl-Z, SIGSTOP); else nothing."""
+    if not process_facts(holder.pid).stopped:
+        return ""
+    return f"; its process is stopped (kill -CONT {holder.pid} lets it go on)"

@@ -30,7 +30,7 @@ from cockpit.rules.triage.signs import (
 LONGEST: Final = 1000
 """Bytes of a line that are looked at: a sign stands near the beginning of its line."""
 REMEMBERED: Final = 8192
-"""Shapes whose meaning is kept; then it is found anew."""
+"""Shapes of up to ``LONGEST`` bytes whose meaning is kept; then it is found anew."""
 _BROKEN: Final = re.compile(
     r"(?:loss|entropy|grad_?norm)[^\d\r\n]{0,12}?(?:nan|[-+]?inf(?:inity)?)\b", re.I
 )
@@ -83,7 +83,7 @@ def alarms_in(data: bytes) -> list[Alarm]:
     names = {shape: name for shape in own if (name := _seen.get(shape)) is not None}
     if len(names) < len(own):
         fresh = _named([shape for shape in own if shape not in names])
-        _seen.update(fresh)
+        _seen.update((shape, name) for shape, name in fresh.items() if len(shape) <= LONGEST)
         names |= fresh
     bad = {shape: name for shape, name in names.items() if name}
     return list(_places(data, shapes, bad)) if bad else []

@@ -6,8 +6,7 @@ import asyncio
 import os
 import signal
 import sqlite3
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -159,6 +158,32 @@ async def test_what_was_killed_is_told_as_interrupted_not_under_way(tmp_path: Pa
         assert [each.text for each in told] == [
             "interrupted", "begun on another machine, no end known",
         ]  # fmt: skip
+
+
+async def test_what_a_stopped_cockpit_holds_is_told_with_what_lets_it_go_on(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    plan = await world.service.plan(request())
+    journal, key = Journal(world.store), run_key(world.file.path, RUN)
+    child = await asyncio.create_subprocess_exec("sleep", "60")
+    try:
+        facts = process_facts(child.pid)
+        mine = {"pid": child.pid, "ticks": facts.ticks, "started_at": facts.started_at}
+        holder = this_holder().model_copy(update=mine)
+        journal.begin(key, plan, "ada", holder, 5.0, exclusive=True)
+        (going,) = await world.service.interrupted(RUN)
+        assert "ada is at it" in going.text and "stopped" not in going.text
+        os.kill(child.pid, signal.SIGSTOP)
+        for _ in range(500):
+            if process_facts(child.pid).stopped:
+                break
+            await asyncio.sleep(0.01)
+        (halted,) = await world.service.interrupted(RUN)
+        assert halted.text.endswith(f"is stopped (kill -CONT {child.pid} lets it go on)")
+        refused = await world.service.act(request(), WORDS)
+        assert refused.outcome is Outcome.REFUSED and not world.platform.started
+    finally:
+        child.kill()
+        await child.wait()
 
 
 async def test_the_approved_plan_is_what_is_journaled(tmp_path: Path) -> None:
@@ -360,31 +385,6 @@ async def test_another_machine_that_shares_the_store_is_not_taken_for_dead(
     assert "another machine" in seen.checks[0].text
     assert (await world.service.act(request(), WORDS)).outcome is Outcome.REFUSED
     assert world.platform.started == []
-
-
-@pytest.fixture
-def stopped() -> Iterator[int]:
-    """Return a process that is stopped."""
-    process = subprocess.Popen(["sleep", "60"])
-    os.kill(process.pid, signal.SIGSTOP)
-    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
-    yield process.pid
-    process.kill()
-    process.wait(60)
-
-
-async def test_an_action_whose_process_is_stopped_says_what_helps(
-    tmp_path: Path, stopped: int
-) -> None:
-    world = World(tmp_path)
-    plan = await world.service.plan(request())
-    own = {"pid": stopped, "ticks": process_facts(stopped).ticks}
-    holder = this_holder().model_copy(update=own)
-    key = run_key(world.file.path, RUN)
-    Journal(world.store).begin(key, plan, "bob", holder, 5.0, exclusive=True)
-    seen = await world.service.plan(request())
-    assert seen.blocked
-    assert f"continue it (fg, or kill -CONT {stopped})" in seen.checks[0].text
 
 
 async def test_what_a_lost_machine_left_is_no_trap_once_somebody_answers_for_it(

@@ -75,3 +75,14 @@ def test_the_surest_part_of_an_expression_is_looked_for() -> None:
         (b"disk ", b"errno ")
     )
     assert literals_of(re.compile(r"\w+ \d+")) is None
+
+
+def test_what_is_remembered_of_shapes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alarms, "REMEMBERED", 50)
+    monkeypatch.setattr(alarms, "_seen", {})
+    letters = "abcdefghij"
+    for first in letters:
+        alarms_in(b"y" * (alarms.LONGEST + 1))
+        alarms_in("\n".join(f"{first}{a}{b}" for a in letters for b in letters).encode())
+    assert 0 < len(alarms._seen) <= 100
+    assert all(len(shape) <= alarms.LONGEST for shape in alarms._seen)

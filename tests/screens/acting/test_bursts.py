@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from screens.acting.ack import AckScreen
+from screens.acting.editor import EditorScreen, EntryArea
 from screens.acting.form import FormScreen
+from screens.acting.journal import JournalScreen
 from screens.acting.palette import PaletteScreen
 from screens.acting.plan import PlanScreen
 from screens.base import Prompt
@@ -19,11 +22,13 @@ from screens.help import HelpScreen
 from screens.run import RunScreen
 from tests.screens.acting.stand_in_service import StandInService
 from tests.screens.acting.test_plan import failed, until
-from tests.screens.stand_in import StandIn, cockpit, text_of
+from tests.screens.fuzz import settled
+from tests.screens.stand_in import StandIn, app_of, cockpit, text_of
+from tests.screens.stand_in_books import StandInBooks
 from tests.widgets import reports as made
 from tests.widgets.reports import facets
 
-NAMES = {"/": "slash", " ": "space", "-": "minus", ":": "colon"}
+NAMES = {"/": "slash", " ": "space", "-": "minus", ":": "colon", "?": "question_mark"}
 
 
 async def burst(pilot: Pilot[Any], *keys: str) -> None:
@@ -33,6 +38,7 @@ async def burst(pilot: Pilot[Any], *keys: str) -> None:
         name = NAMES.get(key, key) if alone else key
         pilot.app.post_message(events.Key(name, key if alone else None))
     await pilot.pause(0.3)
+    await settled(app_of(pilot))
 
 
 async def test_what_follows_the_slash_is_typed_not_obeyed() -> None:
@@ -152,3 +158,102 @@ async def test_the_pages_keys_turn_the_plans_page() -> None:
         await until(pilot, lambda: text_of(app) != top)
         await pilot.press("ctrl+u")
         await until(pilot, lambda: text_of(app) == top)
+
+
+@pytest.mark.parametrize(
+    ("keys", "stands"),
+    [
+        (("enter", "escape", "escape"), FleetScreen),
+        (("enter", "/", *"loss", "enter", "escape"), FleetScreen),
+        (("enter", "?", "escape", "2", "tab"), RunScreen),
+        (("?", "escape", "J"), JournalScreen),
+        (("w", "A"), AckScreen),
+        (("z", "A", "escape", ":", *"journal", "enter"), JournalScreen),
+        (("H", "escape", "p", "escape", "enter", "n", "n", "5"), RunScreen),
+    ],
+)
+async def test_what_follows_in_one_burst_is_for_the_screen_that_it_opens(
+    keys: tuple[str, ...], stands: type[Screen[Any]]
+) -> None:
+    app = cockpit(engine=StandIn(failed(), *made.fleet()), service=StandInService())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await burst(pilot, *keys)
+        await until(pilot, lambda: isinstance(app.screen, stands))
+        below = [type(each) for each in app.screen_stack[:-1]]
+        assert below == [FleetScreen] * (stands is not FleetScreen)
+        if isinstance(app.screen, AckScreen):
+            assert app.focused is None  # the w was the fleet's, which has no such key
+
+
+async def test_a_search_typed_before_the_run_stands_searches() -> None:
+    app = cockpit(service=StandInService())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await burst(pilot, "enter", "/", *"qr?e")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+        assert app.screen.query_one(Prompt).value == "qr?e"
+
+
+async def test_what_is_typed_before_the_entry_stands_waits_for_it() -> None:
+    class SlowBooks(StandInBooks):
+        async def open(self, report: Any, now: float) -> Any:
+            await gate.wait()
+            return await super().open(report, now)
+
+    gate = asyncio.Event()
+    app = cockpit(service=StandInService(), books=SlowBooks())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        for key in "eqx":
+            app.post_message(events.Key(key, key))
+        app.post_message(events.Paste("one\ntwo"))
+        await pilot.pause(0.7)
+        assert isinstance(app.screen, EditorScreen) and app.is_running
+        gate.set()
+        await until(pilot, lambda: "qxone\ntwo" in app.screen.query_one(EntryArea).text)
+
+
+async def test_an_editor_that_never_opens_is_left_at_once() -> None:
+    class HungBooks(StandInBooks):
+        async def open(self, report: Any, now: float) -> Any:
+            await asyncio.Event().wait()
+
+    app = cockpit(service=StandInService(), books=HungBooks())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await burst(pilot, "e", "escape", "?")
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
+
+
+async def test_a_pasted_block_is_undone_and_done_again() -> None:
+    app = cockpit(service=StandInService(), books=StandInBooks())
+    block = "\n".join(f"line {number}" for number in range(60))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await burst(pilot, "e")
+        area = app.screen.query_one(EntryArea)
+        before = area.text
+        app.post_message(events.Paste(block))
+        await burst(pilot, "ctrl+z")
+        assert area.text == before
+        await burst(pilot, "ctrl+y")
+        assert block in area.text
+
+
+async def test_a_key_whose_work_hangs_does_not_hold_up_the_app(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate = asyncio.Event()
+
+    async def hang(*_: object) -> None:
+        await gate.wait()
+
+    monkeypatch.setattr(FleetScreen, "action_sort", hang)
+    app = cockpit(service=StandInService())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        for key in "sj?":
+            app.post_message(events.Key(NAMES.get(key, key), key))
+        heard = asyncio.Event()
+        app.call_later(heard.set)
+        await asyncio.wait_for(heard.wait(), 5)
+        assert isinstance(app.screen, FleetScreen)
+        gate.set()
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
