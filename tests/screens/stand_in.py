@@ -47,6 +47,7 @@ class StandIn:
         self.notices: Sequence[str] = ()
         self.poked: list[str] = []
         self.seen: list[str] = []
+        self.preferred: tuple[str, ...] = ()
         self.fault: Exception | None = None
         self.cancelled = False
         self.rings: list[Callable[[str], object]] = []
@@ -76,6 +77,9 @@ class StandIn:
 
     async def poke(self, name: str, facet: str | None = None) -> None:
         self.poked.append(name)
+
+    def prefer(self, visible: Sequence[str]) -> None:
+        self.preferred = tuple(visible)
 
     async def looked_at(self, name: str) -> None:
         self.seen.append(name)
