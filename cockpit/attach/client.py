@@ -55,6 +55,8 @@ class AttachedEngine:
         self._clock = clock
         self._attends = attends
         self._reports = {run.name: unread(run, clock.now()) for run in file.runs}
+        self._early: dict[str, RunReport] = {}
+        """Reports of runs of which the order has not told yet."""
         self._told: set[str] = set()
         self._places: dict[str, str | None] = {}
         self._news: list[Callable[[RunReport], object]] = []
@@ -250,12 +252,14 @@ class AttachedEngine:
         report = report_in(document.get("report"))
         place = document.get("log")
         self._places[report.name] = str(place) if place else None
-        if report.name in self._reports:
-            self._state = ""
-            self._told.add(report.name)
-            self._reports[report.name] = report
-            for callback in tuple(self._news):
-                callback(report)
+        self._told.add(report.name)
+        if report.name not in self._reports:
+            self._early[report.name] = report
+            return
+        self._state = ""
+        self._reports[report.name] = report
+        for callback in tuple(self._news):
+            callback(report)
 
     def _take_order(self, names: object) -> None:
         """Take which runs there are; one that is new is not read yet."""
@@ -265,12 +269,12 @@ class AttachedEngine:
         specs = {run.name: run for run in self.file.runs}
         found = {}
         for name in wanted:
-            report = self._reports.get(name)
+            report = self._reports.get(name) or self._early.get(name)
             if report is None and name in specs:
                 report = unread(specs[name], self._clock.now())
             if report is not None:
                 found[name] = report
-        self._reports = found
+        self._reports, self._early = found, {}
 
     def _take_file(self, content: object) -> None:
         try:

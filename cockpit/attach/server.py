@@ -196,6 +196,7 @@ class EngineServer:
     def _reloaded(self, file: CockpitFile) -> None:
         self._tell(_file(file))
         self._take_all()
+        self._tell(self.order())  # the runs may have been told before the file that names them
 
     def _tell(self, document: Document) -> None:
         if self.windows:

@@ -1,0 +1,61 @@
+"""What a window makes of what it is told, in whatever order that comes."""
+
+from __future__ import annotations
+
+import json
+
+from cockpit.attach.client import AttachedEngine
+from cockpit.attach.wire import Document, frame
+from cockpit.model.clock import SystemClock
+from cockpit.model.run import CockpitFile
+from tests.widgets import reports as made
+
+FLEET = made.fleet()[:3]
+FILE = CockpitFile(path="/data/cockpit.toml", runs=tuple(each.spec for each in FLEET[:2]))
+EDITED = FILE.model_copy(update={"runs": tuple(each.spec for each in FLEET[1:])})
+
+
+def told(engine: AttachedEngine, *documents: Document) -> list[str]:
+    for document in documents:
+        engine._take(json.loads(frame(document)[4:]))
+    return [each.next_action for each in engine.report().runs]
+
+
+def window() -> AttachedEngine:
+    return AttachedEngine(FILE, None, SystemClock(), attends=True)
+
+
+def report(place: int) -> Document:
+    return {"say": "report", "log": None, "report": FLEET[place]}
+
+
+def order(file: CockpitFile) -> Document:
+    return {"say": "order", "runs": [run.name for run in file.runs]}
+
+
+def test_a_run_that_is_new_is_shown_whichever_word_of_it_comes_first() -> None:
+    edited: Document = {"say": "file", "file": EDITED}
+    known = [FLEET[1].next_action, FLEET[2].next_action]
+    for last in (
+        (report(2), order(EDITED), edited, order(EDITED)),
+        (order(EDITED), report(2), edited, order(EDITED)),
+        (edited, order(EDITED), report(2)),
+    ):
+        assert told(window(), order(FILE), report(0), report(1), *last) == known
+
+
+def test_a_run_that_has_left_the_file_comes_back_with_no_late_report() -> None:
+    engine = window()
+    told(engine, order(FILE), report(0), report(1), {"say": "file", "file": EDITED}, order(EDITED))
+    assert told(engine, report(0)) == [FLEET[1].next_action, "wait for the first look"]
+    assert engine.file == EDITED
+
+
+def test_it_says_that_it_attaches_until_a_report_comes() -> None:
+    engine = window()
+    heard: list[str] = []
+    engine.subscribe(lambda report: heard.append(report.name))
+    assert "attaching" in engine.notices[-1]
+    told(engine, {"say": "beat", "notices": ["disk full"]}, order(FILE), report(1))
+    assert engine.notices == ("disk full",)
+    assert heard == [FLEET[1].name]
