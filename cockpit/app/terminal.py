@@ -206,7 +206,9 @@ def run_in_terminal(app: TerminalApp, mouse: bool) -> int:
         app.run(mouse=mouse)
     file = terminal_file()
     if file is not None:
-        UntilGone(file).write(_MOUSE_PIXELS_OFF)
+        ending = UntilGone(file)
+        ending.write(_MOUSE_PIXELS_OFF)
+        ending.flush()  # before the line below: they may be two streams on one terminal
     if app.crash_line is not None:
         sys.stderr.write(f"cockpit: {app.crash_line}\n")
         return CRASHED
