@@ -15,6 +15,7 @@ from textual.screen import Screen
 
 from cockpit.app.making import make
 from cockpit.app.terminal import TerminalApp, drawn_line, run_in_terminal
+from cockpit.app.typeahead import stands
 from cockpit.config.unread import unread_notice
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.report import RunReport
@@ -217,7 +218,7 @@ class CockpitApp(TerminalApp):
     def _front(self) -> CockpitScreen | None:
         """The screen in front if it shows reports; none while leaving or under a dialog."""
         screen = self.screen_stack[-1] if self.screen_stack else None
-        return screen if isinstance(screen, CockpitScreen) and screen.is_mounted else None
+        return screen if isinstance(screen, CockpitScreen) and stands(screen) else None
 
     def _repaint_footer(self) -> None:
         if self._front is not None:
@@ -268,7 +269,7 @@ class CockpitApp(TerminalApp):
         """Show the news on every screen that can be seen: a dialog hides none of what is below."""
         self._gathering = False
         for screen in reversed(self.screen_stack):
-            if isinstance(screen, CockpitScreen | Dialog) and screen.is_mounted:
+            if isinstance(screen, CockpitScreen | Dialog) and stands(screen):
                 with self.faults_of(screen):
                     screen.show()
             if not screen.is_modal or isinstance(screen, HelpScreen):

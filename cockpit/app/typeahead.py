@@ -136,6 +136,11 @@ def lives(pump: MessagePump) -> bool:
     return pump._task is not None and not pump._task.done()
 
 
+def stands(screen: Screen[Any]) -> bool:
+    """Return whether a screen is composed and stays: of one that is being taken away parts lack."""
+    return screen.is_mounted and lives(screen) and not (screen._pruning or screen._closing)
+
+
 def _busy(pump: MessagePump) -> bool:
     return lives(pump) and any((not pump._message_queue.empty(), pump._next_callbacks))
 

@@ -164,7 +164,10 @@ async def test_the_pages_keys_turn_the_plans_page() -> None:
     ("keys", "stands"),
     [
         (("enter", "escape", "escape"), FleetScreen),
-        (("enter", "/", *"loss", "enter", "escape"), FleetScreen),
+        (
+            ("enter", "/", *"loss", "enter", "escape", "escape"),
+            FleetScreen,
+        ),  # one may stop a search
         (("enter", "?", "escape", "2", "tab"), RunScreen),
         (("?", "escape", "J"), JournalScreen),
         (("w", "A"), AckScreen),
