@@ -208,7 +208,7 @@ def _unbegun(
     connection: sqlite3.Connection, asked: Asked, row: _Row, now: Moment, who: str
 ) -> SendClaim:
     """Take over what was claimed and never begun: whoever did so was killed, or hangs."""
-    if 0 <= now.since(row.at) < CLAIMED_FOR:
+    if abs(now.since(row.at)) < CLAIMED_FOR:  # another machine's clock may be a little ahead
         return SendClaim.NOT_NOW
     return _mine(connection, asked, row, now, who)
 
@@ -217,7 +217,7 @@ def _unanswered(
     connection: sqlite3.Connection, asked: Asked, row: _Row, now: Moment, who: str
 ) -> SendClaim:
     """Judge what was begun and has no end: it may have arrived."""
-    if 0 <= now.since(row.at) < LOST_AFTER:
+    if abs(now.since(row.at)) < LOST_AFTER:
         return SendClaim.NOT_NOW
     if asked.once_more and row.tries < 2:
         return _mine(connection, asked, row, now, who)

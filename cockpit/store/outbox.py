@@ -94,12 +94,16 @@ class Outbox(StoreView):
         return frozenset(str(row[0]) for row in rows)
 
     def claim(self, number: int, claim: str, now: float) -> Waiting | None:
-        """Take a row for sending; ``None`` if it is sent, gone, or claimed by another process."""
+        """Take a row for sending; ``None`` if it is sent, gone, or claimed by another process.
+
+        ``now`` was read before the store was waited for: whoever claimed it meanwhile did so
+        later. Only a claim from farther ahead than one lasts is of a clock that was set back.
+        """
         with self._store.writing() as connection:
             taken = connection.execute(
                 "UPDATE outbox SET claim = ?, claimed_at = ? WHERE number = ? AND sent_at IS NULL"
                 " AND (claim IS NULL OR claimed_at > ? OR claimed_at < ?)",
-                (claim, now, number, now, now - CLAIMED_FOR),
+                (claim, now, number, now + CLAIMED_FOR, now - CLAIMED_FOR),
             ).rowcount
             return _rows(connection, "number = ?", (number,))[0] if taken else None
 

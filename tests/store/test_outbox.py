@@ -62,6 +62,15 @@ def test_many_threads_claim_and_one_gets_it(tmp_path: Path) -> None:
     assert len(got) == 1
 
 
+def test_who_waited_for_the_store_takes_no_claim_that_was_made_meanwhile(tmp_path: Path) -> None:
+    """It had read its clock first: a claim from a second ahead was one of a clock set back."""
+    box = outbox(tmp_path)
+    number = box.put("r", "e", LETTER, NOW).number
+    assert box.claim(number, "quick", NOW + 1) is not None
+    assert box.claim(number, "waited", NOW) is None
+    assert box.claim(number, "of a clock set back", NOW - 10_000) is not None
+
+
 def test_what_was_sent_is_remembered_and_can_not_be_claimed(tmp_path: Path) -> None:
     box = outbox(tmp_path)
     number = box.put("r", "e", LETTER, NOW).number
