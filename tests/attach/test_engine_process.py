@@ -141,6 +141,13 @@ async def test_windows_share_one_engine_that_ends_with_the_last(place: Place) ->
     await until(lambda: gone(pid))
 
 
+async def test_that_windows_which_only_read_have_nobody_told_is_said(place: Place) -> None:
+    reads = place.window(attends=False)
+    await until(lambda: any("tells nobody" in each for each in reads.notices))
+    place.window()
+    await until(lambda: not any("tells nobody" in each for each in reads.notices))
+
+
 async def test_an_edited_run_file_reaches_every_window(place: Place) -> None:
     window = place.window()
     await until(lambda: window.attached)
