@@ -189,7 +189,7 @@ class AttachedEngine:
         try:
             await offload(starter.start, meeting, hung, deadline=COMES_UP_WITHIN)
         except (OSError, TimeoutError) as error:
-            await self._did_not_come_up(str(error))
+            await self._did_not_come_up(str(error) or f"not begun in {COMES_UP_WITHIN:.0f} s")
             return None
         while self._clock.monotonic() < until:
             await self._clock.sleep(LOOK_EVERY)

@@ -36,7 +36,10 @@ class Starter:
         if instead_of is not None:
             words += ["--instead-of", str(instead_of.pid)]
         self._log = meeting.log
-        handle = os.open(meeting.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        flags = (
+            os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK
+        )  # what lies there may be a FIFO
+        handle = os.open(meeting.log, flags, 0o600)
         try:
             self._process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=handle, stderr=handle,

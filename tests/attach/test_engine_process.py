@@ -279,6 +279,16 @@ async def test_an_engine_that_goes_on_after_its_place_was_taken_prints_no_fault(
     assert caplog.messages == []
 
 
+async def test_a_fifo_where_the_engine_s_log_belongs_holds_nothing_up(place: Place) -> None:
+    log = meeting_of(str(place.path)).log
+    os.mkfifo(log)
+    window = place.window()
+    try:
+        await until(lambda: any("does not start: [Errno" in each for each in window.notices), 5.0)
+    finally:
+        log.unlink()
+
+
 def test_a_stale_socket_is_nobody(place: Place) -> None:
     meeting = meeting_of(str(place.path))
     with socket.socket(socket.AF_UNIX) as dead:
