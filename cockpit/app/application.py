@@ -162,7 +162,8 @@ class CockpitApp(TerminalApp):
     @property
     def watch_state(self) -> Watch:
         """Who sits here, and whether this cockpit is watching."""
-        return self._at_work
+        silent = self._engine.silent if self._engine is not None else ""
+        return self._at_work._replace(stopped=self._at_work.stopped or silent)
 
     @property
     def notice(self) -> str:

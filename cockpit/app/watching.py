@@ -17,6 +17,10 @@ class Watching(Protocol):
         """What a person should know about the cockpit itself, one line each."""
 
     @property
+    def silent(self) -> str:
+        """Why nothing of what is shown is news, if so: nobody watches."""
+
+    @property
     def logs(self) -> Logs:
         """The logs of the runs, in pages."""
 

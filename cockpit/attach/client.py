@@ -20,9 +20,9 @@ from cockpit.attach.connection import Connection, HungError
 from cockpit.attach.meeting import Meeting, MeetingError, Peer, connect, meeting_of
 from cockpit.attach.remote_logs import RemoteLogs
 from cockpit.attach.starting import Starter
-from cockpit.attach.wire import BEAT, MISSED, Document, WireError, report_in
+from cockpit.attach.wire import BEAT, MISSED, Document, WireError, report_in, texts_in
 from cockpit.model.clock import Clock
-from cockpit.model.report import Facets, FleetReport, Progress, RunReport, Verdict
+from cockpit.model.report import NOT_ASKED, Facets, FleetReport, Progress, RunReport, Verdict
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.model.wording import clock_time
 from cockpit.runtime.offload import offload
@@ -35,6 +35,8 @@ LOOK_EVERY: Final = 0.1
 COMES_UP_WITHIN: Final = 20.0
 PAUSES: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds before another engine is started, after each that did not come up."""
+SILENT: Final = 15
+"""Seconds without a word from any engine after which nothing that is shown is news."""
 TOLD_FOR: Final = 60.0
 """Seconds for which it is said that an engine was replaced."""
 RECALL_WITHIN: Final = 10.0
@@ -67,6 +69,9 @@ class AttachedEngine:
         self._state = ATTACHING
         self._events: list[tuple[float, str]] = []
         self._failures = 0
+        self._heard = False
+        self._replaced_one = False
+        self.silent = ""
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -96,14 +101,14 @@ class AttachedEngine:
 
     async def run(self) -> None:
         """Stay attached until cancelled."""
-        recalling = asyncio.ensure_future(self._recall())
+        beside = [asyncio.ensure_future(each) for each in (self._recall(), self._mind_silence())]
         try:
-            meeting = await self._meeting()
-            starter, hung = Starter(self.file.path, meeting), None
-            while True:
-                hung = await self._attach(meeting, starter, hung)
+            starter, hung = Starter(self.file.path), None
+            while True:  # the folder to meet in may go, and come again elsewhere
+                hung = await self._attach(await self._meeting(), starter, hung)
         finally:
-            recalling.cancel()
+            for task in beside:
+                task.cancel()
             if self._connection is not None:
                 self._connection.close()
 
@@ -165,11 +170,12 @@ class AttachedEngine:
         except WireError as error:
             self._state = f"not attached: {error}"
             await self._clock.sleep(PAUSES[0])
+            return self._misunderstood(connection)
         except (EOFError, OSError):
-            self._state = "the engine has gone: another one is looked for"
+            self._gone(connection)
         finally:
             connection.close()
-            self._connection = None
+            self._connection, self._engine_notices = None, ()
         return None
 
     async def _reach(
@@ -181,9 +187,9 @@ class AttachedEngine:
             return connection
         until = self._clock.monotonic() + COMES_UP_WITHIN
         try:
-            await offload(starter.start, hung, deadline=COMES_UP_WITHIN)
+            await offload(starter.start, meeting, hung, deadline=COMES_UP_WITHIN)
         except (OSError, TimeoutError) as error:
-            await self._did_not_come_up(str(error))
+            await self._did_not_come_up(str(error) or f"not begun in {COMES_UP_WITHIN:.0f} s")
             return None
         while self._clock.monotonic() < until:
             await self._clock.sleep(LOOK_EVERY)
@@ -219,22 +225,51 @@ class AttachedEngine:
         self._failures += 1
         await self._clock.sleep(pause)
 
+    def _misunderstood(self, connection: Connection) -> Peer | None:
+        """Return who is to be replaced as it speaks otherwise: once, for it may be this window."""
+        if self._replaced_one or _is_watch(connection):
+            return None
+        self._replaced_one = True
+        return connection.peer
+
+    def _gone(self, connection: Connection) -> None:
+        """Say that an engine has ended; it did not because of this window."""
+        self._state = "another engine is looked for"
+        self._note(f"{_named(connection)} went at {clock_time(self._clock.now())}")
+
+    def _note(self, event: str) -> None:
+        self._events.append((self._clock.monotonic(), event))
+
     def _replacing(self, connection: Connection) -> None:
         """Say that an engine hangs; one that only windows had is ended, it would hang for ever."""
         peer, hello = connection.peer, connection.hello
-        kind = "watch" if hello is not None and hello.kind == "watch" else "engine"
-        named = f"the {kind} (pid {peer.pid})" if peer is not None else f"the {kind}"
-        silent = f"gave no sign of life for {BEAT * MISSED:.0f} s"
-        at = clock_time(self._clock.now())
-        self._events.append((self._clock.monotonic(), f"{named} {silent}: replaced at {at}"))
-        self._state = f"{named} {silent}: another one is started"
+        silent = f"{_named(connection)} gave no sign of life for {BEAT * MISSED:.0f} s"
+        self._note(f"{silent}: replaced at {clock_time(self._clock.now())}")
+        self._state = f"{silent}: another one is started"
         ours = hello is not None and hello.kind == "engine" and peer is not None
         if ours and peer is not None and process_facts(peer.pid).ticks == peer.ticks:
             with contextlib.suppress(OSError):
                 os.kill(peer.pid, signal.SIGKILL)
 
+    async def _mind_silence(self) -> None:
+        """Once no engine has said a word for long, show what was told as what is remembered.
+
+        A time in which this process slept counts for one second.
+        """
+        quiet, since = 0, self._clock.now()
+        while True:
+            await self._clock.sleep(1.0)
+            if self._heard:
+                quiet, since, self._heard, self.silent = 0, self._clock.now(), False, ""
+            quiet += 1
+            if quiet == SILENT:
+                self.silent = f"no engine since {clock_time(since)}"
+                self._reports = {name: _as_old(each) for name, each in self._reports.items()}
+                self._tell_all()
+
     def _take(self, document: Document) -> None:
         """Take what the engine says."""
+        self._heard = True
         said = document.get("say")
         if said == "report":
             self._take_report(document)
@@ -243,7 +278,7 @@ class AttachedEngine:
         elif said == "file":
             self._take_file(document.get("file"))
         elif said == "beat" and "notices" in document:
-            self._engine_notices = tuple(str(each) for each in document["notices"])
+            self._engine_notices = texts_in(document["notices"])
         elif said == "ring":
             for ring in self._rings:
                 ring(str(document.get("sequence", "")))
@@ -263,12 +298,9 @@ class AttachedEngine:
 
     def _take_order(self, names: object) -> None:
         """Take which runs there are; one that is new is not read yet."""
-        wanted = (
-            [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-        )
         specs = {run.name: run for run in self.file.runs}
         found = {}
-        for name in wanted:
+        for name in texts_in(names):
             report = self._reports.get(name) or self._early.get(name)
             if report is None and name in specs:
                 report = unread(specs[name], self._clock.now())
@@ -284,7 +316,7 @@ class AttachedEngine:
 
     def _tell_all(self) -> None:
         """Have the window painted anew: what the cockpit says of itself has changed."""
-        for report in list(self._reports.values())[:1]:
+        for report in tuple(self._reports.values()):
             for callback in tuple(self._news):
                 callback(report)
 
@@ -316,6 +348,21 @@ class AttachedEngine:
         ]
 
 
+def _is_watch(connection: Connection) -> bool:
+    return connection.hello is not None and connection.hello.kind == "watch"
+
+
+def _named(connection: Connection) -> str:
+    """Return ``the watch (pid 4711)``."""
+    kind = "watch" if _is_watch(connection) else "engine"
+    return f"the {kind}" if connection.peer is None else f"the {kind} (pid {connection.peer.pid})"
+
+
+def _as_old(report: RunReport) -> RunReport:
+    """Return a report as nobody stands behind it any more."""
+    return report.as_remembered().model_copy(update={"watched_by": None, "next_check_at": None})
+
+
 def unread(run: RunSpec, now: float) -> RunReport:
     """Return the report of a run of which nothing is known yet."""
     final = "unknown" if run.final_step is None else str(run.final_step)
@@ -323,7 +370,7 @@ def unread(run: RunSpec, now: float) -> RunReport:
         spec=run,
         checked_at=now,
         verdict=Verdict.UNKNOWN,
-        facets=Facets(),
+        facets=Facets().as_unasked(run, now),
         progress=Progress(
             step=None,
             final_step=run.final_step,
@@ -331,4 +378,5 @@ def unread(run: RunSpec, now: float) -> RunReport:
             text=f"unknown/{final}",
         ),
         next_action="wait for the first look",
+        not_read_yet=NOT_ASKED,
     )

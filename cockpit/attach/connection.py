@@ -19,6 +19,7 @@ from cockpit.attach.wire import (
     Hello,
     WireError,
     frame,
+    number_in,
     read_frame,
 )
 
@@ -117,7 +118,7 @@ class Connection:
             self._heard = True
             document = await read_frame(self._reader)
             if document.get("say") == "answer":
-                asked = self._asked.get(document.get("id", 0))
+                asked = self._asked.get(number_in(document))
                 if asked is not None and not asked.done():
                     asked.set_result(document)
             else:

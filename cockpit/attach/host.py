@@ -31,6 +31,7 @@ FIRST_WITHIN: Final = 10.0
 """Seconds within which the first window comes, or the engine ends."""
 TURN_WITHIN: Final = 4.0
 LEAVE_WITHIN: Final = 2.0
+TELLS_NOBODY: Final = "this engine tells nobody: its windows only read"
 
 
 def main(arguments: list[str]) -> int:
@@ -133,9 +134,10 @@ class Hosting:
                 await asyncio.gather(*work, return_exceptions=True)
 
     def _notices(self) -> tuple[str, ...]:
-        trouble = (self._trouble,) if self._trouble else ()
+        server = self._server
+        untold = TELLS_NOBODY if server.windows and not server.attended else ""
         return (
-            *trouble,
+            *filter(None, (self._trouble, untold)),
             *self._said,
             *(self._services.notices if self._services is not None else ()),
         )

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import cockpit
 from cockpit.attach.wire import PROTOCOL
 from cockpit.config.file import state_dir
-from cockpit.runtime.machine_folder import MachineFolderError, machine_folder
+from cockpit.runtime.machine_folder import MachineFolderError, machine_folder, scratch_folder
 from cockpit.runtime.process import process_facts
 
 BACKLOG: Final = 64
@@ -70,12 +70,11 @@ def meeting_of(run_file: str) -> Meeting:
     parts = (real, str(state_dir()), cockpit.__version__, str(PROTOCOL))
     name = "engine-" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     try:
-        folder = machine_folder()
+        meeting = Meeting(machine_folder(), name, real)
+        if len(os.fsencode(meeting.socket)) > _LONGEST:
+            meeting = Meeting(scratch_folder(), name, real)
     except MachineFolderError as error:
         raise MeetingError(str(error)) from error
-    meeting = Meeting(folder, name, real)
-    if len(os.fsencode(meeting.socket)) > _LONGEST:
-        raise MeetingError(f"{meeting.socket} is too long for a socket; set a shorter TMPDIR")
     return meeting
 
 

@@ -215,6 +215,8 @@ class EngineServer:
                 await window.serve()
         except (EOFError, WireError, OSError, TimeoutError):
             pass  # it has gone, or is none of ours
+        except asyncio.CancelledError:
+            pass  # by ``close``; the loop would print it as a fault
         finally:
             self.windows.discard(window)
             self.prefer()

@@ -69,11 +69,23 @@ async def read_frame(reader: asyncio.StreamReader) -> Document:
         document = json.loads(await reader.readexactly(length))
     except (asyncio.IncompleteReadError, ConnectionError) as error:
         raise EOFError(str(error)) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise WireError("a frame that is no JSON") from error
     if not isinstance(document, dict):
         raise WireError("a frame that is no JSON object")
     return document
+
+
+def number_in(document: Document) -> int:
+    """Return which question an answer is to; 0 for none."""
+    number = document.get("id")
+    return number if isinstance(number, int) else 0
+
+
+def texts_in(content: object) -> tuple[str, ...]:
+    """Return the lines that crossed; what is no line is left out."""
+    found = content if isinstance(content, list) else []
+    return tuple(each for each in found if isinstance(each, str))
 
 
 def _plain(value: object) -> object:

@@ -7,7 +7,7 @@ from typing import Any
 
 from cockpit.model.alert import Alert, ClosedAlert
 from cockpit.model.base import Frozen, Instant, Seconds, rfc3339
-from cockpit.model.facet import Facet, not_configured
+from cockpit.model.facet import ErrorKind, Facet, not_configured, unknown
 from cockpit.model.observed import (
     CheckpointsValue,
     CodeValue,
@@ -53,6 +53,21 @@ class Facets(Frozen):
     def items(self) -> list[tuple[str, Facet[Any]]]:
         """Return (name, facet) in INTERFACE's order."""
         return [(name, getattr(self, name)) for name in FACETS]
+
+    def as_unasked(self, run: RunSpec, now: float) -> Facets:
+        """Return them with what the run file names, and nobody has asked for, as just that."""
+        log = run.job is not None and run.job.log is not None
+        named = {
+            "job": run.job, "log": log or None, "tracker": run.wandb, "code": run.code,
+            "checkpoints": run.checkpoints, "monitor": run.monitor, "host": run.job,
+        }  # fmt: skip
+        unasked = unknown(ErrorKind.TIMEOUT, "not asked yet", "cockpit", now)
+        news = {
+            name: unasked
+            for name, spec in named.items()
+            if spec is not None and not getattr(self, name).configured
+        }
+        return self.model_copy(update=news)
 
     def as_remembered(self) -> Facets:
         """Return them as what a store remembers: nobody has asked since."""

@@ -35,6 +35,11 @@ def machine_folder() -> Path:
     session = _session_folder()
     if session is not None:
         return private_folder(session / f"cockpit-{machine_tag()}")
+    return scratch_folder()
+
+
+def scratch_folder() -> Path:
+    """Return this user's own folder in ``/tmp``, whose path is short."""
     return private_folder(_SCRATCH / f"cockpit-{os.geteuid()}-{machine_tag()}")
 
 

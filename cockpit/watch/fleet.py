@@ -97,7 +97,7 @@ def unjudged(state: RunState, now: float) -> RunReport:
         spec=state.spec,
         checked_at=now,
         verdict=Verdict.UNKNOWN,
-        facets=state.facets,
+        facets=state.facets.as_unasked(state.spec, now),
         progress=progress(state.spec, History(now=now)),
         next_action="wait for the first look",
         not_read_yet=NOT_ASKED,

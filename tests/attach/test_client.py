@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 from cockpit.attach.client import AttachedEngine
 from cockpit.attach.wire import Document, frame
 from cockpit.model.clock import SystemClock
+from cockpit.model.report import Verdict
 from cockpit.model.run import CockpitFile
 from tests.widgets import reports as made
 
 FLEET = made.fleet()[:3]
 FILE = CockpitFile(path="/data/cockpit.toml", runs=tuple(each.spec for each in FLEET[:2]))
 EDITED = FILE.model_copy(update={"runs": tuple(each.spec for each in FLEET[1:])})
+
+
+class Quick(SystemClock):
+    """Whose seconds are short."""
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / 1000)
 
 
 def told(engine: AttachedEngine, *documents: Document) -> list[str]:
@@ -59,3 +68,28 @@ def test_it_says_that_it_attaches_until_a_report_comes() -> None:
     told(engine, {"say": "beat", "notices": ["disk full"]}, order(FILE), report(1))
     assert engine.notices == ("disk full",)
     assert heard == [FLEET[1].name]
+
+
+def test_before_anything_was_asked_no_run_is_said_to_have_no_job() -> None:
+    for each in window().report().runs:
+        assert each.not_read_yet and each.facets.job.configured
+        assert each.facets.tracker.configured == (each.spec.wandb is not None)
+
+
+async def test_what_no_engine_stands_behind_is_no_news() -> None:
+    engine = AttachedEngine(FILE, None, Quick(), attends=True)
+    told(engine, order(FILE), report(0), report(1))
+    assert not any(each.not_read_yet for each in engine.report().runs)
+    minding = asyncio.ensure_future(engine._mind_silence())
+    async with asyncio.timeout(5):
+        while not engine.silent:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert engine.silent.startswith("no engine since ")
+        for each in engine.report().runs:
+            assert each.not_read_yet and each.watched_by is None and each.next_check_at is None
+            assert each.verdict is not Verdict.HEALTHY
+        told(engine, report(0))
+        while engine.silent:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    minding.cancel()
+    assert engine.report().runs[0].not_read_yet is None

@@ -17,12 +17,15 @@ import pytest
 from cockpit.attach import connection
 from cockpit.attach.client import AttachedEngine
 from cockpit.attach.meeting import MeetingError, connect, meeting_of, peer_of, place_of
+from cockpit.attach.server import EngineServer
 from cockpit.config.file import load, store_path
 from cockpit.model.clock import SystemClock
 from cockpit.model.report import RunReport, Verdict
+from cockpit.runtime import machine_folder
 from cockpit.runtime.process import process_facts
 from cockpit.store.memory import RunMemory
 from cockpit.store.store import Store, run_key
+from cockpit.watch.engine import Engine
 
 PATIENCE = 30.0
 RUN_FILE = """
@@ -138,6 +141,13 @@ async def test_windows_share_one_engine_that_ends_with_the_last(place: Place) ->
     await until(lambda: gone(pid))
 
 
+async def test_that_windows_which_only_read_have_nobody_told_is_said(place: Place) -> None:
+    reads = place.window(attends=False)
+    await until(lambda: any("tells nobody" in each for each in reads.notices))
+    place.window()
+    await until(lambda: not any("tells nobody" in each for each in reads.notices))
+
+
 async def test_an_edited_run_file_reaches_every_window(place: Place) -> None:
     window = place.window()
     await until(lambda: window.attached)
@@ -218,12 +228,83 @@ async def test_an_engine_that_cannot_start_says_why(place: Place) -> None:
     await until(lambda: window.attached)
 
 
+async def test_a_folder_to_meet_in_that_goes_is_made_again(place: Place) -> None:
+    window = place.window()
+    await until(lambda: window.attached)
+    meeting, first = meeting_of(str(place.path)), place.serving()
+    for each in meeting.folder.glob(f"{meeting.name}*"):
+        each.unlink()
+    with contextlib.suppress(OSError):  # other tests meet there too
+        meeting.folder.rmdir()
+    await until(lambda: place.serving() not in (first, None))
+    await until(lambda: window.attached)
+    assert first is not None
+    await until(lambda: not Path(f"/proc/{first}").exists())  # nor does a zombie stay
+
+
+STRANGER = """
+import contextlib, socket, sys
+listening = socket.socket(socket.AF_UNIX)
+listening.bind(sys.argv[1])
+listening.listen()
+while True:
+    with contextlib.suppress(OSError):
+        listening.accept()[0].sendall(bytes([0, 0, 16, 0]) + b"[" * 4096)
+"""
+
+
+async def test_what_answers_in_an_engines_place_and_is_none_is_replaced(place: Place) -> None:
+    words = (sys.executable, "-c", STRANGER, str(meeting_of(str(place.path)).socket))
+    with subprocess.Popen(words) as stranger:  # noqa: ASYNC220
+        await until(lambda: place.serving() == stranger.pid)
+        window = place.window()
+        await until(lambda: any("not attached: " in each for each in window.notices))
+        await until(lambda: place.serving() not in (stranger.pid, None))
+        await until(lambda: window.attached)
+        stranger.kill()
+
+
+async def test_an_engine_that_goes_on_after_its_place_was_taken_prints_no_fault(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = load(place.path)
+    engine = Engine(file, store=None, clock=SystemClock())
+    server = EngineServer(engine, meeting_of(file.path), "watch", SystemClock())
+    await server.open()
+    window = place.window()
+    await until(lambda: server.windows)
+    await server.close()
+    await until(lambda: any("(pid " in each and " went at " in each for each in window.notices))
+    await asyncio.sleep(0)
+    assert caplog.messages == []
+
+
+async def test_a_fifo_where_the_engine_s_log_belongs_holds_nothing_up(place: Place) -> None:
+    log = meeting_of(str(place.path)).log
+    os.mkfifo(log)
+    window = place.window()
+    try:
+        await until(lambda: any("does not start: [Errno" in each for each in window.notices), 5.0)
+    finally:
+        log.unlink()
+
+
 def test_a_stale_socket_is_nobody(place: Place) -> None:
     meeting = meeting_of(str(place.path))
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(meeting.socket))
     assert place_of(meeting) is not None and connect(meeting) is None
     meeting.socket.unlink()
+
+
+def test_a_folder_with_a_long_name_is_met_elsewhere(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = tmp_path / ("s" * 80)
+    session.mkdir(mode=0o700)
+    monkeypatch.setattr(machine_folder, "_SCRATCH", tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(session))
+    assert meeting_of(str(place.path)).folder.parent == tmp_path
 
 
 def test_a_place_that_others_can_enter_is_refused(

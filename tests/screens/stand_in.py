@@ -45,6 +45,7 @@ class StandIn:
     def __init__(self, *runs: RunReport) -> None:
         self.runs = list(runs)
         self.notices: Sequence[str] = ()
+        self.silent = ""
         self.poked: list[str] = []
         self.seen: list[str] = []
         self.preferred: tuple[str, ...] = ()

@@ -45,7 +45,13 @@ class Asker:
         return groups
 
     async def ask(self, facet: str, place: str, runs: Sequence[RunSpec]) -> Answers:
-        """Return what a place answers about one facet of ``runs``; see ``join``."""
+        """Return what a place answers about one facet of ``runs``; see ``join``.
+
+        Of runs that an edit of the run file has removed meanwhile nothing is asked any more.
+        """
+        runs = [run for run in runs if run.name in self._states]
+        if not runs:
+            return {}
         if facet == "job":
             return await self._job(runs)
         if facet == "checkpoints":

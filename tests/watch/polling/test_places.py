@@ -35,6 +35,12 @@ def test_every_facet_has_a_place_a_cadence_and_a_deadline(facet: str) -> None:
         assert USUAL[facet].at(place) > 0 and DEADLINES[facet].at(place) > 0
 
 
+@pytest.mark.parametrize("facet", FACETS)
+async def test_of_a_run_that_an_edit_has_removed_nothing_is_asked(facet: str) -> None:
+    world = World("a")
+    assert await Asker(world.sources, {}).ask(facet, HERE, world.file.runs) == {}
+
+
 def test_one_host_is_one_place_for_job_log_host_folder_roots_and_code() -> None:
     run = RunSpec(
         name="r",
