@@ -105,7 +105,7 @@ class TerminalApp(App[str]):
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         """Paint; while the terminal has not taken the former frame, only note what to paint."""
-        driver = self._driver
+        driver, renderable = self._driver, on_screen(renderable)
         painted = renderable is not None and not self._batch_count
         if painted and isinstance(driver, TerminalDriver) and driver.busy(self._taken):
             self._missed |= _regions(screen, renderable)
@@ -233,6 +233,14 @@ def _at(time: float, event: events.Key) -> events.Key:
     """Return a key as if it had been read at that time."""
     event.time = time
     return event
+
+
+def on_screen(renderable: RenderableType | None) -> RenderableType | None:
+    """Return an update without the lines that a screen has no more: it was made smaller since."""
+    if isinstance(renderable, ChopsUpdate):
+        spans = [span for span in renderable.spans if 0 <= span[0] < len(renderable.chops)]
+        return ChopsUpdate(renderable.chops, spans, renderable.chop_ends) if spans else None
+    return renderable
 
 
 def _regions(screen: Screen[Any], renderable: RenderableType | None) -> set[Region]:

@@ -22,6 +22,8 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary, ref
 
+from cockpit.runtime.awake import LAP, Awake
+
 T = TypeVar("T")
 A = TypeVar("A")
 
@@ -294,7 +296,8 @@ async def offload(
 ) -> T:
     """Run ``fn(*args)`` in a daemon thread and return what it returns, or raise what it raises.
 
-    Raises ``TimeoutError`` after ``deadline`` seconds; the thread is then left behind. While
+    Raises ``TimeoutError`` after ``deadline`` seconds, those in which this process was stopped
+    not counted; the thread is then left behind. While
     it hangs, the same call (equal ``fn`` and ``args``) waits for it instead of taking another
     thread, so that polling a dead mount does not use up all threads. ``key`` tells that calls
     are the same whose ``args`` differ each time.
@@ -302,7 +305,7 @@ async def offload(
     pool = pool or _POOL
     key = _key(fn, args) if key is None else key
     loop = asyncio.get_running_loop()
-    until = loop.time() + deadline
+    until = Awake(deadline, 2 * LAP, loop.time)
     await _former(pool, key, until)
     work = functools.partial(fn, *args)
     call = _Call(work, _kind(fn), _mail_of(loop), loop.create_future(), key)
@@ -322,23 +325,21 @@ async def offload(
     return result
 
 
-async def _former(pool: Pool, key: Hashable, until: float) -> None:
+async def _former(pool: Pool, key: Hashable, until: Awake) -> None:
     """Wait until no abandoned call with this ``key`` runs any more."""
     pause = PATIENCE
-    loop = asyncio.get_running_loop()
     while key is not None and pool.stuck(key):
-        left = until - loop.time()
+        left = until.left()
         if left <= 0:
             raise TimeoutError("an earlier call of the same kind still hangs")
         await asyncio.sleep(min(pause, left))
         pause = min(1.0, pause * 2)
 
 
-async def _wait(call: _Call, until: float) -> None:
-    """Wait for the outcome or until the loop's clock shows ``until``."""
-    loop = asyncio.get_running_loop()
-    while not call.future.done() and (left := until - loop.time()) > 0:
-        await asyncio.wait({call.future}, timeout=left)
+async def _wait(call: _Call, until: Awake) -> None:
+    """Wait for the outcome or until time is up."""
+    while not call.future.done() and (left := until.left()) > 0:
+        await asyncio.wait({call.future}, timeout=min(left, LAP))
 
 
 async def each(items: Iterable[A], ask: Callable[[A], Awaitable[T]]) -> list[T]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
+from cockpit.runtime.awake import Awake
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import is_folder, is_there
 
@@ -89,7 +90,7 @@ class _Run:
 
     def work(self) -> Completed:
         """Run the command to its end or its deadline."""
-        until = time.monotonic() + self.deadline
+        until = Awake(self.deadline)
         try:
             process = self._start()
         except (OSError, ValueError) as error:
@@ -151,17 +152,18 @@ class _Run:
             return process.wait()
 
     def _pump(
-        self, process: subprocess.Popen[bytes], streams: dict[str, _Capped], until: float
+        self, process: subprocess.Popen[bytes], streams: dict[str, _Capped], until: Awake
     ) -> bool:
         """Move bytes until the pipes close or the command ends; False at the deadline."""
         with selectors.DefaultSelector() as selector:
             self._register(selector, process, streams)
             quiet_at: float | None = None
             while selector.get_map():
-                now = time.monotonic()
-                if now >= until:
+                left = until.left()
+                if left <= 0:
                     return False
-                ready = selector.select(min(LOOK, until - now))
+                ready = selector.select(min(LOOK, left))
+                now = time.monotonic()
                 for key, _ in ready:
                     key.data(selector)
                 if ready or not _has_ended(process):
@@ -229,11 +231,11 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     return ended is not None
 
 
-def _await_end(process: subprocess.Popen[bytes], until: float) -> bool:
+def _await_end(process: subprocess.Popen[bytes], until: Awake) -> bool:
     """Wait for the end of a command that has closed its output; False at the deadline."""
     pause = 0.001
     while not _has_ended(process):
-        if time.monotonic() >= until:
+        if until.left() <= 0:
             return False
         time.sleep(pause)
         pause = min(LOOK, pause * 2)

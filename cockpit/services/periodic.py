@@ -14,7 +14,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.records import EventEntry
 from cockpit.model.report import RunReport
 from cockpit.records.logbook.entry_text import prefill
-from cockpit.records.logbook.writing import has_entry
+from cockpit.records.logbook.writing import has_entry, written_since
 from cockpit.records.recorder import RecordWriter
 from cockpit.rules.artifacts.records import entry_every
 from cockpit.runtime.jumps import Jumps
@@ -24,6 +24,8 @@ from cockpit.store.turns import Turn, Turns
 
 STORE_WITHIN: Final = 10.0
 ENTRY: Final = "logbook entry"
+MINUTE: Final = 60.0
+"""What the time of an entry in a logbook is exact to (s)."""
 T = TypeVar("T")
 
 
@@ -45,9 +47,9 @@ class PeriodicEntries:
         """
         if not self._due(report):
             return
-        turn = None
+        turn, every = None, entry_every(report.spec)
         if self._turns is not None:
-            take = partial(self._turns.take, key, ENTRY, entry_every(report.spec))
+            take = partial(self._turns.take, key, ENTRY, every)
             turn = await offload(lambda: take(moment(self._clock)), deadline=STORE_WITHIN)
             if turn is None:
                 return
@@ -59,7 +61,9 @@ class PeriodicEntries:
         if turn is None or self._turns is None:
             await self._recorder.event(report.spec, entry, commit)
             return
-        await self._recorder.event_if(report.spec, entry, commit, _guard(self._turns, turn, entry))
+        await self._recorder.event_if(
+            report.spec, entry, commit, _guard(self._turns, turn, entry, every)
+        )
         await offload(partial(self._turns.done, turn), deadline=STORE_WITHIN)
 
     def _due(self, report: RunReport) -> bool:
@@ -73,14 +77,19 @@ class PeriodicEntries:
         return self._jumps.since(newest) >= entry_every(spec)
 
 
-def _guard(turns: Turns, turn: Turn, entry: EventEntry) -> Callable[[bytes], bool]:
-    """Return what is asked under the logbook's lock: whether the entry is to be written."""
+def _guard(turns: Turns, turn: Turn, entry: EventEntry, every: float) -> Callable[[bytes], bool]:
+    """Return what is asked under the logbook's lock: whether the entry is to be written.
+
+    A cockpit with another store (another account, another home) may have written this period's.
+    """
     decided: list[bool] = []
 
     def wanted(data: bytes) -> bool:
         if not decided:
             turns.begin(turn)
-            decided.append(not (turn.again and has_entry(data, entry.title, entry.at)))
+            ours = turn.again and has_entry(data, entry.title, entry.at)
+            since = entry.at - every + MINUTE
+            decided.append(not (ours or written_since(data, entry.title, since, entry.at)))
         return decided[0]
 
     return wanted

@@ -96,6 +96,11 @@ class OutputError(Exception):
     """Standard output takes no more (a full disk); the line says why."""
 
 
+def is_terminal(*streams: TextIO | None) -> bool:
+    """Return whether each of these is a terminal; a stream that was closed (``<&-``) is none."""
+    return all(stream is not None and stream.isatty() for stream in streams)
+
+
 def check_screen() -> None:
     """Raise ``UsageError`` for a terminal on which nothing can be drawn."""
     term = os.environ.get("TERM", "")

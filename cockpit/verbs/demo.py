@@ -21,6 +21,7 @@ from cockpit.verbs.common import (
     add_json,
     check_screen,
     exit_code,
+    is_terminal,
     print_document,
     put,
     say,
@@ -87,7 +88,7 @@ def _check_call(args: argparse.Namespace) -> None:
         raise UsageError("--clean removes the demo: it goes with --dir alone")
     if not args.clean and shutil.which("git") is None:
         raise UsageError("git is not installed; the demo keeps code and logbooks in git")
-    if not (args.clean or args.headless) and not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not (args.clean or args.headless) and not is_terminal(sys.stdin, sys.stdout):
         raise UsageError("the UI needs a terminal; without one use --headless")
     if not (args.clean or args.headless):
         check_screen()

@@ -42,6 +42,7 @@ from cockpit.verbs.common import (
     UsageError,
     add_json,
     add_runs,
+    is_terminal,
     print_document,
     put,
     run_file,
@@ -163,7 +164,9 @@ def _package(name: str) -> DoctorFinding:
 
 def _terminal() -> Iterator[DoctorFinding]:
     term = os.environ.get("TERM", "")
-    yield _finding("TERM", bool(term), term or "not set", "set TERM", needed=sys.stdout.isatty())
+    yield _finding(
+        "TERM", bool(term), term or "not set", "set TERM", needed=is_terminal(sys.stdout)
+    )
     colours = _colours(term)
     text = "24-bit" if os.environ.get("COLORTERM") in ("truecolor", "24bit") else str(colours)
     remedy = "set TERM=xterm-256color, and COLORTERM=truecolor if the terminal can"

@@ -9,7 +9,15 @@ from pathlib import Path
 from cockpit.config.file import find
 from cockpit.config.quickstart import quick_imports
 from cockpit.model.run import CockpitFile
-from cockpit.verbs.common import NO_FILE, UsageError, add_config, check_name, check_screen, run_file
+from cockpit.verbs.common import (
+    NO_FILE,
+    UsageError,
+    add_config,
+    check_name,
+    check_screen,
+    is_terminal,
+    run_file,
+)
 
 EXAMPLE = "example: cockpit open hero-7b --read-only"
 NO_TERMINAL = (
@@ -35,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Open the UI; return its exit code."""
-    on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    on_terminal = is_terminal(sys.stdin, sys.stdout)
     file = _file(args, on_terminal=on_terminal)
     if not on_terminal:
         raise UsageError(NO_TERMINAL)

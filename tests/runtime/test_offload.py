@@ -261,3 +261,18 @@ async def test_what_comes_after_the_deadline_is_nobody_s_business() -> None:
     await asyncio.sleep(0.05)
     gc.collect()
     assert not said
+
+
+async def test_the_time_in_which_the_process_was_stopped_is_no_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop, stopped = asyncio.get_running_loop(), [0.0]
+    steady = loop.time
+    monkeypatch.setattr(loop, "time", lambda: steady() + stopped[0])
+
+    def work() -> str:
+        stopped[0] += 600.0  # SIGSTOP, then SIGCONT
+        time.sleep(0.1)
+        return "done"
+
+    assert await offload(work, deadline=15.0) == "done"

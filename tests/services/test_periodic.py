@@ -10,12 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from cockpit.model.clock import Moment
+from cockpit.model.clock import Moment, SystemClock
+from cockpit.model.observed import RecordsValue
+from cockpit.model.run import RecordsSpec
+from cockpit.records.git.saver import Saver
+from cockpit.records.issue.service import IssueService
 from cockpit.records.logbook.book import MarkdownFile
+from cockpit.records.recorder import RecordWriter
+from cockpit.services.periodic import PeriodicEntries
 from cockpit.store.ownership import Owner
 from cockpit.store.store import Store
 from cockpit.store.turns import CLAIMED_FOR, NotOursError, Turns
+from cockpit.watch.owner import turns_of
 from tests.records.remotes import git
+from tests.widgets.reports import facets, observed, report, spec
 
 NOW = Moment(1_800_000_000.0, 500.0, "this boot")
 EVERY = 600.0
@@ -139,3 +147,20 @@ def test_several_cockpits_that_are_killed_write_one_entry_a_period(tmp_path: Pat
     gaps = [after - before for before, after in pairwise(found)]
     assert all(gap > EVERY - 60 for gap in gaps), gaps  # stamps are cut to whole minutes
     assert seconds / 3 <= len(found) <= seconds + 2, found
+
+
+async def test_two_stores_over_one_logbook_write_one_entry_a_period(tmp_path: Path) -> None:
+    book = tmp_path / "books" / "r.md"
+    book.parent.mkdir()
+    book.write_text(BOOK)
+    for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "one")):
+        git(book.parent, *words)
+    run = spec("r", cadence=600, tier="hero", records=RecordsSpec(logbook=str(book)))
+    seen = facets(records=observed(RecordsValue(logbook=str(book))))
+    told = report("r").model_copy(update={"spec": run, "facets": seen})
+    for name in ("ada", "bob"):
+        theirs, clock = Store(tmp_path / f"{name}.sqlite"), SystemClock()
+        recorder = RecordWriter(Saver(clock), IssueService(theirs, clock))
+        await PeriodicEntries(recorder, turns_of(theirs), clock).write("r", told)
+        theirs.close()
+    assert [each.title for each in MarkdownFile(book.read_bytes()).entries] == ["check"]

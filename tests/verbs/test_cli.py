@@ -143,6 +143,14 @@ def test_a_closed_standard_output_is_no_fault(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (3, b"")
 
 
+@pytest.mark.parametrize("words", [["open", "<&-"], ["open", ">&-"], ["demo", "<&-"]])
+def test_the_ui_with_a_closed_stream_says_that_it_needs_a_terminal(
+    words: list[str], tmp_path: Path
+) -> None:
+    done = _said(words, tmp_path)
+    assert done.returncode == 2 and b"needs a terminal" in done.stderr
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_below_standard_output_is_one_line(tmp_path: Path) -> None:
     done = _said(["check", "> /dev/full"], tmp_path)

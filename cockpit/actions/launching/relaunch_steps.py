@@ -35,6 +35,7 @@ from cockpit.platforms.command import (
     values_of,
     words_of,
 )
+from cockpit.runtime.awake import Awake
 from cockpit.runtime.offload import offload
 from cockpit.store.store import pack
 from cockpit.text.checks import shown
@@ -108,13 +109,13 @@ async def nothing_lives(execution: Execution, run: RunSpec) -> None:
 async def _settled(execution: Execution) -> tuple[RunReport, Pick]:
     """Look until the checkpoint is one that may be resumed from; raises ``StepError``."""
     clock = execution.context.parts.clock
-    until = clock.monotonic() + SETTLES_WITHIN
+    until = Awake(SETTLES_WITHIN, SETTLES_WITHIN / 2, clock.monotonic)
     while True:
         report = await execution.context.parts.look(execution.context.spec.name)
         found = _pick(execution, report.facets.checkpoints.value)
         if isinstance(found, Pick):
             return report, found
-        if clock.monotonic() >= until:
+        if until.left() <= 0:
             raise StepError(f"not started: {found}")
         await clock.sleep(LOOK_EVERY)
 

@@ -2,8 +2,8 @@
 
 What is submitted is noted in the journal before it is sent, and what was accepted before it is
 let go: whoever finds a cockpit dead between the two looks the launch id up, which ends what waits
-under it. An answer that is lost is looked up once, by the launch id; what that does not settle
-stays unknown, and is never sent again.
+under it. An answer that is lost is looked up, by the launch id; what that does not settle stays
+unknown, and is never sent again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from cockpit.actions.core.recovery import DIED
 from cockpit.model.jobs import Found, LookUp, Submission
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform
+from cockpit.runtime.awake import Awake
 from cockpit.store.snapshots import Snapshot
 from cockpit.store.store import unpack
 from cockpit.text.checks import shown
@@ -27,6 +28,10 @@ UNSEEN: Final = "unseen"
 WAITS: Final = "waits"
 SEEN_WITHIN: Final = 60.0
 """Seconds in which a job that was accepted must be found by its launch id."""
+LAP: Final = 15.0
+"""Seconds that a look takes at most, one that gets no answer."""
+LOOKED_FOR: Final = 10.0
+"""Seconds for which a submit whose answer was lost is looked up while it is being started."""
 LIVES_FOR: Final = 3.0
 """Seconds for which it is watched: what cannot start at all dies at once."""
 TAIL: Final = 3
@@ -79,8 +84,19 @@ async def submit(
     return f"started {execution.launch_id}: {execution.job_id}"
 
 
+async def _settled(execution: Execution, run: RunSpec) -> LookUp:
+    """Look up until it is known, for a while: it may be starting at this very moment."""
+    clock, platform = execution.context.parts.clock, platform_of(execution)
+    until = Awake(LOOKED_FOR, LAP + platform.look_every, clock.monotonic)
+    while True:
+        found = await platform.look_up(run, execution.launch_id)
+        if found.found is not Found.UNKNOWN or until.left() <= 0:
+            return found
+        await clock.sleep(platform.look_every)
+
+
 async def _looked_up(execution: Execution, run: RunSpec, why: str) -> str:
-    found = await platform_of(execution).look_up(run, execution.launch_id)
+    found = await _settled(execution, run)
     said = f"the answer was lost ({why}); looked up {execution.launch_id}: {found.text}"
     if found.found is Found.ABSENT:
         raise StepError(f"{said}; nothing was started")
@@ -96,10 +112,10 @@ async def verify(execution: Execution, run: RunSpec) -> str:
     news is noted for the records first; ``confirm`` makes it the action's outcome.
     """
     clock, platform = execution.context.parts.clock, platform_of(execution)
-    until = clock.monotonic() + SEEN_WITHIN
+    until = Awake(SEEN_WITHIN, LAP + platform.look_every, clock.monotonic)
     since: float | None = None
     found = LookUp(found=Found.UNKNOWN, text="not looked up yet")
-    while clock.monotonic() < until:
+    while until.left() > 0:
         found = await platform.look_up(run, execution.launch_id)
         if found.found is Found.ENDED:
             return await _died(execution, found)

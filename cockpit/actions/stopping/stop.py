@@ -43,6 +43,7 @@ from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import RunSpec
 from cockpit.model.wording import duration, steps
 from cockpit.platforms.base import CannotError, Platform
+from cockpit.runtime.awake import Awake
 from cockpit.runtime.offload import offload
 from cockpit.sources.checkpoints.source import list_checkpoints
 from cockpit.text.checks import blocked, passed, warned
@@ -324,8 +325,8 @@ async def save_first(execution: Execution) -> str:
         await _platform(execution).save(run, job)
     clock = execution.context.parts.clock
     within = save_within(execution.context)
-    until = clock.monotonic() + within
-    while clock.monotonic() < until:
+    until = Awake(within, within / 2, clock.monotonic)
+    while until.left() > 0:
         now = await _complete(run)
         new = [now[each] for each in now.keys() - before.keys()]
         if new:

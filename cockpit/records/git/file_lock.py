@@ -12,6 +12,7 @@ from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.platforms.local.launcher.modes import follow
+from cockpit.runtime.awake import Awake
 from cockpit.runtime.lock_holders import stopped_holder, stopped_words
 from cockpit.runtime.offload import offload
 
@@ -33,9 +34,9 @@ async def held(path: Path, clock: Clock, patience: float) -> AsyncIterator[None]
     """
     handle = await offload(_opened, path, deadline=_OPEN)
     try:
-        until = clock.monotonic() + patience
+        until = Awake(patience, now=clock.monotonic)
         while not _taken(handle):
-            if clock.monotonic() >= until:
+            if until.left() <= 0:
                 raise BusyError(await offload(_busy, path, patience, deadline=_OPEN))
             await asyncio.sleep(_LOOK)
         yield

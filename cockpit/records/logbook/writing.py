@@ -59,6 +59,12 @@ def has_entry(data: bytes, title: str, at: float) -> bool:
     return bool(_titled(MarkdownFile(data), title, at))
 
 
+def written_since(data: bytes, title: str, since: float, until: float) -> bool:
+    """Return whether the logbook has an entry of that title of a time between (epoch s)."""
+    found = (each for each in MarkdownFile(data).entries if each.title == one_line(title))
+    return any(each.at is not None and since < each.at <= until for each in found)
+
+
 def with_instance(data: bytes, entry: InstanceEntry) -> bytes:
     """Return the logbook with a launched instance; its section is made where SPEC L has it."""
     book = MarkdownFile(data)

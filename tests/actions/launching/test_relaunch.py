@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.model.jobs import Found, LookUp
 from cockpit.model.observed import Phase
 from cockpit.model.plan import Level, Outcome
+from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.records.lease.holder import this_holder
 from cockpit.store.followups import FollowupStore
@@ -15,7 +17,7 @@ from cockpit.store.outcomes import Failures
 from cockpit.store.snapshots import Snapshots
 from cockpit.store.store import pack
 from tests.actions.contexts import alert, by_id, hard, soft
-from tests.actions.launch_place import Place, approve, git, save, states
+from tests.actions.launch_place import Jobs, Place, approve, git, save, states
 from tests.rules.making import job
 
 
@@ -220,6 +222,41 @@ async def test_the_platform_says_how_often_it_is_looked_up(
     place.platform.blind_to_live = True
     result = await place.act(approvals=(approve("C-15"),))
     assert result.outcome is Outcome.UNKNOWN and place.platform.looked == 3
+
+
+async def test_a_cockpit_that_was_stopped_while_it_looked_looks_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_up = type(place.platform).look_up
+
+    async def stopped(self: Jobs, run: RunSpec, launch_id: str) -> LookUp:
+        found = await look_up(self, run, launch_id)
+        place.clock.ahead += 600  # SIGSTOP, then SIGCONT
+        return found
+
+    monkeypatch.setattr(type(place.platform), "look_up", stopped)
+    result = await place.act(approvals=(approve("C-15"),))
+    assert result.outcome is Outcome.DONE, result.message
+
+
+async def test_what_is_being_started_as_the_answer_is_lost_is_looked_up_until_it_is_known(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_up, early = type(place.platform).look_up, [True, True]
+
+    async def starting(self: Jobs, run: RunSpec, launch_id: str) -> LookUp:
+        if early:
+            early.pop()
+            return LookUp(found=Found.UNKNOWN, text="a supervisor is still starting it")
+        return await look_up(self, run, launch_id)
+
+    def lose() -> None:
+        raise LostError("no answer within 30 s")
+
+    monkeypatch.setattr(type(place.platform), "look_up", starting)
+    place.platform.answer = lose
+    found = await place.act(approvals=(approve("C-15"),))
+    assert (found.outcome, found.job_id) == (Outcome.DONE, "toy-i001"), found.message
 
 
 async def test_a_lost_answer_is_looked_up_once(place: Place) -> None:

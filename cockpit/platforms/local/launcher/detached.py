@@ -132,8 +132,8 @@ def _answer(pipe: int, until: float) -> bytes | None:
     """Return the first line from ``pipe``, nothing at its end, ``None`` when time is up."""
     line = b""
     while not line.endswith(b"\n"):
-        left = until - time.monotonic()
-        if left <= 0 or not select.select([pipe], [], [], left)[0]:
+        left = max(0.0, until - time.monotonic())  # stopped meanwhile: it may have answered
+        if not select.select([pipe], [], [], left)[0]:
             return None
         data = os.read(pipe, 4096)
         if not data:
