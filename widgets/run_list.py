@@ -14,7 +14,7 @@ from widgets.base.painted import Painted
 from widgets.painting import facts, rows
 from widgets.painting.facts import Look, look
 from widgets.painting.line import ACCENT, DIM, EMPTY, cut, fit, placed, prose, row, text, whole
-from widgets.painting.series import block_line, fold, loss_columns, why_no_curve
+from widgets.painting.series import block_line, loss_curve, why_no_curve
 from widgets.run_panel import RunClicked
 
 MARGIN: Final = 4
@@ -220,7 +220,7 @@ def _spark(report: RunReport, width: int) -> Content:
         return EMPTY
     alert = facts.loss_alert(report)
     ink = facts.SEVERITY_STYLE[alert.severity] if alert is not None else "$spark"
-    series = fold(loss_columns(report), width)
+    series = loss_curve(report, width)
     if series is None:
         return fit(text((why_no_curve(report), DIM)), width)
     return fit(block_line(series, width, ink), width)

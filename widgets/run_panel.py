@@ -29,8 +29,8 @@ from widgets.painting.line import (
 from widgets.painting.series import (
     Series,
     block_line,
-    fold,
     loss_columns,
+    loss_curve,
     plot,
     scale_of,
     why_no_curve,
@@ -193,7 +193,7 @@ def _metrics(report: RunReport, now: float, width: int, height: int) -> list[Con
     if not _has_figures(report):
         return [_labelled("loss", rows.unknown(tracker), width)]
     room = width - LABEL - METRICS
-    series = fold(loss_columns(report), room if height == 1 else room * 2)
+    series = loss_curve(report, room if height == 1 else room * 2)
     if height == 1:
         value = text(fit(rows.loss(report, now), 8), cut(rows.throughput(report, now), METRICS - 9))
         curve = block_line(series, room, "$spark") if series is not None else _why(report)

@@ -18,9 +18,10 @@ from pydantic import ValidationError
 
 from cockpit.attach.connection import Connection, HungError
 from cockpit.attach.meeting import Meeting, MeetingError, Peer, connect, meeting_of
+from cockpit.attach.parts import Parts
 from cockpit.attach.remote_logs import RemoteLogs
 from cockpit.attach.starting import Starter
-from cockpit.attach.wire import BEAT, MISSED, Document, WireError, report_in, texts_in
+from cockpit.attach.wire import BEAT, MISSED, Document, WireError, texts_in
 from cockpit.model.clock import Clock
 from cockpit.model.report import NOT_ASKED, Facets, FleetReport, Progress, RunReport, Verdict
 from cockpit.model.run import CockpitFile, RunSpec
@@ -59,6 +60,7 @@ class AttachedEngine:
         self._reports = {run.name: unread(run, clock.now()) for run in file.runs}
         self._early: dict[str, RunReport] = {}
         """Reports of runs of which the order has not told yet."""
+        self._parts = Parts()
         self._told: set[str] = set()
         self._places: dict[str, str | None] = {}
         self._news: list[Callable[[RunReport], object]] = []
@@ -284,7 +286,7 @@ class AttachedEngine:
                 ring(str(document.get("sequence", "")))
 
     def _take_report(self, document: Document) -> None:
-        report = report_in(document.get("report"))
+        report = self._parts.joined(document.get("report"))
         place = document.get("log")
         self._places[report.name] = str(place) if place else None
         self._told.add(report.name)

@@ -15,6 +15,7 @@ import cockpit
 from cockpit.attach.asks import ASKS, answered
 from cockpit.attach.log_reading import LogReading, log_place
 from cockpit.attach.meeting import Meeting, leave, listen, ours, place_of
+from cockpit.attach.parts import parted
 from cockpit.attach.wire import BEAT, PROTOCOL, Document, Hello, WireError, frame, read_frame
 from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport, Verdict
@@ -111,7 +112,7 @@ class EngineServer:
             return None
         made = self._frames.get(name)
         if made is None or made[0] is not report:
-            document = {"say": "report", "log": log_place(report), "report": report}
+            document = {"say": "report", "log": log_place(report), "report": parted(report)}
             made = self._frames[name] = (report, frame(document))
         return made[1]
 

@@ -22,7 +22,7 @@ from cockpit.model.place import Place
 from cockpit.model.report import RunReport
 from cockpit.model.safetext import SafeText
 
-PROTOCOL: Final = 1
+PROTOCOL: Final = 2
 """Raised whenever a frame changes its meaning: windows and engines of two never meet."""
 BEAT: Final = 2.0
 """Seconds between two signs of life."""
@@ -56,8 +56,13 @@ class Hello(Frozen):
 
 def frame(document: Document) -> bytes:
     """Return a document as it crosses; it may hold values of the model."""
-    data = json.dumps(document, separators=(",", ":"), default=_plain).encode()
+    data = as_text(document).encode()
     return _LENGTH.pack(len(data)) + data
+
+
+def as_text(value: object) -> str:
+    """Return a document, or a value of the model, as the JSON that crosses."""
+    return json.dumps(value, separators=(",", ":"), default=_plain)
 
 
 async def read_frame(reader: asyncio.StreamReader) -> Document:

@@ -29,6 +29,8 @@ class Fleet:
         self.file = file
         self._only = frozenset(only or ())
         self.states: dict[str, RunState] = {}
+        self._unjudged: dict[str, RunReport] = {}
+        """Of runs that no rule has seen: the same report until there is more to say."""
         _must_have(file, self._only)
         self.adopt(file)
 
@@ -37,6 +39,7 @@ class Fleet:
         runs = tuple(run for run in file.runs if not self._only or run.name in self._only)
         old, self.file = self.states.copy(), file.model_copy(update={"runs": runs})
         self.states.clear()
+        self._unjudged.clear()
         for spec in runs:
             state = old.pop(spec.name, None) or RunState(spec, run_key(file.path, spec.name))
             state.spec = spec
@@ -72,8 +75,17 @@ class Fleet:
     def report(self, now: float, runs: Sequence[RunSpec] | None = None) -> FleetReport:
         """Return the newest report of each run, one that says "unknown" if there is none yet."""
         states = (self.states[run.name] for run in (self.file.runs if runs is None else runs))
-        reports = tuple(state.report or unjudged(state, now) for state in states)
+        reports = tuple(state.report or self._before_rules(state, now) for state in states)
         return FleetReport(checked_at=now, runs=reports)
+
+    def _before_rules(self, state: RunState, now: float) -> RunReport:
+        """Return the report of a run that is not judged yet: a new one only if it says more."""
+        name = state.spec.name
+        former = self._unjudged.get(name)
+        same = former is not None and former.spec is state.spec
+        if former is None or not same or former.facets is not state.facets:
+            former = self._unjudged[name] = unjudged(state, now)
+        return former
 
 
 def _must_have(file: CockpitFile, names: Iterable[str]) -> None:

@@ -45,6 +45,17 @@ async def test_what_is_on_the_screen_is_asked_first_then_what_is_unwell() -> Non
     assert set(first[:20]) == {*SCREEN, *UNWELL}
 
 
+def test_a_run_that_no_rule_has_seen_is_told_anew_only_when_there_is_more_to_say() -> None:
+    world = World("a", "b")
+    engine = Engine(world.file, store=None, clock=world.clock, sources=world.sources)
+    first, again = engine.report().runs, engine.report().runs
+    assert [each is former for each, former in zip(again, first, strict=True)] == [True, True]
+    state = engine._fleet.states["a"]
+    state.facets = state.facets.model_copy()
+    after = engine.report().runs
+    assert [each is former for each, former in zip(after, first, strict=True)] == [False, True]
+
+
 def test_who_waits_long_enough_comes_before_whoever_is_preferred() -> None:
     waiting = WaitingRuns(lambda name: 0 if name.startswith("seen") else 2)
     waiting.add("other")

@@ -27,6 +27,9 @@ _SPIKE: Final = 0.34
 OUT: Final = "$attention"
 """The ink of the mark of a value that lies beyond the axis."""
 
+CURVES: Final = 256
+"""Curves that are kept: more than stand on any screen."""
+
 Cell = tuple[str, str]
 
 
@@ -137,6 +140,23 @@ def fold(columns: Sequence[Column], count: int, tail: float = 1.0) -> Series | N
             for place in range(axis.column(each.first), axis.column(each.last) + 1):
                 gathered[place].add(each)
     return Series(axis, [each.bin() for each in gathered])
+
+
+def loss_curve(report: RunReport, count: int) -> Series | None:
+    """Return a run's loss folded into ``count`` bins: once for the facts that it is drawn from.
+
+    A list draws it anew for every run in sight at each key.
+    """
+    tracker, log = report.facets.tracker.value, report.facets.log.value
+    drawn = (id(tracker), id(log), count)
+    kept = _CURVES.get(drawn)
+    if kept is not None and kept[0] is tracker and kept[1] is log:
+        return kept[2]
+    if len(_CURVES) >= CURVES:
+        _CURVES.clear()
+    series = fold(loss_columns(report), count)
+    _CURVES[drawn] = (tracker, log, series)
+    return series
 
 
 def _point(step: int, value: float) -> Column:
@@ -348,3 +368,7 @@ def _draw(
 def _row(cells: list[Cell]) -> Content:
     runs = groupby(cells, key=lambda cell: cell[1])
     return text(*(("".join(mark for mark, _ in run), ink) for ink, run in runs))
+
+
+_CURVES: Final[dict[tuple[int, int, int], tuple[object, object, Series | None]]] = {}
+"""Beside each curve stand the facts that it was drawn from: none else has their id meanwhile."""

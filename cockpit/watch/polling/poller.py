@@ -27,6 +27,8 @@ EARLY = 0.25
 BATCH = 64
 LONGEST_WAIT = 60.0
 ALONE_AT_ONCE = 8
+FEW = 8
+"""Runs of a bulk that missed its deadline which are asked together once more, before each alone."""
 REFUSALS = frozenset(
     {
         ErrorKind.UNSUPPORTED,
@@ -50,15 +52,18 @@ class Slot:
     asked: float = float("-inf")
     failures: int = 0
     alone: bool = False
+    """Asked apart from the bulk: with the others of ``few``, or by itself."""
+    few: tuple[str, ...] = ()
     busy: bool = False
 
 
 class Poller:
     """Asks for one facet of the runs that live here.
 
-    A bulk request that misses its deadline is split: its runs are then asked one by one, so
-    that the one that hangs delays no other, and rejoin the bulk when they have answered. So is
-    a run whose own source gave it up for lack of an answer.
+    A bulk request that misses its deadline is split: its runs are then asked apart, a few
+    together and then one by one, so that the one that hangs delays no other, and rejoin the bulk
+    when they have answered. On a machine that is merely busy a few together do answer. A run
+    whose own source gave it up for lack of an answer is asked alone, too.
     """
 
     def __init__(
@@ -158,8 +163,11 @@ class Poller:
         return min([slot.due - now for slot in self._free()] + [LONGEST_WAIT])
 
     def _ask_apart(self, slot: Slot) -> None:
-        slot.busy = True
-        task = asyncio.ensure_future(self._poll([slot]))
+        slots = [self._slots[name] for name in slot.few if name in self._slots] or [slot]
+        slots = [each for each in slots if each.few == slot.few and not each.busy]
+        for each in slots:
+            each.busy = True
+        task = asyncio.ensure_future(self._poll(slots))
         self._apart.add(task)
         task.add_done_callback(self._rejoin)
 
@@ -184,20 +192,27 @@ class Poller:
 
     def _failed(self, slots: list[Slot], problem: Problem, asked: float) -> None:
         if len(slots) > 1:
-            for slot in slots:
-                slot.alone, slot.due = True, asked
+            self._split(slots, FEW if len(slots) > FEW else 1, asked)
             return
         now = self._clock.now()
         facet = AnyFacet(source=self.facet, error=problem, since=now)
         self._reschedule(slots[0], facet, asked)
         self._deliver(self.facet, {slots[0].run.name: facet})
 
+    def _split(self, slots: list[Slot], size: int, asked: float) -> None:
+        """Have these asked again at once, ``size`` of them together."""
+        for start in range(0, len(slots), size):
+            group = slots[start : start + size]
+            few = tuple(slot.run.name for slot in group) if size > 1 else ()
+            for slot in group:
+                slot.alone, slot.due, slot.few = True, asked, few
+
     def _answered(self, slots: list[Slot], answer: Mapping[str, AnyFacet], asked: float) -> None:
         for slot in slots:
             facet = answer.get(slot.run.name)
             error = facet.error if facet is not None else None
             # One whose source gave it up in time kept the others of its bulk waiting until then.
-            slot.alone = error is not None and error.kind is ErrorKind.TIMEOUT
+            slot.alone, slot.few = error is not None and error.kind is ErrorKind.TIMEOUT, ()
             self._reschedule(slot, facet, asked)
         self._deliver(self.facet, answer)
 

@@ -28,5 +28,7 @@ class Preference:
         if name in self._visible:
             return VISIBLE
         state = self._states.get(name)
-        opened = () if state is None else tuple(state.open.values())
+        if state is None or not state.open:
+            return OTHER
+        opened = tuple(state.open.values())
         return UNWELL if any(kept.alert.severity.rank > 0 for kept in opened) else OTHER

@@ -7,7 +7,7 @@ from typing import Any
 
 from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.watch.polling.cadences import back_off, cadence_of
-from cockpit.watch.polling.poller import ALONE_AT_ONCE, Poller
+from cockpit.watch.polling.poller import ALONE_AT_ONCE, FEW, Poller
 from cockpit.watch.polling.supervise import Supervisor
 from tests.watch.fakes import Fake, FastClock, checkpoints, run_spec, until
 
@@ -87,6 +87,28 @@ async def test_more_hanging_runs_than_may_be_asked_at_once_do_not_spin(tmp_path:
         await until(lambda: all(name in bench.got for name in names))
     assert all(bench.got[name].error is not None for name in names)
     assert len(bench.source.asked) < 60
+
+
+async def test_a_bulk_that_a_busy_machine_is_late_with_is_asked_again_a_few_together(
+    tmp_path: Path,
+) -> None:
+    names = [f"r{number:02d}" for number in range(5 * FEW)]
+    bench = Bench(tmp_path, names)
+    plain = bench.source.observe
+
+    async def slow(runs: Any) -> dict[str, Facet[Any]]:
+        if len(runs) > FEW:
+            bench.source.asked.append(tuple(run.name for run in runs))
+            await asyncio.sleep(3600.0)
+        return await plain(runs)
+
+    bench.poller._ask = slow
+    async with bench.running():
+        await until(lambda: len(bench.got) == len(names))
+    again = bench.source.asked[1:6]
+    assert [name for group in again for name in group] == names
+    assert {len(group) for group in again} == {FEW}
+    assert all(bench.got[name].error is None for name in names)
 
 
 async def test_a_run_that_answers_again_rejoins_the_bulk(tmp_path: Path) -> None:

@@ -13,10 +13,13 @@ from tests.widgets import reports as made
 from tests.widgets.anything import columns
 from widgets.loss_chart import LABELS, paint_chart
 from widgets.painting.series import (
+    _CURVES,
+    CURVES,
     StepAxis,
     block_line,
     fold,
     loss_columns,
+    loss_curve,
     plot,
     scale_of,
     why_no_curve,
@@ -206,3 +209,20 @@ def test_a_loss_that_blows_up_before_it_breaks_leaves_the_curve_readable() -> No
     assert "↑" in lines[0]
     assert "×" in lines[-4]
     assert "↑ to 3" in lines[-1]
+
+
+def test_a_curve_is_folded_once_for_the_facts_it_is_drawn_from() -> None:
+    report = next(each for each in made.fleet() if each.facets.tracker.value)
+    drawn = loss_curve(report, 12)
+    later = report.model_copy(update={"checked_at": report.checked_at + 60})
+    assert drawn is not None and loss_curve(later, 12) is drawn
+    assert loss_curve(later, 13) == fold(loss_columns(report), 13)
+    assert report.facets.tracker.value is not None
+    bare = report.facets.tracker.value.model_copy(update={"columns": (), "history": ()})
+    tracker = report.facets.tracker.model_copy(update={"value": bare})
+    facets = report.facets.model_copy(update={"tracker": tracker})
+    other = report.model_copy(update={"facets": facets})
+    assert loss_curve(other, 12) == fold(loss_columns(other), 12)
+    for count in range(1, CURVES + 2):
+        loss_curve(report, count)
+    assert len(_CURVES) <= CURVES
