@@ -240,7 +240,7 @@ class AttachedEngine:
         self._note(f"{_named(connection)} went at {clock_time(self._clock.now())}")
 
     def _note(self, event: str) -> None:
-        self._events.append((self._clock.monotonic(), event))
+        self._events = [*self._events[-1:], (self._clock.monotonic(), event)]  # two at most
 
     def _replacing(self, connection: Connection) -> None:
         """Say that an engine hangs; one that only windows had is ended, it would hang for ever."""
