@@ -23,7 +23,7 @@ from cockpit.attach.remote_logs import RemoteLogs
 from cockpit.attach.starting import Starter
 from cockpit.attach.wire import BEAT, MISSED, Document, WireError
 from cockpit.model.clock import Clock
-from cockpit.model.report import Facets, FleetReport, Progress, RunReport, Verdict
+from cockpit.model.report import NOT_ASKED, Facets, FleetReport, Progress, RunReport, Verdict
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.model.wording import clock_time
 from cockpit.runtime.offload import offload
@@ -333,4 +333,5 @@ def unread(run: RunSpec, now: float) -> RunReport:
             text=f"unknown/{final}",
         ),
         next_action="wait for the first look",
+        not_read_yet=NOT_ASKED,
     )
