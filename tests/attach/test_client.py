@@ -8,9 +8,10 @@ import json
 from cockpit.attach.client import AttachedEngine
 from cockpit.attach.wire import Document, frame
 from cockpit.model.clock import SystemClock
-from cockpit.model.report import Verdict
+from cockpit.model.report import NOT_ASKED, Verdict
 from cockpit.model.run import CockpitFile
 from tests.widgets import reports as made
+from widgets.fleet_header import Watch, paint_header
 
 FLEET = made.fleet()[:3]
 FILE = CockpitFile(path="/data/cockpit.toml", runs=tuple(each.spec for each in FLEET[:2]))
@@ -93,3 +94,10 @@ async def test_what_no_engine_stands_behind_is_no_news() -> None:
             await asyncio.sleep(0)
     minding.cancel()
     assert engine.report().runs[0].not_read_yet is None
+
+
+def test_before_an_engine_answers_every_run_counts_as_not_read_yet_and_none_as_judged() -> None:
+    reports = window().report().runs
+    assert [each.not_read_yet for each in reports] == [NOT_ASKED] * len(FILE.runs)
+    head = paint_header(reports, Watch(), len(reports), 200).plain
+    assert f"{len(reports)} not read yet" in head and "unknown" not in head
