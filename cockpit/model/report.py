@@ -61,7 +61,7 @@ class Facets(Frozen):
             "job": run.job, "log": log or None, "tracker": run.wandb, "code": run.code,
             "checkpoints": run.checkpoints, "monitor": run.monitor, "host": run.job,
         }  # fmt: skip
-        unasked = unknown(ErrorKind.TIMEOUT, "not asked yet", "cockpit", now)
+        unasked = unknown(ErrorKind.NOT_FOUND, "not asked yet", "cockpit", now)
         news = {
             name: unasked
             for name, spec in named.items()
