@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cockpit.model.history import History
-from cockpit.model.report import NOT_ASKED, FleetReport, RunReport, Verdict
+from cockpit.model.report import NOT_ASKED, Facets, FleetReport, RunReport, Verdict
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.rules.metrics.progress import progress
 from cockpit.store.store import run_key
@@ -29,7 +29,7 @@ class Fleet:
         self.file = file
         self._only = frozenset(only or ())
         self.states: dict[str, RunState] = {}
-        self._unjudged: dict[str, RunReport] = {}
+        self._unjudged: dict[str, tuple[Facets, RunReport]] = {}
         """Of runs that no rule has seen: the same report until there is more to say."""
         _must_have(file, self._only)
         self.adopt(file)
@@ -81,10 +81,10 @@ class Fleet:
     def _before_rules(self, state: RunState, now: float) -> RunReport:
         """Return the report of a run that is not judged yet: a new one only if it says more."""
         name = state.spec.name
-        former = self._unjudged.get(name)
-        same = former is not None and former.spec is state.spec
-        if former is None or not same or former.facets is not state.facets:
-            former = self._unjudged[name] = unjudged(state, now)
+        facets, former = self._unjudged.get(name, (None, None))
+        if former is None or former.spec is not state.spec or facets is not state.facets:
+            former = unjudged(state, now)
+            self._unjudged[name] = state.facets, former
         return former
 
 
