@@ -487,7 +487,7 @@ async def test_a_clock_that_jumps_at_any_point_starts_no_second_job(
         await asyncio.wait(rivals)  # on a busy machine it would come when all is over, and may act
         return await event(*entry)
 
-    world.recorder.event = once_the_rival_is_done  # type: ignore[method-assign]
+    world.recorder.event = once_the_rival_is_done  # type: ignore[assignment,method-assign]
     await world.service.act(request(), WORDS)
     for each in rivals:
         assert (await each).outcome is Outcome.REFUSED
