@@ -23,8 +23,9 @@ from cockpit.attach.remote_logs import RemoteLogs
 from cockpit.attach.starting import Starter
 from cockpit.attach.wire import BEAT, MISSED, Document, WireError, texts_in
 from cockpit.model.clock import Clock
-from cockpit.model.report import NOT_ASKED, Facets, FleetReport, Progress, RunReport, Verdict
+from cockpit.model.report import Facets, FleetReport, RunReport, unread
 from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.model.told import RUN_FILE
 from cockpit.model.wording import clock_time
 from cockpit.runtime.offload import offload
 from cockpit.runtime.process import process_facts
@@ -57,7 +58,7 @@ class AttachedEngine:
         self._store = store
         self._clock = clock
         self._attends = attends
-        self._reports = {run.name: unread(run, clock.now()) for run in file.runs}
+        self._reports = {run.name: unread(run, Facets(), clock.now()) for run in file.runs}
         self._early: dict[str, RunReport] = {}
         """Reports of runs of which the order has not told yet."""
         self._parts = Parts()
@@ -305,7 +306,7 @@ class AttachedEngine:
         for name in texts_in(names):
             report = self._reports.get(name) or self._early.get(name)
             if report is None and name in specs:
-                report = unread(specs[name], self._clock.now())
+                report = unread(specs[name], Facets(), self._clock.now())
             if report is not None:
                 found[name] = report
         self._reports, self._early = found, {}
@@ -343,11 +344,7 @@ class AttachedEngine:
         assert self._store is not None
         memory, specs = RunMemory(self._store), {run.name: run for run in self.file.runs}
         found = ((name, memory.report(run_key(self.file.path, name))) for name in names)
-        return [
-            report.model_copy(update={"spec": specs[name]})
-            for name, report in found
-            if report is not None
-        ]
+        return [_recalled(report, specs[name]) for name, report in found if report is not None]
 
 
 def _is_watch(connection: Connection) -> bool:
@@ -360,25 +357,13 @@ def _named(connection: Connection) -> str:
     return f"the {kind}" if connection.peer is None else f"the {kind} (pid {connection.peer.pid})"
 
 
+def _recalled(report: RunReport, spec: RunSpec) -> RunReport:
+    """Return the store's report of a run as the run file has it now, but for a handover's DRI."""
+    owner = report.owner
+    dri = spec.dri if owner is None or owner.source == RUN_FILE else owner.name
+    return _as_old(report).model_copy(update={"spec": spec.model_copy(update={"dri": dri})})
+
+
 def _as_old(report: RunReport) -> RunReport:
     """Return a report as nobody stands behind it any more."""
     return report.as_remembered().model_copy(update={"watched_by": None, "next_check_at": None})
-
-
-def unread(run: RunSpec, now: float) -> RunReport:
-    """Return the report of a run of which nothing is known yet."""
-    final = "unknown" if run.final_step is None else str(run.final_step)
-    return RunReport(
-        spec=run,
-        checked_at=now,
-        verdict=Verdict.UNKNOWN,
-        facets=Facets().as_unasked(run, now),
-        progress=Progress(
-            step=None,
-            final_step=run.final_step,
-            final_step_source=None if run.final_step is None else run.final_step_source,
-            text=f"unknown/{final}",
-        ),
-        next_action="wait for the first look",
-        not_read_yet=NOT_ASKED,
-    )

@@ -16,7 +16,16 @@ from cockpit.attach.asks import ASKS, answered
 from cockpit.attach.log_reading import LogReading, log_place
 from cockpit.attach.meeting import Meeting, leave, listen, ours, place_of
 from cockpit.attach.parts import parted
-from cockpit.attach.wire import BEAT, PROTOCOL, Document, Hello, WireError, frame, read_frame
+from cockpit.attach.wire import (
+    BEAT,
+    PROTOCOL,
+    Document,
+    Hello,
+    WireError,
+    frame,
+    read_frame,
+    texts_in,
+)
 from cockpit.model.clock import Clock
 from cockpit.model.report import RunReport, Verdict
 from cockpit.model.run import CockpitFile
@@ -258,11 +267,14 @@ class Window:
         """Answer a question beside all else that is said."""
         number, what = document.get("id"), document.get("what")
         arguments = document.get("arguments")
-        if len(self._asked) >= MOST_ASKED or not isinstance(arguments, list):
+        if not isinstance(arguments, list):
             return
 
         async def asked() -> None:
-            found = await self._server.asked(str(what), arguments)
+            if len(self._asked) > MOST_ASKED:
+                found: Document = {"trouble": "timeout", "text": "too much is asked at one time"}
+            else:
+                found = await self._server.asked(str(what), arguments)
             self.tell(frame({"say": "answer", "id": number, **found}))
 
         task = asyncio.ensure_future(asked())
@@ -313,8 +325,7 @@ class Window:
 
 def _names(found: object, known: Container[str]) -> tuple[str, ...]:
     """Return the runs that a window has named, as far as there are such."""
-    names = found if isinstance(found, list) else []
-    return tuple(name for name in names if isinstance(name, str) and name in known)
+    return tuple(name for name in texts_in(found) if name in known)
 
 
 def _file(file: CockpitFile) -> Document:

@@ -156,6 +156,25 @@ class RunReport(Frozen):
         }
 
 
+def unread(run: RunSpec, facets: Facets, now: float) -> RunReport:
+    """Return the report of a run that no rule has seen yet."""
+    final = run.final_step
+    return RunReport(
+        spec=run,
+        checked_at=now,
+        verdict=Verdict.UNKNOWN,
+        facets=facets.as_unasked(run, now),
+        progress=Progress(
+            step=None,
+            final_step=final,
+            final_step_source=None if final is None else run.final_step_source,
+            text=f"unknown/{'unknown' if final is None else final}",
+        ),
+        next_action="wait for the first look",
+        not_read_yet=NOT_ASKED,
+    )
+
+
 class FleetReport(Frozen):
     """One check of many runs."""
 

@@ -59,6 +59,10 @@ class Told(Frozen):
         return f"{self.value} was {'ordered to stop' if self.what == STOPPED else 'notified'}"
 
 
+RUN_FILE: Final = "run file"
+"""The source of whoever the run file names."""
+
+
 class OwnerNow(Frozen):
     """Who answers for a run now (the DRI), by whose word, and what speaks against it.
 
@@ -66,7 +70,7 @@ class OwnerNow(Frozen):
     """
 
     name: str | None
-    source: str = "run file"
+    source: str = RUN_FILE
     at: Instant | None = None
     by: str = ""
     differs: str | None = None
@@ -93,7 +97,7 @@ def owner_now(run: str, named: str | None, told: Iterable[Told]) -> OwnerNow:
     owner = OwnerNow(name=last.value, source=last.source, at=last.at, by=by)
     if named is None or same_person(named, last.value):
         return owner
-    then = [each.parts.get("run file", "") for each in handed]
+    then = [each.parts.get(RUN_FILE, "") for each in handed]
     former = any(same_person(named, each) for each in (*givers, *then) if each)
     hand = f"cockpit handoff {shlex.quote(run)} --to {shlex.quote(named)}"
     write = f"dri = {json.dumps(last.value, ensure_ascii=False)} in the run file"

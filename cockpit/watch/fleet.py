@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cockpit.model.history import History
-from cockpit.model.report import NOT_ASKED, Facets, FleetReport, RunReport, Verdict
+from cockpit.model.report import Facets, FleetReport, RunReport, unread
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.rules.metrics.progress import progress
 from cockpit.store.store import run_key
 from cockpit.watch.polling.sweep import watched_paths
 from cockpit.watch.reports import owner_of
@@ -83,7 +81,7 @@ class Fleet:
         name = state.spec.name
         facets, former = self._unjudged.get(name, (None, None))
         if former is None or former.spec is not state.spec or facets is not state.facets:
-            former = unjudged(state, now)
+            former = unread(state.spec, state.facets, now)
             self._unjudged[name] = state.facets, former
         return former
 
@@ -101,16 +99,3 @@ def share(state: RunState, news: Shared) -> None:
     state.shared = news
     state.open = unsaved | {kept.alert.key: kept for kept in news.open}
     state.closed = list(news.closed)
-
-
-def unjudged(state: RunState, now: float) -> RunReport:
-    """Return the report of a run that nobody has looked at yet."""
-    return RunReport(
-        spec=state.spec,
-        checked_at=now,
-        verdict=Verdict.UNKNOWN,
-        facets=state.facets.as_unasked(state.spec, now),
-        progress=progress(state.spec, History(now=now)),
-        next_action="wait for the first look",
-        not_read_yet=NOT_ASKED,
-    )

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import closing
+from pathlib import Path
 
 from cockpit.attach.client import AttachedEngine
 from cockpit.attach.wire import Document, frame
 from cockpit.model.clock import SystemClock
 from cockpit.model.report import NOT_ASKED, Verdict
 from cockpit.model.run import CockpitFile
+from cockpit.model.told import OwnerNow
+from cockpit.store.memory import RunMemory
+from cockpit.store.store import Store, run_key
 from tests.widgets import reports as made
 from widgets.fleet_header import Watch, paint_header
 
@@ -101,3 +106,16 @@ def test_before_an_engine_answers_every_run_counts_as_not_read_yet_and_none_as_j
     assert [each.not_read_yet for each in reports] == [NOT_ASKED] * len(FILE.runs)
     head = paint_header(reports, Watch(), len(reports), 200).plain
     assert f"{len(reports)} not read yet" in head and "unknown" not in head
+
+
+def test_what_the_store_remembers_calls_no_run_well_and_names_who_answers(tmp_path: Path) -> None:
+    well = next(each for each in made.fleet() if each.verdict is Verdict.HEALTHY)
+    handed = well.model_copy(update={"owner": OwnerNow(name="bob", source="handover")})
+    file = CockpitFile(path=str(tmp_path / "cockpit.toml"), runs=(well.spec,))
+    with closing(Store(tmp_path / "store.sqlite")) as store:
+        RunMemory(store).save_reports([(run_key(file.path, well.name), handed)])
+        engine = AttachedEngine(file, store, SystemClock(), attends=True)
+        (recalled,) = engine._remembered((well.name,))
+    assert recalled.not_read_yet and recalled.verdict is Verdict.UNKNOWN
+    assert recalled.progress.eta_s is None and recalled.next_check_at is None
+    assert (recalled.spec.dri, recalled.owner) == ("bob", handed.owner)

@@ -26,6 +26,7 @@ from cockpit.runtime.process import process_facts
 from cockpit.store.memory import RunMemory
 from cockpit.store.store import Store, run_key
 from cockpit.watch.engine import Engine
+from tests.widgets import reports as made
 
 PATIENCE = 30.0
 RUN_FILE = """
@@ -215,11 +216,13 @@ async def test_before_an_engine_speaks_the_store_does(place: Place) -> None:
     with contextlib.closing(Store(store_path())) as store:
         window = AttachedEngine(file, store, SystemClock(), attends=True)
         seen = place.report(window).model_copy(
-            update={"verdict": Verdict.CRITICAL, "next_action": "remembered", "spec": spec}
-        )
+            update={"verdict": Verdict.CRITICAL, "next_action": "remembered", "spec": spec,
+                    "alerts": (made.alert("C-01"),)}
+        )  # fmt: skip
         RunMemory(store).save_reports([(run_key(file.path, "one"), seen)])
         await window._recall()
     assert place.report(window).next_action == "remembered"
+    assert place.report(window).not_read_yet, "what is remembered is said to be just that"
     assert place.report(window, "two").next_action == "wait for the first look"
     assert any("attaching" in each for each in window.notices)
 
