@@ -1,7 +1,8 @@
 """The one place that speaks HTTP: deadlines, limits, bounded retries, no secret in any text.
 
-Only GET is repeated by itself. A request that changes something is sent once; if its answer is
-lost, ``LostAnswerError`` says so and the caller looks up what became of it.
+Only what reads is repeated by itself: GET, and ``query``, a POST that changes nothing. A request
+that changes something is sent once; if its answer is lost, ``LostAnswerError`` says so and the
+caller looks up what became of it.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import random
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import SplitResult, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
-from cockpit.runtime.http_trouble import HttpError, LostAnswerError, limited_for, trouble
+from cockpit.runtime.http_trouble import HttpError, LostAnswerError, limited_for, told, trouble
 from cockpit.runtime.offload import offload
 from cockpit.text.safe import clean
 
@@ -78,6 +79,8 @@ class _Request:
     url: str
     headers: Mapping[str, str]
     content: bytes | None = None
+    reads: bool = False
+    """True when nothing changes by it: it may be sent again."""
 
     @property
     def parts(self) -> SplitResult:
@@ -93,7 +96,7 @@ class _Request:
 
 
 class Http:
-    """An HTTP client. Connections live as long as a ``session`` is open, then none is left over.
+    """An HTTP client. Connections live as long as a ``session`` is open and ``keep`` seconds after.
 
     A host that says it wants to be left alone is not asked again before that time.
     """
@@ -105,13 +108,17 @@ class Http:
         deadline: float = DEADLINE,
         cap: int = CAP,
         connections: int = CONNECTIONS,
+        keep: float = 0.0,
     ) -> None:
         self._clock = clock
+        self._keep = keep
         self._deadline = deadline
         self._cap = cap
         self._connections = connections
         self._client: httpx.AsyncClient | None = None
         self._users = 0
+        self._left = 0.0
+        self._idle: asyncio.Task[None] | None = None
         self._opening = asyncio.Lock()
         self._trust: ssl.SSLContext | None = None
         self._silent_until: dict[tuple[str, str], float] = {}
@@ -123,20 +130,18 @@ class Http:
         Redirects are followed inside one host only. Raises ``HttpError``: no answer within
         the deadline in all, a rate limit, or a server error that stayed.
         """
-        until = self._clock.monotonic() + self._deadline
-        request = _Request("GET", url, headers or {})
-        for attempt in range(ATTEMPTS):
-            try:
-                return await self._followed(request, until)
-            except HttpError as error:
-                pause = BACK_OFF * 2**attempt * (0.5 + random.random())
-                pause = max(pause, error.retry_in or 0.0)
-                left = until - self._clock.monotonic()
-                passing = error.status is not None or error.kind in _PASSING
-                if attempt == ATTEMPTS - 1 or pause >= left or not passing:
-                    raise
-                await self._clock.sleep(pause)
-        raise AssertionError("the last attempt returns or raises")
+        return await self._asked(_Request("GET", url, headers or {}, reads=True))
+
+    async def query(
+        self, url: str, document: object, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Return the answer to a POST that only reads (GraphQL, RPC); it is asked again as a GET.
+
+        Raises ``HttpError`` as ``get`` does.
+        """
+        typed = {"content-type": "application/json", **(headers or {})}
+        content = json.dumps(document).encode()
+        return await self._asked(_Request("POST", url, typed, content, reads=True))
 
     async def send(
         self,
@@ -152,11 +157,11 @@ class Http:
         """
         content = None if document is None else json.dumps(document).encode()
         typed = {} if content is None else {"content-type": "application/json"}
-        request = _Request(method, url, {**typed, **(headers or {})}, content)
+        request = _Request(method, url, {**typed, **(headers or {})}, content, method == "GET")
         answer = await self._once(request, self._deadline)
         self._heed(request, answer)
         if answer.status >= 500:
-            message = f"{request.host}: server error {answer.status}"
+            message = f"{request.host}: server error {answer.status}{told(answer.body)}"
             raise LostAnswerError(ErrorKind.BAD_ANSWER, message, status=answer.status)
         return answer
 
@@ -166,22 +171,51 @@ class Http:
         async with self._opening:
             if self._client is None:
                 self._client = await self._opened()
+                if self._keep:
+                    closing = self._close_when_idle(self._client)
+                    self._idle = asyncio.create_task(closing)
             client = self._client
             self._users += 1
         try:
             yield client
         finally:
             self._users -= 1
-            if not self._users:
+            self._left = self._clock.monotonic()
+            if not self._users and not self._keep:
                 self._client = None
                 await client.aclose()
+
+    async def _close_when_idle(self, client: httpx.AsyncClient) -> None:
+        """Close the connections once nobody has used them for ``keep`` seconds, or at the end."""
+        try:
+            while self._users or self._clock.monotonic() - self._left < self._keep:
+                await self._clock.sleep(self._keep)
+        finally:
+            self._client = None
+            await client.aclose()
+
+    async def _asked(self, request: _Request) -> Answer:
+        """Return the answer to a request that only reads, asked again while that may help."""
+        until = self._clock.monotonic() + self._deadline
+        for attempt in range(ATTEMPTS):
+            try:
+                return await self._followed(request, until)
+            except HttpError as error:
+                pause = BACK_OFF * 2**attempt * (0.5 + random.random())
+                pause = max(pause, error.retry_in or 0.0)
+                left = until - self._clock.monotonic()
+                passing = error.status is not None or error.kind in _PASSING
+                if attempt == ATTEMPTS - 1 or pause >= left or not passing:
+                    raise
+                await self._clock.sleep(pause)
+        raise AssertionError("the last attempt returns or raises")
 
     async def _followed(self, request: _Request, until: float) -> Answer:
         for _ in range(REDIRECTS + 1):
             answer = await self._once(request, until - self._clock.monotonic())
             self._heed(request, answer)
             if answer.status in _AGAIN:
-                message = f"{request.host}: server error {answer.status}"
+                message = f"{request.host}: server error {answer.status}{told(answer.body)}"
                 raise HttpError(ErrorKind.BAD_ANSWER, message, status=answer.status)
             if answer.status not in _MOVED:
                 return answer
@@ -266,7 +300,7 @@ class Http:
 def _error_of(request: _Request, error: BaseException) -> HttpError:
     """Return a failure as the caller must take it: a change may have been made all the same."""
     found = error if isinstance(error, HttpError) else trouble(request.host, error)
-    if request.method == "GET" or type(error).__name__ in _NEVER_SENT:
+    if request.reads or type(error).__name__ in _NEVER_SENT:
         return found
     return LostAnswerError(found.kind, str(found), status=found.status)
 
@@ -279,7 +313,7 @@ def _limited(request: _Request, wait: float) -> HttpError:
 def _redirected(request: _Request, answer: Answer) -> _Request:
     """Return the request at its new place; another host would be given our credentials."""
     url = urljoin(request.url, answer.headers.get("location", ""))
-    moved = _Request(request.method, url, request.headers)
+    moved = replace(request, url=url)
     if moved.origin != request.origin:
         message = f"{request.host} sends us to {moved.host}, which is not followed"
         raise HttpError(ErrorKind.BAD_ANSWER, message, status=answer.status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
@@ -9,10 +10,14 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 from cockpit.model.facet import ErrorKind
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
 
 LONGEST_WAIT: Final = 3600.0
 SECONDARY_WAIT: Final = 60.0
 """GitHub's advice for a secondary limit that names no time."""
+SAID: Final = 160
+SAID_READ: Final = 4096
 
 _WORDS: Final = {
     ErrorKind.TIMEOUT: "no answer in time",
@@ -103,6 +108,9 @@ def _stated_wait(headers: Mapping[str, str], now: float) -> float | None:
     reset = headers.get("x-ratelimit-reset", "").strip()
     if until is None and headers.get("x-ratelimit-remaining", "").strip() == "0":
         until = float(reset) if reset.isascii() and reset.isdigit() else here + SECONDARY_WAIT
+    if until is None and headers.get("ratelimit-remaining", "").strip() == "0":
+        pause = headers.get("ratelimit-reset", "").strip()  # W&B: seconds from now, not a time
+        until = here + (float(pause) if pause.isascii() and pause.isdigit() else SECONDARY_WAIT)
     return None if until is None else min(max(0.0, until - here), LONGEST_WAIT)
 
 
@@ -111,3 +119,29 @@ def _instant(text: str) -> float | None:
         return parsedate_to_datetime(text).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
+
+
+def told(body: bytes) -> str:
+    """Return what a server says in the body of an error, as a short safe end of our own line.
+
+    Its own words are often the only cause that is told; pages made for browsers are left out.
+    """
+    text = scrub(clean(_words_of(body), SAID))
+    return f": {text}" if text else ""
+
+
+def _words_of(body: bytes) -> str:
+    head = body[:SAID_READ].decode("utf-8", "replace").strip()
+    if head.startswith("<"):
+        return ""
+    try:
+        document = json.loads(body[: 1 << 16])
+    except (ValueError, RecursionError):
+        return head
+    found = document
+    for name in ("errors", "error", "message", "detail", "msg"):
+        if isinstance(found, dict) and found.get(name):
+            found = found[name]
+        if isinstance(found, list) and found:
+            found = found[0]
+    return found if isinstance(found, str) else ""

@@ -10,6 +10,7 @@ from email.utils import formatdate
 
 import pytest
 
+from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind
 from cockpit.runtime.http import ATTEMPTS, Http, HttpError, LostAnswerError
 from cockpit.runtime.http_trouble import limited_for
@@ -243,3 +244,64 @@ def closed_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
+
+
+async def test_a_query_is_repeated_although_it_is_a_post() -> None:
+    handle, asked = answering(b"", reply(200, b'{"data": 1}'))
+    async with server(handle) as url:
+        answer = await Http(SkipClock()).query(url, {"query": "{ viewer }"}, SECRET)
+    assert answer.json() == {"data": 1} and len(asked) == 2
+    assert all(head.startswith(b"POST ") for head in asked)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"errors": [{"message": "no such project"}]}', ": no such project"),
+        (b'{"code": "internal", "message": "controller is\\u001b[2J loading"}', "is"),
+        (b"Traceback: Job a/b already exists", ": Traceback: Job a/b already exists"),
+        (b"<html><body>Bad gateway</body></html>", ""),
+        (b"", ""),
+        (b'{"message": {"deep": 1}}', ""),
+    ],
+)
+async def test_a_server_error_is_told_in_the_servers_own_words(body: bytes, words: str) -> None:
+    handle, _ = answering(reply(500, body))
+    async with server(handle) as url:
+        said = str(await failing(url))
+    assert "server error 500" in said and words in said and "\x1b" not in said
+    assert words or said.endswith("500")
+
+
+async def test_words_of_a_server_hold_no_secret() -> None:
+    handle, _ = answering(reply(500, b"bad token " + SECRET["authorization"].encode()))
+    async with server(handle) as url:
+        assert "q1W2e3" not in str(await failing(url))
+
+
+async def test_kept_connections_are_used_again_and_closed_when_idle() -> None:
+    accepted, closed = [], asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.append(writer)
+        while await reader.read(1 << 16):
+            writer.write(b"HTTP/1.1 200 X\r\ncontent-length: 2\r\n\r\n{}")
+        closed.set()
+        writer.close()
+
+    running = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{running.sockets[0].getsockname()[1]}"
+    client = Http(SystemClock(), keep=0.3)
+    for _ in range(3):
+        await client.get(url)
+    assert len(accepted) == 1 and not closed.is_set()
+    await asyncio.wait_for(closed.wait(), 5.0)
+    await client.get(url)
+    assert len(accepted) == 2
+    running.close()
+
+
+def test_the_wait_that_wandb_names_is_in_seconds_from_now() -> None:
+    headers = {"ratelimit-limit": "1000", "ratelimit-remaining": "0", "ratelimit-reset": "17"}
+    assert limited_for(429, headers, b"", 1000.0) == 17.0
+    assert limited_for(200, headers, b"{}", 1000.0) is None
