@@ -288,12 +288,12 @@ class Files:
         self,
         proc: Path,
         uid: int | None = None,
-        seen: dict[int, tuple[OpenFile, ...]] | None = None,
+        seen: Mapping[int, tuple[OpenFile, ...]] | None = None,
     ) -> None:
         """``uid`` is who looks, ``seen`` what is known already."""
         self._uid = os.getuid() if uid is None else uid
         self._proc = proc
-        self._seen = {} if seen is None else seen
+        self._seen = dict(seen or {})
 
     def readable(self, process: Process) -> bool:
         """Tell whether we may look at the files of a process at all."""
