@@ -9,7 +9,7 @@ from typing import Final
 from cockpit.platforms.slurm.record import Record
 from cockpit.platforms.slurm.script import jobs_script, new_mark, parts_of
 from cockpit.platforms.slurm.text import sacct_records, scontrol_records, squeue_records
-from cockpit.platforms.slurm.trouble import Trouble, late, torn, trouble_of
+from cockpit.platforms.slurm.trouble import Trouble, last_words, late, torn, trouble_of
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 
@@ -71,7 +71,7 @@ async def ask(
         accounted=tuple(sacct_records(found.get("sacct.out", ""), mark)),
         host_now=float(date[0]) if date and date[0].isdecimal() else None,
         uid=date[1] if len(date) > 1 else "",
-        no_accounting=trouble_of(where, found.get("sacct.err", ""), 1).text if failed else None,
+        no_accounting=_without_accounting(found) if failed else None,
     )
 
 
@@ -82,3 +82,7 @@ def _is_empty(shown: str) -> bool:
 
 def _number(text: str) -> int:
     return int(text) if text.strip().isdecimal() else 1
+
+
+def _without_accounting(found: dict[str, str]) -> str:
+    return last_words(found.get("sacct.err", "")) or "accounting did not answer in time"

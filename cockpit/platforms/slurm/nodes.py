@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cockpit.model.clock import Clock
-from cockpit.model.facet import Facet, known, unknown
+from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.observed import HostValue
 from cockpit.model.query import Query
 from cockpit.platforms.slurm.ask import Run, parts
@@ -43,13 +43,12 @@ class Nodes:
         return {name: facet for answer in answers for name, facet in answer.items()}
 
     async def _of(self, host: str | None, queries: Sequence[Query]) -> dict[str, Facet[HostValue]]:
-        nodes = {query.name: _node(query) for query in queries}
-        wanted = sorted({node for node in nodes.values() if node is not None})
+        wanted = sorted({node for query in queries if (node := _node(query)) is not None})
         where, now = where_of(host), self._clock.now()
         told = await self._ask(host, wanted) if wanted else {}
         if isinstance(told, Trouble):
             return {query.name: unknown(told.kind, told.line, where, now) for query in queries}
-        return {name: self._facet(where, node, told) for name, node in nodes.items()}
+        return {query.name: self._facet(where, query, told) for query in queries}
 
     async def _ask(self, host: str | None, nodes: Sequence[str]) -> dict[str, str] | Trouble:
         mark, where = new_mark(), where_of(host)
@@ -62,8 +61,11 @@ class Nodes:
             return trouble_of(where, said, 1)
         return told
 
-    def _facet(self, where: str, node: str | None, told: dict[str, str]) -> Facet[HostValue]:
-        now = self._clock.now()
+    def _facet(self, where: str, query: Query, told: dict[str, str]) -> Facet[HostValue]:
+        now, node = self._clock.now(), _node(query)
+        if query.job is None:
+            text = "which machine it runs on is told by its job, which is not known"
+            return unknown(ErrorKind.NOT_FOUND, text, where, now)
         if node is None:
             return known(HostValue(), f"{where}: the job is on no machine now", now)
         text = told.get(node, "")
