@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import Phase
@@ -12,7 +13,11 @@ from cockpit.platforms.slurm.book import Book, Job
 from cockpit.platforms.slurm.chain import LONGEST, Chains, live_job, queued_after
 from cockpit.platforms.slurm.lineage import Mark, is_diagnostic, launch_of, mark_of
 from cockpit.platforms.slurm.reasons import never_starts
+from cockpit.platforms.slurm.record import Record
 from cockpit.platforms.slurm.script import is_job_id
+
+FREED_WITHIN: Final = 60.0
+"""Seconds after a job's end within which the scheduler sees that others need not wait for it."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ def _successor(run: RunSpec, book: Book, chains: Chains, at: str, job: Job | Non
     ]
     if able:
         return min(able, key=lambda one: (not one.lives, -(one.main.submitted or 0.0)))
-    return _submitted_before_its_end(run, book, job) if job is not None else None
+    return _freed_by_its_end(run, book, job) if job is not None else None
 
 
 def _alike(run: RunSpec, one: Job, job: Job) -> bool:
@@ -110,23 +115,28 @@ def _alike(run: RunSpec, one: Job, job: Job) -> bool:
     return not is_diagnostic(run, its) and (same or mark_of(run, its) is not None)
 
 
-def _submitted_before_its_end(run: RunSpec, book: Book, job: Job) -> Job | None:
-    """Return the one living job of the lineage that was submitted while this one still ran.
+def _freed_by_its_end(run: RunSpec, book: Book, job: Job) -> Job | None:
+    """Return the one job like it that was submitted before, and could start only from its end on.
 
-    Slurm forgets what a job has waited for: this is what a chain looks like once it has moved.
+    Slurm forgets what a job has waited for, but not since when it was eligible.
     """
     ended = job.main.ended
-    living = [
+    if ended is None:
+        return None
+    freed = [
         one
         for one in book.jobs()
-        if one.lives and one.id != job.id and mark_of(run, one.main) is not None
-        if not is_diagnostic(run, one.main)
+        if one.records[0].base != job.records[0].base and _alike(run, one, job)
+        if one.main.workdir == job.main.workdir and _was_freed(one.main, ended)
     ]
-    if len(living) != 1 or ended is None or never_starts(living[0].main.reason):
-        return None
-    submitted, began = living[0].main.submitted, living[0].main.started
-    waited = submitted is not None and submitted < ended and (began is None or began >= ended)
-    return living[0] if waited and living[0].main.name == job.main.name else None
+    return freed[0] if len(freed) == 1 else None
+
+
+def _was_freed(record: Record, at: float) -> bool:
+    submitted, eligible = record.submitted, record.eligible
+    if submitted is None or eligible is None or never_starts(record.reason):
+        return False
+    return submitted < at <= eligible <= at + FREED_WITHIN
 
 
 def _unnamed(run: RunSpec, book: Book) -> tuple[Job | None, str]:
