@@ -77,10 +77,7 @@ class Head:
     async def jobs(self) -> tuple[RayJob, ...]:
         """Return all jobs that the head lists."""
         try:
-            async with asyncio.timeout(self._patience):
-                answer = await self._get("/api/jobs/")
-        except TimeoutError:
-            raise await self._silent() from None
+            answer = await self._get("/api/jobs/", self._patience)
         except HttpError as error:
             if error.kind is ErrorKind.TIMEOUT:
                 raise await self._silent() from None
@@ -94,13 +91,13 @@ class Head:
 
     async def job(self, job_id: str) -> tuple[RayJob | None, object]:
         """Return one job, and the document that it was read from; raises ``HttpError``."""
-        answer = await self._within(PATIENCE, f"/api/jobs/{quote(job_id, safe='')}")
+        answer = await self._get(f"/api/jobs/{quote(job_id, safe='')}", PATIENCE)
         document = await self._document(answer)
         return job_of(document), document
 
     async def version(self, within: float = PATIENCE) -> tuple[str, str | None]:
         """Return Ray's version, and when the head began (as its own clock and zone have it)."""
-        document = mapping(await self._document(await self._within(within, "/api/version")))
+        document = mapping(await self._document(await self._get("/api/version", within)))
         said = clean(document.get("ray_version"), 40)
         if not said:
             raise self._bad("what answers there is no Ray dashboard")
@@ -174,19 +171,11 @@ class Head:
         return HttpError(ErrorKind.TIMEOUT, hint)
 
     async def _state(self, path: str) -> object:
-        return await self._document(await self._within(PATIENCE, path))
+        return await self._document(await self._get(path, PATIENCE))
 
-    async def _within(self, seconds: float, path: str) -> Answer:
-        try:
-            async with asyncio.timeout(seconds):
-                return await self._get(path)
-        except TimeoutError:
-            text = f"{self.name}: no answer within {seconds:g} s"
-            raise HttpError(ErrorKind.TIMEOUT, text) from None
-
-    async def _get(self, path: str) -> Answer:
+    async def _get(self, path: str, within: float) -> Answer:
         headers = await self._tokens.headers(self._job)
-        return self._checked(await self._http.get(f"{self.base}{path}", headers))
+        return self._checked(await self._http.get(f"{self.base}{path}", headers, deadline=within))
 
     def _checked(self, answer: Answer) -> Answer:
         """Return an answer that is one; raises ``HttpError`` for what the head refuses."""
@@ -236,14 +225,18 @@ class Head:
 
 def base_of(address: str) -> str:
     """Return the address that requests begin with; raises ``ValueError`` with one line."""
-    text = address.strip().rstrip("/")
+    text = address.strip()
     if "://" not in text:
         text = f"http://{text}"
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(text)
+        named = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        named = False
+    if not named:
         hint = "expected the dashboard's, as http://127.0.0.1:8265"
         raise ValueError(f"job.address is {clean(address, 120)!r}; {hint}")
-    return text
+    return text.rstrip("/")
 
 
 def _began(session: str) -> str | None:

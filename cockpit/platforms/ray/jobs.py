@@ -80,28 +80,26 @@ class RayJobs:
         own = {job.id: job for job in current if job is not None}
         left = max(AT_LEAST, ALL_WITHIN - (self._clock.monotonic() - began))
         found: dict[str, Wait] = {}
-        session: list[str | None] = []
+        session = await _session(head) if None in current else None
         with suppress(HttpError, TimeoutError):
             async with asyncio.timeout(left):
-                if None in current:
-                    session.append((await head.version())[1])
-                found = await self._more(head, list(own.values()))
-        return Listed(jobs, found, session[0] if session else None)
+                await self._more(head, list(own.values()), found)
+        return Listed(jobs, found, session)
 
-    async def _more(self, head: Head, own: Sequence[RayJob]) -> dict[str, Wait]:
-        """Learn when drivers began, and return what pending jobs wait for."""
+    async def _more(self, head: Head, own: Sequence[RayJob], found: dict[str, Wait]) -> None:
+        """Learn what pending jobs wait for (into ``found``), and when drivers began."""
         pending = [job for job in own if phase_of(job) is Phase.WAITING]
         dateless = [job for job in own if self._is_dateless(head, job)]
         if not pending and not dateless:
-            return {}
+            return
         actors = await head.supervisors()
         ids = {job.id: actors[job.id].actor_id for job in dateless if job.id in actors}
+        found |= await waits(head, pending, actors)
         if ids:
             began = await head.starts(ids)
             while len(self._began) > _KEPT:
                 self._began.pop(next(iter(self._began)))
             self._began |= {(head.base, name): at for name, at in began.items()}
-        return await waits(head, pending, actors)
 
     def _keep_logs(self, head: Head, jobs: Sequence[RayJob]) -> None:
         for key in [key for key in self._last_logs if key[0] == head.base]:
@@ -159,6 +157,13 @@ class RayJobs:
             output=None if waiting else job.log_name,
             node=job.node,
         )
+
+
+async def _session(head: Head) -> str | None:
+    try:
+        return (await head.version(AT_LEAST))[1]
+    except HttpError:
+        return None
 
 
 def current_of(run: RunSpec, jobs: Sequence[RayJob]) -> RayJob | None:
