@@ -170,13 +170,15 @@ class RowChunk(NamedTuple):
 
     ``caught_up``: nothing more is in the files for now. ``restarted``: the files (or the keys
     that are read from them) changed, and ``rows`` begin at the run's first row again.
-    ``share``: how much of the bytes, 0 to 1, all rows up to these cover.
+    ``share``: how much of the bytes (of a server's run: of the steps), 0 to 1, all rows up to
+    these cover. ``later``: there is more, but none before the tracker is looked at again.
     """
 
     rows: tuple[Row, ...]
     caught_up: bool
     restarted: bool
     share: float
+    later: bool = False
 
 
 class _Cursor:
