@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from cockpit.model.base import Frozen, Instant
 
@@ -56,6 +58,15 @@ class Alert(Frozen):
     confidence: Literal["sure", "likely", "guess"]
     next_action: str
     acknowledged: Acknowledgement | None = None
+    runs: tuple[str, ...] = ()
+    """The runs that one cause concerns, where they are several; else not in the document."""
+
+    @model_serializer(mode="wrap")
+    def _document(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        document: dict[str, Any] = plain(self)
+        if not self.runs:
+            document.pop("runs", None)
+        return document
 
 
 class ClosedAlert(Frozen):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cockpit.model.base import Frozen, Instant
+from cockpit.model.facet import ErrorKind
 from cockpit.model.observed import Phase
 from cockpit.model.report import Facets
 from cockpit.model.trend import Trend
@@ -70,6 +71,27 @@ class Sharer(Frozen):
     started_at: Instant | None = None
 
 
+class Outage(Frozen):
+    """A place that answers for none of the runs that live there, since when and why.
+
+    ``facets`` is what is asked there; ``told_by`` names the one run that tells of it, so that
+    one cause opens one alert (SPEC C).
+    """
+
+    place: str
+    facets: tuple[str, ...]
+    runs: tuple[str, ...]
+    since: Instant
+    kind: ErrorKind
+    why: str
+    told_by: str
+
+    @staticmethod
+    def key_of(place: str) -> str:
+        """Return the identity of the alert about a place."""
+        return f"C-02:{place}"
+
+
 class History(Frozen):
     """Everything that a rule may look at. Times are data time; ``now`` is the time of judging.
 
@@ -97,5 +119,7 @@ class History(Frozen):
     """The other runs of the run file that write to the same place."""
     not_read_yet: str | None = None
     """What of the facets that a verdict rests on nobody has looked at since the engine started."""
+    outages: tuple[Outage, ...] = ()
+    """The places away from here that do not answer for this run, nor for any other."""
     sealed_by: str | None = None
     """Who sealed the run as it stands, by the store: told where no code repository holds a tag."""

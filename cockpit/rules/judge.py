@@ -11,7 +11,7 @@ from cockpit.rules.artifacts.checkpoints import checkpoint_not_advancing, rollba
 from cockpit.rules.artifacts.records import records_overdue
 from cockpit.rules.artifacts.success import success_without_artifacts
 from cockpit.rules.jobs.duplicates import duplicate_job
-from cockpit.rules.jobs.jobstate import pending_too_long, state_unknown
+from cockpit.rules.jobs.jobstate import pending_too_long, place_unknown, state_unknown
 from cockpit.rules.jobs.monitor import monitor_stale
 from cockpit.rules.jobs.repeated import same_failure_again
 from cockpit.rules.jobs.stall import log_frozen, step_stalled
@@ -26,6 +26,7 @@ Rule = Callable[[RunSpec, History], Iterable[Alert]]
 RULES: tuple[Rule, ...] = (
     ended_not_success,
     state_unknown,
+    place_unknown,
     monitor_stale,
     pending_too_long,
     throughput_collapse,

@@ -75,7 +75,7 @@ class Engine:
         self._supervisor = Supervisor(clock, state_dir() / "crashes")
         self.ownership = ownership_of(store)
         self._store_writer = StoreWriter(store, self.ownership, clock)
-        self._fleet = Fleet(file, only)
+        self._fleet = Fleet(file, only, self._sources.platform_of)
         self._preference = Preference(self._fleet.states)
         rank = self._preference.rank
         self._judge = Judge(

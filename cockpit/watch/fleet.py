@@ -7,9 +7,11 @@ from collections.abc import Iterable, Sequence
 from cockpit.model.report import Facets, FleetReport, RunReport, unread
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.store.store import run_key
+from cockpit.watch.outages import PlatformOf, find_outages
 from cockpit.watch.polling.sweep import watched_paths
 from cockpit.watch.reports import owner_of
 from cockpit.watch.runstate import RunState
+from cockpit.watch.sharing import find_sharers
 from cockpit.watch.store_writer import Shared, StoreWriter
 
 
@@ -23,8 +25,14 @@ class Fleet:
     Raises ``UnknownRunError`` if ``only`` names a run that the file does not have.
     """
 
-    def __init__(self, file: CockpitFile, only: Iterable[str] | None = None) -> None:
+    def __init__(
+        self,
+        file: CockpitFile,
+        only: Iterable[str] | None = None,
+        platform_of: PlatformOf = lambda _run: None,
+    ) -> None:
         self.file = file
+        self._platform_of = platform_of
         self._only = frozenset(only or ())
         self.states: dict[str, RunState] = {}
         self._unjudged: dict[str, tuple[Facets, RunReport]] = {}
@@ -49,6 +57,14 @@ class Fleet:
         wanted = list(names or ())
         _must_have(self.file, wanted)
         return [self.states[name].spec for name in wanted or self.states]
+
+    def mark_neighbours(self) -> None:
+        """Note in each run what it has in common with others: a place written to, an outage."""
+        sharers = find_sharers(self.states.values())
+        outages = find_outages(self.states.values(), self._platform_of)
+        for name, state in self.states.items():
+            state.sharers = sharers.get(name, ())
+            state.outages = outages.get(name, ())
 
     async def recall(self, store_writer: StoreWriter, now: float) -> None:
         """Begin from what the store knows of each new run; what was seen since then stays."""

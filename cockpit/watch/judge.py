@@ -27,7 +27,6 @@ from cockpit.watch.reports import (
     with_diagnosis,
 )
 from cockpit.watch.runstate import RunState
-from cockpit.watch.sharing import find_sharers
 from cockpit.watch.store_writer import StoreWriter
 from cockpit.watch.waiting import WaitingRuns
 
@@ -95,9 +94,7 @@ class Judge:
         async with self._one_at_a_time:
             states = [self._fleet.states[name] for name in names if name in self._fleet.states]
             now = self._clock.now()
-            sharers = find_sharers(self._fleet.states.values())
-            for state in states:
-                state.sharers = sharers.get(state.spec.name, ())
+            self._fleet.mark_neighbours()
             cases = [case_of(state, now) for state in states]
             await self._diagnoser.refresh(states, cases, patience)
             cases = [with_diagnosis(case, s) for case, s in zip(cases, states, strict=True)]

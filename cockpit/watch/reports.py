@@ -74,6 +74,7 @@ def case_of(state: RunState, now: float) -> Case:
         former_failures=state.shared.failures,
         launched=state.shared.launched,
         sharers=state.sharers,
+        outages=state.outages,
         sealed_by=state.shared.sealed,
         not_read_yet=state.not_read_yet,
     )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from cockpit.model.alert import ClosedAlert
 from cockpit.model.facet import Facet, merge
-from cockpit.model.history import CheckpointMark, History, PhaseMark, Sharer
+from cockpit.model.history import CheckpointMark, History, Outage, PhaseMark, Sharer
 from cockpit.model.observed import CheckpointState, JobValue, Phase, Row, Triage
 from cockpit.model.report import FACETS, Facets, RunReport
 from cockpit.model.run import RunSpec
@@ -76,6 +76,8 @@ class RunState:
     """What the store says of it; of the alerts, ``open`` and ``closed`` are newer."""
     sharers: tuple[Sharer, ...] = ()
     """The other runs of the run file that write to the same place, as they are now."""
+    outages: tuple[Outage, ...] = ()
+    """The places that do not answer for it, nor for any other run."""
     remembered: bool = False
     report: RunReport | None = None
     announced: RunReport | None = None

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
-from cockpit.model.history import History
+from cockpit.model.history import History, Outage
 from cockpit.model.observed import (
     Checkpoint,
     CheckpointState,
@@ -42,6 +42,15 @@ def run_spec(**changes: Any) -> RunSpec:
         "thresholds": Thresholds(),
     }
     return RunSpec(**{**plain, **changes})
+
+
+def outage(*runs: str, **changes: Any) -> Outage:
+    names = runs or ("toy", "other")
+    plain: dict[str, Any] = {
+        "place": "https://iris", "facets": ("job", "log"), "runs": names, "since": T0,
+        "kind": ErrorKind.REFUSED, "why": "connection refused", "told_by": names[0],
+    }  # fmt: skip
+    return Outage(**{**plain, **changes})
 
 
 def folded(rows: Iterable[Row], run: RunSpec | None = None) -> Trend:

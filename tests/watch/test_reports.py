@@ -23,7 +23,17 @@ from cockpit.store.outcomes import Stopped
 from cockpit.watch.reports import Reconciled, case_of, judged, reconcile
 from cockpit.watch.runstate import CORE, Diagnosis, Rows, RunState
 from cockpit.watch.store_writer import Shared
-from tests.rules.making import T0, folded, job, log, losses, run_spec, seen, tracker
+from tests.rules.making import (
+    T0,
+    folded,
+    job,
+    log,
+    losses,
+    outage,
+    run_spec,
+    seen,
+    tracker,
+)
 
 ADA = Acknowledgement(by="ada", at=5.0)
 
@@ -200,6 +210,7 @@ def test_a_rule_is_given_all_that_is_remembered() -> None:
         marks=[CheckpointMark(at=T0, complete=1, newest=10)],
         shared=shared,
         sharers=(Sharer(run="other", what="output root /x"),),
+        outages=(outage(),),
     )
     given, empty = case_of(state, T0 + 10).history, History(now=0.0)
     same = [name for name in History.model_fields if getattr(given, name) == getattr(empty, name)]

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
-from cockpit.model.history import History
+from cockpit.model.facet import ErrorKind
+from cockpit.model.history import History, Outage
 from cockpit.model.observed import UNCLEAR, Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.present import StepClock, job_of, job_source, phase_of, phase_since, seen_at
 
 CADENCES = 2
+NAMED = 12
+"""Runs that the evidence names; the alert has them all."""
 
 
 def state_unknown(run: RunSpec, history: History) -> Iterator[Alert]:
     """C-02: the job's state has not been known for more than two cadences.
 
-    Where it was looked at and what was seen does not decide, it is said at once.
+    Where it was looked at and what was seen does not decide, it is said at once. Where the
+    place does not answer for several runs it is that place's alert (``place_unknown``).
     """
     facet = history.facets.job
-    if not facet.configured:
+    if not facet.configured or any("job" in outage.facets for outage in history.outages):
         return
     if not facet.known:
         why = facet.error.message if facet.error is not None else "never answered"
@@ -48,6 +52,49 @@ def state_unknown(run: RunSpec, history: History) -> Iterator[Alert]:
         confidence="sure",
         next_action=advice,
     )
+
+
+def place_unknown(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-02 of a place: it has answered for none of its runs for more than two cadences.
+
+    One run tells of it (``Outage.told_by``); the others show their facets as unknown.
+    """
+    for outage in history.outages:
+        waited = history.now - outage.since
+        if outage.told_by != run.name or waited <= CADENCES * run.cadence:
+            continue
+        what = ", ".join(outage.facets)
+        yield Alert(
+            id="C-02",
+            key=Outage.key_of(outage.place),
+            severity=Severity.WARNING,
+            title=f"{_several(outage.runs)} unknown: {outage.place} {_does(outage.kind)}",
+            since=outage.since,
+            evidence=(
+                Evidence(text=outage.why, source=outage.place),
+                Evidence(text=f"{what} of {_names(outage.runs)}", source="run file"),
+            ),
+            confidence="sure",
+            next_action=f"repair the way to {outage.place}; do not assume that its runs failed",
+            runs=outage.runs,
+        )
+
+
+def _several(runs: Sequence[str]) -> str:
+    return f"{len(runs)} runs are" if len(runs) > 1 else f"{runs[0]} is partly"
+
+
+def _names(runs: Sequence[str]) -> str:
+    rest = len(runs) - NAMED
+    return ", ".join(runs[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _does(kind: ErrorKind) -> str:
+    if kind in (ErrorKind.UNAUTHORIZED, ErrorKind.FORBIDDEN):
+        return "does not let us in"
+    if kind is ErrorKind.RATE_LIMITED:
+        return "asks to be left alone"
+    return "cannot be understood" if kind is ErrorKind.BAD_ANSWER else "does not answer"
 
 
 def _side_by_side(run: RunSpec, history: History) -> tuple[Evidence, ...]:

@@ -1,0 +1,277 @@
+"""Scripts on a host: the user's own ssh, one connection, one login's cost, honest errors.
+
+Against a real sshd of this user's own; ``tests/sshd.py`` has its faults.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from cockpit.model.facet import ErrorKind
+from cockpit.runtime import ssh_link
+from cockpit.runtime.ssh import (
+    RemoteError,
+    know_remedies,
+    quote,
+    run_script,
+    run_script_blocking,
+)
+from cockpit.runtime.ssh_trouble import refusal
+from tests.sshd import Sshd, needs_sshd, serving
+
+HOSTILE = ("it's", '"$(touch pwned)" `id`', "a\nb\\n", "-rf", "*", "é ü 日本", "\x1b[31m", "")
+
+
+@pytest.fixture
+def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
+    with serving(tmp_path) as server:
+        monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+        yield server
+
+
+def said(host: str | None, script: str, deadline: float = 20.0) -> str:
+    return run_script_blocking(host, script, deadline=deadline).text
+
+
+def failure(host: str | None, script: str = ":", deadline: float = 20.0) -> RemoteError:
+    with pytest.raises(RemoteError) as caught:
+        run_script_blocking(host, script, deadline=deadline)
+    return caught.value
+
+
+def everywhere(host: str | None) -> None:
+    """Assert what holds of a script wherever it runs."""
+    done = run_script_blocking(host, "echo out; echo err >&2; cat; exit 255", deadline=20.0)
+    assert (done.rc, done.out, done.err) == (255, b"out\n", b"err\n")
+    printed = "printf '%s|' " + " ".join(map(quote, HOSTILE))
+    assert said(host, printed) == "".join(f"{word}|" for word in HOSTILE)
+    given = bytes(range(256)) * 500
+    assert run_script_blocking(host, "cat; exit 3", deadline=20.0, stdin=given)[:2] == (3, given)
+    assert run_script_blocking(host, "if; then", deadline=20.0).rc not in (0, 255)
+    long = run_script_blocking(host, "head -c 3000000 /dev/zero; exit 4", deadline=20.0, cap=10)
+    assert (long.rc, long.out, long.cut) == (4, bytes(10), True)
+    assert said(host, "cd /; x=1; set -eu; exit 0") == ""
+    assert said(host, 'echo "${x-unset}"') == "unset\n"
+    late = failure(host, "echo begun; sleep 30", deadline=0.5)
+    assert (late.kind, late.sent, late.out) == (ErrorKind.TIMEOUT, True, b"begun\n")
+    assert said(host, "echo again") == "again\n"
+
+
+def test_a_script_here() -> None:
+    everywhere(None)
+
+
+@needs_sshd
+def test_a_script_there_and_one_that_takes_the_event_loop(box: Sshd) -> None:
+    everywhere(box.host)
+    done = asyncio.run(run_script(box.host, "echo $HOME", deadline=20.0))
+    assert done.text == f"{box.home}\n"
+    assert not list(box.home.iterdir())  # nothing of what was quoted was run
+    assert box.logins == 1
+
+
+@needs_sshd
+def test_a_slow_and_noisy_rc_file_is_paid_once_and_many_at_once_log_in_once(box: Sshd) -> None:
+    box.rc("echo 'welcome!'; echo 'careful' >&2; printf 'no newline'; sleep 0.4")
+    begun = time.monotonic()
+    assert [said(box.host, f"echo {n}") for n in range(20)] == [f"{n}\n" for n in range(20)]
+    assert time.monotonic() - begun < 5.0  # twenty would take eight
+    assert box.entered == 1
+    with ThreadPoolExecutor(24) as pool:
+        answers = pool.map(lambda n: said(box.host, f"sleep 0.05; echo {n}"), range(48))
+    assert list(answers) == [f"{n}\n" for n in range(48)]
+    assert box.entered <= ssh_link.SESSIONS
+    assert box.logins == 1
+
+
+@needs_sshd
+def test_a_link_that_breaks_is_no_answer_and_the_next_question_has_one(box: Sshd) -> None:
+    assert said(box.host, "echo before") == "before\n"
+    cut = threading.Timer(0.3, lambda: box.signal(signal.SIGKILL))
+    cut.start()
+    begun = time.monotonic()
+    lost = failure(box.host, "echo begun; sleep 15; exit 255")
+    assert time.monotonic() - begun < 10.0
+    assert (lost.kind, lost.sent, lost.out) == (ErrorKind.REFUSED, True, b"begun\n")
+    assert "broke off" in str(lost)
+    cut.join()
+    assert said(box.host, "echo after") == "after\n"
+    masters = [pid for pid, words in _running() if f"ssh: {_socket()}" in words]
+    assert masters
+    for pid in masters:
+        os.kill(pid, signal.SIGKILL)
+    _ended(box.host)
+    assert said(box.host, "echo healed") == "healed\n"
+
+
+@needs_sshd
+def test_a_stopped_server_is_a_timeout_and_is_asked_again(box: Sshd) -> None:
+    assert said(box.host, "echo before") == "before\n"
+    box.signal(signal.SIGSTOP)
+    stopped = failure(box.host, deadline=0.5)
+    assert (stopped.kind, stopped.sent) == (ErrorKind.TIMEOUT, True)
+    assert str(stopped) == f"{box.host}: no answer within 0.5 s"
+    box.signal(signal.SIGCONT)
+    assert said(box.host, "echo after") == "after\n"
+
+
+@needs_sshd
+def test_a_login_that_takes_longer_than_one_question_goes_on_for_the_next(box: Sshd) -> None:
+    box.rc("sleep 1")
+    assert failure(box.host, deadline=0.3).kind is ErrorKind.TIMEOUT
+    assert said(box.host, "echo there") == "there\n"
+    assert box.entered == 1
+
+
+@needs_sshd
+def test_a_connection_that_the_user_shares_is_the_one_that_is_used(box: Sshd) -> None:
+    box.configure(f"ControlPath {_socket()}/own-%C")
+    open_by_hand = ["ssh", "-M", "-N", "-f", box.host]
+    subprocess.run(open_by_hand, check=True, stderr=subprocess.DEVNULL)
+    (box.root / "key").unlink()  # nothing else can log in now
+    assert said(box.host, "echo riding") == "riding\n"
+    assert box.logins == 1
+
+
+@needs_sshd
+def test_why_a_host_gives_no_shell_is_said_with_what_to_do(box: Sshd) -> None:
+    host = f"{box.host}-unknown"
+    box.configure(f"Host {host}\n  UserKnownHostsFile /dev/null\nHost *")
+    unknown = failure(host)
+    assert (unknown.kind, unknown.sent) == (ErrorKind.UNAUTHORIZED, False)
+    assert "ost key verification failed" in str(unknown) or "ost key is known" in str(unknown)
+    host = f"{box.host}-locked"
+    box.configure(f"Host {host}\n  User nobody-of-this-name\nHost *")
+    know_remedies({host: "clifton auth"})
+    locked = failure(host)
+    assert locked.kind is ErrorKind.UNAUTHORIZED
+    assert "Permission denied (publickey" in str(locked)
+    assert str(locked).endswith("; clifton auth")
+    know_remedies({})
+    assert f"'ssh {host}' must work" in str(failure(host))
+    box.stop()
+    gone = failure(f"{box.host}-gone")
+    assert gone.kind is ErrorKind.REFUSED
+    assert "Connection refused" in str(gone)
+    bad = f"{box.host}-bad"
+    box.configure("NoSuchOption yes")
+    assert failure(bad).kind is ErrorKind.NOT_CONFIGURED
+
+
+@needs_sshd
+def test_a_name_that_nobody_resolves(box: Sshd) -> None:
+    assert failure("no-such-host.invalid").kind is ErrorKind.DNS
+
+
+@pytest.mark.parametrize(
+    "host", ["-oProxyCommand=id", "", "a b", "a\nb", "$(id)", "a;b", "x" * 300]
+)
+def test_what_is_no_name_is_never_given_to_ssh(host: str) -> None:
+    error = failure(host)
+    assert (error.kind, error.sent) == (ErrorKind.NOT_CONFIGURED, False)
+    assert "\n" not in str(error)
+
+
+def test_no_word_of_a_shell_holds_a_nul() -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        quote("a\0b")
+    with pytest.raises(ValueError, match="NUL"):
+        run_script_blocking(None, "echo \0", deadline=5.0)
+
+
+def test_no_ssh_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    error = failure("some-host")
+    assert error.kind is ErrorKind.NOT_CONFIGURED
+    assert "not installed" in str(error)
+
+
+SAID = {
+    "ssh: connect to host gpu port 22: Connection refused": ErrorKind.REFUSED,
+    "ssh: connect to host gpu port 22: Connection timed out": ErrorKind.TIMEOUT,
+    "Connection timed out during banner exchange": ErrorKind.TIMEOUT,
+    "Timeout, server gpu not responding.": ErrorKind.TIMEOUT,
+    "kex_exchange_identification: Connection closed by remote host": ErrorKind.REFUSED,
+    "client_loop: send disconnect: Broken pipe": ErrorKind.REFUSED,
+    "ssh: Could not resolve hostname gpu: Name or service not known": ErrorKind.DNS,
+    "Host key verification failed.": ErrorKind.UNAUTHORIZED,
+    "@@@@@\n@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key for gpu has changed and "
+    "you have requested strict checking.\nHost key verification failed.": ErrorKind.UNAUTHORIZED,
+    "ada@gpu: Permission denied (publickey,keyboard-interactive).": ErrorKind.UNAUTHORIZED,
+    "Unable to negotiate with 1.2.3.4 port 22: no matching host key type found": ErrorKind.TLS,
+    "Bad owner or permissions on /home/ada/.ssh/config": ErrorKind.PERMISSION,
+    "This account is currently not available.": ErrorKind.FORBIDDEN,
+    "": ErrorKind.REFUSED,
+    "\x1b[2Jpassword=hunter2hunter2\r\nnobody knows these words": ErrorKind.REFUSED,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", SAID)
+def test_what_ssh_says_is_told_as_it_is_in_one_safe_line(words: str) -> None:
+    error = refusal("gpu", words.encode())
+    assert error.kind is SAID[words]
+    text = str(error)
+    assert text.startswith("gpu: ")
+    assert text.isprintable()
+    assert "hunter2" not in text
+
+
+def test_a_changed_host_key_is_told_before_the_verification_that_fails_for_it() -> None:
+    words = next(each for each in SAID if "CHANGED" in each)
+    assert "has changed" in str(refusal("gpu", words.encode()))
+
+
+def test_what_keeps_ssh_from_asking_and_notices_a_dead_link_is_added_to_the_user_s_own() -> None:
+    plain = "serveraliveinterval 0\nserveralivecountmax 3\nconnecttimeout none\n"
+    options = " ".join(ssh_link._options("gpu", plain))
+    for added in ("BatchMode=yes", "ServerAliveInterval=3", "ConnectTimeout=8", "-S "):
+        assert added in options
+    own = "serveraliveinterval 2\nserveralivecountmax 3\nconnecttimeout 4\ncontrolpath /x/%C\n"
+    options = " ".join(ssh_link._options("gpu", own + "controlpersist 60\n"))
+    for left in ("ServerAlive", "ConnectTimeout", "-S ", "ControlPersist"):
+        assert left not in options
+
+
+def test_a_socket_has_a_short_path_wherever_the_machine_s_folder_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(deep))
+    path = ssh_link.socket_path("gpu", "port 22\n")
+    assert len(path) + 17 < 104
+    assert Path(path).parent.stat().st_mode & 0o777 == 0o700
+    assert ssh_link.socket_path("gpu", "port 23\n") != path
+
+
+def _ended(host: str) -> None:
+    """Wait until the shells of a host have noticed that their connection is gone."""
+    for _ in range(500):
+        if not any(session.alive for _, session in ssh_link.link_to(host)._idle):
+            return
+        time.sleep(0.01)
+    raise AssertionError("a shell outlives its connection")
+
+
+def _socket() -> str:
+    return os.environ["XDG_RUNTIME_DIR"]
+
+
+def _running() -> list[tuple[int, str]]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append((int(path.parent.name), path.read_text(errors="replace")))
+        except OSError:
+            continue
+    return found
