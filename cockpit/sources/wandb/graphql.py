@@ -8,18 +8,22 @@ from typing import Any, Final, NamedTuple
 
 from cockpit.model.facet import ErrorKind, Problem
 from cockpit.runtime.http import Answer, HttpError
-from cockpit.runtime.http_trouble import told
+from cockpit.runtime.http_trouble import LONGEST_WAIT, SECONDARY_WAIT, told
 from cockpit.sources.wandb.login import Key
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 FRAGMENT: Final = (
-    "fragment Watched on Run { name displayName state createdAt heartbeatAt historyLineCount commit }"
+    "fragment Watched on Run "
+    "{ name displayName state createdAt heartbeatAt historyLineCount commit }"
 )
 _LIMIT: Final = 200
 _MEANINGS: Final = (
     (re.compile(r"rate.?limit|too many requests", re.I), ErrorKind.RATE_LIMITED),
-    (re.compile(r"permission|forbidden|not authori[sz]ed|access denied", re.I), ErrorKind.FORBIDDEN),
+    (
+        re.compile(r"permission|forbidden|not authori[sz]ed|access denied", re.I),
+        ErrorKind.FORBIDDEN,
+    ),
     (
         re.compile(r"unauthori[sz]ed|unauthenticated|api.?key|not logged in", re.I),
         ErrorKind.UNAUTHORIZED,
@@ -80,8 +84,8 @@ class ProjectAnswer(NamedTuple):
     runs: tuple[RunAnswer, ...]
 
 
-def project_of(answer: Answer, count: int, key: Key, what: str) -> ProjectAnswer:
-    """Return what an answer says about ``count`` runs of the project ``what``.
+def project_of(answer: Answer, runs: Sequence[str], key: Key, what: str) -> ProjectAnswer:
+    """Return what an answer says about ``runs`` (ids, in their order) of the project ``what``.
 
     Raises ``HttpError`` where it says nothing about any of them.
     """
@@ -94,8 +98,21 @@ def project_of(answer: Answer, count: int, key: Key, what: str) -> ProjectAnswer
     return ProjectAnswer(
         _word(project.get("entityName")),
         _word(project.get("name")),
-        tuple(_run(project, errors, f"r{index}", answer.host) for index in range(count)),
+        tuple(
+            _run(project, errors, f"r{index}", f"{answer.host}: run {clean(run)} in {what}")
+            for index, run in enumerate(runs)
+        ),
     )
+
+
+def pause_of(headers: Mapping[str, str]) -> float | None:
+    """Return for how many seconds the server wants no request after this one, if it says so."""
+    try:
+        if float(headers["ratelimit-remaining"]) > 0:
+            return None
+        return min(LONGEST_WAIT, max(1.0, float(headers.get("ratelimit-reset", SECONDARY_WAIT))))
+    except (KeyError, ValueError):
+        return None
 
 
 def _accepted(answer: Answer, key: Key, what: str) -> None:
@@ -141,28 +158,27 @@ def _errors(document: Json) -> list[Json]:
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
-def _run(project: Json, errors: Sequence[Json], alias: str, host: str) -> RunAnswer:
+def _run(project: Json, errors: Sequence[Json], alias: str, what: str) -> RunAnswer:
     fields = project.get(alias)
     if isinstance(fields, dict):
         return RunAnswer(fields)
     for error in errors:
         path = error.get("path")
         if isinstance(path, list) and alias in path:
-            return RunAnswer({}, _problem(error, host), spoilt=path[-1] != alias)
+            return RunAnswer({}, _problem(error, what), spoilt=path[-1] != alias)
     if fields is not None:
-        problem = Problem(kind=ErrorKind.BAD_ANSWER, message=f"{host}: a run that is no object")
-        return RunAnswer({}, problem)
-    return RunAnswer({}, Problem(kind=ErrorKind.NOT_FOUND, message=f"{host}: there is no such run"))
+        return RunAnswer({}, Problem(kind=ErrorKind.BAD_ANSWER, message=f"{what} is no object"))
+    message = f"{what} does not exist: is wandb.id the one that the trainer was given?"
+    return RunAnswer({}, Problem(kind=ErrorKind.NOT_FOUND, message=message))
 
 
-def _problem(error: Json, host: str) -> Problem:
+def _problem(error: Json, what: str) -> Problem:
     text = scrub(clean(error.get("message") or "an error without a message", _LIMIT))
     extensions = error.get("extensions")
     code = extensions.get("code") if isinstance(extensions, Mapping) else ""
     meant = f"{text} {code}"
     kinds = (kind for pattern, kind in _MEANINGS if pattern.search(meant))
-    kind = next(kinds, ErrorKind.BAD_ANSWER)
-    return Problem(kind=kind, message=f"{host}: {text}")
+    return Problem(kind=next(kinds, ErrorKind.BAD_ANSWER), message=f"{what}: {text}")
 
 
 def _word(raw: object) -> str | None:

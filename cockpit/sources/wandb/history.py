@@ -246,6 +246,7 @@ class Pass:
         self._cursors: list[_Cursor] = []
         self._keys = MetricKeys()
         self._delivered = False
+        self._again = False
 
     @property
     def share(self) -> float:
@@ -286,11 +287,19 @@ class Pass:
         share = 1.0 if caught_up else self.share
         return RowChunk(tuple(rows), caught_up, restarted, share)
 
+    def rewind(self) -> None:
+        """Read everything again from the first row on."""
+        self._cursors.clear()
+        self.columns = LossColumns()
+        self._delivered, self.caught_up_once = False, False
+        self._again = True
+
     def _align(self, fragments: Sequence[Fragment], keys: MetricKeys) -> bool:
         """Begin anew when what was read so far is no longer the run's beginning."""
         known = [cursor.fragment for cursor in self._cursors]
         same = keys == self._keys and known == list(fragments[: len(known)])
-        restarted = not same and self._delivered
+        restarted = self._again or (not same and self._delivered)
+        self._again = False
         if not same:
             self._cursors.clear()
             self.columns = LossColumns()

@@ -18,7 +18,7 @@ KEPT: Final = 4000
 PAGE: Final = 1000
 """Rows in one page at most, as the client itself asks for them."""
 READ_AHEAD: Final = 40_000
-"""Older rows that wait to be folded, after which no more are asked for."""
+"""Rows that wait to be given out, above which no older ones are asked for."""
 PATIENT: Final = 3
 """Looks after which steps that the summary tells of and the history lacks are given up."""
 _DENSE: Final = 0.8
@@ -41,7 +41,7 @@ class Page(NamedTuple):
         return [inside[step] for step in sorted(inside)]
 
     def whole(self, rows: Sequence[Raw]) -> bool:
-        """Tell whether no row can have been left out: a server thins out what it has too many of."""
+        """Tell whether no row can have been left out: servers thin out what is too much."""
         return self.high - self.low <= self.most or len(rows) < self.most
 
 
@@ -54,7 +54,8 @@ class Ledger:
     """The rows of one run as far as they are read.
 
     ``recent`` holds those of steps ``low`` to ``head``, ``older`` those from the first one on
-    that nobody has taken yet; all below ``cursor`` were given out or wait there.
+    that nobody has taken yet; all below ``cursor`` were given out or wait there. ``begun`` tells
+    that rows were asked for.
     """
 
     def __init__(self) -> None:
@@ -67,7 +68,7 @@ class Ledger:
         self.recent: deque[Raw] = deque()
         self.older: deque[Raw] = deque()
         self.low = self.head = self.cursor = 0
-        self._begun = False
+        self.begun = False
         self._empty = 0
         self._narrower = 1
 
@@ -91,30 +92,29 @@ class Ledger:
     @property
     def unread(self) -> int:
         """Steps of older rows that are to be read yet."""
-        return max(0, self.low - self.cursor) if self._begun else 0
+        return max(0, self.low - self.cursor) if self.begun else 0
 
     @property
     def caught_up(self) -> bool:
         """True when nothing more was there to be given out at the last look."""
         if self.last is None:
             return True
-        seen = self._begun and (self.head > self.last or self._empty > 0)
+        seen = self.begun and (self.head > self.last or self._empty > 0)
         return seen and not self.older and self.cursor >= self.head
 
     @property
     def share(self) -> float:
-        """How much of the run's steps the rows given out so far cover, 0 to 1."""
+        """How much of the run's steps the rows read in order so far cover, 0 to 1."""
         if self.last is None or self.caught_up:
             return 1.0
-        waiting = step_of(self.older[0]) if self.older else self.cursor
-        return min(1.0, max(0, waiting) / (self.last + 1))
+        return min(1.0, self.cursor / (self.last + 1))
 
     def newest(self, rows: int) -> Page | None:
         """Return the page to ask for next at the run's end, ``None`` while it has no rows."""
         if self.last is None:
             return None
-        if not self._begun or self.behind > 2 * self._span(RECENT):
-            self._begun = True
+        if not self.begun or self.behind > 2 * self._span(RECENT):
+            self.begun = True
             self.low = self.head = max(self.cursor, self.last + 1 - self._span(min(rows, RECENT)))
             self.recent.clear()
         rows = max(1, min(rows, PAGE))
@@ -124,7 +124,7 @@ class Ledger:
         """Return pages of about ``rows`` older rows, oldest first."""
         found: list[Page] = []
         at = self.cursor
-        while rows > 0 and at < self.low and self._begun and len(self.older) < READ_AHEAD:
+        while rows > 0 and at < self.low and self.begun:
             high = min(at + self._span(min(rows, PAGE)), self.low)
             found.append(Page(at, high, min(rows, PAGE)))
             rows -= PAGE
@@ -158,14 +158,13 @@ class Ledger:
         self.older.extend(page.holds(rows))
         self.cursor = page.high
 
-    def next(self, most: int) -> list[Raw]:
-        """Give out the next rows in order, at most ``most``; an empty list for now or for good."""
-        rows = [self.older.popleft() for _ in range(min(most, len(self.older)))]
-        if not self.older and self._begun and self.cursor >= self.low:
-            held = [row for row in self.recent if step_of(row) >= self.cursor]
-            held = held[: most - len(rows)]
-            rows += held
-            self.cursor = step_of(held[-1]) + 1 if held else max(self.cursor, self.head)
+    def next(self) -> list[Raw]:
+        """Give out the rows that come next in order, as far as they are read."""
+        rows = list(self.older)
+        self.older.clear()
+        if self.begun and self.cursor >= self.low:
+            rows += [row for row in self.recent if step_of(row) >= self.cursor]
+            self.cursor = max(self.cursor, self.head)
         return rows
 
     def rewind(self) -> None:

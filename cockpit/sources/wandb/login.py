@@ -6,6 +6,7 @@ The key is never shown and never part of an error: it prints as where it was fou
 from __future__ import annotations
 
 import configparser
+import functools
 import netrc
 import re
 from base64 import b64encode
@@ -52,7 +53,13 @@ def server_for(spec: WandbSpec, env: Mapping[str, str]) -> str:
     recorded = spec.recorded.base_url or server_of(env.get("WANDB_BASE_URL"))
     if recorded is not None:
         return recorded
-    settings = (server_of(_settings(path).get("base_url")) for path in _settings_files(env))
+    return _server_set(_settings_files(env))
+
+
+@functools.lru_cache(maxsize=64)
+def _server_set(files: tuple[Path, ...]) -> str:
+    """Return the server that the client's settings name; read once, since it places runs."""
+    settings = (server_of(_settings(path).get("base_url")) for path in files)
     return next((each for each in settings if each is not None), DEFAULT)
 
 

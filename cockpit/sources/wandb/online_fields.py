@@ -1,4 +1,4 @@
-"""From a W&B server's fields to checked values: whatever came, the types are right or it is unknown."""
+"""From a W&B server's fields to checked values: what is of another type is left out."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any, Final, NamedTuple
@@ -14,7 +14,7 @@ from cockpit.model.wandb_address import page_of
 from cockpit.sources.wandb.clocks import Look, Stamps, offset_of
 from cockpit.sources.wandb.graphql import Document
 from cockpit.sources.wandb.history import CHUNK_ROWS, LossColumns, RowChunk
-from cockpit.sources.wandb.ledger import RECENT, Ledger, Page, Raw, rows_of, step_of
+from cockpit.sources.wandb.ledger import READ_AHEAD, RECENT, Ledger, Page, Raw, rows_of, step_of
 from cockpit.sources.wandb.metrics import WANDB_STEP, WANDB_TIME, MetricKeys, choose
 from cockpit.sources.wandb.online_fields import (
     SUMMARY_TIME,
@@ -59,6 +59,15 @@ class Plan(NamedTuple):
     drawn: bool = False
 
 
+class Came(NamedTuple):
+    """An answer: when it came, the server's clock minus ours (s), and whose the run is there."""
+
+    at: float
+    ahead: float = 0.0
+    entity: str | None = None
+    project: str | None = None
+
+
 class OnlineRun:
     """What a server has said of one run so far; safe to use from any thread."""
 
@@ -92,6 +101,7 @@ class OnlineRun:
     def _forget_rows(self, *, delivered: bool) -> None:
         """Have every row given out from the first one on again."""
         self._ledger.rewind()
+        self._ready: deque[Row] = deque()
         self._columns = LossColumns()
         self._rate = StepRate()
         self._restarted = delivered
@@ -102,6 +112,11 @@ class OnlineRun:
     def known(self) -> bool:
         """True once the server has said anything of the run."""
         return self.head.name is not None
+
+    @property
+    def fresh(self) -> bool:
+        """True while no rows were asked for although there are some."""
+        return self._ledger.last is not None and not self._ledger.begun
 
     def likely_bytes(self) -> float:
         """Return about how many bytes the run's newest rows will take at the next look."""
@@ -114,7 +129,7 @@ class OnlineRun:
         return self._ledger.unread > 0 and not self._waits
 
     def plan(self, newest_bytes: float, older_bytes: float) -> Plan:
-        """Return what to ask for within a number of bytes for the newest rows and for older ones."""
+        """Return what to ask for within so many bytes for the newest rows, and for older ones."""
         with self._lock:
             if not self.known:
                 return Plan(whole=True, config=True)
@@ -128,7 +143,8 @@ class OnlineRun:
             newest = self._ledger.newest(rows) if self._may_have_rows() else None
             keyed = self._ranged and each > KEYED_ABOVE
             older_each = KEYED_BYTES * len(self._specs(None)) if keyed else each
-            older = self._ledger.pages(int(older_bytes / older_each))
+            room = int(older_bytes / older_each) if len(self._ready) < READ_AHEAD else 0
+            older = self._ledger.pages(room)
             lines = self._ledger.lines or self._ledger.last or 0
             unseen = self._ledger.unread > 0 and lines > self._drawn_at * REDRAW
             drawn = unseen and self._keys.loss is not None
@@ -154,8 +170,8 @@ class OnlineRun:
             parts.append(f"d: sampledHistory(specs: {document.variable('[JSONString!]!', [spec])})")
         document.add_run(self._spec.recorded.run or "", " ".join(parts))
 
-    def take(self, fields: Mapping[str, Any], plan: Plan, whose: tuple[str | None, ...]) -> None:
-        """Take in what came; ``whose`` are the entity and the project as the server spells them."""
+    def take(self, fields: Mapping[str, Any], plan: Plan, came: Came) -> None:
+        """Take in what came."""
         with self._lock:
             head = head_of(fields)
             if self.known and head.created != self.head.created:
@@ -163,12 +179,19 @@ class OnlineRun:
             if self.known and head.state != self.head.state:
                 self._config_age = CONFIG_EVERY
             self.head = head._replace(name=head.name or self._spec.recorded.run)
-            self._entity, self._project = whose
+            self._entity, self._project = came.entity, came.project
             self._failures = 0
             self._take_summary(fields.get("summaryMetrics"), whole=plan.whole)
             if plan.config and "config" in fields:
                 self._take_config(fields["config"])
             self._take_rows(fields, plan)
+            self._judge_clock(came)
+            self._fold()
+
+    def rewind(self) -> None:
+        """Give out every row from the first one again: another source has stood in meanwhile."""
+        with self._lock:
+            self._forget_rows(delivered=True)
 
     def spoilt(self) -> None:
         """Note that the server failed over the run's rows: they are left alone for some looks."""
@@ -219,6 +242,14 @@ class OnlineRun:
             self._drawn = rows_in(raw[0], self._names)
             self._drawn_at = self._ledger.lines or self._ledger.last or 0
 
+    def _fold(self) -> None:
+        """Have the rows that came next in order ready to be given out, and draw them."""
+        rows = self._rows(self._ledger.next())
+        rows = rows if self._keys.throughput else list(self._rate.fill(rows))
+        self._columns.add(rows)
+        self._ready.extend(rows)
+        self._complete_once = self._complete_once or self._ledger.caught_up
+
     def _weigh(self, raw: list[Any]) -> None:
         """Learn how many bytes a row of this run takes on the way."""
         texts = [len(each) for each in raw if isinstance(each, str)]
@@ -261,16 +292,12 @@ class OnlineRun:
     def more(self) -> RowChunk:
         """Return the next chunk of every row (see ``RowChunk``), of those that have come."""
         with self._lock:
-            ledger = self._ledger
-            rows = self._rows(ledger.next(CHUNK_ROWS))
-            rows = rows if self._keys.throughput else list(self._rate.fill(rows))
-            self._columns.add(rows)
+            rows = [self._ready.popleft() for _ in range(min(CHUNK_ROWS, len(self._ready)))]
             restarted, self._restarted = self._restarted, False
             self._delivered = self._delivered or bool(rows)
-            caught_up = ledger.caught_up
-            self._complete_once = self._complete_once or caught_up
-            later = not caught_up and not rows
-            share = 1.0 if caught_up else ledger.share
+            caught_up = self._ledger.caught_up and not self._ready
+            later = not caught_up and not self._ready
+            share = 1.0 if caught_up else self._ledger.share
             return RowChunk(tuple(rows), caught_up, restarted, share, later)
 
     def recent(self, most: int) -> RowChunk:
@@ -291,10 +318,9 @@ class OnlineRun:
             return rows
         return [row if row.at is None else row._replace(at=row.at - off) for row in rows]
 
-    def value(self, now: float, server_ahead: float) -> TrackerValue:
-        """Return what is known now; ``server_ahead`` is the server's clock minus ours (s)."""
+    def value(self, now: float) -> TrackerValue:
+        """Return what is known at ``now``."""
         with self._lock:
-            self._judge_clock(now, server_ahead)
             recent = self._rows(list(self._ledger.recent)[-RECENT_ROWS:])
             known = Row(None, None)
             for row in reversed(recent):
@@ -302,10 +328,10 @@ class OnlineRun:
             known = older(known, self._rows([self._summary])[0])
             return self._made(known, recent, now)
 
-    def _judge_clock(self, now: float, server_ahead: float) -> None:
+    def _judge_clock(self, came: Came) -> None:
         """Find out how far the trainer's clock is off: a row cannot be newer than its receipt."""
         beat = self.head.heartbeat_at
-        self._heartbeat = None if beat is None else min(now, beat - server_ahead)
+        self._heartbeat = None if beat is None else min(came.at, beat - came.ahead)
         newest = max((row.get(WANDB_TIME, 0.0) for row in self._ledger.recent), default=0.0)
         at = newest or self._summary.get(WANDB_TIME)
         if at is None or self._heartbeat is None:
@@ -325,7 +351,7 @@ class OnlineRun:
             rate, unit = 1.0 / usual, STEPS_UNIT
         offset = self._look.offset if self._look is not None else 0.0
         share = 1.0 if self._complete_once and not self._ledger.unread else self._ledger.share
-        series = Series(self._columns, self._rows(self._drawn), recent, share)
+        series = Series(self._columns, self._sampled(), recent, share)
         value = TrackerValue(
             id=self.head.name,
             name=self.head.display_name,
@@ -351,6 +377,10 @@ class OnlineRun:
         # A thousand columns of our own making: not validated again.
         return value.model_copy(update={"history": series.points(), "columns": series.columns()})
 
+    def _sampled(self) -> list[Row]:
+        held = list(self._ledger.recent)
+        return self._rows([*self._drawn, *held[:: 1 + len(held) // POINTS]])
+
     def _url(self) -> str | None:
         found = self._spec.recorded
         entity, project = self._entity or found.entity, self._project or found.project
@@ -368,5 +398,3 @@ def _history(alias: str, page: Page) -> str:
 
 def _whole(value: float | None) -> int | None:
     return int(value) if value is not None and 0 <= value < 2**62 else None
-
-
