@@ -126,7 +126,7 @@ class OnlineRun:
 
     def unread(self) -> bool:
         """Tell whether older rows are to be read, and the server has not failed over them."""
-        return self._ledger.unread > 0 and not self._waits
+        return (self._ledger.unread > 0 or self.fresh) and not self._waits
 
     def plan(self, newest_bytes: float, older_bytes: float) -> Plan:
         """Return what to ask for within so many bytes for the newest rows, and for older ones."""
