@@ -30,7 +30,7 @@ async def test_a_kind_of_the_run_file_has_its_platform(kind: str) -> None:
         assert error is None or error.message != "[run.job] is not in the run file"
     if not platform.acts:
         (job,) = (await platforms.jobs([query])).values()
-        assert job.error is not None and job.error.kind is ErrorKind.UNSUPPORTED
+        assert job.error is not None and job.value is None and job.configured
         live = (await platform.live([query.run]))["toy"]
         assert live.unknown, "what is not read is never taken for an empty answer"
 
