@@ -95,3 +95,16 @@ class Accepted(Frozen):
     id: str
     submission: Submission
     handle: dict[str, str] = Field(default_factory=dict)
+
+
+class OwnJob(Frozen):
+    """A job of this user that a system lists, as a new run file may begin from it.
+
+    ``settings`` are what it tells of a run, by the dotted names of ``[[run]]``: ``job.id``,
+    ``job.log``, ``output_root``. ``name`` is the system's, which a person may take for the run's.
+    """
+
+    id: str
+    name: str
+    text: str
+    settings: dict[str, str] = Field(default_factory=dict)

@@ -18,12 +18,12 @@ from typing import ClassVar
 
 from cockpit.model.base import Frozen
 from cockpit.model.facet import Facet
-from cockpit.model.jobs import Accepted, Live, LiveJob, LookUp, Submission
+from cockpit.model.jobs import Accepted, Live, LiveJob, LookUp, OwnJob, Submission
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.place import FILE, SSH, Place, on_host, place_of
 from cockpit.model.plan import Check
 from cockpit.model.query import Query
-from cockpit.model.run import RunSpec
+from cockpit.model.run import JobSpec, RunSpec
 
 
 class CannotError(Exception):
@@ -109,6 +109,13 @@ class Platform(ABC):
     async def findings(self, runs: Sequence[RunSpec]) -> Sequence[EndpointFinding]:
         """Return what ``doctor`` says of the systems behind these runs, each asked once."""
         return ()
+
+    async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
+        """Return this user's jobs, living ones first, at the system that ``job`` names.
+
+        Raises ``CannotError`` where they cannot be listed; the text is one line that says why.
+        """
+        raise CannotError(f"jobs of kind {self.kind} cannot be listed by their owner")
 
     # Acting.
 

@@ -20,7 +20,6 @@ from tests.widgets import reports as made
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("cockpit", "screens", "widgets")
 VALUES = {
-    "auth": '{ header = "X-Token" }', "token_command": '"pass token"', "token_env": '"TOKEN"',
     "match": '"train.py"', "session": '"train"', "production": '"main"',
     "resubmit_runs": '"command"',
     "instability_z": "7.0", "instability_window": "100", "instability_rows": "5",

@@ -19,6 +19,7 @@ from cockpit.platforms.table import PLATFORMS, Platforms, kind_of
 from tests.queries import queries_of
 
 OTHERS = ("iris", "ray", "slurm", "box")
+UNREAD = ("iris", "slurm", "box")
 Ask = Callable[[Platforms, Sequence[Query]], Awaitable[Mapping[str, Facet[Any]]]]
 ASKS: tuple[Ask, ...] = (
     lambda platforms, queries: platforms.jobs(queries),
@@ -50,7 +51,7 @@ async def test_local_jobs_are_asked(tmp_path: Path, sleeper: int) -> None:
     assert facet.value is not None and facet.value.phase is Phase.RUNNING
 
 
-@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("kind", UNREAD)
 async def test_other_kinds_say_that_they_are_not_read(kind: str) -> None:
     error = (await Platforms(SystemClock()).jobs(queries_of([run_of(kind, id="1")])))["a"].error
     assert error is not None and error.kind is ErrorKind.UNSUPPORTED
