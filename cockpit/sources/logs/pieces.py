@@ -24,8 +24,10 @@ from cockpit.text.safe import clean
 
 PAGE: Final = 4096
 """Bytes: what is sent begins and ends at multiples of it, as ``dd`` counts."""
-LIMIT: Final = 4
-"""Seconds that one file may take on its host."""
+LIMIT: Final = 2
+"""Seconds that measuring a file may take on its host; all together, if none hangs."""
+SENDING: Final = 6
+"""Seconds that sending a file's bytes may take, through a slow link perhaps."""
 LATE: Final = 2
 """Files that may take longer: then the rest is not looked at any more."""
 MOST_BESIDE: Final = 200
@@ -33,8 +35,8 @@ MOST_BESIDE: Final = 200
 _MAGIC: Final = re.compile(r"[*?[]")
 _USER: Final = re.compile(r"~[A-Za-z0-9_.-]*")
 _PRELUDE: Final = r"""
-LC_ALL=C; export LC_ALL; late=0 room=%(room)d T=
-command -v timeout >/dev/null 2>&1 && T='timeout %(limit)d'
+LC_ALL=C; export LC_ALL; late=0 room=%(room)d T= D=
+command -v timeout >/dev/null 2>&1 && T='timeout %(limit)d' D='timeout %(sending)d'
 if stat -c %%s / >/dev/null 2>&1; then S=-c F='%%d %%i %%s %%.9Y %%f'
 else S=-f F='%%d %%i %%z %%Fm %%Xp'; fi
 mark() { printf '\n@%(mark)s %%s\n' "$*"; }
@@ -44,7 +46,8 @@ one() {
   mark log "$i"; printf %%s "$f"
   if [ -z "$f" ]; then slow "$i"; return; fi
   if [ "$late" -ge %(late)d ]; then mark fail "$i" timeout; return; fi
-  s=$($T stat -L $S "$F" "$f" 2>&1); r=$?
+  eval "s=\${s_$i-}"; r=0
+  [ -n "$s" ] || { s=$($T stat -L $S "$F" "$f" 2>&1); r=$?; }
   if [ $r -eq 124 ]; then slow "$i"; return; fi
   if [ $r -ne 0 ]; then mark fail "$i" said; printf %%s "$s"; return; fi
   mark stat "$i" "$s"
@@ -63,9 +66,24 @@ one() {
     room=$((room - n * %(page)d))
     if [ $room -lt 0 ] && [ "$i" -gt 0 ]; then mark fail "$i" later; return; fi
     mark data "$i" $b
-    $T dd if="$f" bs=%(page)d skip=$((b / %(page)d)) count=$n 2>/dev/null
+    $D dd if="$f" bs=%(page)d skip=$((b / %(page)d)) count=$n 2>/dev/null
     [ $? -eq 124 ] && { slow "$i"; return; }
   done
+}
+all='
+S=$1 F=$2 i=2 n=$#; shift 2
+while [ $i -lt $n ]; do
+  f=$1; shift
+  [ -e "$f" ] && { printf "%%s " $((i - 2)); set -- "$@" "$f"; }
+  i=$((i + 1))
+done
+echo
+[ $# -eq 0 ] || exec stat -L $S "$F" "$@"'
+measure() {
+  found=$($T sh -c "$all" sh $S "$F" "$@" 2>/dev/null) || return
+  { read -r ids; for i in $ids; do read -r s && eval "s_$i=\$s"; done; } <<.
+$found
+.
 }
 newest='
 f=$1; shift
@@ -133,19 +151,18 @@ class Piece:
 
         It defines names of its own, so it belongs into a subshell of a longer script.
         """
-        lines = [self._prelude]
+        found: list[str] = []
+        looks: list[str] = []
         for number, ask in enumerate(self.asks):
             spans = " ".join(
                 f"{span.begin} {_or(span.end)} {_or(span.last)} {_whole_pages(span.to)}"
                 for span in ask.wish.spans
             )
             old = ask.wish.unless if isinstance(ask.wish.unless, str) else ""
-            name = word_of(ask.path)
-            if is_pattern(ask.path):
-                lines.append(f'f=$($T sh -c "$newest" sh {name} {word_of(ask.path, magic=True)})')
-                name = '"$f"'
-            lines.append(f"one {number} {name} {quote(ask.own)} {quote(old)} {spans}")
-        return "\n".join([*lines, "mark end", ""])
+            found.append(_found(number, ask.path))
+            looks.append(f'one {number} "$f_{number}" {quote(ask.own)} {quote(old)} {spans}')
+        names = " ".join(f'"$f_{number}"' for number in range(len(self.asks)))
+        return "\n".join([self._prelude, *found, f"measure {names}", *looks, "mark end", ""])
 
     def listing(self, folder_and_prefix: str) -> str:
         """Return the lines that measure all files whose paths begin so; ``asks`` does not count."""
@@ -161,6 +178,7 @@ class Piece:
     def _prelude(self) -> str:
         return _PRELUDE % {
             "mark": self.mark, "limit": LIMIT, "late": LATE, "page": PAGE, "room": self.room,
+            "sending": SENDING,
         }  # fmt: skip
 
     def answers(self, out: bytes) -> list[Told]:
@@ -250,6 +268,14 @@ def _failure(path: str, word: str, said: bytes) -> OSError:
         return FileNotFoundError(errno.ENOENT, "No such file or directory", path)
     text = clean(said.decode("utf-8", "replace").strip(), 200)
     return OSError(errno.EIO, text or "it cannot be looked at", path)
+
+
+def _found(number: int, path: str) -> str:
+    """Return the line that names one file, the newest of a pattern's."""
+    name = word_of(path)
+    if not is_pattern(path):
+        return f"f_{number}={name}"
+    return f'f_{number}=$($T sh -c "$newest" sh {name} {word_of(path, magic=True)})'
 
 
 def is_pattern(path: str) -> bool:

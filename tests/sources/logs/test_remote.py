@@ -296,15 +296,19 @@ def test_where_a_loss_broke_is_found(log: Path, box: Box) -> None:
     assert before(at(log, box), size) == before(LocalLog(log), size)
 
 
-def test_a_slow_file_costs_only_itself(log: Path, tmp_path: Path, box: Box) -> None:
+@pytest.mark.parametrize("there", [True, False])
+def test_a_slow_file_costs_only_itself(log: Path, tmp_path: Path, box: Box, there: bool) -> None:
     """A ``stat`` that hangs, as on a dead mount."""
     (tmp_path / "bin").mkdir()
+    (tmp_path / "hung").write_text("x" if there else "")
+    if not there:
+        (tmp_path / "hung").unlink()
     hung = tmp_path / "bin/stat"
     hung.write_text('#!/bin/sh\ncase "$*" in *hung*) sleep 30;; esac\nexec /usr/bin/stat "$@"\n')
     hung.chmod(0o755)
-    asks = [Ask("/hung/1"), Ask(str(log), Wish((Span(0),)))]
+    asks = [Ask(f"{tmp_path}/hung"), Ask(str(log), Wish((Span(0),)))]
     piece = Piece(asks)
-    script = piece.script.replace("timeout 4", "timeout 0.3").replace(
+    script = piece.script.replace("timeout 2", "timeout 0.3").replace(
         "LC_ALL=C;", f"PATH={tmp_path}/bin:$PATH; LC_ALL=C;", 1
     )
     begun = time.monotonic()
