@@ -90,6 +90,10 @@ class JobValue(Frozen):
     """The file of its host that its output goes to, where the platform tells one."""
     node: str | None = Field(default=None, exclude=True)
     """The machine it runs on, where that is not the run's own host."""
+    ends_by: Instant | None = Field(default=None, exclude=True)
+    """When its time limit ends it (C-26), where it runs under one."""
+    expected_start: Instant | None = Field(default=None, exclude=True)
+    """When its scheduler means to start it (C-04), where it has told that while it waits."""
     log_mark: LogMark | None = Field(default=None, exclude=True)
     """Where its first line stands in its log, where its launcher has noted that."""
 

@@ -81,7 +81,7 @@ async def test_every_run_has_an_answer_of_its_own_kind(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("kind", [*OTHERS, "local"])
-def test_a_log_can_be_paged_where_it_is_a_file_of_this_machine(kind: str) -> None:
+def test_a_log_can_be_paged_where_it_is_a_file(kind: str) -> None:
     here = run_of(kind, log="/x/run-*.log")
     asked = kind_of(here)
     assert asked is not None
@@ -90,7 +90,11 @@ def test_a_log_can_be_paged_where_it_is_a_file_of_this_machine(kind: str) -> Non
     read = asked.log_place(here, LogValue(path="/x/run-2.log", size=1, mtime=1.0))
     assert read is not None and read.path == "/x/run-2.log"
     for away in (run_of(kind, log="ssh://there/x"), run_of(kind, host="there", log="/x")):
-        assert asked.log_place(away, None) is None
+        assert str(asked.log_place(away, None)) == "ssh://there/x"
+        there = LogValue(path="ssh://there/x-2", size=1, mtime=1.0)
+        assert str(asked.log_place(away, there)) == "ssh://there/x-2"
+        spooled = asked.log_place(away, LogValue(path="/state/x.spool", size=1, mtime=1.0))
+        assert spooled is not None and spooled.here
     assert asked.log_place(here, LogValue(path="gs://b/x", size=1, mtime=1.0)) is None
     assert kind_of(RunSpec(name="a")) is None
 

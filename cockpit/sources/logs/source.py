@@ -170,6 +170,7 @@ class _Followed:
         """
         if self._value is not None and news.size < self._value.size:
             self._left = Left()
+        self._left.dropped = news.begin
         if news.skipped is None:
             return ()
         begin, end = news.skipped
