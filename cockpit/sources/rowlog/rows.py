@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from itertools import pairwise
 from threading import Lock
 from typing import Final
 
@@ -20,7 +21,7 @@ from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 TAIL: Final = 200
-"""Records at the end that every look reads: enough to tell the usual step and the newest of each."""
+"""Records at the end that every look reads: they tell the usual step and the newest of each."""
 SHAPES: Final = 200
 """Different sets of names that are remembered of a run: those that tell which key is which."""
 
@@ -57,7 +58,7 @@ class RunRows:
         self._own_steps = own_steps
         self._lock = Lock()
         self._names = Names(configured)
-        self._reading = _Reading()
+        self._reading = _Reading(None, MetricKeys())
         self._config = ShownConfig()
         self._clock_look: Look | None = None
         self._value: tuple[Hashable, TrackerValue] | None = None
@@ -78,11 +79,11 @@ class RunRows:
         """Return the next rows in order, from the very first, then only what is new."""
         with self._lock:
             about = self._log.look()
-            restarted = self._reading.align(about.identity, self._names.keys)
+            restarted = self._began_anew(about)
             batch = self._log.read(self._reading.cursor)
             self._names.notice(batch.records)
-            if self._names.keys != self._reading.keys and self._reading.cursor is None:
-                restarted = self._reading.align(about.identity, self._names.keys) or restarted
+            if self._reading.cursor is None:
+                self._reading.keys = self._names.keys
             rows = self._rows(batch.records)
             self._reading.took(batch.cursor, rows, batch.skipped, batch.share, batch.caught_up)
             share = 1.0 if batch.caught_up else batch.share
@@ -97,6 +98,14 @@ class RunRows:
             rows = [row for row in self._plain(records) if row is not None]
             filled = rows if self._names.keys.throughput else list(StepRate().fill(rows))
             return RowChunk(tuple(filled), True, False, share)
+
+    def _began_anew(self, about: About) -> bool:
+        """Begin anew where files or keys are others than before; True if rows were given out."""
+        reading, keys = self._reading, self._names.keys
+        if (about.identity, keys) == (reading.identity, reading.keys):
+            return False
+        self._reading = _Reading(about.identity, keys)
+        return reading.cursor is not None
 
     def _rows(self, records: Sequence[Record]) -> list[Row]:
         rows = self._plain(records)
@@ -130,7 +139,7 @@ class RunRows:
             project=_text(about.project),
             state="running" if records else "starting",
             step=newest.step,
-            counts_calls=keys.step == WANDB_STEP and not self._own_steps,
+            counts_calls=keys.step == WANDB_STEP and not self._own_steps and _counts_calls(rows),
             loss=newest.loss,
             throughput=rate,
             throughput_unit=unit,
@@ -155,28 +164,19 @@ class RunRows:
 class _Reading:
     """How far the rows were given out, and the loss of all of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, identity: Hashable, keys: MetricKeys) -> None:
+        self.identity = identity
+        self.keys = keys
         self.cursor: Hashable = None
-        self.keys = MetricKeys()
         self.columns = LossColumns()
         self.rate = StepRate()
         self.skipped = 0
         self.share = 0.0
-        self._identity: Hashable = None
 
     @property
     def progress(self) -> Hashable:
         """What a later state is compared with: equal means that nothing more was read."""
         return self.cursor, self.share, self.skipped
-
-    def align(self, identity: Hashable, keys: MetricKeys) -> bool:
-        """Begin anew where files or keys are others than before; True if rows were given out."""
-        if (identity, keys) == (self._identity, self.keys):
-            return False
-        given = self.cursor is not None
-        self.__init__()  # type: ignore[misc] - as it was before the first row
-        self.keys, self._identity = keys, identity
-        return given
 
     def took(
         self, cursor: Hashable, rows: Sequence[Row], skipped: int, share: float, caught_up: bool
@@ -191,9 +191,9 @@ class _Reading:
 def row_of(record: Record, keys: MetricKeys, offset: float) -> Row:
     """Return a record as a row, its time on our clock."""
     values = record.values
-    step = record.step if keys.step == WANDB_STEP else _whole(values.get(keys.step))
+    own = keys.step != WANDB_STEP
     return Row(
-        step=record.step if step is None and keys.step != WANDB_STEP and not values else step,
+        step=_whole(values.get(keys.step)) if own else record.step,
         at=None if record.at is None else record.at - offset,
         loss=values.get(keys.loss) if keys.loss else None,
         throughput=values.get(keys.throughput) if keys.throughput else None,
@@ -209,8 +209,17 @@ def _newest(rows: Sequence[Row]) -> Row:
     """Return the newest of everything in rows."""
     newest = Row(None, None)
     for row in reversed(rows):
-        newest = Row(*(mine if mine is not None else its for mine, its in zip(newest, row)))
-    return newest._replace(bar=False)
+        missing = [name for name, value in zip(Row._fields, newest, strict=True) if value is None]
+        if not missing:
+            break
+        newest = newest._replace(**{name: getattr(row, name) for name in missing})
+    return newest
+
+
+def _counts_calls(rows: Sequence[Row]) -> bool:
+    """Tell whether steps only count: a trainer that logs now and then skips some."""
+    steps = [row.step for row in rows if row.step is not None]
+    return all(later - step in (0, 1) for step, later in pairwise(steps))
 
 
 def _text(raw: str | None) -> str | None:

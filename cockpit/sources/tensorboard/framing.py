@@ -80,6 +80,11 @@ def deframe(data: bytes, start: int, *, synced: bool = True) -> Piece:
     return Piece(records, start + at, skipped)
 
 
+def starts_well(data: bytes) -> bool:
+    """Tell whether a file that begins so may be one of events; what is cut may be."""
+    return len(data) < HEAD or _length(data, 0) is not None
+
+
 def _length(data: bytes, at: int) -> int | None:
     """Return the length that a record's head tells, ``None`` if there is no head."""
     (length,) = _LENGTH.unpack_from(data, at)

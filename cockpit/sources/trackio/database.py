@@ -116,9 +116,8 @@ class TrackioRun:
             raise BadFileError(f"{clean(database.path)} is no database of trackio's")
         by_id = "run_id" in columns
         name = self._spec.run or _newest_name(database)
-        where, values = ("run_name = ?", (name,))
-        if by_id:
-            where, values = "(run_name = ? OR run_id = ?)", (name, name)
+        where = "(run_name = ? OR run_id = ?)" if by_id else "run_name = ?"
+        values = (name, name) if by_id else (name,)
         query = f"SELECT MIN(id), MAX(id), COUNT(*) FROM metrics WHERE {where}"
         first, last, count = database.rows(query, values)[0]
         if not count:
