@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.follow import Follower
+from cockpit.sources.logs.local import LocalLog
 
 MIB = 1024 * 1024
 SIZES = {"1 MB": MIB, "1 GB": 1024 * MIB}
@@ -32,14 +33,14 @@ def write_log(path: Path, size: int) -> None:
 
 def measure(path: Path) -> dict[str, float]:
     """Return milliseconds by operation, and the MiB of memory that they took together."""
-    log = LogFile(path)
+    log = LogFile(LocalLog(path))
     before = peak()
     end = log.tail(1).end
     times = {
         "tail 200": median_ms(lambda: log.tail(200)),
         "page back": median_ms(lambda: log.page(end // 2, 200, back=True)),
         "page forward": median_ms(lambda: log.page(end // 2, 200)),
-        "first follow": median_ms(lambda: Follower(str(path)).look(50)),
+        "first follow": median_ms(lambda: Follower(LocalLog(path)).look(50)),
     }
     times["memory"] = peak() - before
     return times
@@ -70,7 +71,7 @@ def peak() -> float:
 def search_rate(path: Path) -> float:
     """Return how many MiB a second a search for what is not there goes through."""
     start = time.perf_counter()
-    LogFile(path).search("no such text", 0, budget_s=600.0)
+    LogFile(LocalLog(path)).search("no such text", 0, budget_s=600.0)
     return path.stat().st_size / MIB / (time.perf_counter() - start)
 
 

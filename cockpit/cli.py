@@ -36,6 +36,7 @@ class Verb(NamedTuple):
 VERBS = (
     Verb("open", "cockpit.verbs.open", "the terminal UI (what bare `cockpit` does)"),
     Verb("demo", "cockpit.verbs.demo", "real small training runs, and the UI on them"),
+    Verb("init", "cockpit.verbs.init", "a first run file from what is there"),
     Verb("check", "cockpit.verbs.check", "one check of every facet and every rule, now"),
     Verb("watch", "cockpit.verbs.watch", "the headless monitor: keeps the cadence, owns the runs"),
     Verb("checkpoints", "cockpit.verbs.checkpoints", "which checkpoints are complete, torn, next"),

@@ -8,11 +8,14 @@ from typing import Final
 
 from cockpit.model.logtext import Hit, Near
 from cockpit.model.observed import LogPage
+from cockpit.model.place import Place
 from cockpit.model.report import RunReport
 from cockpit.platforms.table import kind_of
 from cockpit.runtime.offload import offload
+from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.expression import find_expression
 from cockpit.sources.logs.file import LogFile
+from cockpit.sources.logs.ranged import Ranged
 from cockpit.sources.logs.seek import line_at, nearest_step, nearest_time, step_pattern
 
 DEADLINE: Final = 10.0
@@ -33,7 +36,7 @@ class LogReading:
         self._report_of = report_of
 
     def place(self, run: str) -> str | None:
-        """Return the path of the run's log if it lies on this machine and is known."""
+        """Return where the run's log can be read in pages, if it can."""
         report = self._report_of(run)
         return None if report is None else log_place(report)
 
@@ -52,7 +55,7 @@ class LogReading:
 
     async def find(self, run: str, expression: str, offset: int, back: bool) -> Hit | None:
         """Search a moment for a person's regular expression."""
-        return await find_expression(self._path(run), expression, offset, back)
+        return await find_expression(self._log(run), expression, offset, back)
 
     async def exact_step(self, run: str, step: int) -> Hit | None:
         """Return the newest line that tells exactly this step."""
@@ -62,28 +65,33 @@ class LogReading:
 
     async def line_at(self, run: str, number: int) -> int | None:
         """Return where the line of this number (from 1) starts."""
-        return await offload(line_at, self._path(run), number, deadline=DEADLINE)
+        return await offload(line_at, self._log(run), number, deadline=DEADLINE)
 
     async def nearest_step(self, run: str, step: int, begin: int) -> Near | None:
         """Return the line after ``begin`` whose training step is nearest."""
-        return await offload(nearest_step, self._path(run), step, begin, deadline=DEADLINE)
+        return await offload(nearest_step, self._log(run), step, begin, deadline=DEADLINE)
 
     async def nearest_time(self, run: str, at: float, begin: int) -> Near | None:
         """Return the line after ``begin`` whose own time is nearest to ``at``."""
-        return await offload(nearest_time, self._path(run), at, begin, deadline=DEADLINE)
+        return await offload(nearest_time, self._log(run), at, begin, deadline=DEADLINE)
 
-    def _path(self, run: str) -> str:
-        path = self.place(run)
-        if path is None:
-            raise OSError(0, f"no log of {run} lies here")
-        return path
+    def _log(self, run: str) -> Ranged:
+        report = self._report_of(run)
+        place = None if report is None else _place(report)
+        if place is None:
+            raise OSError(0, f"no log of {run} can be read from here")
+        return log_at(place)
 
     def _file(self, run: str) -> LogFile:
-        return LogFile(self._path(run))
+        return LogFile(self._log(run))
 
 
 def log_place(report: RunReport) -> str | None:
-    """Return the path of a run's log if it lies on this machine and is known."""
+    """Return where a run's log can be read in pages, if it can."""
+    place = _place(report)
+    return None if place is None else str(place)
+
+
+def _place(report: RunReport) -> Place | None:
     log, kind = report.facets.log.value, kind_of(report.spec)
-    place = None if log is None or kind is None else kind.log_place(report.spec, log)
-    return None if place is None else place.path
+    return None if log is None or kind is None else kind.log_place(report.spec, log)

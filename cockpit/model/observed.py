@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from cockpit.model.base import Frozen, Instant, Number, Seconds
-from cockpit.model.jobs import LiveJob
+from cockpit.model.jobs import Bundle, LiveJob
 from cockpit.model.logtext import LogMark, Read, Skipped
 from cockpit.model.records import Rejected
 from cockpit.model.safetext import SafeText
@@ -72,6 +72,10 @@ class JobValue(Frozen):
     launch_id: str | None = None
     children: tuple[str, ...] = ()
     diagnostic: tuple[str, ...] = ()
+    bundle: Bundle | None = None
+    """The code that travels with it, where its platform tells that."""
+    config: dict[str, object] = Field(default_factory=dict, exclude=True)
+    """Its resolved config, where the trainer tells it while it runs (C-18)."""
     rivals: tuple[LiveJob, ...] = Field(default=(), exclude=True)
     """Other live jobs of the lineage (C-25); not part of the document, like all below."""
     rivals_source: str = Field(default="", exclude=True)
@@ -90,6 +94,10 @@ class JobValue(Frozen):
     """The file of its host that its output goes to, where the platform tells one."""
     node: str | None = Field(default=None, exclude=True)
     """The machine it runs on, where that is not the run's own host."""
+    ends_by: Instant | None = Field(default=None, exclude=True)
+    """When its time limit ends it (C-26), where it runs under one."""
+    expected_start: Instant | None = Field(default=None, exclude=True)
+    """When its scheduler means to start it (C-04), where it has told that while it waits."""
     log_mark: LogMark | None = Field(default=None, exclude=True)
     """Where its first line stands in its log, where its launcher has noted that."""
 

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field
 
 from cockpit.model.base import Frozen, Seconds, parse_duration
 from cockpit.model.place import Place
+from cockpit.model.wandb_address import WandbAddress, address_of, server_of
 
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 Command = str | tuple[str, ...]
@@ -78,11 +79,31 @@ class WandbSpec(Frozen):
 
     @property
     def run_id(self) -> str | None:
-        """The recorded id, or the one at the end of the recorded URL."""
-        if self.id is not None or self.url is None:
-            return self.id
-        _, _, rest = self.url.partition("/runs/")
-        return rest.split("/")[0].split("?")[0] or None
+        """The recorded id, or the one in the recorded URL."""
+        return self.recorded.run
+
+    @property
+    def recorded(self) -> WandbAddress:
+        """The run's address: each part as recorded by itself, else as the recorded URL has it."""
+        named = address_of(self.url)
+        return WandbAddress(
+            server_of(self.base_url) or named.base_url,
+            self.entity or named.entity,
+            self.project or named.project,
+            self.id or named.run,
+        )
+
+    @property
+    def online(self) -> bool:
+        """True if the run is asked for at a W&B server.
+
+        One that has a folder of its files is so only if it is recorded whose it is online: an
+        offline run is nobody's yet.
+        """
+        found = self.recorded
+        if found.project is None or found.run is None:
+            return False
+        return self.dir is None or found.entity is not None
 
 
 class CustomLayout(Frozen):

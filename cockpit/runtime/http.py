@@ -124,13 +124,20 @@ class Http:
         self._silent_until: dict[tuple[str, str], float] = {}
         self._resolved: dict[str, float] = {}
 
-    async def get(self, url: str, headers: Mapping[str, str] | None = None) -> Answer:
+    async def get(
+        self,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        deadline: float | None = None,
+    ) -> Answer:
         """Return the answer to a GET, of any status, asked again while that may help.
 
         Redirects are followed inside one host only. Raises ``HttpError``: no answer within
-        the deadline in all, a rate limit, or a server error that stayed.
+        the deadline in all (seconds; the client's own if none is given), a rate limit, or a
+        server error that stayed.
         """
-        return await self._asked(_Request("GET", url, headers or {}, reads=True))
+        return await self._asked(_Request("GET", url, headers or {}, reads=True), deadline)
 
     async def query(
         self, url: str, document: object, headers: Mapping[str, str] | None = None
@@ -194,9 +201,9 @@ class Http:
             self._client = None
             await client.aclose()
 
-    async def _asked(self, request: _Request) -> Answer:
+    async def _asked(self, request: _Request, deadline: float | None = None) -> Answer:
         """Return the answer to a request that only reads, asked again while that may help."""
-        until = self._clock.monotonic() + self._deadline
+        until = self._clock.monotonic() + (self._deadline if deadline is None else deadline)
         for attempt in range(ATTEMPTS):
             try:
                 return await self._followed(request, until)

@@ -27,7 +27,7 @@ INTERRUPTED = 130
 
 NO_FILE = (
     "no cockpit.toml here, in a folder above, or in the user's config folder; "
-    "name one with --config FILE, or see `cockpit demo`"
+    "name one with --config FILE, write one with `cockpit init`, or see `cockpit demo`"
 )
 
 

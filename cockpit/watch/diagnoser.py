@@ -20,6 +20,7 @@ from cockpit.rules.artifacts.success import fell_short
 from cockpit.rules.present import job_of
 from cockpit.rules.triage.classify import diagnose, word_of
 from cockpit.runtime.offload import offload
+from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.file import show
 from cockpit.sources.logs.present import read_present
 from cockpit.sources.logs.source import TAIL
@@ -132,6 +133,6 @@ def _read(run: RunSpec, job: JobValue, log: LogValue) -> PresentLog:
     if place is None:
         return held(lines, why)
     try:
-        return read_present(place.path, job.log_mark, job.started_at)
+        return read_present(log_at(place), job.log_mark, job.started_at)
     except OSError as error:
         return held(lines, why and f"{why}: {(error.strerror or 'it cannot be read').lower()}")

@@ -32,7 +32,7 @@ from tests.rules.making import (
     windows,
 )
 
-NOT_BUILT = {"C-10", "C-13", "C-22", "C-26"}
+NOT_BUILT = {"C-10", "C-13", "C-22"}
 """Conditions of SPEC that no rule looks for yet: building one moves its id into ``CASES``."""
 IN_PLANS = {"C-15", "C-16", "C-17", "C-18"}
 """Conditions that block plans: ``tests/actions/checks``."""
@@ -148,6 +148,11 @@ def twice() -> Case:
     return Case(history(T0 + 100, job=job(id="pid:7", rivals=(other,))))
 
 
+def out_of_time() -> Case:
+    value = job(ends_by=T0 + 250)  # saves every 300 s, the last at T0
+    return Case(history(T0 + 60, job=value, checkpoints=checkpoints(checkpoint(100, T0))))
+
+
 CASES: dict[str, Callable[[], Case]] = {
     "C-01": ended,
     "C-02": unknown,
@@ -166,6 +171,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "C-23": log_still,
     "C-24": unrecorded,
     "C-25": twice,
+    "C-26": out_of_time,
 }
 
 

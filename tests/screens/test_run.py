@@ -16,6 +16,7 @@ from cockpit.model.observed import LogPage, Pick
 from cockpit.model.place import place_of
 from cockpit.model.report import RunReport, Verdict
 from cockpit.sources.logs.file import LogFile
+from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.logs.source import Logs
 from screens.evidence import Target, targets_of
 from screens.logbook_reader import read_book
@@ -124,7 +125,7 @@ async def test_what_the_source_has_read_of_the_log_is_not_read_again(tmp_path: P
 
     async def looked() -> RunReport:
         facet = (await source.observe(queries_of([spec])))["run-a"]
-        page = LogFile(path).tail(50)
+        page = LogFile(LocalLog(path)).tail(50)
         assert facet.value is not None
         assert (facet.value.offsets, facet.value.size) == (page.offsets, page.end)
         seen = report.facets.model_copy(update={"log": facet})
@@ -140,7 +141,7 @@ async def test_what_the_source_has_read_of_the_log_is_not_read_again(tmp_path: P
         engine.tell(await looked())
         await until(pilot, lambda: "line last" in text_of(app))
         held = view_of(app)._offsets
-        assert held == list(LogFile(path).tail(651).offsets)
+        assert held == list(LogFile(LocalLog(path)).tail(651).offsets)
         path.write_text("a new beginning\n")
         engine.tell(await looked())
         await until(pilot, lambda: "a new beginning" in text_of(app))

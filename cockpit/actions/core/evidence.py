@@ -23,8 +23,8 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.base import Platform
 from cockpit.platforms.table import kind_of
 from cockpit.runtime.offload import offload
-from cockpit.runtime.regular import open_regular
-from cockpit.sources.logs.source import newest_match
+from cockpit.sources.logs.anywhere import log_at
+from cockpit.sources.logs.ranged import Ranged, Span, Wish
 from cockpit.text.safe import safe_lines
 from cockpit.text.scrub import scrub
 
@@ -103,22 +103,20 @@ async def _log(run: RunSpec, report: RunReport, missing: list[str]) -> bytes | N
     if place is None:
         missing.append("the log: no file of this machine")
         return None
-    pattern = place.path
     try:
-        return await offload(_tail, pattern, deadline=DEADLINE)
+        return await offload(_tail, log_at(place), deadline=DEADLINE)
     except (OSError, TimeoutError) as error:
-        missing.append(f"the log {pattern}: {getattr(error, 'strerror', None) or error}")
+        missing.append(f"the log {place}: {getattr(error, 'strerror', None) or error}")
         return None
 
 
-def _tail(pattern: str) -> bytes:
+def _tail(log: Ranged) -> bytes:
     """Return the end of a log, from the start of a line; raises ``OSError``."""
-    with open_regular(newest_match(pattern)) as (handle, status):
-        start = max(0, status.st_size - LOG_TAIL)
-        data = bytearray()
-        while len(data) < LOG_TAIL and (part := os.pread(handle, 1 << 20, start + len(data))):
-            data += part
-    return bytes(data if start == 0 else data.partition(b"\n")[2])
+    with log.newest().open(Wish((Span(0, last=LOG_TAIL),))) as opened:
+        size, begin = opened.stat.size, opened.stat.begin
+        start = max(begin, size - LOG_TAIL)
+        data = opened.read(start, size)
+    return data if start == begin else data.partition(b"\n")[2]
 
 
 def _keep(base: Path, name: str, files: Mapping[str, bytes]) -> tuple[Path, dict[str, int]]:

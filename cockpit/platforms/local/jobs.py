@@ -63,7 +63,7 @@ from cockpit.platforms.local.recorded import Identity, Look, Table, Who, identif
 from cockpit.platforms.local.stopped import STOP_STATES, StoppedSince, workers
 from cockpit.runtime.offload import each, offload
 from cockpit.runtime.process import ProcessFacts, process_facts
-from cockpit.sources.logs.source import newest_match
+from cockpit.sources.logs.local import newest_match
 
 DEADLINE: Final = 5.0
 REAP_WAIT: Final = 1.0

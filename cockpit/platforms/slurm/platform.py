@@ -1,23 +1,94 @@
-"""Slurm, as far as this version knows it: its settings, and what sbatch must be told."""
+"""Slurm: its jobs are read (SPEC S-3); they are not acted on yet."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import ClassVar
 
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind, Facet, unknown
+from cockpit.model.jobs import Live
+from cockpit.model.observed import HostValue, JobValue, LogValue, Phase
+from cockpit.model.place import Place, on_host
+from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
-from cockpit.platforms.base import CommandError
+from cockpit.platforms.base import CommandError, EndpointFinding
 from cockpit.platforms.slurm import PRIVATE
+from cockpit.platforms.slurm.ask import Run
+from cockpit.platforms.slurm.checkup import checkup
+from cockpit.platforms.slurm.jobs import SlurmJobs, where_of
+from cockpit.platforms.slurm.nodes import Nodes
 from cockpit.platforms.unsupported import Unsupported
+from cockpit.runtime.ssh import run_script
+from cockpit.sources.logs.source import Logs
 
 
 class SlurmPlatform(Unsupported):
-    """Jobs of a Slurm cluster (SPEC S-3); not read or acted on yet."""
+    """Jobs of a Slurm cluster, here or on a login node over ssh; not acted on yet."""
 
     kind: ClassVar[str] = "slurm"
-    fields: ClassVar[frozenset[str]] = frozenset({"id", "host", "log", "workdir", "save_signal"})
+    fields: ClassVar[frozenset[str]] = frozenset(
+        {"id", "host", "log", "workdir", "save_signal", "diagnostic"}
+    )
     private: ClassVar[tuple[str, ...]] = PRIVATE
+    log_needs_job: ClassVar[bool] = True
+
+    def __init__(self, clock: Clock, logs: Logs, run: Run = run_script) -> None:
+        super().__init__(clock, logs)
+        self._run = run
+        self._jobs = SlurmJobs(clock, run)
+        self._nodes = Nodes(clock, run)
+
+    def endpoint(self, run: RunSpec) -> str:
+        """Return the cluster, by the machine that its commands are run on."""
+        return where_of(run.job.host if run.job is not None else None)
+
+    async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:
+        """Return the job facet of each run: one question per cluster, however many runs."""
+        return await self._jobs.observe(queries)
+
+    async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
+        """Return what lives of each run's lineage, by one question per cluster."""
+        return await self._jobs.live(runs)
+
+    async def logs(self, queries: Sequence[Query]) -> Mapping[str, Facet[LogValue]]:
+        """Return what each run's log tells: ``job.log``, else the file of the job's output."""
+        places = {query.name: place for query in queries if (place := _log(query)) is not None}
+        found = await self._logs.observe(
+            [query for query in queries if query.name in places or _names_log(query)], places
+        )
+        return {query.name: self._log_facet(query, found.get(query.name)) for query in queries}
+
+    def _log_facet(self, query: Query, found: Facet[LogValue] | None) -> Facet[LogValue]:
+        """Return a log's facet; of one that is not there, whether it could be by now."""
+        now, job = self._clock.now(), query.job
+        missing = found is None or (
+            found.error is not None and found.error.kind is ErrorKind.NOT_FOUND
+        )
+        if found is not None and not missing:
+            return found
+        where = self.endpoint(query.run) if found is None else found.source
+        if job is None:
+            text = f"where the log of {query.name} lies is told by its job, which is not known"
+        elif job.phase is Phase.WAITING:
+            text = "no log yet: the job waits"
+        elif found is not None:
+            return found
+        else:
+            text = f"Slurm does not tell where job {job.id} writes to; name job.log"
+        return unknown(ErrorKind.NOT_FOUND, text, where, now)
+
+    async def hosts(self, queries: Sequence[Query]) -> Mapping[str, Facet[HostValue]]:
+        """Return how the machine of each job is, as far as Slurm tells."""
+        return await self._nodes.observe(queries)
+
+    async def findings(self, runs: Sequence[RunSpec]) -> Sequence[EndpointFinding]:
+        """Return what each cluster behind these runs says of itself, asked once."""
+        hosts = {run.job.host for run in runs if run.job is not None}
+        asked = (checkup(self._run, host) for host in sorted(hosts, key=str))
+        return [finding for found in await asyncio.gather(*asked) for finding in found]
 
     def formed(self, words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...]:
         """Return the words with the launch id as sbatch's comment (INTERFACE "resubmit")."""
@@ -25,3 +96,15 @@ class SlurmPlatform(Unsupported):
         if at is None:
             raise CommandError("a slurm run is submitted by sbatch, which resubmit does not name")
         return (*words[: at + 1], "--parsable", f"--comment={launch_id}", *words[at + 1 :])
+
+
+def _names_log(query: Query) -> bool:
+    return query.run.job is not None and query.run.job.log is not None
+
+
+def _log(query: Query) -> Place | None:
+    """Return where the current job writes to, unless the run file names the log."""
+    spec, job = query.run.job, query.job
+    if spec is None or spec.log is not None or job is None or job.output is None:
+        return None
+    return on_host(spec.host, job.output)

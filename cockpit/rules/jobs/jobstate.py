@@ -128,16 +128,22 @@ def _moving(at: float | None, seen: float, cadence: float) -> str:
 
 
 def pending_too_long(run: RunSpec, history: History) -> Iterator[Alert]:
-    """C-04: pending for longer than ``pending_after``, at once if it can never start."""
+    """C-04: pending for longer than ``pending_after``, at once if it can never start.
+
+    Where the scheduler has told when it means to start it, it is late once that has passed.
+    """
     job = job_of(history)
     if job is None or job.phase is not Phase.WAITING:
         return
     since = phase_since(history)
-    waited = seen_at(history.facets.job, history.now) - since
-    if not job.never and waited <= run.thresholds.pending_after:
+    seen = seen_at(history.facets.job, history.now)
+    due = max(since + run.thresholds.pending_after, job.expected_start or 0.0)
+    if not job.never and seen <= due:
         return
     tasks = f", {job.tasks.running} of {job.tasks.total} tasks run" if job.tasks else ""
     text = f"{job.state}{tasks}: {job.reason or 'no reason given'}"
+    if job.expected_start is not None:
+        text += f"; the scheduler meant to start it at {wording.moment(job.expected_start)}"
     advice = ": the request must change;" if job.never else " and keep waiting;"
     yield Alert(
         id="C-04",

@@ -64,8 +64,13 @@ def failure_of(run: RunSpec, history: History) -> FormerFailure | None:
 
 
 def identity(job: JobValue) -> str:
-    """Return what tells one execution from the next: pids are used again, launch ids are not."""
-    return job.launch_id or f"{job.id}@{job.started_at or job.ended_at or 0:.0f}"
+    """Return what tells one execution from the next: pids are used again, launch ids are not.
+
+    A job that was requeued keeps both ids: then its start tells.
+    """
+    if job.launch_id is not None and not job.restarts:
+        return job.launch_id
+    return f"{job.launch_id or job.id}@{job.started_at or job.ended_at or 0:.0f}"
 
 
 def _last_step(history: History, found: Triage | None) -> int | None:

@@ -30,7 +30,7 @@ def ended_not_success(run: RunSpec, history: History) -> Iterator[Alert]:
     by_hand = Severity.WARNING if _stopped(history, job, found) else Severity.CRITICAL
     yield Alert(
         id="C-01",
-        key=":".join(filter(None, ("C-01", run.name, job.launch_id or job.id))),
+        key=_key(run, job),
         severity=by_hand if history.stop_ordered_by is None else Severity.INFO,
         title=_title(history, job, found, went_on),
         since=phase_since(history),
@@ -38,6 +38,12 @@ def ended_not_success(run: RunSpec, history: History) -> Iterator[Alert]:
         confidence=found.confidence if found is not None else "sure",
         next_action=_next(run, history, job, found, went_on),
     )
+
+
+def _key(run: RunSpec, job: JobValue) -> str:
+    """Return which end it is: a job that was requeued keeps its ids, and may die again (SPEC J)."""
+    again = f"restart-{job.restarts}" if job.restarts else None
+    return ":".join(filter(None, ("C-01", run.name, job.launch_id or job.id, again)))
 
 
 def diagnosis(history: History) -> Triage | None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from cockpit.model.logtext import PresentLog, held
-from cockpit.model.observed import JobValue, Triage
+from cockpit.model.observed import JobValue, Phase, Triage
 from cockpit.rules.triage.lines import Log
 from cockpit.rules.triage.log_text import (
     Raised,
@@ -70,8 +70,9 @@ _STATES = (
     ("running", re.compile(r"running|building|completing", re.I)),
     ("cancelled", re.compile(r"cancel|stopped|JOB_STATE_KILLED", re.I)),
 )
+OUT_OF_MEMORY: Final = "OUT_OF_MEMORY"
 STATE_CLASS: dict[str, tuple[str, Action]] = {
-    "OUT_OF_MEMORY": ("oom_host", "escalate"),
+    OUT_OF_MEMORY: ("oom_host", "escalate"),
     "NODE_FAIL": ("node_death", "relaunch"),
     "BOOT_FAIL": ("node_death", "relaunch"),
     "JOB_STATE_WORKER_FAILED": ("node_death", "relaunch"),
@@ -86,7 +87,13 @@ _TERM_CODES = (143, -15)
 
 
 def word_of(job: JobValue) -> str:
-    """Return the word for a job's state that is part of triage's input."""
+    """Return the word for a job's state that is part of triage's input.
+
+    Of a job that lost a step to its memory limit Slurm says that it failed, and only of the step
+    why; its own words for that stand in the reason.
+    """
+    if job.phase is Phase.FAILED and OUT_OF_MEMORY in (job.reason or ""):
+        return OUT_OF_MEMORY
     return job.state if job.state.upper() in STATE_CLASS else job.phase.value
 
 

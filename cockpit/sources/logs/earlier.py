@@ -9,8 +9,8 @@ import re
 import time
 from typing import Final, NamedTuple
 
-from cockpit.runtime.regular import open_regular
-from cockpit.sources.logs.lines import line_start, read_at
+from cockpit.sources.logs.lines import line_start
+from cockpit.sources.logs.ranged import Ranged
 
 STEP: Final = 1 << 20
 """Bytes that are read at once, from the end upwards."""
@@ -42,7 +42,7 @@ class Earlier(NamedTuple):
     found: bool
 
 
-def before(path: str, end: int) -> Earlier:
+def before(log: Ranged, end: int) -> Earlier:
     """Look upwards from offset ``end`` for the first broken line of the same trouble.
 
     Raises ``OSError``.
@@ -50,11 +50,12 @@ def before(path: str, end: int) -> Earlier:
     kept: list[bytes] = []
     clean, found, at = 0, False, end
     until = time.monotonic() + BUDGET_S
-    with open_regular(path) as (fd, status):
-        while at > 0 and end - at < MOST and time.monotonic() < until:
-            start = line_start(fd, max(0, at - STEP), status.st_size)
-            start = start if start < at else 0
-            lines = list(_LINE.finditer(read_at(fd, start, at)))
+    with log.open() as opened:
+        first = opened.stat.begin
+        while at > first and end - at < MOST and time.monotonic() < until:
+            start = line_start(opened, max(first, at - STEP), opened.stat.size)
+            start = start if start < at else first
+            lines = list(_LINE.finditer(opened.read(start, at)))
             for each in reversed(lines):
                 line = each[0]
                 if _BROKEN.search(line):

@@ -9,6 +9,7 @@ from cockpit.model.logtext import Hit
 from cockpit.runtime.own_path import own_python
 from cockpit.runtime.shell import run_command
 from cockpit.sources.logs import scanning
+from cockpit.sources.logs.ranged import Ranged
 
 STEP: Final = 1.0
 """Seconds that one program searches: then it tells how far, and the next one goes on."""
@@ -17,7 +18,7 @@ PATIENCE: Final = 6.0
 TOO_SLOW: Final = "this expression takes too long on these lines: simpler, or plain words"
 
 
-async def find_expression(path: str, pattern: str, offset: int, back: bool) -> Hit | None:
+async def find_expression(log: Ranged, pattern: str, offset: int, back: bool) -> Hit | None:
     """Find the next line that matches, as ``LogFile.search`` does, without its text.
 
     Raises ``ValueError`` for a bad expression, and for one that takes too long.
@@ -26,7 +27,7 @@ async def find_expression(path: str, pattern: str, offset: int, back: bool) -> H
     done = await run_command(
         own_python(scanning.__name__),
         deadline=PATIENCE,
-        stdin=json.dumps([path, pattern, offset, back, STEP]),
+        stdin=json.dumps([str(log.place), pattern, offset, back, STEP]),
     )
     if done.timed_out:
         raise ValueError(TOO_SLOW)

@@ -2,27 +2,29 @@
 
 All functions block (a screen calls them through ``offload``) and raise ``OSError`` when the
 file cannot be read. Each opens the file anew, so that a rotated or replaced file is simply
-the new one. Lines come back safe and with secrets masked.
+the new one; one on another machine costs one trip for a page. Lines come back safe and with
+secrets masked.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
 from cockpit.model.logtext import Hit
 from cockpit.model.observed import LogPage
 from cockpit.model.safetext import SafeText
-from cockpit.runtime.regular import open_regular
-from cockpit.sources.logs.lines import RawLine, line_start, lines_before, lines_from
+from cockpit.sources.logs.lines import BLOCK, RawLine, line_start, lines_before, lines_from
+from cockpit.sources.logs.ranged import Ranged, Span, Wish
 from cockpit.sources.logs.scanning import Matcher, scan
 from cockpit.text.safe import safe_line
 from cockpit.text.scrub import scrub_line
 
 MOST_LINES: Final = 2000
 """Lines of a page at most (memory: a line is at most two blocks)."""
+AROUND: Final = 2 * BLOCK
+"""Bytes that a page of usual lines takes: asked for at once where a trip costs more than bytes."""
 
 
 def show(raw: bytes) -> SafeText:
@@ -40,15 +42,15 @@ _show_short = lru_cache(maxsize=2048)(_show)
 
 @dataclass(frozen=True)
 class LogFile:
-    """One log file, by path."""
+    """One log, wherever it lies."""
 
-    path: str | Path
+    log: Ranged
 
     def tail(self, count: int) -> LogPage:
         """Return the last ``count`` lines; a last line without line break is one of them."""
-        with open_regular(str(self.path)) as (fd, status):
-            lines = lines_before(fd, status.st_size, min(count, MOST_LINES))
-            return _page(lines, status.st_size, status.st_size)
+        with self.log.open(Wish((Span(0, last=AROUND, to=BLOCK),))) as log:
+            size = log.stat.size
+            return _page(lines_before(log, size, min(count, MOST_LINES)), size, size)
 
     def page(self, offset: int, count: int, back: bool = False) -> LogPage:
         """Return ``count`` lines from the one at ``offset`` on, or those that end before it.
@@ -57,10 +59,12 @@ class LogFile:
         to the start of their line. Beyond the end (a truncated file) it means the end.
         """
         count = min(count, MOST_LINES)
-        with open_regular(str(self.path)) as (fd, status):
-            size = status.st_size
-            at = line_start(fd, offset, size)
-            lines = lines_before(fd, at, count) if back else lines_from(fd, at, size, count)
+        before, after = (AROUND, BLOCK) if back else (BLOCK, AROUND)
+        wish = Wish((Span(max(0, offset - before), offset + after, to=BLOCK),))
+        with self.log.open(wish) as log:
+            size = log.stat.size
+            at = line_start(log, offset, size)
+            lines = lines_before(log, at, count) if back else lines_from(log, at, size, count)
             return _page(lines, at, size)
 
     def search(
@@ -79,9 +83,9 @@ class LogFile:
         Colours do not hide a match. Raises ``ValueError`` for a bad regular expression.
         """
         matcher = Matcher.of(pattern, regex, ignore_case)
-        with open_regular(str(self.path)) as (fd, status):
-            at = line_start(fd, offset, status.st_size)
-            stop = scan(fd, matcher, at, status.st_size, back, budget_s)
+        with self.log.open() as log:
+            size = log.stat.size
+            stop = scan(log, matcher, line_start(log, offset, size), size, back, budget_s)
         if stop is None:
             return None
         if stop.line is None:

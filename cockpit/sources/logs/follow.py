@@ -10,15 +10,14 @@ two looks.
 
 from __future__ import annotations
 
-import glob
-import os
 import re
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cockpit.runtime.regular import open_regular
-from cockpit.sources.logs.lines import line_start, lines_before, read_at
+from cockpit.sources.logs.lines import BLOCK, line_start, lines_before
+from cockpit.sources.logs.ranged import Opened, Ranged, Span, Stat, Wish
 
 FIRST: Final = 16_384
 """Bytes at the end of the file that the first look reads (some hundred lines, times 1,000 runs)."""
@@ -46,19 +45,21 @@ class News(NamedTuple):
     """The bytes ``[begin, end)`` of the file right before the states that were not read."""
     rest: bytes = b""
     """What stands behind the last line break: half a line, or the newest state of a bar."""
+    begin: int = 0
+    """Where the log begins that is still kept."""
 
 
 class Follower:
-    """Follows one path. Blocking; raises ``OSError``.
+    """Follows one log. Blocking; raises ``OSError``.
 
     It remembers where it was and the last bytes before that place. If they are no longer
     there, the file was truncated or rewritten and is read from its beginning, whatever its
     inode says (an inode is soon reused).
     """
 
-    def __init__(self, path: str, from_start: bool = False, whole: int = FIRST) -> None:
+    def __init__(self, log: Ranged, from_start: bool = False, whole: int = FIRST) -> None:
         """``whole``: a first look reads all of a file of up to so many bytes."""
-        self.path = path
+        self.log = log
         self._whole = whole
         self._inode: tuple[int, int] | None = (0, 0) if from_start else None
         self._offset = 0
@@ -66,7 +67,7 @@ class Follower:
         self._rest = b""
         self.begin = 0
         """The offset in the first file from which all states were read."""
-        self._status: tuple[int, int, int] | None = None
+        self._version: Hashable = None
         self._behind = False
         self._limit: int | None = None
         self._skipped: tuple[int, int] | None = None
@@ -77,45 +78,61 @@ class Follower:
         Of more than ``limit`` bytes only the newest are read, and the others are skipped.
         """
         self._limit, self._skipped = limit, None
-        with open_regular(self.path) as (fd, status):
-            key = (status.st_ino, status.st_size, status.st_mtime_ns)
-            if key == self._status and not self._behind:
+        with self.log.open(self.wish(limit)) as log:
+            stat = log.stat
+            if stat.version == self._version and not self._behind:
                 return None
             first = self._inode is None
-            states = self._advance(fd, status)
-            lines = lines_before(fd, status.st_size, tail)
-            self._status = key
+            states = self._advance(log)
+            lines = lines_before(log, stat.size, tail)
+            self._version = stat.version
         shown = tuple(line.data for line in lines)
         starts = tuple(line.start for line in lines)
-        size, mtime, inode = status.st_size, status.st_mtime, status.st_ino
-        skipped, rest = self._skipped, self._rest
-        return News(states, shown, size, mtime, inode, first, starts, skipped, rest)
+        inode, skipped, rest = stat.identity[1], self._skipped, self._rest
+        size, mtime, begin = stat.size, stat.mtime, stat.begin
+        return News(states, shown, size, mtime, inode, first, starts, skipped, rest, begin)
 
-    def _advance(self, fd: int, status: os.stat_result) -> tuple[bytes, ...]:
-        inode = (status.st_dev, status.st_ino)
+    def wish(self, limit: int | None = None) -> Wish:
+        """Return what the next look will need: usually only the bytes that are new."""
+        if self._inode is None:
+            return Wish((Span(0, last=max(FIRST, self._whole), to=BLOCK),))
+        start = self._offset - len(self._guard)
+        new = Span(start, last=min(limit or MOST, MOST) + _GUARD)
+        unless = None if self._behind else self._version
+        return Wish((Span(start, self._offset), new), unless)
+
+    def _advance(self, log: Opened) -> tuple[bytes, ...]:
+        stat = log.stat
         states: tuple[bytes, ...] = ()
         if self._inode is None:
-            small = status.st_size <= self._whole
-            self._offset = 0 if small else line_start(fd, status.st_size - FIRST, status.st_size)
-            self.begin = self._offset
-            self._skipped = (0, self.begin) if self.begin else None
-        elif self._inode != inode:
+            self._begin_in(log)
+        elif self._inode != stat.identity:
             states = self._rest_of_former(self._inode)
-            self._offset, self._guard = 0, b""
-        elif not self._unbroken(fd, status.st_size):
-            self._offset, self._guard = 0, b""
-        self._inode = inode
-        return states + self._read(fd, status.st_size)
+            self._offset, self._guard = stat.begin, b""
+        elif self._offset < stat.begin:  # dropped before it was read
+            self._skipped = (self._offset, stat.begin)
+            self._offset, self._guard = stat.begin, b""
+        elif not self._unbroken(log):
+            self._offset, self._guard = stat.begin, b""
+        self._inode = stat.identity
+        return states + self._read(log)
 
-    def _unbroken(self, fd: int, size: int) -> bool:
+    def _begin_in(self, log: Opened) -> None:
+        size, begin = log.stat.size, log.stat.begin
+        small = size - begin <= self._whole
+        self.begin = self._offset = begin if small else line_start(log, size - FIRST, size)
+        self._skipped = (0, self.begin) if self.begin else None
+
+    def _unbroken(self, log: Opened) -> bool:
         """Tell whether the file still continues from where we were."""
         start = self._offset - len(self._guard)
-        return size >= self._offset and read_at(fd, start, self._offset) == self._guard
+        return log.stat.size >= self._offset and log.read(start, self._offset) == self._guard
 
-    def _read(self, fd: int, size: int) -> tuple[bytes, ...]:
+    def _read(self, log: Opened) -> tuple[bytes, ...]:
+        size = log.stat.size
         if self._limit is not None and size - self._offset > self._limit:
-            self._skip_to(fd, max(self._offset, line_start(fd, size - self._limit, size)))
-        data = read_at(fd, self._offset, min(size, self._offset + MOST))
+            self._skip_to(log, max(self._offset, line_start(log, size - self._limit, size)))
+        data = log.read(self._offset, min(size, self._offset + MOST))
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         self._behind = len(data) == MOST
         if end == 0 and self._behind:
@@ -126,22 +143,26 @@ class Follower:
             self._guard = (self._guard + data[:end])[-_GUARD:]
         return tuple(state for state in _BREAKS.split(data[:end]) if state)
 
-    def _skip_to(self, fd: int, offset: int) -> None:
+    def _skip_to(self, log: Opened, offset: int) -> None:
         if offset > self._offset:
-            self._skipped = (self._offset, offset)
-            self._guard = read_at(fd, max(0, offset - _GUARD), offset)
+            begin = self._offset if self._skipped is None else self._skipped[0]
+            self._skipped = (begin, offset)
+            self._guard = log.read(max(log.stat.begin, offset - _GUARD), offset)
         self._offset = offset
 
     def _rest_of_former(self, inode: tuple[int, int]) -> tuple[bytes, ...]:
         """Read on in the file that was rotated away, if it lies beside the new one."""
-        for path in Path(self.path).parent.glob(f"{glob.escape(Path(self.path).stem)}*"):
-            with suppress(OSError):
-                status = path.stat()
-                if (status.st_dev, status.st_ino) != inode:
-                    continue
-                with open_regular(str(path)) as (fd, status):
-                    size = status.st_size
-                    states = self._read(fd, size) if self._unbroken(fd, size) else ()
-                    self._skipped = None  # its offsets are those of another file
-                    return states
+        for other, stat in self._beside():
+            if stat.identity != inode:
+                continue
+            with suppress(OSError), other.open() as log:
+                states = self._read(log) if self._unbroken(log) else ()
+                self._skipped = None  # its offsets are those of another file
+                return states
+        return ()
+
+    def _beside(self) -> Sequence[tuple[Ranged, Stat]]:
+        """Return the files whose names begin as its own does; none where that cannot be told."""
+        with suppress(OSError):
+            return self.log.beside(Path(self.log.place.path).stem)
         return ()

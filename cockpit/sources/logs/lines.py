@@ -8,10 +8,11 @@ the same pieces, and no piece is longer than two blocks.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import islice, pairwise
 from typing import Final, NamedTuple
+
+from cockpit.sources.logs.ranged import Opened
 
 BLOCK: Final = 65536
 """Bytes that are read at once."""
@@ -31,56 +32,44 @@ class RawLine(NamedTuple):
         return self.start + len(self.data)
 
 
-def read_at(fd: int, start: int, end: int) -> bytes:
-    """Return the bytes ``[start, end)``, fewer if the file has become shorter."""
-    parts = []
-    while start < end:
-        data = os.pread(fd, end - start, start)
-        if not data:
-            break
-        parts.append(data)
-        start += len(data)
-    return b"".join(parts)
-
-
-def lines_before(fd: int, end: int, count: int) -> list[RawLine]:
-    """Return the last ``count`` lines of the bytes ``[0, end)``, in the file's order.
+def lines_before(log: Opened, end: int, count: int) -> list[RawLine]:
+    """Return the last ``count`` lines that end at ``end`` or before, in the file's order.
 
     Fewer come back when they are so long that ``MOST_BLOCKS`` do not hold them.
     """
     blocks: list[bytes] = []
     breaks: list[int] = []
-    start = end
-    while start > 0 and len(breaks) < count and len(blocks) < MOST_BLOCKS:
-        block_start = (start - 1) // BLOCK * BLOCK
-        data = read_at(fd, block_start, start)
+    first, start = log.stat.begin, end
+    while start > first and len(breaks) < count and len(blocks) < MOST_BLOCKS:
+        block_start = max(first, (start - 1) // BLOCK * BLOCK)
+        data = log.read(block_start, start)
         breaks[:0] = [at for at in _breaks(block_start, data) if at < end]
         blocks.insert(0, data)
         start = block_start
-    edges = breaks if start > 0 else [0, *breaks]
-    return _cut(b"".join(blocks), start, edges, end)[-count:] if end > 0 and count > 0 else []
+    edges = breaks if start > first else [first, *breaks]
+    return _cut(b"".join(blocks), start, edges, end)[-count:] if end > first and count > 0 else []
 
 
-def lines_from(fd: int, start: int, end: int, count: int) -> list[RawLine]:
+def lines_from(log: Opened, start: int, end: int, count: int) -> list[RawLine]:
     """Return the first ``count`` lines of ``[start, end)``; ``start`` begins a line.
 
     Fewer come back when they are so long that ``MOST_BLOCKS`` do not hold them.
     """
     bound = start + MOST_BLOCKS * BLOCK
-    last = end if bound >= end else line_start(fd, bound, end)
-    return list(islice(iter_lines(fd, start, last), count))
+    last = end if bound >= end else line_start(log, bound, end)
+    return list(islice(iter_lines(log, start, last), count))
 
 
-def iter_lines(fd: int, start: int, end: int) -> Iterator[RawLine]:
+def iter_lines(log: Opened, start: int, end: int) -> Iterator[RawLine]:
     """Yield the lines of ``[start, end)`` one after another; ``start`` begins a line."""
     rest, at = b"", start
     while at < end:
-        block_start = at // BLOCK * BLOCK
-        data = read_at(fd, at, min(end, block_start + BLOCK))
+        block_start = max(log.stat.begin, at // BLOCK * BLOCK)
+        data = log.read(at, min(end, at // BLOCK * BLOCK + BLOCK))
         if not data:
             break
         base = at - len(rest)
-        whole = read_at(fd, block_start, at) + data if at > block_start else data
+        whole = log.read(block_start, at) + data if at > block_start else data
         breaks = [edge for edge in _breaks(block_start, whole) if edge > at]
         at += len(data)
         lines = _cut(rest + data, base, [base, *breaks], at)
@@ -90,20 +79,22 @@ def iter_lines(fd: int, start: int, end: int) -> Iterator[RawLine]:
         yield RawLine(at - len(rest), rest)
 
 
-def line_start(fd: int, offset: int, size: int) -> int:
+def line_start(log: Opened, offset: int, size: int) -> int:
     """Return where the line that holds byte ``offset`` begins."""
-    if offset <= 0:
-        return 0
+    first = log.stat.begin
+    if offset <= first:
+        return first
     at = min(offset, size)
-    before = lines_before(fd, at, 1)
+    before = lines_before(log, at, 1)
     if not before:
-        return 0
-    piece_ends = at % BLOCK == 0 and at > 0 and b"\n" not in read_at(fd, at - BLOCK, at)
+        return first
+    whole = at % BLOCK == 0 and at - BLOCK >= first
+    piece_ends = whole and b"\n" not in log.read(at - BLOCK, at)
     return at if piece_ends or before[0].data.endswith(b"\n") else before[0].start
 
 
 def _breaks(start: int, data: bytes) -> list[int]:
-    """Return where lines end in ``data``, which lies at ``start`` (a multiple of ``BLOCK``)."""
+    """Return where lines (or, a whole block long, pieces of one) end in ``data`` at ``start``."""
     found = []
     at = data.find(b"\n")
     while at >= 0:

@@ -16,12 +16,12 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from cockpit.model.logtext import LogLine, LogMark, PresentLog, Read
-from cockpit.runtime.regular import open_regular
-from cockpit.sources.logs.lines import read_at
+from cockpit.sources.logs.ranged import Opened, Ranged, Span, Stream, Wish
 from cockpit.sources.logs.stamp import line_time, read_stamp, writes_utc
 from cockpit.text.safe import clean
 
@@ -41,6 +41,9 @@ STAMP_SLACK: Final = 2.0
 GUARD: Final = 64
 """Bytes before a job's first one that its mark has a checksum of (the launcher's ``end_mark``)."""
 MOST_FORMER: Final = 5
+PACKED: Final = 1_048_576
+"""Bytes of a compressed file that are read at once."""
+DROPPED: Final = "older lines are no longer kept here"
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)?|.)")
 _BAR = re.compile(rb"%\||it/s|s/it|\xe2\x94\x81| rate:")
 _ROTATED = re.compile(r"(?:[.-]\d[\dT_.:-]*|\.old|\.bak)(?:\.gz)?|\.gz")
@@ -57,21 +60,29 @@ class _Part(NamedTuple):
 
 
 def read_present(
-    path: str, mark: LogMark | None = None, started_at: float | None = None
+    log: Ranged, mark: LogMark | None = None, started_at: float | None = None
 ) -> PresentLog:
     """Return the present job's lines; blocking, raises ``OSError``.
 
     ``mark`` is where they begin, if that was noted; ``started_at`` is the job's start.
     """
-    with open_regular(path) as (fd, status):
-        own = _offset_in(fd, status.st_ino, status.st_size, mark)
-        part, cut = _end_of(path, fd, own or 0, status.st_size)
-        mtime = status.st_mtime
+    with log.open(_wish(mark)) as opened:
+        own = _offset_in(opened, mark)
+        part, cut = _end_of(log.path, opened, own or 0)
+        mtime, dropped = opened.stat.mtime, opened.stat.begin
     parts, begun, why = [part], own is not None, CUT if cut else None
-    if not begun and not cut:
-        older, begun, why = _former(path, mark, started_at, MOST_BYTES - len(part.data))
+    if not begun and dropped and why is None:
+        why = DROPPED
+    elif not begun and not cut:
+        older, begun, why = _former(log, mark, started_at, MOST_BYTES - len(part.data))
         parts = [*older, part]
-    return _put_together(path, parts, begun, why, started_at, mtime)
+    return _put_together(log.path, parts, begun, why, started_at, mtime)
+
+
+def _wish(mark: LogMark | None) -> Wish:
+    end = Span(0, last=MOST_BYTES)
+    at = None if mark is None else mark.offset
+    return Wish((end,) if not at else (Span(max(0, at - GUARD), at), Span(at, last=MOST_BYTES)))
 
 
 def _put_together(
@@ -100,59 +111,52 @@ def _put_together(
     return PresentLog(tuple(lines), read)
 
 
-def _offset_in(fd: int, inode: int, size: int, mark: LogMark | None) -> int | None:
+def _offset_in(log: Opened, mark: LogMark | None) -> int | None:
     """Return where the marked byte stands in an open file, if it stands there."""
+    size, inode = log.stat.size, log.stat.identity[1]
     if mark is None or size < mark.offset or (mark.offset == 0 and inode != mark.inode):
         return None
-    return mark.offset if checksum(fd, mark.offset) == mark.before else None
+    return mark.offset if _checksum(log, mark.offset) == mark.before else None
 
 
-def checksum(fd: int, offset: int) -> int:
+def _checksum(log: Opened, offset: int) -> int:
     """Return what tells the bytes right before ``offset`` from others."""
-    return zlib.crc32(read_at(fd, max(0, offset - GUARD), offset))
+    return zlib.crc32(log.read(max(0, offset - GUARD), offset))
 
 
-def _end_of(path: str, fd: int, start: int, size: int) -> tuple[_Part, bool]:
-    """Return the last bytes of ``[start, size)`` from the start of a line; whether more remain."""
+def _end_of(path: str, log: Opened, start: int) -> tuple[_Part, bool]:
+    """Return the last bytes from ``start`` on, from the start of a line; whether more remain."""
+    size, start = log.stat.size, max(start, log.stat.begin)
     at = max(start, size - MOST_BYTES)
-    data = read_at(fd, at, size)
+    data = log.read(at, size)
     cut = at > start
     if cut:
         edge = data.find(b"\n") + 1
         at, data = at + edge, data[edge:]
-    return _Part(path, data, at, _number_at(fd, at)), cut
+    return _Part(path, data, at, _number_at(log, at)), cut
 
 
-def _number_at(fd: int, at: int) -> int | None:
+def _number_at(log: Opened, at: int) -> int | None:
     """Return the number of the line that starts at ``at``; ``None`` if that costs too much."""
-    if at > MOST_COUNTED:
-        return None
-    breaks, seen = 0, 0
-    while seen < at:
-        data = read_at(fd, seen, min(at, seen + 4_194_304))
-        if not data:
-            break
-        breaks += data.count(b"\n")
-        seen += len(data)
-    return breaks + 1
+    return None if at > MOST_COUNTED or log.stat.begin else log.breaks_before(at) + 1
 
 
 def _former(
-    path: str, mark: LogMark | None, started_at: float | None, room: int
+    log: Ranged, mark: LogMark | None, started_at: float | None, room: int
 ) -> tuple[list[_Part], bool, str | None]:
     """Return what was rotated away since the job began, oldest first; is it all; if not, why.
 
     One that cannot be read, or is still being packed, ends it: a gap is no whole log.
     """
     parts: list[_Part] = []
-    for mtime, each in _rotated(path):
+    for mtime, each in _rotated(log):
         late = started_at is not None and mtime >= started_at
         try:
             found, begun, cut = _former_part(each, mark, late, room)
         except FileNotFoundError:
             continue  # moved on since it was listed
         except (OSError, EOFError, zlib.error):
-            why = f"{clean(Path(each).name)}, rotated away, could not be read"
+            why = f"{clean(Path(each.place.path).name)}, rotated away, could not be read"
             return parts, False, why if late else None
         if found is None:
             break
@@ -164,37 +168,40 @@ def _former(
 
 
 def _former_part(
-    path: str, mark: LogMark | None, late: bool, room: int
+    log: Ranged, mark: LogMark | None, late: bool, room: int
 ) -> tuple[_Part | None, bool, bool]:
     """Return one file's share; ``late`` tells that it was written since the job began."""
-    if path.endswith(".gz"):
-        data, cut = _unpacked(path, room) if late else (b"", False)
-        return (_Part(path, data, None, None) if late else None), False, cut
-    with open_regular(path) as (fd, status):
-        own = _offset_in(fd, status.st_ino, status.st_size, mark)
+    if log.path.endswith(".gz"):
+        data, cut = _unpacked(log, room) if late else (b"", False)
+        return (_Part(log.path, data, None, None) if late else None), False, cut
+    with log.open() as opened:
+        own = _offset_in(opened, mark)
         if own is None and not late:
             return None, False, False
-        at = max(own or 0, status.st_size - room)
-        data = read_at(fd, at, status.st_size)
-    return _Part(path, data, None, None), own is not None, at > (own or 0)
+        at = max(own or 0, opened.stat.size - room)
+        data = opened.read(at, opened.stat.size)
+    return _Part(log.path, data, None, None), own is not None, at > (own or 0)
 
 
-def _rotated(path: str) -> list[tuple[float, str]]:
+def _rotated(log: Ranged) -> list[tuple[float, Ranged]]:
     """Return the files that a rotation has made of this one with their mtimes, the newest first."""
-    name = Path(path).name
-    found: list[tuple[float, str]] = []
+    name = Path(log.place.path).name
+    found: list[tuple[float, Ranged]] = []
     with suppress(OSError):
-        for each in Path(path).parent.iterdir():
-            if each.name.startswith(name) and _ROTATED.fullmatch(each.name[len(name) :]):
-                with suppress(OSError):
-                    found.append((each.stat().st_mtime, str(each)))
-    return sorted(found, reverse=True)[:MOST_FORMER]
+        for each, stat in log.beside(name):
+            if _ROTATED.fullmatch(Path(each.place.path).name[len(name) :]):
+                found.append((stat.mtime, each))
+    found.sort(key=lambda each: (each[0], each[1].path), reverse=True)
+    return found[:MOST_FORMER]
 
 
-def _unpacked(path: str, room: int) -> tuple[bytes, bool]:
+def _unpacked(log: Ranged, room: int) -> tuple[bytes, bool]:
     """Return the last bytes of a compressed file; whether there are more."""
     kept, total = b"", 0
-    with gzip.open(path) as file:
+    with (
+        log.open() as opened,
+        gzip.GzipFile(fileobj=BufferedReader(Stream(opened), PACKED)) as file,
+    ):
         while total < MOST_UNPACKED and (data := file.read(1_048_576)):
             total += len(data)
             kept = (kept + data)[-room:]

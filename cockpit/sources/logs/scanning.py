@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from cockpit.runtime.regular import open_regular
-from cockpit.sources.logs.lines import BLOCK, RawLine, line_start, lines_from, read_at
+from cockpit.model.place import place_of
+from cockpit.sources.logs.anywhere import log_at
+from cockpit.sources.logs.lines import BLOCK, RawLine, line_start, lines_from
+from cockpit.sources.logs.ranged import Opened
 
 CHUNK: Final = 16 * BLOCK
 _COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
@@ -71,7 +73,7 @@ def _regex(pattern: str, ignore_case: bool) -> Matcher:
 
 
 def scan(
-    fd: int, matcher: Matcher, at: int, size: int, back: bool, budget_s: float
+    log: Opened, matcher: Matcher, at: int, size: int, back: bool, budget_s: float
 ) -> ScanStop | None:
     """Scan from ``at``, the start of a line; ``None`` when all was seen without a match.
 
@@ -79,10 +81,10 @@ def scan(
     """
     until = time.monotonic() + budget_s
     find = matcher.find_last if back else matcher.find
-    for start, data in _backwards(fd, at, size) if back else _forwards(fd, at, size):
+    for start, data in _backwards(log, at, size) if back else _forwards(log, at, size):
         found = _find(find, data)
         if found is not None:
-            line = lines_from(fd, line_start(fd, start + found, size), size, 1)[0]
+            line = lines_from(log, line_start(log, start + found, size), size, 1)[0]
             return ScanStop(line.start, line)
         at = start if back else start + len(data)
         if time.monotonic() >= until:
@@ -90,22 +92,23 @@ def scan(
     return None
 
 
-def _forwards(fd: int, at: int, size: int) -> Iterator[tuple[int, bytes]]:
+def _forwards(log: Opened, at: int, size: int) -> Iterator[tuple[int, bytes]]:
     """Yield chunks that start and end where lines do."""
     while at < size:
         edge = min(size, at + CHUNK)
-        end = edge if edge == size else line_start(fd, edge, size)
-        data = read_at(fd, at, max(end, at + 1))
+        end = edge if edge == size else line_start(log, edge, size)
+        data = log.read(at, max(end, at + 1))
         if not data:
             return
         yield at, data
         at += len(data)
 
 
-def _backwards(fd: int, at: int, size: int) -> Iterator[tuple[int, bytes]]:
-    while at > 0:
-        start = line_start(fd, max(0, at - CHUNK), size)
-        data = read_at(fd, start, at)
+def _backwards(log: Opened, at: int, size: int) -> Iterator[tuple[int, bytes]]:
+    first = log.stat.begin
+    while at > first:
+        start = line_start(log, max(first, at - CHUNK), size)
+        data = log.read(start, at)
         if not data:
             return
         yield start, data
@@ -132,11 +135,11 @@ def main() -> int:
     Prints one JSON document: where the scan stopped (``at``) and the matching line's ``end``,
     ``null`` when the seconds were over first; ``null`` alone: there is no match.
     """
-    path, pattern, offset, back, budget = json.load(sys.stdin)
+    place, pattern, offset, back, budget = json.load(sys.stdin)
     matcher = Matcher.of(pattern, True, True)
-    with open_regular(path) as (fd, status):
-        at = line_start(fd, offset, status.st_size)
-        stop = scan(fd, matcher, at, status.st_size, back, budget)
+    with log_at(place_of(place)).open() as log:
+        size = log.stat.size
+        stop = scan(log, matcher, line_start(log, offset, size), size, back, budget)
     end = None if stop is None or stop.line is None else stop.line.end
     json.dump(None if stop is None else {"at": stop.at, "end": end}, sys.stdout)
     return 0

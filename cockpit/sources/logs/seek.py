@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from cockpit.model.logtext import Near
-from cockpit.runtime.regular import open_regular
-from cockpit.sources.logs.lines import BLOCK, RawLine, iter_lines, line_start, lines_before, read_at
+from cockpit.sources.logs.lines import BLOCK, RawLine, iter_lines, line_start, lines_before
+from cockpit.sources.logs.ranged import Opened, Ranged, Span, Wish
 from cockpit.sources.logs.stamp import line_time, writes_utc
 from cockpit.text.progress import read_progress
 from cockpit.text.safe import safe_line
@@ -21,30 +21,15 @@ PROBE: Final = 4 * BLOCK
 """Bytes in which one line that tells a value is looked for."""
 NEAR: Final = 2 * BLOCK
 """Bytes that are read line by line in the end."""
-_CHUNK: Final = 64 * BLOCK
 
 Value = Callable[[bytes], float | None]
 
 
-def line_at(path: str, number: int) -> int | None:
+def line_at(log: Ranged, number: int) -> int | None:
     """Return where the line of this number (from 1) starts; ``None`` if there is none."""
-    with open_regular(path) as (fd, status):
-        at, left = 0, number - 1
-        while left > 0 and at < status.st_size:
-            data = read_at(fd, at, min(status.st_size, at + _CHUNK))
-            breaks = data.count(b"\n")
-            if breaks >= left:
-                left, at = 0, at + _after(data, left)
-            else:
-                left, at = left - breaks, at + len(data)
-        return at if left == 0 and at < status.st_size else None
-
-
-def _after(data: bytes, breaks: int) -> int:
-    at = 0
-    for _ in range(breaks):
-        at = data.index(b"\n", at) + 1
-    return at
+    with log.open() as opened:
+        at = opened.after_breaks(number - 1)
+        return at if at is not None and at < opened.stat.size else None
 
 
 def step_pattern(step: int) -> str:
@@ -55,19 +40,19 @@ def step_pattern(step: int) -> str:
     return rf"(?:\b|_){named}[\"']?(?:\]| |:|=|#|\[|/){{0,4}}{number}|{number}(?:it)?/\d"
 
 
-def nearest_step(path: str, step: int, begin: int = 0) -> Near | None:
+def nearest_step(log: Ranged, step: int, begin: int = 0) -> Near | None:
     """Return the line whose training step is nearest; ``None`` if no line tells any."""
-    return _nearest(path, step, begin, lambda _newest, _mtime: _step_of)
+    return _nearest(log, step, begin, lambda _newest, _mtime: _step_of)
 
 
-def nearest_time(path: str, at: float, begin: int = 0) -> Near | None:
+def nearest_time(log: Ranged, at: float, begin: int = 0) -> Near | None:
     """Return the line whose own time is nearest to ``at``; ``None`` if no line tells any."""
 
     def value_of(newest: list[str], mtime: float) -> Value:
         utc = writes_utc(newest, mtime)
         return lambda raw: line_time(safe_line(raw).plain, mtime, utc)
 
-    return _nearest(path, at, begin, value_of)
+    return _nearest(log, at, begin, value_of)
 
 
 def _step_of(raw: bytes) -> float | None:
@@ -76,28 +61,28 @@ def _step_of(raw: bytes) -> float | None:
 
 
 def _nearest(
-    path: str, target: float, begin: int, value_of: Callable[[list[str], float], Value]
+    log: Ranged, target: float, begin: int, value_of: Callable[[list[str], float], Value]
 ) -> Near | None:
-    with open_regular(path) as (fd, status):
-        size = status.st_size
-        newest = [safe_line(line.data).plain for line in reversed(lines_before(fd, size, 50))]
-        value = value_of(newest, status.st_mtime)
-        low, high = line_start(fd, min(begin, size), size), size
+    with log.open(Wish((Span(0, last=BLOCK, to=BLOCK),))) as opened:
+        size = opened.stat.size
+        newest = [safe_line(line.data).plain for line in reversed(lines_before(opened, size, 50))]
+        value = value_of(newest, opened.stat.mtime)
+        low, high = line_start(opened, min(begin, size), size), size
         found: list[Near] = []
         while high - low > NEAR:
-            middle = line_start(fd, (low + high) // 2, size)
-            probe = next(_values(fd, middle, min(high, middle + PROBE), value), None)
+            middle = line_start(opened, (low + high) // 2, size)
+            probe = next(_values(opened, middle, min(high, middle + PROBE), value), None)
             if middle <= low or probe is None or probe.value >= target:
                 high = max(low, min(middle, high - BLOCK))
             else:
                 low = probe.offset
             found += [] if probe is None else [probe]
-        found += _values(fd, low, min(size, high + PROBE), value)
+        found += _values(opened, low, min(size, high + PROBE), value)
     return min(found, key=lambda place: (abs(place.value - target), place.offset), default=None)
 
 
-def _values(fd: int, start: int, end: int, value: Value) -> Iterator[Near]:
-    for line in iter_lines(fd, start, end):
+def _values(log: Opened, start: int, end: int, value: Value) -> Iterator[Near]:
+    for line in iter_lines(log, start, end):
         told = _told(line, value)
         if told is not None:
             yield Near(line.start, told)

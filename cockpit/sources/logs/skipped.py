@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from cockpit.model.logtext import Alarm, Skipped
-from cockpit.runtime.regular import open_regular
 from cockpit.sources.logs.file import show
-from cockpit.sources.logs.lines import read_at
+from cockpit.sources.logs.ranged import Ranged
 
 Find = Callable[[bytes], Sequence[Alarm]]
 """Returns the alarming lines of some bytes."""
@@ -75,18 +74,19 @@ class Search(NamedTuple):
     unscanned: int
 
 
-def search(path: str, begin: int, end: int, find: Find, seconds: float) -> Search:
+def search(log: Ranged, begin: int, end: int, find: Find, seconds: float) -> Search:
     """Search the bytes ``[begin, end)`` of a file for alarming lines, the newest bytes first.
 
     Stops after about ``seconds``; raises ``OSError``.
     """
     pieces: list[list[Line]] = []
     until = time.monotonic() + seconds
-    with open_regular(path) as (fd, _):
-        while end > begin and time.monotonic() < until:
-            start = max(begin, end - PIECE)
-            data = read_at(fd, start, end)
-            edge = data.find(b"\n") + 1 if start > begin else 0
+    with log.open() as opened:
+        first = max(begin, opened.stat.begin)
+        while end > first and time.monotonic() < until:
+            start = max(first, end - PIECE)
+            data = opened.read(start, end)
+            edge = data.find(b"\n") + 1 if start > first else 0
             edge = edge if edge < len(data) else 0
             data, end = data[edge:], start + edge
             pieces.append([_line(data, end, each) for each in find(data)])
@@ -110,6 +110,8 @@ class Left:
     unscanned: int = 0
     alarms: int = 0
     found: list[Skipped.Line] = field(default_factory=list)
+    dropped: int = 0
+    """Bytes before the first one that is still kept."""
 
     def add(self, begin: int, end: int, searched: Search) -> None:
         """Take in a range and what was found in it."""
@@ -127,7 +129,7 @@ class Left:
     @property
     def value(self) -> Skipped | None:
         """What there is to say; ``None`` where nothing was left out."""
-        if not self.bytes:
+        if not self.bytes and not self.dropped:
             return None
         return Skipped(
             bytes=self.bytes,
@@ -135,4 +137,5 @@ class Left:
             unscanned=self.unscanned,
             alarms=self.alarms,
             found=tuple(self.found),
+            dropped=self.dropped,
         )

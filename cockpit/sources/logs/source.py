@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import functools
-import glob
 import math
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
 from cockpit.model.observed import LogValue, Row
+from cockpit.model.place import Place, on_host
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.runtime.offload import each, offload
+from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.earlier import before
 from cockpit.sources.logs.file import show
 from cockpit.sources.logs.follow import FIRST, Follower, News
+from cockpit.sources.logs.ranged import Ranged
 from cockpit.sources.logs.skipped import SCAN_S, Budget, Find, Left, Search, search
 from cockpit.sources.logs.stamp import clock_offset, line_time, writes_utc
 from cockpit.text.progress import read_bar, read_lines, telling
@@ -49,12 +48,19 @@ class Logs:
         self._followed: dict[str, _Followed] = {}
         self._share = FIRST
 
-    async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[LogValue]]:
-        """Return the log facet of each run, by run name."""
+    async def observe(
+        self, queries: Sequence[Query], places: Mapping[str, Place] | None = None
+    ) -> dict[str, Facet[LogValue]]:
+        """Return the log facet of each run, by run name.
+
+        ``places`` says where a run's log lies (by run name) if not at ``job.log``.
+        """
         runs = [query.run for query in queries]
+        named = {run.name: _named(run) for run in runs} | dict(places or {})
         self._share = max(FIRST, WHOLE // max(len(runs), 1))
         busy = sum(each.budget.busy for each in self._followed.values())
-        facets = await each(runs, functools.partial(self._one, share=Share(len(runs), busy)))
+        share = Share(len(runs), busy)
+        facets = await each(runs, lambda run: self._one(run.name, named[run.name], share))
         # Nothing waits from here on: rows that are taken are also delivered.
         answers = zip(runs, facets, strict=True)
         return {run.name: self._with_rows(run, facet) for run, facet in answers}
@@ -66,18 +72,26 @@ class Logs:
         value = facet.value.model_copy(update={"rows": rows})
         return facet.model_copy(update={"value": value})
 
-    async def _one(self, run: RunSpec, share: Share) -> Facet[LogValue]:
-        job = run.job
-        if job is None or job.log is None:
+    async def _one(self, name: str, place: Place | None, share: Share) -> Facet[LogValue]:
+        if place is None:
             return not_configured("job.log")
         now = self._clock.now()
-        if job.host is not None:
-            message = f"logs on {job.host} are not read yet by this version"
-            return unknown(ErrorKind.UNSUPPORTED, message, f"{job.host}:{job.log.path}", now)
-        followed = self._followed.get(run.name)
-        if followed is None or followed.configured != job.log.path:
-            followed = self._followed[run.name] = _Followed(job.log.path, self._find, self._share)
+        followed = self._followed.get(name)
+        if followed is None or followed.place != place:
+            try:
+                followed = _Followed(log_at(place), self._find, self._share)
+            except OSError as error:
+                return unknown(ErrorKind.UNSUPPORTED, str(error.strerror), str(place), now)
+            self._followed[name] = followed
         return await _ask(followed, now, share)
+
+
+def _named(run: RunSpec) -> Place | None:
+    """Return where the run file says that the log lies."""
+    job = run.job
+    if job is None or job.log is None or not job.log.here:
+        return None if job is None else job.log
+    return on_host(job.host, job.log.path)
 
 
 class Share(NamedTuple):
@@ -88,7 +102,7 @@ class Share(NamedTuple):
 
 
 async def _ask(followed: _Followed, now: float, share: Share) -> Facet[LogValue]:
-    path = followed.configured
+    path = str(followed.place)
     try:
         value = await offload(followed.look, share, deadline=DEADLINE, key=followed)
     except TimeoutError as error:
@@ -105,8 +119,9 @@ async def _ask(followed: _Followed, now: float, share: Share) -> Facet[LogValue]
 class _Followed:
     """One run's log between two looks. ``look`` blocks; the rest is called by the event loop."""
 
-    def __init__(self, configured: str, find: Find, whole: int = FIRST) -> None:
-        self.configured = configured
+    def __init__(self, configured: Ranged, find: Find, whole: int = FIRST) -> None:
+        self.place = configured.place
+        self._configured = configured
         self.budget = Budget()
         self._find = find
         self._left = Left()
@@ -126,21 +141,21 @@ class _Followed:
         Raises ``OSError`` when the log cannot be read.
         """
         with self._lock:
-            path = newest_match(self.configured)
-            if self._follower is None or self._follower.path != path:
+            log = self._configured.newest()
+            if self._follower is None or self._follower.log.place != log.place:
                 known = self._follower is not None
-                self._follower = Follower(path, from_start=known, whole=self._whole)
+                self._follower = Follower(log, from_start=known, whole=self._whole)
                 self._value = None
                 self._left = Left()
             news = self._follower.look(TAIL, self.budget.bytes(share.busy))
             if news is not None:
-                broken = self._leave_out(path, news, share)
+                broken = self._leave_out(log, news, share)
                 began = time.thread_time()  # what others take of the machine is not its cost
-                self._digest(path, news, broken)
+                self._digest(log.path, news, broken)
                 read = sum(map(len, news.states))
                 self.budget.took(read, time.thread_time() - began)
             if self._value is None:
-                raise FileNotFoundError(path)
+                raise FileNotFoundError(log.path)
             return self._value
 
     def take_rows(self) -> tuple[Row, ...]:
@@ -148,13 +163,14 @@ class _Followed:
         rows, self._rows = self._rows, []
         return tuple(rows)
 
-    def _leave_out(self, path: str, news: News, share: Share) -> tuple[bytes, ...]:
+    def _leave_out(self, log: Ranged, news: News, share: Share) -> tuple[bytes, ...]:
         """Account for what was skipped; return the lines in it whose numbers are none.
 
         Those of a first look may be an earlier job's, and are looked for apart.
         """
         if self._value is not None and news.size < self._value.size:
             self._left = Left()
+        self._left.dropped = news.begin
         if news.skipped is None:
             return ()
         begin, end = news.skipped
@@ -162,7 +178,7 @@ class _Followed:
         if news.first and seconds < WORTH:
             found = Search((), 0, end - begin)
         else:
-            found = search(path, begin, end, self._find, seconds)
+            found = search(log, begin, end, self._find, seconds)
         self._left.add(begin, end, found)
         broken = () if news.first else found.lines
         return tuple(line.raw for line in broken if line.name == "numeric_instability")
@@ -206,7 +222,7 @@ class _Followed:
         losses = [row.true_loss for row in rows if row.true_loss is not None]
         if not self._begin or all(math.isfinite(loss) for loss in losses):
             return rows
-        earlier = before(follower.path, self._begin)
+        earlier = before(follower.log, self._begin)
         self._begin = earlier.begin
         old = read_rows(earlier.states, news.mtime, None, utc, None, self._offset)
         timed = [row if row.at != news.mtime else row._replace(at=None) for row in old]
@@ -238,18 +254,6 @@ def _last_line_at(
         return None
     said = line_time(last, mtime, utc, offset)
     return mtime if said is None else said
-
-
-def newest_match(pattern: str) -> str:
-    """Return the newest file that matches a path or glob; the path itself if none does."""
-    path = Path(pattern)
-    if not glob.has_magic(pattern) or path.exists():
-        return pattern
-    found: list[tuple[float, str]] = []
-    for match in Path(path.anchor).glob(str(path.relative_to(path.anchor))):
-        with suppress(OSError):  # gone since it was listed
-            found.append((match.stat().st_mtime, str(match)))
-    return max(found)[1] if found else pattern
 
 
 FRESH: Final = 30.0

@@ -47,28 +47,29 @@ class OnePass:
         """Fill the runs' states; ends within the deadline given, with or without answers."""
         after = [run for run in runs if self._log_needs_job(run)]
         before = [run for run in runs if not self._log_needs_job(run)]
-        alone = (self._facet(facet, runs) for facet in ("host", "code"))
+        alone = (self._facet(facet, before) for facet in ("log", "host"))
         chain = self._chain(runs, after, feed=feed)
-        await asyncio.gather(chain, self._facet("log", before), *alone)
+        await asyncio.gather(chain, self._facet("code", runs), *alone)
 
     def _log_needs_job(self, run: RunSpec) -> bool:
         platform = self._asker.platform_of(run)
         return platform is not None and platform.log_needs_job
 
     async def _chain(
-        self, runs: Sequence[RunSpec], logs_after: Sequence[RunSpec], *, feed: bool
+        self, runs: Sequence[RunSpec], after: Sequence[RunSpec], *, feed: bool
     ) -> None:
         # what others told names the job, and rejects checkpoints
         first = (self._facet(facet, runs) for facet in ("tracker", "monitor", "records"))
         await asyncio.gather(*first)
         rows = (self._rows(runs),) if feed else ()
-        await asyncio.gather(self._job_and_what_needs_it(runs, logs_after), *rows)
+        await asyncio.gather(self._job_and_what_needs_it(runs, after), *rows)
 
     async def _job_and_what_needs_it(
-        self, runs: Sequence[RunSpec], logs_after: Sequence[RunSpec]
+        self, runs: Sequence[RunSpec], after: Sequence[RunSpec]
     ) -> None:
         await self._facet("job", runs)
-        await asyncio.gather(self._facet("checkpoints", runs), self._facet("log", logs_after))
+        later = (self._facet(facet, after) for facet in ("log", "host"))  # the job says where
+        await asyncio.gather(self._facet("checkpoints", runs), *later)
 
     async def _facet(self, facet: str, runs: Sequence[RunSpec]) -> None:
         groups = self._asker.by_place(runs, (facet,))

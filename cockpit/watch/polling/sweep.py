@@ -66,7 +66,7 @@ def _log(run: RunSpec, facets: Facets) -> tuple[str, ...]:
     if kind is None:
         return ()
     places = (kind.log_place(run, None), None if log is None else kind.log_place(run, log))
-    return tuple(dict.fromkeys(place.path for place in places if place is not None))
+    return tuple(dict.fromkeys(place.path for place in places if place is not None and place.here))
 
 
 def _process(run: RunSpec, job: Facet[JobValue]) -> tuple[str, ...]:

@@ -54,6 +54,15 @@ def test_what_can_never_start_is_said_at_once() -> None:
     assert alert.title == "the job can never start"
 
 
+def test_a_job_is_late_by_its_schedulers_own_word() -> None:
+    value = job(Phase.WAITING, pending_since=T0, expected_start=T0 + 7200)
+    assert list(pending_too_long(run_spec(), history(T0 + 7200, job=value))) == []
+    (alert,) = pending_too_long(run_spec(), history(T0 + 7201, job=value))
+    assert "meant to start it at" in alert.evidence[0].text
+    soon = job(Phase.WAITING, pending_since=T0, expected_start=T0 + 60)
+    assert list(pending_too_long(run_spec(), history(T0 + HALF_HOUR, job=soon))) == []
+
+
 def test_a_running_job_is_not_pending() -> None:
     assert list(pending_too_long(run_spec(), history(T0 + 9000, job=job()))) == []
 

@@ -101,3 +101,15 @@ def test_a_stop_that_we_ordered_opens_nothing() -> None:
 def test_the_last_step_is_the_furthest_that_anyone_saw() -> None:
     found = failure_of(run_spec(), failed(tracker=tracker(step=44)))
     assert found is not None and found.step == 44
+
+
+def test_a_requeued_job_that_fails_again_has_failed_twice() -> None:
+    values = [
+        job(Phase.FAILED, exit_code=1, launch_id="toy-i002", started_at=T0 + at, restarts=count)
+        for count, at in ((0, 0.0), (1, 500.0))
+    ]
+    first, again = (
+        failure_of(run_spec(), history(T0 + 900, job=value, log=log(*BOOM))) for value in values
+    )
+    assert first is not None and again is not None
+    assert same_again([first], again) and first.job_id == "toy-i002"

@@ -157,3 +157,11 @@ def test_while_another_job_of_the_lineage_lives_no_relaunch_is_offered() -> None
     assert "pid:9 of its lineage lives" in alert.title
     assert "a relaunch would be a second copy" in alert.next_action
     assert any("open for writing" in each.text for each in alert.evidence)
+
+
+def test_each_end_of_a_requeued_job_is_an_alert_of_its_own() -> None:
+    first, again = (
+        alert_of(failed(*STOPS, job=job(Phase.FAILED, launch_id="toy-i001", restarts=count)))
+        for count in (0, 1)
+    )
+    assert first.key == "C-01:toy:toy-i001" != again.key

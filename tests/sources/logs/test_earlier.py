@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cockpit.rules.present import gap
 from cockpit.sources.logs.earlier import CLEAN, before
+from cockpit.sources.logs.local import LocalLog
 from tests.rules.making import T0, history
 
 
@@ -14,7 +15,7 @@ def test_it_tells_where_its_reading_began_also_in_a_log_read_in_one_piece(tmp_pa
     lines = [f"step {n} loss=2.5\n".encode() for n in range(2000)]
     lines += [f"step {n} loss=nan\n".encode() for n in range(2000, 2100)]
     log.write_bytes(b"".join(lines))
-    found = before(str(log), log.stat().st_size)
+    found = before(LocalLog(log), log.stat().st_size)
     assert found.found and found.begin == sum(map(len, lines[: 2000 - CLEAN]))
     assert found.states[0] == lines[2000 - CLEAN].strip()
 

@@ -12,6 +12,7 @@ from cockpit.model.observed import LogPage
 from cockpit.sources.logs import lines as log_lines
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.lines import BLOCK, iter_lines, line_start, lines_before
+from cockpit.sources.logs.local import LocalLog
 
 MIB = 1024 * 1024
 
@@ -22,7 +23,7 @@ def texts(page: LogPage) -> list[str]:
 
 def numbered(path: Path, count: int) -> LogFile:
     path.write_text("".join(f"line {number}\n" for number in range(count)))
-    return LogFile(path)
+    return LogFile(LocalLog(path))
 
 
 def test_tail_of_a_short_file(tmp_path: Path) -> None:
@@ -45,7 +46,7 @@ def test_an_empty_file(tmp_path: Path) -> None:
 
 def test_a_last_line_without_line_break_is_a_line(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"one\ntwo")
-    assert texts(LogFile(tmp_path / "log").tail(5)) == ["one", "two"]
+    assert texts(LogFile(LocalLog(tmp_path / "log")).tail(5)) == ["one", "two"]
 
 
 def test_pages_forwards_and_backwards_meet(tmp_path: Path) -> None:
@@ -72,14 +73,14 @@ def test_an_offset_beyond_the_end_means_the_end(tmp_path: Path) -> None:
 def test_lines_are_safe_and_scrubbed(tmp_path: Path) -> None:
     key = "sk-" + "proj-" + "Ab3" * 16
     (tmp_path / "log").write_text(f"\x1b[31mred\x1b[0m\x1b]0;t\x07 [/] \nOPENAI_API_KEY={key}\n")
-    page = LogFile(tmp_path / "log").tail(2)
+    page = LogFile(LocalLog(tmp_path / "log")).tail(2)
     assert page.lines[0].plain.rstrip() == "red [/]" and page.lines[0].spans
     assert key not in page.lines[1].plain
 
 
 def test_binary_junk(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(bytes(range(256)) * 40)
-    page = LogFile(tmp_path / "log").tail(10)
+    page = LogFile(LocalLog(tmp_path / "log")).tail(10)
     assert page.lines and all(line.plain.isprintable() for line in page.lines)
 
 
@@ -88,7 +89,7 @@ def test_only_regular_files(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError, match="not a regular file"):
-        LogFile(tmp_path / name).tail(1)
+        LogFile(LocalLog(tmp_path / name)).tail(1)
 
 
 def test_a_gigabyte_without_line_break_is_not_read(tmp_path: Path) -> None:
@@ -96,7 +97,7 @@ def test_a_gigabyte_without_line_break_is_not_read(tmp_path: Path) -> None:
         file.truncate(1024 * MIB)
         file.seek(0, os.SEEK_END)
         file.write(b"end")
-    log = LogFile(tmp_path / "log")
+    log = LogFile(LocalLog(tmp_path / "log"))
     before = time.thread_time()
     page = log.tail(50)
     assert time.thread_time() - before < 3.0
@@ -108,20 +109,17 @@ def test_a_gigabyte_without_line_break_is_not_read(tmp_path: Path) -> None:
 
 def pieces(path: Path, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_lines, "BLOCK", block)
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        size = os.fstat(fd).st_size
-        ahead = list(iter_lines(fd, 0, size))
-        back = lines_before(fd, size, size + 1) if size else []
+    with LocalLog(path).open() as opened:
+        size = opened.stat.size
+        ahead = list(iter_lines(opened, 0, size))
+        back = lines_before(opened, size, size + 1) if size else []
         assert b"".join(line.data for line in ahead) == path.read_bytes()
         assert back == ahead[len(ahead) - len(back) :]
         assert all(0 < len(line.data) <= 2 * block for line in ahead)
         for line in ahead:
             for at in (line.start, line.end - 1):
-                assert line_start(fd, at, size) == line.start
-            assert lines_before(fd, line.end, 1) == [line]
-    finally:
-        os.close(fd)
+                assert line_start(opened, at, size) == line.start
+            assert lines_before(opened, line.end, 1) == [line]
 
 
 @given(data=st.lists(st.sampled_from([b"\n", b"a", b"bb", b"ccccccccccc"])).map(b"".join))
@@ -172,14 +170,14 @@ def test_a_pattern_that_means_nothing(tmp_path: Path, pattern: str, regex: bool)
 
 def test_a_literal_is_no_expression(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("aXc\na.c [/]\n")
-    hit = LogFile(tmp_path / "log").search("a.c [", 0)
+    hit = LogFile(LocalLog(tmp_path / "log")).search("a.c [", 0)
     assert hit is not None and hit.offset == 4
 
 
 def test_colours_do_not_hide_a_match(tmp_path: Path) -> None:
     lines = [f"\x1b[1m{n}\x1b[0m \x1b[3{n % 8}mloss\x1b[0m: {n}" for n in range(20)]
     (tmp_path / "log").write_text("\n".join(lines))
-    hit = LogFile(tmp_path / "log").search("loss: 13", 0)
+    hit = LogFile(LocalLog(tmp_path / "log")).search("loss: 13", 0)
     assert hit is not None and hit.line is not None and hit.line.plain == "13 loss: 13"
 
 
@@ -190,7 +188,7 @@ def test_a_search_out_of_time_goes_on_from_where_it_stopped(tmp_path: Path, back
     filler = "x" * 99 + "\n"
     parts = [needle if back else "", filler * 40_000, "" if back else needle]
     path.write_text("".join(parts))
-    log = LogFile(path)
+    log = LogFile(LocalLog(path))
     at, rounds = (path.stat().st_size if back else 0), 0
     while True:
         hit = log.search("needle", at, back=back, budget_s=0.0)
@@ -209,7 +207,7 @@ def test_a_match_in_a_giant_line_is_shown_where_it_is(tmp_path: Path) -> None:
         file.truncate(5 * MIB)
         file.seek(0, os.SEEK_END)
         file.write(b"needle" + b"." * 100)
-    log = LogFile(tmp_path / "log")
+    log = LogFile(LocalLog(tmp_path / "log"))
     hit = log.search("needle", 0, budget_s=30.0)
     assert hit is not None and hit.line is not None and "needle" in hit.line.plain
     assert hit.end - hit.offset <= 2 * BLOCK

@@ -7,6 +7,7 @@ import pytest
 
 from cockpit.sources.logs import follow as log_follow
 from cockpit.sources.logs.follow import Follower, News
+from cockpit.sources.logs.local import LocalLog
 
 
 def append(path: Path, data: bytes) -> None:
@@ -27,20 +28,20 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_the_first_look_reads_what_is_there(log: Path) -> None:
-    news = look(Follower(str(log)))
+    news = look(Follower(LocalLog(log)))
     assert news.first and news.states == (b"one", b"two")
     assert news.tail == (b"one\n", b"two\n") and news.size == 8
 
 
 def test_the_first_look_at_a_long_log_reads_its_end(log: Path) -> None:
     append(log, b"filler\n" * 100_000)
-    news = look(Follower(str(log)))
+    news = look(Follower(LocalLog(log)))
     assert set(news.states) == {b"filler"}
     assert len(news.states) * 7 <= log_follow.FIRST + 7
 
 
 def test_only_what_is_new(log: Path) -> None:
-    follower = Follower(str(log))
+    follower = Follower(LocalLog(log))
     look(follower)
     assert follower.look(10) is None
     append(log, b"three\nfour\n")
@@ -50,7 +51,7 @@ def test_only_what_is_new(log: Path) -> None:
 
 
 def test_a_partial_line_is_shown_at_once_and_new_once(log: Path) -> None:
-    follower = Follower(str(log))
+    follower = Follower(LocalLog(log))
     look(follower)
     append(log, b"thr")
     news = look(follower)
@@ -62,7 +63,7 @@ def test_a_partial_line_is_shown_at_once_and_new_once(log: Path) -> None:
 
 
 def test_progress_states_are_new_one_by_one(log: Path) -> None:
-    follower = Follower(str(log))
+    follower = Follower(LocalLog(log))
     look(follower)
     append(log, b"\r10%\r20%\r30")
     assert look(follower).states == (b"10%", b"20%")
@@ -71,14 +72,14 @@ def test_progress_states_are_new_one_by_one(log: Path) -> None:
 
 
 def test_truncated(log: Path) -> None:
-    follower = Follower(str(log))
+    follower = Follower(LocalLog(log))
     look(follower)
     log.write_bytes(b"new\n")
     assert look(follower).states == (b"new",)
 
 
 def test_truncated_and_grown_beyond_the_old_place(log: Path) -> None:
-    follower = Follower(str(log))
+    follower = Follower(LocalLog(log))
     look(follower)
     inode = log.stat().st_ino
     log.write_bytes(b"a new beginning\nand more\n")
@@ -87,7 +88,7 @@ def test_truncated_and_grown_beyond_the_old_place(log: Path) -> None:
 
 
 def test_truncated_to_nothing(log: Path) -> None:
-    follower = Follower(str(log))
+    follower = Follower(LocalLog(log))
     look(follower)
     log.write_bytes(b"")
     assert look(follower).tail == ()
@@ -96,7 +97,7 @@ def test_truncated_to_nothing(log: Path) -> None:
 
 
 def test_copytruncate_while_the_writer_keeps_its_place(log: Path) -> None:
-    follower = Follower(str(log))
+    follower = Follower(LocalLog(log))
     with log.open("r+b") as writer:
         writer.seek(0, os.SEEK_END)
         look(follower)
@@ -107,7 +108,7 @@ def test_copytruncate_while_the_writer_keeps_its_place(log: Path) -> None:
 
 
 def test_rotated_by_renaming_loses_no_line(log: Path) -> None:
-    follower = Follower(str(log))
+    follower = Follower(LocalLog(log))
     look(follower)
     append(log, b"last of the old\n")
     log.rename(log.with_name("run.log.1"))
@@ -118,7 +119,7 @@ def test_rotated_by_renaming_loses_no_line(log: Path) -> None:
 
 
 def test_replaced_by_another_file(log: Path) -> None:
-    follower = Follower(str(log))
+    follower = Follower(LocalLog(log))
     look(follower)
     other = log.with_name("fresh")
     other.write_bytes(b"one\ntwo\nother\n")
@@ -127,7 +128,7 @@ def test_replaced_by_another_file(log: Path) -> None:
 
 
 def test_deleted_and_back(log: Path) -> None:
-    follower = Follower(str(log))
+    follower = Follower(LocalLog(log))
     look(follower)
     log.unlink()
     with pytest.raises(FileNotFoundError):
@@ -140,7 +141,7 @@ def test_a_backlog_comes_in_portions_without_a_gap(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_follow, "MOST", 100)
-    follower = Follower(str(log))
+    follower = Follower(LocalLog(log))
     look(follower)
     wanted = tuple(b"line %d" % number for number in range(100))
     append(log, b"\n".join(wanted) + b"\n")
@@ -152,7 +153,7 @@ def test_a_backlog_comes_in_portions_without_a_gap(
 
 def test_a_giant_line_does_not_stop_it(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_follow, "MOST", 100)
-    follower = Follower(str(log))
+    follower = Follower(LocalLog(log))
     look(follower)
     append(log, b"x" * 1000 + b"\nafter\n")
     got: list[bytes] = []
@@ -164,7 +165,7 @@ def test_a_giant_line_does_not_stop_it(log: Path, monkeypatch: pytest.MonkeyPatc
 def test_names_with_glob_letters(tmp_path: Path) -> None:
     path = tmp_path / "run[0]*.log"
     path.write_bytes(b"one\n")
-    follower = Follower(str(path))
+    follower = Follower(LocalLog(path))
     look(follower)
     append(path, b"old\n")
     path.rename(tmp_path / "run[0]*.log.1")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from cockpit.model.logtext import LogMark, PresentLog
 from cockpit.platforms.local.launcher.kernel import end_mark
 from cockpit.sources.logs import present
+from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.logs.present import MOST_LINES, read_present
 
 
@@ -35,7 +36,7 @@ def log(tmp_path: Path) -> Path:
 
 def test_the_lines_are_numbered_as_the_file_s(log: Path) -> None:
     log.write_text("".join(f"line {number}\n" for number in range(1, MOST_LINES + 501)))
-    found = read_present(str(log))
+    found = read_present(LocalLog(log))
     assert len(found.lines) == MOST_LINES
     first = found.lines[0]
     assert (first.text, first.number) == ("line 501", 501)
@@ -48,9 +49,9 @@ def test_a_number_that_costs_too_much_is_not_known(
 ) -> None:
     log.write_text("".join(f"line {number}\n" for number in range(1, 2001)))
     monkeypatch.setattr(present, "MOST_BYTES", 1000)
-    assert read_present(str(log)).lines[-1].number == 2000
+    assert read_present(LocalLog(log)).lines[-1].number == 2000
     monkeypatch.setattr(present, "MOST_COUNTED", 500)
-    found = read_present(str(log))
+    found = read_present(LocalLog(log))
     assert found.lines[-1].number is None and found.lines[-1].offset is not None
     assert found.read.why is not None and found.read.bytes <= 1000
 
@@ -60,7 +61,7 @@ def test_what_stands_before_the_launcher_s_mark_is_another_job_s(log: Path) -> N
     begun = mark(log)
     with log.open("a") as file:
         file.write("new\n")
-    found = read_present(str(log), begun)
+    found = read_present(LocalLog(log), begun)
     assert texts(found) == ["new"] and found.lines[0].number == 3
     assert found.read.since == "recorded" and found.read.whole
 
@@ -72,7 +73,7 @@ def test_a_log_that_was_rotated_while_the_job_ran_is_read_on(log: Path) -> None:
         file.write("new, rotated\n")
     log.rename(log.with_name("run.log.1"))
     log.write_text("new, here\n")
-    found = read_present(str(log), begun, 0.0)
+    found = read_present(LocalLog(log), begun, 0.0)
     assert texts(found) == ["new, rotated", "new, here"]
     assert [line.number for line in found.lines] == [None, 1]
     assert found.lines[0].file == str(log.with_name("run.log.1"))
@@ -86,7 +87,7 @@ def test_a_log_that_was_copied_and_truncated_is_read_on(log: Path) -> None:
         file.write("new, rotated\n")
     shutil.copy(log, log.with_name("run.log-20260101"))
     log.write_text("new, here\n" + "x" * 200 + "\n")
-    assert texts(read_present(str(log), begun, 0.0))[:2] == ["new, rotated", "new, here"]
+    assert texts(read_present(LocalLog(log), begun, 0.0))[:2] == ["new, rotated", "new, here"]
 
 
 def test_a_packed_part_of_the_present_job_s_log_is_read(log: Path) -> None:
@@ -95,10 +96,10 @@ def test_a_packed_part_of_the_present_job_s_log_is_read(log: Path) -> None:
         path.write_bytes(gzip.compress(f"of {name}\n".encode()))
         os.utime(path, (when, when))
     log.write_text("here\n")
-    assert texts(read_present(str(log), None, 100.0)) == ["of run.log.1.gz", "here"]
+    assert texts(read_present(LocalLog(log), None, 100.0)) == ["of run.log.1.gz", "here"]
     log.with_name("run.log.1.gz").write_bytes(b"\x1f\x8b torn")
     os.utime(log.with_name("run.log.1.gz"), (200.0, 200.0))
-    assert texts(read_present(str(log), None, 100.0)) == ["here"]
+    assert texts(read_present(LocalLog(log), None, 100.0)) == ["here"]
 
 
 def stamp(at: float) -> str:
@@ -113,7 +114,7 @@ def test_a_packed_part_that_is_cut_off_is_no_whole_log(log: Path) -> None:
     log.write_text("here\n")
     for path, when in ((torn, 200.0), (older, 150.0)):
         os.utime(path, (when, when))
-    found = read_present(str(log), None, 100.0)
+    found = read_present(LocalLog(log), None, 100.0)
     assert texts(found) == ["here"] and not found.read.whole
     assert found.read.why == "run.log.1.gz, rotated away, could not be read"
 
@@ -123,21 +124,21 @@ def test_lines_that_say_they_are_older_than_the_job_are_another_s(log: Path) -> 
     lines = [f"{stamp(at - 50)} old", f"{stamp(at - 9)} old", "bare", f"{stamp(at + 5)} new"]
     log.write_text("\n".join(lines) + "\n")
     os.utime(log, (at + 60, at + 60))
-    found = read_present(str(log), None, at)
+    found = read_present(LocalLog(log), None, at)
     assert texts(found) == lines[2:] and found.read.since == "stamped"
-    behind = read_present(str(log), None, at + 1000)
+    behind = read_present(LocalLog(log), None, at + 1000)
     assert texts(behind) == lines, "a clock that is behind makes no line another job's"
 
 
 def test_states_of_a_bar_are_lines_and_few_of_them_are_kept(log: Path) -> None:
     bars = [f" {n}%|#| {n}/100 [00:01<00:09, 9.9it/s]" for n in range(100)]
     log.write_text("\r".join(bars) + "\rRuntimeError: odd\r" + bars[-1] + "\r\n")
-    assert texts(read_present(str(log))) == [bars[0], bars[-1], "RuntimeError: odd", bars[-1]]
+    assert texts(read_present(LocalLog(log))) == [bars[0], bars[-1], "RuntimeError: odd", bars[-1]]
 
 
 def test_what_stands_in_a_giant_line_is_found(log: Path) -> None:
     log.write_text("first\n" + "x" * 500_000 + " RuntimeError: odd " + "y" * 500_000 + "\nlast")
-    found = read_present(str(log))
+    found = read_present(LocalLog(log))
     (line,) = [line for line in found.lines if "RuntimeError: odd" in line.text][:1]
     assert line.number == 2 and found.lines[-1].text == "last" and found.lines[-1].number == 3
 
@@ -147,18 +148,18 @@ def test_a_log_in_utf_16_or_after_the_hole_of_a_truncated_one_is_read(
     log: Path, coding: str
 ) -> None:
     log.write_bytes(bytes(40_000) * (coding == "utf-8") + "step 1\nLoss is NaN\n".encode(coding))
-    lines = [line.text.lstrip("\ufffd\ufeff") for line in read_present(str(log)).lines]
+    lines = [line.text.lstrip("\ufffd\ufeff") for line in read_present(LocalLog(log)).lines]
     assert lines[:2] == ["step 1", "Loss is NaN"]
 
 
 def test_bytes_that_are_no_text_say_nothing(log: Path) -> None:
     log.write_bytes(b"one\n" + bytes(range(128, 256)) * 20 + b"\n\x1b[31mred\x1b[0m\n")
-    assert texts(read_present(str(log))) == ["one", "", "red"]
+    assert texts(read_present(LocalLog(log))) == ["one", "", "red"]
 
 
 @given(st.binary(max_size=400), st.integers(0, 400))
 def test_any_bytes_are_read(tmp_path_factory: pytest.TempPathFactory, data: bytes, at: int) -> None:
     path = tmp_path_factory.mktemp("any") / "run.log"
     path.write_bytes(data)
-    found = read_present(str(path), LogMark(path.stat().st_ino, at, 0), 5.0)
+    found = read_present(LocalLog(path), LogMark(path.stat().st_ino, at, 0), 5.0)
     assert all(line.number is None or line.number >= 1 for line in found.lines)

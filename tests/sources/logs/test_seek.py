@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.logs.seek import line_at, nearest_step, nearest_time, step_pattern
 
 
@@ -37,7 +38,7 @@ def test_a_line_is_found_by_its_number(
 ) -> None:
     path = tmp_path_factory.mktemp("line") / "run.log"
     path.write_text("".join(f"{line}\n" for line in lines))
-    found = line_at(str(path), number)
+    found = line_at(LocalLog(path), number)
     starts = [sum(len(line) + 1 for line in lines[:n]) for n in range(len(lines))]
     assert found == (starts[number - 1] if number <= len(lines) else None)
 
@@ -48,9 +49,9 @@ def test_the_nearest_step_of_a_large_log(tmp_path: Path) -> None:
     path.write_text("".join(f"step {n} | loss 2.5\n{noise}" for n in range(0, 200_000, 8)))
     data = path.read_bytes()
     for step, near in ((0, 0), (130, 128), (1304, 1304), (199_999, 199_992), (10**9, 199_992)):
-        found = nearest_step(str(path), step)
+        found = nearest_step(LocalLog(path), step)
         assert found is not None and found.value == near
         assert data[found.offset :].startswith(b"step %d |" % near)
-    assert nearest_time(str(path), 5.0) is None
+    assert nearest_time(LocalLog(path), 5.0) is None
     path.write_text("nothing\n")
-    assert nearest_step(str(path), 5) is None
+    assert nearest_step(LocalLog(path), 5) is None

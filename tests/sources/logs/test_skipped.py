@@ -11,6 +11,7 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.observed import LogValue
 from cockpit.rules.triage.alarms import alarms_in
 from cockpit.sources.logs import skipped
+from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.logs.skipped import ENDS, LEAST, MOST, RANGES, Budget, Left, Search, search
 from cockpit.sources.logs.source import Logs
 from tests.queries import queries_of
@@ -122,7 +123,7 @@ async def test_what_a_first_look_leaves_out_is_told_too(log: Path) -> None:
 def test_a_search_that_has_no_time_says_how_much_it_has_not_seen(log: Path) -> None:
     append(log, train(10, 100_000, s50=TROUBLE, s99999=TROUBLE))
     size = size_of(log)
-    whole, part = (search(str(log), 0, size, alarms_in, seconds) for seconds in (60.0, 0.0))
+    whole, part = (search(LocalLog(log), 0, size, alarms_in, seconds) for seconds in (60.0, 0.0))
     assert (whole.total, whole.unscanned) == (2, 0)
     assert (part.total, part.unscanned) == (0, size)
 

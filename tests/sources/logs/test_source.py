@@ -15,7 +15,8 @@ from cockpit.model.observed import LogValue, Row
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.metrics.numerics import advance
-from cockpit.sources.logs.source import FRESH, Logs, newest_match, per_second, read_rows
+from cockpit.sources.logs.local import newest_match
+from cockpit.sources.logs.source import FRESH, Logs, per_second, read_rows
 from tests.queries import queries_of
 
 

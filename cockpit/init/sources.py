@@ -1,0 +1,122 @@
+"""From what a person names on the command line to clues, and what there is to name (blocking)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cockpit.init.logbook import logbook_clues
+from cockpit.init.proposal import KINDS, Clue
+from cockpit.init.state_file import PATTERN, SourceError, relative, state_clues
+from cockpit.model.run import JobSpec
+from cockpit.text.safe import clean
+
+_JOB: Final = re.compile(rf"(?P<kind>{'|'.join(KINDS)})(?::(?P<id>[^@]*))?(?:@(?P<where>.+))?")
+_WANDB_RUN: Final = re.compile(r"https?://[^\s]+/runs/[^\s]+")
+_FRAGMENT: Final = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-(?P<id>.+)")
+EXPECTED: Final = (
+    "expected a monitoring state file (.json), a logbook (.md), a wandb folder, a W&B run's "
+    "address, or a job: slurm:ID[@HOST], ray:ID@ADDRESS, iris:/USER/JOB@ADDRESS, box:SESSION@HOST, "
+    "local:LOGFILE; or all jobs of this user: slurm[@HOST], ray@ADDRESS, iris@ADDRESS, box@HOST"
+)
+WHERE: Final = {
+    "iris": "controller_url", "ray": "address", "slurm": "host", "box": "host",
+}  # fmt: skip
+NAMED: Final = {"box": "session", "local": "log"}
+"""The setting that names the job, where that is not its id."""
+MOST: Final = 50
+
+
+class Found(NamedTuple):
+    """Something that ``init`` could begin from: how to name it, and what it is."""
+
+    what: str
+    text: str
+
+
+def clues_of(what: str, folder: Path) -> Iterator[Clue]:
+    """Yield what one source tells; raises ``SourceError`` for one that is none.
+
+    ``folder`` is where the run file is to stand.
+    """
+    if _WANDB_RUN.fullmatch(what):
+        yield Clue(("wandb", "url"), what, "the address that was given")
+        return
+    named = job_named(what)
+    if named is not None:
+        yield from _job(named, what)
+        return
+    path = Path(what).expanduser()
+    if path.is_dir():
+        yield from _wandb_folder(path, folder)
+    elif path.suffix == ".json":
+        yield from state_clues(path, folder)
+    elif path.suffix == ".md":
+        yield from logbook_clues(path, folder)
+    else:
+        raise SourceError(f"{clean(what)} is no source; {EXPECTED}")
+
+
+def job_named(what: str) -> JobSpec | None:
+    """Return the job that ``slurm:12@login1`` and its like name; raises ``SourceError``.
+
+    Without an id it is the system only: ``slurm``, ``box@gpu1``.
+    """
+    found = _JOB.fullmatch(what)
+    if found is None:
+        return None
+    kind, job_id, where = found["kind"], found["id"], found["where"]
+    if where and kind not in WHERE:
+        raise SourceError(f"{clean(what)}: a job of kind {kind} is on this machine; leave @… out")
+    settings = {"kind": kind, WHERE.get(kind, ""): where, NAMED.get(kind, "id"): job_id}
+    return JobSpec.model_validate({name: value for name, value in settings.items() if value})
+
+
+def named_by(job: JobSpec) -> str | None:
+    """Return what names the job itself: its id, session or log."""
+    value = getattr(job, NAMED.get(job.kind, "id"))
+    return None if value is None else str(value)
+
+
+def _job(named: JobSpec, what: str) -> Iterator[Clue]:
+    for name in ("kind", "id", "session", "log", "host", "address", "controller_url"):
+        value = getattr(named, name)
+        if value is not None:
+            yield Clue(("job", name), str(value), f"{clean(what)}, as it was given")
+
+
+def _wandb_folder(path: Path, folder: Path) -> Iterator[Clue]:
+    """Yield the folder and each W&B id in it: several ids are a question."""
+    one = _FRAGMENT.fullmatch(path.name)
+    ids = [one["id"]] if one is not None else list(_ids_in(path))
+    if not ids:
+        raise SourceError(f"{clean(path)} holds no W&B run; {EXPECTED}")
+    place = relative(path, folder)
+    yield Clue(("wandb", "dir"), place, place)
+    for each in ids:
+        yield Clue(("wandb", "id"), each, f"a run in {place}")
+
+
+def _ids_in(path: Path) -> Iterator[str]:
+    found = (_FRAGMENT.fullmatch(each.name) for each in sorted(path.iterdir(), reverse=True))
+    yield from list(dict.fromkeys(match["id"] for match in found if match is not None))[:MOST]
+
+
+def here(folder: Path) -> Iterator[Found]:
+    """Yield what lies in a folder that ``init`` could begin from; never raises."""
+    for pattern, text in (
+        (PATTERN, "a monitor's state file"),
+        (f"scratch/{PATTERN}", "a monitor's state file"),
+        (".agents/logbooks/*.md", "a logbook"),
+    ):
+        for path in sorted(folder.glob(pattern), reverse=True)[:MOST]:
+            yield Found(relative(path, folder), text)
+    wandb = folder / "wandb"
+    try:
+        ids = list(_ids_in(wandb)) if wandb.is_dir() else []
+    except OSError:
+        ids = []
+    if ids:
+        yield Found("wandb", f"W&B runs on disk: {', '.join(clean(each, 80) for each in ids[:5])}")

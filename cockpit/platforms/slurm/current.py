@@ -1,0 +1,181 @@
+"""Which job of a cluster is a run's current one, what follows it, and what lives beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from cockpit.model.jobs import LiveJob
+from cockpit.model.observed import Phase
+from cockpit.model.run import RunSpec
+from cockpit.platforms.local.launcher.launches import number_of
+from cockpit.platforms.slurm.book import Book, Job
+from cockpit.platforms.slurm.chain import LONGEST, Chains, live_job, queued_after
+from cockpit.platforms.slurm.lineage import Mark, is_diagnostic, launch_of, mark_of
+from cockpit.platforms.slurm.reasons import never_starts
+from cockpit.platforms.slurm.record import Record
+from cockpit.platforms.slurm.script import is_job_id
+
+FREED_WITHIN: Final = 60.0
+"""Seconds after a job's end within which the scheduler sees that others need not wait for it."""
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """What an answer tells of a run: its current job, what came before it, and what else lives.
+
+    ``possible`` can never start by itself; ``spared`` are diagnostic (C-21). ``why`` tells how
+    the current job was found where it is not the one that the run file names.
+    """
+
+    job: Job | None
+    passed: tuple[str, ...] = ()
+    freed: float | None = None
+    queued: tuple[LiveJob, ...] = ()
+    rivals: tuple[LiveJob, ...] = ()
+    possible: tuple[LiveJob, ...] = ()
+    spared: tuple[LiveJob, ...] = ()
+    mark: Mark | None = None
+    why: str = ""
+
+
+@dataclass
+class _Beside:
+    """What lives beside the current job, sorted by what it is."""
+
+    rivals: list[LiveJob] = field(default_factory=list)
+    possible: list[LiveJob] = field(default_factory=list)
+    spared: list[LiveJob] = field(default_factory=list)
+
+
+def lineage_of(run: RunSpec, book: Book, chains: Chains) -> Lineage:
+    """Return what a book tells of a run."""
+    named = run.job.id if run.job is not None else None
+    if named is not None and not is_job_id(named):
+        return Lineage(None)
+    found = book.find(named) if named is not None else None
+    job, passed, freed = _moved_on(run, book, chains, named, found)
+    why = f"follows {passed[-1]}" if passed else ""
+    if job is None:
+        job, why = _unnamed(run, book)
+        if job is not None and named is not None:
+            why = f"{why}; {named} is not listed any more"
+    if job is None:
+        return Lineage(None)
+    queued = tuple(queued_after(chains, book, job))
+    beside = _beside(run, book, job, {*passed, *(each.id for each in queued)})
+    return Lineage(
+        job=job,
+        passed=passed,
+        freed=freed,
+        queued=queued,
+        rivals=tuple(beside.rivals),
+        possible=tuple(beside.possible),
+        spared=tuple(beside.spared),
+        mark=mark_of(run, job.main),
+        why=why,
+    )
+
+
+def _moved_on(
+    run: RunSpec, book: Book, chains: Chains, named: str | None, job: Job | None
+) -> tuple[Job | None, tuple[str, ...], float | None]:
+    """Return the newest job of the chain that has begun, or stands next; and those before it."""
+    passed: list[str] = []
+    freed = None
+    at = named
+    while at is not None and len(passed) < LONGEST and (job is None or job.over):
+        after = _successor(run, book, chains, at, job)
+        if after is None or after.id in passed:
+            break
+        passed.append(at)
+        freed = job.main.ended if job is not None else freed
+        job, at = after, after.id
+    return job, tuple(passed), freed
+
+
+def _successor(run: RunSpec, book: Book, chains: Chains, at: str, job: Job | None) -> Job | None:
+    """Return the job that goes on where one has ended: what waited for it, and is of its kind."""
+    after = chains.after(book, at, job.records if job is not None else ())
+    able = [
+        one
+        for one, _ in after
+        if one.id != at and not (one.lives and never_starts(one.main.reason))
+        if job is None or _alike(run, one, job)
+    ]
+    if able:
+        return min(able, key=lambda one: (not one.lives, -(one.main.submitted or 0.0)))
+    return _freed_by_its_end(run, book, job) if job is not None else None
+
+
+def _alike(run: RunSpec, one: Job, job: Job) -> bool:
+    """Tell whether two jobs do the same: one name, one script, or one lineage."""
+    mine, its = job.main, one.main
+    same = mine.name == its.name or (bool(mine.command) and mine.command == its.command)
+    return not is_diagnostic(run, its) and (same or mark_of(run, its) is not None)
+
+
+def _freed_by_its_end(run: RunSpec, book: Book, job: Job) -> Job | None:
+    """Return the one job like it that was submitted before, and could start only from its end on.
+
+    Slurm forgets what a job has waited for, but not since when it was eligible.
+    """
+    ended = job.main.ended
+    if ended is None:
+        return None
+    freed = [
+        one
+        for one in book.jobs()
+        if one.records[0].base != job.records[0].base and _alike(run, one, job)
+        if one.main.workdir == job.main.workdir and _was_freed(one.main, ended)
+    ]
+    return freed[0] if len(freed) == 1 else None
+
+
+def _was_freed(record: Record, at: float) -> bool:
+    submitted, eligible = record.submitted, record.eligible
+    if submitted is None or eligible is None or never_starts(record.reason):
+        return False
+    return submitted < at <= eligible <= at + FREED_WITHIN
+
+
+def _unnamed(run: RunSpec, book: Book) -> tuple[Job | None, str]:
+    """Return the job of the newest launch id; else the newest living one of the lineage."""
+    launched = [
+        (number_of(run.name, launch) or 0, one.main.submitted or 0.0, one)
+        for one in book.jobs()
+        if (launch := launch_of(run, one.main)) is not None
+    ]
+    if launched:
+        newest = max(launched, key=lambda each: each[:2])[2]
+        return newest, f"found by launch id {launch_of(run, newest.main)}"
+    marked = [
+        (one.main.phase is Phase.RUNNING, one.main.submitted or 0.0, one, mark)
+        for one in book.jobs()
+        if one.lives and not is_diagnostic(run, one.main)
+        if (mark := mark_of(run, one.main)) is not None
+    ]
+    if not marked:
+        return None, ""
+    _, _, job, mark = max(marked, key=lambda each: each[:2])
+    return job, f"found because {mark.why}"
+
+
+def _beside(run: RunSpec, book: Book, job: Job, own: set[str]) -> _Beside:
+    """Return the other living jobs of the run's lineage (C-25)."""
+    beside = _Beside()
+    bases = {each.base for each in job.records}
+    for one in book.jobs():
+        if not one.lives or one.id in own or one.records[0].base in bases:
+            continue
+        mark = mark_of(run, one.main)
+        if mark is None:
+            continue
+        if is_diagnostic(run, one.main):
+            beside.spared.append(live_job(one, "a diagnostic job (job.diagnostic)"))
+        elif never_starts(one.main.reason) and one.main.phase is Phase.WAITING:
+            why = f"{mark.why}; {one.main.reason}: it never starts by itself"
+            beside.possible.append(live_job(one, why, mark.launch_id))
+        else:
+            beside.rivals.append(live_job(one, mark.why, mark.launch_id, mark.proven))
+    return beside

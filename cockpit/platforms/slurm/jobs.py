@@ -1,0 +1,217 @@
+"""The job facet of Slurm runs: one question to each cluster for all of its runs (SPEC S-3, J)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind, Facet, known, unknown
+from cockpit.model.jobs import Live
+from cockpit.model.observed import JobValue
+from cockpit.model.query import Query
+from cockpit.model.run import RunSpec
+from cockpit.platforms.slurm.ask import Run, Told, ask
+from cockpit.platforms.slurm.book import Book, book_of
+from cockpit.platforms.slurm.chain import Chains, live_job
+from cockpit.platforms.slurm.current import Lineage, lineage_of
+from cockpit.platforms.slurm.record import Record
+from cockpit.platforms.slurm.script import is_job_id
+from cockpit.platforms.slurm.trouble import Trouble
+from cockpit.platforms.slurm.value import value_of
+from cockpit.text.safe import clean
+
+SKEWED: Final = 5.0
+"""Seconds by which a host's clock may differ before its times are moved onto ours."""
+KEPT: Final = 5000
+"""Ends of jobs that are remembered after the controller has forgotten them."""
+
+
+def where_of(host: str | None) -> str:
+    """Return how a cluster is called: by the machine that its commands are run on."""
+    return f"slurm {host or 'here'}"
+
+
+@dataclass
+class _Cluster:
+    """What is remembered of one cluster between two looks."""
+
+    chains: Chains = field(default_factory=Chains)
+    ended: dict[str, Record] = field(default_factory=dict)
+    settled: set[str] = field(default_factory=set)
+    """Jobs whose end accounting has told, or never will: they are not asked for again."""
+    estimates: dict[tuple[str, float | None], float] = field(default_factory=dict)
+    """When the scheduler first meant to start a job: it may be late only by its own word."""
+
+
+class SlurmJobs:
+    """Observes the jobs of Slurm clusters; never raises."""
+
+    def __init__(self, clock: Clock, run: Run, wall: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._run = run
+        self._wall = wall
+        self._clusters: dict[str | None, _Cluster] = {}
+
+    async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[JobValue]]:
+        """Return the job facet of each run, by run name: one question per cluster."""
+        groups = _by_host([query.run for query in queries])
+        answers = await asyncio.gather(*(self._facets(host, runs) for host, runs in groups.items()))
+        return {name: facet for answer in answers for name, facet in answer.items()}
+
+    async def live(self, runs: Sequence[RunSpec]) -> dict[str, Live]:
+        """Return what lives of each run's lineage, from one question per cluster."""
+        groups = _by_host(runs)
+        answers = await asyncio.gather(*(self._living(host, own) for host, own in groups.items()))
+        return {name: live for answer in answers for name, live in answer.items()}
+
+    async def _look(self, host: str | None, runs: Sequence[RunSpec]) -> tuple[Told, Book] | Trouble:
+        cluster = self._clusters.setdefault(host, _Cluster())
+        wanted = {run.job.id for run in runs if run.job is not None and run.job.id is not None}
+        asked = sorted(each for each in wanted if each not in cluster.settled)
+        told = await ask(self._run, host, where_of(host), sorted(wanted), asked)
+        if isinstance(told, Trouble):
+            return told
+        told = _on_our_clock(told, 0.0 if host is None else self._off(told))
+        book = book_of(told, tuple(cluster.ended.values()))
+        cluster.chains.learn(book)
+        _remember(cluster, told, book, wanted)
+        return told, book
+
+    def _off(self, told: Told) -> float:
+        """Return by how many seconds the host's clock is behind ours, where that is too much."""
+        off = 0.0 if told.host_now is None else self._wall() - told.host_now
+        return off if abs(off) > SKEWED else 0.0
+
+    async def _facets(
+        self, host: str | None, runs: Sequence[RunSpec]
+    ) -> dict[str, Facet[JobValue]]:
+        seen = await self._look(host, runs)
+        where, now = where_of(host), self._clock.now()
+        if isinstance(seen, Trouble):
+            return {run.name: unknown(seen.kind, seen.line, where, now) for run in runs}
+        told, book = seen
+        cluster = self._clusters[host]
+        found = {run.name: lineage_of(run, book, cluster.chains) for run in runs}
+        return {run.name: self._facet(run, where, told, found[run.name], cluster) for run in runs}
+
+    def _facet(
+        self, run: RunSpec, where: str, told: Told, found: Lineage, cluster: _Cluster
+    ) -> Facet[JobValue]:
+        now = self._clock.now()
+        if found.job is None:
+            return unknown(*_absent(run, where, told), where, now)
+        value = value_of(run, found.job, found.passed, found.queued, found.freed)
+        value = _first_estimate(cluster, value)
+        value = value.model_copy(
+            update={
+                "rivals": found.rivals,
+                "possible": found.possible,
+                "diagnostic": tuple(job.id for job in found.spared),
+                "rivals_source": where,
+            }
+        )
+        why = f"; {found.why}" if found.why else ""
+        return known(value, f"{where}, {found.job.main.said_by}{why}", now)
+
+    async def _living(self, host: str | None, runs: Sequence[RunSpec]) -> dict[str, Live]:
+        seen = await self._look(host, runs)
+        if isinstance(seen, Trouble):
+            return {run.name: Live(unknown=seen.line) for run in runs}
+        _, book = seen
+        chains = self._clusters[host].chains
+        return {run.name: _live(lineage_of(run, book, chains)) for run in runs}
+
+
+def _live(found: Lineage) -> Live:
+    jobs = [*found.rivals, *found.queued]
+    if found.job is not None and found.job.lives:
+        why = found.mark.why if found.mark is not None else "the recorded job"
+        launch = found.mark.launch_id if found.mark is not None else None
+        jobs.insert(0, live_job(found.job, why, launch))
+    return Live(jobs=tuple(jobs), possible=found.possible, spared=found.spared)
+
+
+def _by_host(runs: Sequence[RunSpec]) -> dict[str | None, list[RunSpec]]:
+    groups: dict[str | None, list[RunSpec]] = {}
+    for run in runs:
+        if run.job is not None:
+            groups.setdefault(run.job.host, []).append(run)
+    return groups
+
+
+def _absent(run: RunSpec, where: str, told: Told) -> tuple[ErrorKind, str]:
+    """Return why nothing is known of a run's job, though the cluster has answered."""
+    named = run.job.id if run.job is not None else None
+    if named is None:
+        text = f"{where}: no job of yours has a launch id of {run.name} as its comment, or writes"
+        return ErrorKind.NOT_FOUND, f"{text} to its output root; name job.id"
+    if not is_job_id(named):
+        text = f'job.id "{clean(named, 60)}" is no id of Slurm: expected 123, 123_4 or 123+0'
+        return ErrorKind.NOT_FOUND, text
+    text = f"{where}: neither squeue nor scontrol lists job {named} any more"
+    if told.no_accounting is not None:
+        return ErrorKind.NOT_FOUND, f"{text}, and {told.no_accounting}: how it ended is not known"
+    return ErrorKind.NOT_FOUND, f"{text}, and accounting does not know it; is the id right?"
+
+
+def _remember(cluster: _Cluster, told: Told, book: Book, wanted: set[str]) -> None:
+    """Keep how jobs that runs name have ended, and which of them accounting need not tell again."""
+    accounted = {each.id for each in told.accounted if each.phase.terminal}
+    for job_id in wanted:
+        job = book.find(job_id)
+        if job is None:
+            continue
+        if not job.over:
+            cluster.settled.discard(job_id)
+            for record in job.records:
+                cluster.ended.pop(record.id, None)
+            continue
+        for record in job.records:
+            cluster.ended[record.id] = record
+        if told.no_accounting is not None or accounted & {job_id, *(r.id for r in job.records)}:
+            cluster.settled.add(job_id)
+    for old in list(cluster.ended)[: max(0, len(cluster.ended) - KEPT)]:
+        del cluster.ended[old]
+
+
+def _first_estimate(cluster: _Cluster, value: JobValue) -> JobValue:
+    """Return a waiting job with the first start that its scheduler gave: each later one is late."""
+    if value.expected_start is None:
+        return value
+    first = cluster.estimates.setdefault(
+        (value.id or "", value.pending_since), value.expected_start
+    )
+    for old in list(cluster.estimates)[: max(0, len(cluster.estimates) - KEPT)]:
+        del cluster.estimates[old]
+    return value.model_copy(update={"expected_start": first})
+
+
+def _on_our_clock(told: Told, off: float) -> Told:
+    """Return an answer with all of its times moved by ``off`` seconds."""
+    if not off:
+        return told
+    return replace(
+        told,
+        queue=tuple(_moved(each, off) for each in told.queue),
+        shown=tuple(_moved(each, off) for each in told.shown),
+        accounted=tuple(_moved(each, off) for each in told.accounted),
+    )
+
+
+def _moved(record: Record, off: float) -> Record:
+    def on_ours(at: float | None) -> float | None:
+        return None if at is None else at + off
+
+    return replace(
+        record,
+        submitted=on_ours(record.submitted),
+        eligible=on_ours(record.eligible),
+        started=on_ours(record.started),
+        ended=on_ours(record.ended),
+        expected=on_ours(record.expected),
+        until=on_ours(record.until),
+    )

@@ -1,0 +1,155 @@
+"""The one question to a cluster: a script for ``sh`` on a machine that has Slurm's commands.
+
+Every part of the answer begins with a mark that is new each time, so that nothing that a job is
+called can stand for one. Each command has its own limit there: a deadline that passes here ends
+nothing on the host. ``scontrol`` tells of everybody's jobs, which ``awk`` sifts before they travel.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable
+from typing import Final
+
+from cockpit.platforms.slurm.text import SACCT, SQUEUE, UNIT
+
+CONTROLLER: Final = 11
+"""Seconds for a question to the controller: Slurm's own patience (MessageTimeout) is 10."""
+ACCOUNTING: Final = 6
+MOST_ASKED: Final = 500
+"""Jobs that accounting is asked about at once."""
+_JOB_ID: Final = re.compile(r"\d{1,12}(_\d{1,8}|\+\d{1,4})?")
+
+_BEFORE: Final = """\
+PATH=$PATH:/usr/local/bin:/opt/slurm/bin:/usr/local/slurm/bin:/opt/slurm/default/bin
+TZ=UTC0 LC_ALL=C SLURM_TIME_FORMAT=standard SLURM_BITSTR_LEN=0
+export PATH TZ LC_ALL SLURM_TIME_FORMAT SLURM_BITSTR_LEN
+unset SQUEUE_ACCOUNT SQUEUE_ARRAY SQUEUE_FORMAT SQUEUE_FORMAT2 SQUEUE_LICENSES SQUEUE_NAMES
+unset SQUEUE_PARTITION SQUEUE_PRIORITY SQUEUE_QOS SQUEUE_SORT SQUEUE_STATES SQUEUE_USERS
+unset SACCT_FORMAT SLURM_DEBUG_FLAGS
+limit() { if command -v timeout >/dev/null 2>&1; then timeout "$@"; else shift; "$@"; fi; }
+say() { printf '\\n%s %s\\n' "$mark" "$*"; }
+exec 4>&1
+"""
+
+_JOBS: Final = """\
+say date; date +%s; id -u
+say squeue.err
+queue=$(limit {controller} squeue -h --me -t all -o "{format}" 2>&4); rc=$?
+say squeue.rc; echo $rc
+say squeue.out; printf '%s\\n' "$queue"
+if [ $rc = 0 ]; then
+say scontrol.out
+{{ limit {controller} scontrol show job 2>&1; rc=$?; say scontrol.rc; echo $rc; }} |
+ awk -v uid="$(id -u)" -v wanted=' {wanted} ' -v mark="$mark" '{sift}'
+missing=$(printf '%s\\n' "$queue" | awk -F '{unit}' -v asked='{asked}' -v mark="$mark" '{miss}')
+if [ -n "$missing" ]; then
+say sacct.err
+found=$(limit {accounting} sacct -n -a -P --delimiter="{separator}" -o {fields} \\
+ -j "$missing" 2>&4); rc=$?
+say sacct.rc; echo $rc
+say sacct.out; printf '%s\\n' "$found"
+fi
+fi
+say end
+"""
+
+_SIFT: Final = """
+function begin() { keep = 0; judged = 0; held = "" }
+BEGIN { begin() }
+index($0, mark) == 1 { print; begin(); keep = 1; judged = 1; next }
+/^JobId=[0-9]+ / {
+  begin(); split($1, number, "="); group = ""
+  if (match($0, /(ArrayJobId|HetJobId)=[0-9]+/)) {
+    group = substr($0, RSTART, RLENGTH); sub(/.*=/, "", group) }
+  if (index(wanted, " " number[2] " ") || (group != "" && index(wanted, " " group " "))) keep = 1
+  held = $0; if (keep) { judged = 1; print } ; next }
+!judged && /^   UserId=/ { judged = 1; keep = index($0, "(" uid ") ") ; if (keep) print held }
+!judged && held != "" { held = held "\\n" $0; next }
+!judged { print; next }
+keep { print }
+"""
+"""Keeps the records of one's own jobs and of those that runs name; errors pass."""
+
+_MISS: Final = """
+function within(tasks, task,   n, i, part, ends) {
+  sub(/%.*/, "", tasks); n = split(tasks, part, ",")
+  for (i = 1; i <= n; i++) { split(part[i], ends, /[-:]/)
+    if (task + 0 >= ends[1] + 0 && task + 0 <= (ends[2] == "" ? ends[1] : ends[2]) + 0) return 1 }
+  return 0 }
+$1 == mark { raw = $2; base = $4; tasks = $6; shown = $8; state = $10
+  good = (state != "FAILED" && state != "CANCELLED")
+  seen[raw] = 1; seen[base] = 1; seen[shown] = 1
+  lead = shown; sub(/[+].*/, "", lead); seen[lead] = 1
+  if (!good) { bad[raw] = 1; bad[shown] = 1; bad[base] = 1 }
+  pending[base] = pending[base] "," tasks }
+END { n = split(asked, id, " ")
+  for (i = 1; i <= n; i++) { split(id[i], part, "_")
+    listed = (id[i] in seen) || (part[2] != "" && within(pending[part[1]], part[2]))
+    if (!listed || (id[i] in bad)) printf "%s%s", (some++ ? "," : ""), id[i] } }
+"""
+"""Prints which of the jobs asked for the queue does not tell of, or tells no cause of the end."""
+
+
+def new_mark() -> str:
+    """Return a mark that no text of a job can know."""
+    return f"m{secrets.token_hex(8)}"
+
+
+def is_job_id(text: str | None) -> bool:
+    """Tell whether a run file's id is one that Slurm could have given."""
+    return text is not None and _JOB_ID.fullmatch(text) is not None
+
+
+def jobs_script(mark: str, wanted: Iterable[str], asked: Iterable[str]) -> str:
+    """Return the script that tells of my jobs, of those ``wanted``, and how those ``asked`` ended.
+
+    ``asked`` are ids whose end is not known yet from accounting. Ids that are none are left out.
+    """
+    joined = f"{UNIT}{mark}{UNIT}"
+    numbers = {re.split(r"[_+]", each)[0] for each in wanted if is_job_id(each)}
+    body = _JOBS.format(
+        controller=CONTROLLER,
+        accounting=ACCOUNTING,
+        format=f"{mark}{UNIT}{joined.join(SQUEUE)}",
+        separator=joined,
+        fields=SACCT,
+        unit=UNIT,
+        wanted=" ".join(sorted(numbers)),
+        asked=" ".join(sorted(filter(is_job_id, asked))[:MOST_ASKED]),
+        sift=_SIFT,
+        miss=_MISS,
+    )
+    return f"mark={mark}\n{_BEFORE}{body}"
+
+
+_CHECKUP: Final = """\
+say date; date +%s
+say version; limit {controller} squeue --version 2>&1
+say ping; limit {controller} scontrol ping 2>&1
+say config; limit {controller} scontrol show config 2>&1 |
+ grep -E '^(AccountingStorageType|ClusterName|MinJobAge) '
+say end
+"""
+
+
+def checkup_script(mark: str) -> str:
+    """Return the script that tells of the cluster itself, for ``doctor``."""
+    return f"mark={mark}\n{_BEFORE}{_CHECKUP.format(controller=CONTROLLER)}"
+
+
+def nodes_script(mark: str, nodes: Iterable[str]) -> str:
+    """Return the script that tells how some machines of the cluster are; names that are none go."""
+    names = sorted({each for each in nodes if re.fullmatch(r"[A-Za-z0-9][\w.-]{0,100}", each)})
+    asked = f"limit {CONTROLLER} scontrol show node {','.join(names)} 2>&1; rc=$?"
+    return f"mark={mark}\n{_BEFORE}say nodes.out\n{asked}\nsay nodes.rc; echo $rc\nsay end\n"
+
+
+def parts_of(out: str, mark: str) -> dict[str, str]:
+    """Return the parts of an answer by name; ``end`` is among them only if it is whole."""
+    parts = {}
+    for part in f"\n{out}".split(f"\n{mark} ")[1:]:
+        name, _, text = part.partition("\n")
+        parts[name.strip()] = text.removesuffix("\n")
+    return parts

@@ -1,0 +1,254 @@
+"""What squeue, scontrol and sacct print, made into records; one reader for every version.
+
+Names, comments and commands are hostile: they may hold any separator and line breaks. So the
+fields of squeue and sacct are parted by marks that nobody can know (``mark``), and a record of
+scontrol whose number another record claims too is not believed.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from cockpit.platforms.slurm.record import Record
+
+UNIT: Final = "\x1f"
+SQUEUE: Final = tuple(f"%{letter}" for letter in "AFKiTrSelVUEZjk")
+"""Raw id, base id, tasks, id, state, reason, start, end, limit, submitted, user, waits for, …"""
+SACCT: Final = "JobID,JobIDRaw,State,ExitCode,Submit,Start,End,Timelimit,NodeList,UID"
+"""Fields that every version knows: one that it does not know refuses the whole query."""
+LONGEST_GUESS: Final = 360 * 86400.0
+"""An estimate a year ahead is Slurm's way to say that it has none."""
+_BEGINS: Final = re.compile(r"^JobId=(\d+) (.*)$", re.DOTALL)
+_FIELD: Final = re.compile(r"^   (\w[\w/:]*)=(.*)$")
+_PAIR: Final = re.compile(r"(?:^|\s)([A-Z][\w/:]*)=(\S*)")
+_WHOLE: Final = frozenset(
+    ("Command", "WorkDir", "Comment", "StdErr", "StdIn", "StdOut", "SubmitLine", "Features")
+)
+_UNSET: Final = frozenset(("", "N/A", "NONE", "None", "Unknown", "(null)", "INVALID"))
+_HET: Final = re.compile(r"(\d+)\+\d+")
+
+
+def squeue_records(out: str, mark: str) -> list[Record]:
+    """Return the records of squeue: each begins with ``mark``, which also parts its fields."""
+    records = []
+    for part in f"\n{out}".split(f"\n{mark}{UNIT}")[1:]:
+        fields = part.split(f"{UNIT}{mark}{UNIT}")
+        if len(fields) == len(SQUEUE):
+            records.append(_squeued(dict(zip(SQUEUE, fields, strict=True))))
+    return records
+
+
+def _squeued(told: dict[str, str]) -> Record:
+    raw, base, tasks, shown = told["%A"], told["%F"], _set(told["%K"]), told["%i"]
+    het = _HET.fullmatch(shown)
+    record = Record(
+        id=shown,
+        raw=raw,
+        base=het[1] if het else base,
+        kind="het" if het else "array" if tasks else "",
+        tasks=tasks,
+        throttle=_throttle(shown),
+        state=told["%T"],
+        reason=told["%r"],
+        name=told["%j"],
+        comment=_set(told["%k"].strip()),
+        uid=told["%U"],
+        submitted=instant(told["%V"]),
+        dependency=_set(told["%E"]),
+        workdir=_set(told["%Z"]),
+        said_by="squeue",
+    )
+    return timed(record, instant(told["%S"]), instant(told["%e"]), limited=_limited(told["%l"]))
+
+
+def timed(record: Record, start: float | None, end: float | None, *, limited: bool) -> Record:
+    """Return a record with what its start and end mean in its state."""
+    if record.phase.terminal:
+        return replace(record, started=start, ended=end)
+    if record.phase.value == "waiting" and record.word != "SUSPENDED":
+        known = start is not None and record.submitted is not None
+        near = known and start - record.submitted < LONGEST_GUESS  # type: ignore[operator]
+        return replace(record, expected=start if near else None)
+    return replace(record, started=start, until=end if limited else None)
+
+
+def scontrol_records(out: str) -> list[Record]:
+    """Return the records of ``scontrol show job``; of a number that is told twice none.
+
+    A name that holds such text would stand beside the real record: neither is believed.
+    """
+    found: dict[str, list[Record]] = {}
+    for number, lines in _blocks(out):
+        record = _shown(number, lines)
+        if record is not None:
+            found.setdefault(record.raw, []).append(record)
+    return [records[0] for records in found.values() if len(records) == 1]
+
+
+def _blocks(out: str) -> Iterator[tuple[str, list[str]]]:
+    number = ""
+    lines: list[str] = []
+    for line in out.split("\n"):
+        begins = _BEGINS.match(line)
+        if begins is not None:
+            if number:
+                yield number, lines
+            number, lines = begins[1], [begins[2]]
+        elif number:
+            lines.append(line)
+    if number:
+        yield number, lines
+
+
+def _shown(number: str, lines: list[str]) -> Record | None:
+    """Return the record of one block, ``None`` for text that is no whole one."""
+    told = _fields(lines)
+    if "JobState" not in told:
+        return None
+    array, task = told.get("ArrayJobId", ""), told.get("ArrayTaskId", "")
+    het = told.get("HetJobId", "")
+    kind = "array" if array and task else "het" if het else ""
+    shown = number
+    if kind == "array":
+        shown = f"{array}_{task}" if task.isdecimal() else f"{array}_[{task}]"
+    elif kind == "het":
+        shown = f"{het}+{told.get('HetJobOffset', '0')}"
+    record = Record(
+        id=shown,
+        raw=number,
+        base=array if kind == "array" else het or number,
+        kind=kind,
+        tasks=task,
+        throttle=_number(told.get("ArrayTaskThrottle")),
+        state=told["JobState"],
+        reason=_set(told.get("Reason", "")),
+        name=told.get("JobName", ""),
+        comment=_set(told.get("Comment", "").strip()),
+        uid=told.get("UserId", "").rpartition("(")[2].rstrip(")"),
+        submitted=instant(told.get("SubmitTime", "")),
+        eligible=instant(told.get("EligibleTime", "")),
+        restarts=_number(told.get("Restarts")),
+        exit=exit_of(told.get("ExitCode", "")),
+        dependency=_set(told.get("Dependency", "")),
+        command=" ".join(
+            filter(None, (_set(told.get(key, "")) for key in ("Command", "SubmitLine")))
+        ),
+        workdir=_set(told.get("WorkDir", "")),
+        output=_set(told.get("StdOut", "")),
+        node=first_node(_set(told.get("BatchHost", "")) or _set(told.get("NodeList", ""))),
+        said_by="scontrol",
+    )
+    limited = _limited(told.get("TimeLimit", ""))
+    start, end = instant(told.get("StartTime", "")), instant(told.get("EndTime", ""))
+    return timed(record, start, end, limited=limited)
+
+
+def _fields(lines: list[str]) -> dict[str, str]:
+    """Return the fields of a block. One that takes a whole line may go on on the next.
+
+    The name ends the first line and goes on until the line of the user; of a field that is told
+    twice (a command may hold such text) the last one is Slurm's own.
+    """
+    first, _, name = lines[0].partition("JobName=")
+    told = dict(_PAIR.findall(first))
+    told["JobName"], open_field, named = name, "JobName", False
+    for line in lines[1:]:
+        field = _FIELD.match(line)
+        own = field is not None and (named or field[1] in ("UserId", "HetJobIdSet"))
+        if field is None or not own:
+            if open_field and line.strip():
+                told[open_field] += f"\n{line}"
+            continue
+        named = True
+        open_field = field[1] if field[1] in _WHOLE else ""
+        if open_field:
+            told[open_field] = field[2]
+        else:
+            told.update(_PAIR.findall(line))
+    return told
+
+
+def sacct_records(out: str, mark: str) -> list[Record]:
+    """Return the records of sacct; what it tells of steps that failed goes into their job's."""
+    separator = f"{UNIT}{mark}{UNIT}"
+    jobs: dict[str, Record] = {}
+    for line in out.split("\n"):
+        fields = line.split(separator)
+        if len(fields) != SACCT.count(",") + 1:
+            continue
+        told = dict(zip(SACCT.split(","), fields, strict=True))
+        shown, _, step = told["JobID"].partition(".")
+        if not step:
+            jobs[shown] = _accounted(told)
+        elif shown in jobs and (failed := _failed_step(step, told["State"])) is not None:
+            jobs[shown] = replace(jobs[shown], steps=(*jobs[shown].steps, failed))
+    return list(jobs.values())
+
+
+def _failed_step(step: str, state: str) -> tuple[str, str] | None:
+    word = state.partition(" ")[0]
+    return None if word in ("COMPLETED", "RUNNING", "PENDING", "") else (step, word)
+
+
+def _accounted(told: dict[str, str]) -> Record:
+    shown = told["JobID"]
+    array, _, task = shown.partition("_")
+    het = _HET.fullmatch(shown)
+    record = Record(
+        id=shown,
+        raw=told["JobIDRaw"],
+        base=het[1] if het else array,
+        kind="het" if het else "array" if task else "",
+        tasks=task.strip("[]"),
+        state=told["State"],
+        uid=told["UID"],
+        submitted=instant(told["Submit"]),
+        exit=exit_of(told["ExitCode"]),
+        node=first_node(_set(told["NodeList"])),
+        said_by="sacct",
+    )
+    start, end = instant(told["Start"]), instant(told["End"])
+    return timed(record, start, end, limited=_limited(told["Timelimit"]))
+
+
+def instant(text: str) -> float | None:
+    """Return an instant that Slurm prints in UTC, ``None`` for one that is not known."""
+    if text in _UNSET:
+        return None
+    try:
+        return float(calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%S")))
+    except (ValueError, OverflowError):
+        return None
+
+
+def exit_of(text: str) -> tuple[int, int] | None:
+    """Return (code, signal) of ``139:0``."""
+    code, _, number = text.partition(":")
+    return (int(code), int(number)) if code.isdecimal() and number.isdecimal() else None
+
+
+def first_node(nodes: str) -> str:
+    """Return the first machine of a list such as ``gpu[003-007,9],login1``."""
+    found = re.match(r"([^\[,]*)(?:\[([^\],-]+)[^\]]*\])?([^\[,]*)", nodes)
+    return "" if found is None else "".join(filter(None, found.groups()))
+
+
+def _throttle(shown: str) -> int | None:
+    return _number(shown.partition("%")[2].rstrip("]"))
+
+
+def _limited(limit: str) -> bool:
+    return limit not in _UNSET and limit not in ("UNLIMITED", "Partition_Limit")
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() and len(text) < 12 else None
+
+
+def _set(text: str) -> str:
+    return "" if text in _UNSET else text

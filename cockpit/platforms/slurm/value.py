@@ -1,0 +1,183 @@
+"""A job facet's value from Slurm's records: state, reason in words, times, what belongs to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from cockpit.model.jobs import LiveJob
+from cockpit.model.observed import JobValue, Phase, Tasks
+from cockpit.model.run import RunSpec
+from cockpit.platforms.slurm.book import Job
+from cockpit.platforms.slurm.lineage import launch_of
+from cockpit.platforms.slurm.output import output_of
+from cockpit.platforms.slurm.reasons import in_words, never_starts
+from cockpit.platforms.slurm.record import Record, count_of
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+MOST_CHILDREN: Final = 200
+LARGEST_SIGNAL: Final = 64
+_OOM: Final = "OUT_OF_MEMORY"
+
+
+def value_of(
+    run: RunSpec,
+    job: Job,
+    passed: Sequence[str] = (),
+    queued: Sequence[LiveJob] = (),
+    freed: float | None = None,
+) -> JobValue:
+    """Return what is told of a job that came after the ``passed`` ones of its chain.
+
+    ``queued`` comes after it by itself; ``freed`` is when the last one before it ended.
+    """
+    main = job.main
+    phase, state = _state(job)
+    waiting = phase is Phase.WAITING
+    return JobValue(
+        id=job.id,
+        state=clean(state, 80),
+        phase=phase,
+        tasks=_tasks(job),
+        reason=_reason(job, passed),
+        exit_code=_exit_code(main, phase),
+        pending_since=_pending_since(job, freed) if waiting else None,
+        started_at=None if waiting and main.word != "SUSPENDED" else _started(job),
+        ended_at=_ended(job) if phase.terminal else None,
+        restarts=_restarts(job, passed),
+        launch_id=launch_of(run, main),
+        children=tuple(each.id for each in job.records[:MOST_CHILDREN]) if job.grouped else (),
+        queued=tuple(queued),
+        never=waiting and never_starts(main.reason),
+        output=output_of(main),
+        node=main.node or None,
+        ends_by=main.until if phase is Phase.RUNNING else None,
+        expected_start=main.expected if waiting else None,
+    )
+
+
+def _state(job: Job) -> tuple[Phase, str]:
+    """Return the phase and Slurm's own word; of many tasks those of what has not gone well."""
+    main = job.main
+    if not job.grouped or job.one_by_one or not job.over:
+        return main.phase, main.state
+    for phase in (Phase.FAILED, Phase.CANCELLED):
+        bad = [each for each in job.records if each.phase is phase]
+        if bad:
+            return phase, bad[0].state
+    return main.phase, main.state
+
+
+def _tasks(job: Job) -> Tasks | None:
+    if not job.grouped or job.one_by_one:
+        return None
+    running = sum(each.phase is Phase.RUNNING for each in job.records)
+    return Tasks(running=running, total=sum(map(count_of, job.records)))
+
+
+def _reason(job: Job, passed: Sequence[str]) -> str | None:
+    """Return why it is in its state, in one line; ``None`` where there is nothing to say."""
+    main = _speaks(job)
+    said = [in_words(main.reason), _by_whom(main), _node_lost(main), _of_steps(main)]
+    if main.dependency and main.phase is Phase.WAITING:
+        said.append(main.dependency)
+    if main.phase is Phase.WAITING and main.restarts:
+        said.append(f"requeued {_times(main.restarts)}")
+    if passed:
+        said.append(f"follows {', '.join(passed[-3:])}")
+    said.append(_of_tasks(job))
+    line = "; ".join(filter(None, said))
+    return scrub(clean(line, 400)) or None
+
+
+def _speaks(job: Job) -> Record:
+    """Return the record whose reason counts: of an array that is over one that failed."""
+    if job.grouped and job.over and not job.one_by_one:
+        bad = [each for each in job.records if each.phase is not Phase.SUCCEEDED]
+        return bad[0] if bad else job.main
+    return job.main
+
+
+def _by_whom(record: Record) -> str | None:
+    """Return who cancelled it, which only accounting tells: ``CANCELLED by 1000``."""
+    by = record.state.partition(" by ")[2].strip()
+    return f"cancelled by user {by}" if by.isdecimal() else None
+
+
+def _node_lost(record: Record) -> str | None:
+    if record.word != "NODE_FAIL":
+        return None
+    return f"{record.node or 'its node'} does not answer: its processes may run on"
+
+
+def _of_steps(record: Record) -> str | None:
+    """Return which step ran out of memory: of the job itself Slurm only says that it failed."""
+    starved = [name for name, word in record.steps if word == _OOM]
+    if not starved or record.word == _OOM:
+        return None
+    return f"step {', '.join(starved[:3])} {_OOM}: it ran out of the memory that it asked for"
+
+
+def _of_tasks(job: Job) -> str | None:
+    if not job.grouped or job.records[0].kind != "array":
+        return None
+    bad = [each for each in job.records if each.phase in (Phase.FAILED, Phase.CANCELLED)]
+    if not bad or (job.over and len(job.records) == 1):
+        return None
+    named = ", ".join(f"{each.id} {each.word}" for each in bad[:3])
+    more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
+    return f"{len(bad)} of {sum(map(count_of, job.records))} tasks did not succeed: {named}{more}"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _exit_code(record: Record, phase: Phase) -> int | None:
+    """Return the exit code, below 0 for a signal; ``None`` where Slurm tells another thing by it.
+
+    53 and 125 stand in the place of a signal for a launch that failed and for lost memory.
+    """
+    if record.exit is None or not phase.terminal:
+        return None
+    code, number = record.exit
+    if number:
+        return -number if number <= LARGEST_SIGNAL and number != 53 else None
+    return None if code == 0 and phase is not Phase.SUCCEEDED else code
+
+
+def _pending_since(job: Job, freed: float | None) -> float | None:
+    """Return since when it waits: since it was submitted, or nothing of its own stands before it.
+
+    ``freed`` is when the job before it in its chain ended. A begin time is no such moment.
+    """
+    main = job.main
+    times = [main.submitted, freed, _ended(job) if job.one_by_one else None]
+    if main.reason != "BeginTime":
+        times.append(main.eligible)
+    return max((each for each in times if each is not None), default=None)
+
+
+def _started(job: Job) -> float | None:
+    """Return when it began: of an array whose tasks run at once its first task."""
+    if job.grouped and not job.one_by_one:
+        starts = [each.started for each in job.records if each.started is not None]
+        return min(starts, default=None)
+    return job.main.started
+
+
+def _ended(job: Job) -> float | None:
+    ends = [each.ended for each in job.records if each.ended is not None]
+    return max(ends, default=None)
+
+
+def _restarts(job: Job, passed: Sequence[str]) -> int | None:
+    """Return how often it has begun anew: requeues, the jobs before it, the tasks before it."""
+    own = job.main.restarts
+    before = 0
+    if job.one_by_one:
+        before = sum(each.phase.terminal for each in job.records if each is not job.main)
+    if own is None and not passed and not before:
+        return None
+    return (own or 0) + len(passed) + before
