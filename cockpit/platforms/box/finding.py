@@ -14,7 +14,7 @@ from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.box.machine import Session
 from cockpit.platforms.box.sight import HostSight
 from cockpit.platforms.box.smallfiles import JobFiles
-from cockpit.platforms.local.belonging import Candidate, belongs
+from cockpit.platforms.local.belonging import Candidate, Sure, belongs, candidate_of
 from cockpit.platforms.local.census import Process, lineage_up
 from cockpit.platforms.local.files import BadNote, PidNote
 from cockpit.platforms.local.lineage import Recorded
@@ -36,7 +36,7 @@ class Found(NamedTuple):
     """The process that stands for the job; ``id`` where that is not its process id.
 
     ``status`` is the exit status that a dead pane has kept. ``absent`` says what was looked for
-    and not found; ``others`` are processes that the same pattern matches.
+    and not found.
     """
 
     note: PidNote | BadNote | None = None
@@ -44,7 +44,6 @@ class Found(NamedTuple):
     id: str | None = None
     status: int | None = None
     absent: str = ""
-    others: tuple[int, ...] = ()
 
     @property
     def recorded(self) -> Recorded:
@@ -112,8 +111,10 @@ def _waits(process: Process) -> bool:
     return is_shell(process.argv) and all(word.startswith("-") and word != "-c" for word in rest)
 
 
-def by_match(job: JobSpec, pattern: str, pids: Matched, sight: HostSight) -> Found:
-    """Return the oldest process whose command line matches, and the others that do."""
+def by_match(run: RunSpec, pattern: str, pids: Matched, sight: HostSight) -> Found:
+    """Return the oldest process whose command line matches, one that writes to the run first."""
+    job = run.job
+    assert job is not None
     if not isinstance(pids, tuple):
         why = pids or f"pgrep is not installed on {job.host}"
         text = f"job.match cannot be looked for: {why}"
@@ -122,8 +123,15 @@ def by_match(job: JobSpec, pattern: str, pids: Matched, sight: HostSight) -> Fou
     tops = _tops(found, sight)
     if not tops:
         return Found(absent=f"nothing on {job.host} matches {pattern}")
-    first, *others = sorted(tops, key=lambda one: (one.ticks, one.pid))
-    return Found(noted(first, sight), Identity(Who.SAME), others=tuple(one.pid for one in others))
+    first = min(tops, key=lambda one: (not _writes(run, one, sight), one.ticks, one.pid))
+    return Found(noted(first, sight), Identity(Who.SAME))
+
+
+def _writes(run: RunSpec, process: Process, sight: HostSight) -> bool:
+    """Tell whether a process, or one that it has started, certainly writes to the run."""
+    marks = sight.marks(run, None)
+    found = (belongs(marks, candidate_of(one), sight.files) for one in sight.below(process.pid))
+    return any(what is not None and what.sure is Sure.YES for what in found)
 
 
 def noted(process: Process, sight: HostSight) -> PidNote:
@@ -155,7 +163,7 @@ def by_lineage(run: RunSpec, candidates: Sequence[Candidate], sight: HostSight) 
     found = [
         one.process
         for one in candidates
-        if (what := belongs(marks, one, sight.files)) is not None and what.sure.value == "yes"
+        if (what := belongs(marks, one, sight.files)) is not None and what.sure is Sure.YES
     ]
     tops = sorted(_tops(found, sight), key=lambda one: (one.ticks, one.pid))
     if not tops:

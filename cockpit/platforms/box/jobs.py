@@ -33,8 +33,8 @@ from cockpit.platforms.box.probe import Actor, Answers, Piece
 from cockpit.platforms.box.sight import HostSight, places_of, words_of
 from cockpit.platforms.box.smallfiles import JobFiles, job_files
 from cockpit.platforms.local.belonging import LINEAGE, Candidate
-from cockpit.platforms.local.files import PidNote
-from cockpit.platforms.local.judging import GONE, Seen, ended_as, judge, value_of, whose
+from cockpit.platforms.local.files import FILE_SLACK, PidNote
+from cockpit.platforms.local.judging import GONE, Seen, doubted, ended_as, judge, value_of, whose
 from cockpit.platforms.local.lineage import candidates_of, live_of
 from cockpit.platforms.local.recorded import Who
 from cockpit.platforms.local.stopped import STOP_STATES, Stop, workers
@@ -68,6 +68,8 @@ class BoxJobs:
         self._links: dict[Place, str] = {}
         self._alive: dict[str, Found] = {}
         self._gone: dict[str, str | None] = {}
+        self._left: dict[str, float | None] = {}
+        """When the log of a job that is gone was written last, as that was first seen."""
         self._stops: dict[tuple[str, int, int], float] = {}
 
     async def observe(self, host: str, queries: Sequence[Query]) -> dict[str, Facet[JobValue]]:
@@ -176,7 +178,21 @@ class BoxJobs:
         if value is not None:
             facet = facet.model_copy(update={"value": _whole(value, found, live, host)})
             facet = whose(facet, () if facet.value is None else facet.value.rivals, now)
+            facet = self._written(run.name, facet, seen.log_at, now)
         return facet.model_copy(update={"source": f"{job.host}: {facet.source}"})
+
+    def _written(
+        self, name: str, facet: Facet[JobValue], log_at: float | None, now: float
+    ) -> Facet[JobValue]:
+        """Return a job that is gone as unknown while its log is written all the same."""
+        value = facet.value
+        if value is None or value.state != GONE:
+            self._left.pop(name, None)
+            return facet
+        left = self._left.setdefault(name, log_at)
+        if left is None or log_at is None or log_at <= left + FILE_SLACK:
+            return facet
+        return doubted(facet, value, f"{value.reason}, but its log goes on: who writes it?", now)
 
     def _seen(self, run: RunSpec, view: View, files: JobFiles, found: Found) -> Seen:
         size, at = (0, None) if files.log is None else (files.log.size, files.log.mtime)
@@ -263,7 +279,7 @@ def _found(run: RunSpec, view: View, files: JobFiles) -> Found:
     if job.session is not None:
         return by_session(job, job.session, view.sessions, view.sight)
     if job.match is not None:
-        return by_match(job, job.match, view.matches[job.match], view.sight)
+        return by_match(run, job.match, view.matches[job.match], view.sight)
     return by_lineage(run, view.candidates, view.sight)
 
 

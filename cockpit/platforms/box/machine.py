@@ -41,7 +41,7 @@ def sections(out: bytes) -> dict[str, bytes]:
     ends = [*(each.start() for each in found[1:]), len(out)]
     return {
         each[1].decode("utf-8", "replace"): out[each.end() : end]
-        for each, end in zip(found, ends, strict=True)
+        for each, end in zip(found, ends, strict=False)  # none: no header
     }
 
 

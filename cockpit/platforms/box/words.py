@@ -97,7 +97,7 @@ for f in $(grep -lsF -f - /proc/[0-9]*/environ <<'{END}'
 def open_files(words: Iterable[str]) -> Piece:
     """Return what prints the open files whose paths hold any of these words."""
     script = f"""\
-ls -l /proc/[0-9]*/fd | grep -F -f - <<'{END}'
+ls -l /proc/[0-9]*/fd | grep -F -f /dev/fd/3 3<<'{END}'
 /fd:
 {_lines(words)}
 {END}"""
