@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from cockpit.model.facet import ErrorKind
 from cockpit.runtime.ssh import RemoteError, run_script
@@ -39,8 +39,14 @@ _REASONS: Final = {
     MISSING: (ErrorKind.NOT_FOUND, "does not exist"),
     NOT_A_FOLDER: (ErrorKind.BAD_ANSWER, "is not a folder"),
     DENIED: (ErrorKind.PERMISSION, "may not be read (permission denied)"),
-    OUT_OF_TIME: (ErrorKind.TIMEOUT, "its disk gives no answer in time"),
 }
+
+
+class _Below(NamedTuple):
+    """A line, and its path below the folder that was asked for."""
+
+    line: Line
+    path: str
 
 
 class HostTree:
@@ -52,15 +58,22 @@ class HostTree:
 
     async def fetch(self, levels: Collection[str], walks: Sequence[str], until: float) -> Fetched:
         """Name what lies in folders, and list all below others, in one script."""
-        wanted, groups = [*levels], [*_groups(walks)]
-        answers, cut = await self._run(script_of(wanted, groups), until)
+        named, listed = [*_groups(levels)], [*_groups(walks)]
+        answers, cut = await self._run(script_of(named, listed), until)
         found = Listed({}, {})
-        for number, path in enumerate(wanted):
-            level = self._level(path, answers.get(number, Answer()))
-            if level is not None:
-                found.levels[path] = level
-        for number, group in enumerate(groups, len(wanted)):
-            found.walks.update(self._walked(group, answers.get(number, Answer()), cut))
+        for number, group in enumerate(named):
+            answer = answers.get(number, Answer())
+            for path, lines in _reached(group, answer).items():
+                found.levels[path] = self._level(lines)
+            for place, status in answer.failed.items():
+                found.levels[group[place]] = self._failed(group[place], status)
+        for number, group in enumerate(listed, len(named)):
+            answer = answers.get(number, Answer())
+            for path, lines in _reached(group, answer).items():
+                found.walks[path] = tuple(self._files(lines))
+            if cut and group[0] not in found.walks and answer.lines:
+                text = f"more than {len(answer.lines):,} files"
+                found.walks[group[0]] = ListingError(ErrorKind.BAD_ANSWER, text, whole=False)
         return found
 
     async def read(
@@ -106,79 +119,74 @@ class HostTree:
         elif abs(skew - self._skew) >= SKEWED:
             self._skew = skew
 
-    def _level(self, path: str, answer: Answer) -> Level | ListingError | None:
+    def _failed(self, path: str, status: int) -> ListingError:
+        kind, why = _REASONS.get(status, (ErrorKind.BAD_ANSWER, "cannot be listed"))
+        where = f"{self._host}:{path}" if self._host else path
+        return ListingError(kind, clean(f"{where} {why}", _LIMIT), whole=False)
+
+    def _level(self, lines: Sequence[_Below]) -> Level:
         """Return what lies in a folder; of one folder under several names the likeliest one."""
-        status = answer.status
-        if status in _REASONS:
-            kind, why = _REASONS[status]
-            where = f"{self._host}:{path}" if self._host else path
-            return ListingError(kind, clean(f"{where} {why}", _LIMIT), whole=False)
-        if status is None:
-            return None
         folders: dict[str, str] = {}
-        files = []
-        for line in sorted(answer.lines, key=_likeliest):
-            name = line.path.rpartition("/")[2] if not line.start else line.path
+        for line, name in sorted(lines, key=_likeliest):
             if line.type == "d":
                 folders.setdefault(line.inode, name)
-            else:
-                files.append(self._entry(line, name))
-        return Level(tuple(files), tuple(folders.values()))
+        return Level(tuple(self._files(lines)), tuple(folders.values()))
 
-    def _walked(
-        self, group: Sequence[str], answer: Answer, cut: bool
-    ) -> Iterator[tuple[str, tuple[Entry, ...] | ListingError]]:
-        """Yield the files of each folder that was listed to its end."""
-        files: dict[str, list[Entry]] = {path: [] for path in group}
-        last = ""
-        for line in answer.lines:
-            start, below = _start(line, group)
-            if start not in files:
-                continue
-            last = start
-            if below and line.type != "d":
-                files[start].append(self._entry(line, below))
-        whole = answer.status is not None and answer.status != OUT_OF_TIME
-        reached = len(group) if whole else group.index(last) if last else 0
-        for path in group[:reached]:
-            yield path, tuple(files[path])
-        if cut and not whole and reached == 0 and last:
-            text = f"more than {len(files[last]):,} files"
-            yield last, ListingError(ErrorKind.BAD_ANSWER, text, whole=False)
-
-    def _entry(self, line: Line, path: str) -> Entry:
-        tag = f"{line.size} {line.mtime} {line.inode}"
-        return Entry(path, line.size, line.mtime - self._skew, tag)
+    def _files(self, lines: Sequence[_Below]) -> Iterator[Entry]:
+        for line, path in lines:
+            if line.type != "d":
+                tag = f"{line.size} {line.mtime} {line.inode}"
+                yield Entry(path, line.size, line.mtime - self._skew, tag)
 
 
-def _groups(walks: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the folders of one parent together, a bounded number under one time limit."""
-    parents: dict[str, list[str]] = {}
-    for path in walks:
-        parents.setdefault(path.rpartition("/")[0], []).append(path)
-    for group in parents.values():
+def _groups(paths: Iterable[str]) -> Iterator[list[str]]:
+    """Yield folders that are likely to lie on one disk together, a bounded number of them."""
+    disks: dict[tuple[str, ...], list[str]] = {}
+    for path in paths:
+        disks.setdefault(tuple(path.split("/")[:3]), []).append(path)
+    for group in disks.values():
         for at in range(0, len(group), GROUP):
             yield group[at : at + GROUP]
 
 
-def _start(line: Line, group: Sequence[str]) -> tuple[str, str]:
+def _reached(group: Sequence[str], answer: Answer) -> dict[str, list[_Below]]:
+    """Return what lies below each folder of a group, of those that were listed to their end."""
+    found: dict[str, list[_Below]] = {path: [] for path in group}
+    known: dict[str, str] = {}
+    last = ""
+    for line in answer.lines:
+        start, below = _start(line, found, known)
+        if start in found:
+            last = start
+            if below:
+                found[start].append(_Below(line, below))
+    whole = answer.status is not None and answer.status != OUT_OF_TIME
+    failed = {group[place] for place in answer.failed if place < len(group)}
+    reached = len(group) if whole else group.index(last) if last else 0
+    return {path: found[path] for path in group[:reached] if path not in failed}
+
+
+def _start(line: Line, group: Collection[str], known: dict[str, str]) -> tuple[str, str]:
     """Return in which of the folders a line lies, and its path there."""
     if line.start:
-        return _spelled(line.start.rstrip("/"), group), line.path
+        if line.start not in known:
+            known[line.start] = _spelled(line.start.rstrip("/"), group)
+        return known[line.start], line.path
     for path in group:
-        for spelled in (f"{path}/", f"./{path}/"):
-            if line.path.startswith(spelled):
-                return path, line.path[len(spelled) :].lstrip("/")
+        for spelled in (f"{path}/", f"./{path}/", path.removeprefix("~") + "/"):
+            before, found, below = line.path.partition(spelled)
+            if found and (not before or path.startswith("~")):
+                return path, below.lstrip("/")
     return "", ""
 
 
-def _spelled(start: str, group: Sequence[str]) -> str:
+def _spelled(start: str, group: Collection[str]) -> str:
     """Return a folder as it was asked for: the host has put its home in place of ``~``."""
     if start in group:
         return start
-    tails = (path for path in group if start.endswith(path.removeprefix("~").lstrip("./")))
-    return next(tails, "")
+    relative = (path for path in group if not path.startswith("/"))
+    return next((each for each in relative if start.endswith(each.lstrip("~./"))), "")
 
 
-def _likeliest(line: Line) -> tuple[bool, str]:
-    return (STEP_NAME.fullmatch(line.path.rpartition("/")[2]) is None, line.path)
+def _likeliest(below: _Below) -> tuple[bool, str]:
+    return (STEP_NAME.fullmatch(below.path) is None, below.path)

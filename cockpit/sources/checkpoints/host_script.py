@@ -6,11 +6,12 @@ mount costs the others nothing. The answer is a row of records that end in a NUL
 hold:
 
     C <seconds>           the host's clock
-    B <number>            what follows belongs to that question
+    B <number>            what follows belongs to that question: a group of folders or files
+    F <place> <status>    that folder of the group cannot be listed: 81 to 83 (below)
     <type> <size> <mtime> <device.inode> <start>\0<path below it>     (find)
     =<type>|<size>|<mtime>|<inode>|<path>\n…                          (stat: all in one record)
     P #<hex digits>       bytes of a file
-    E <status>            the end of a question: 0, 81 to 83 (below), 124 out of time
+    E <status>            the end of a question; 124: out of time
 """
 
 from __future__ import annotations
@@ -29,11 +30,14 @@ LIMIT: Final = 6
 """Seconds that one question may take."""
 
 _TESTS: Final = (
-    f'[ -e "$1" ] || exit {MISSING}; [ -d "$1" ] || exit {NOT_A_FOLDER};'
-    f' [ -r "$1" ] && [ -x "$1" ] || exit {DENIED}; '
+    'n=$#; i=0; while [ "$i" -lt "$n" ]; do p=$1; shift;'
+    f' if ! [ -e "$p" ]; then s={MISSING}; elif ! [ -d "$p" ]; then s={NOT_A_FOLDER};'
+    f' elif [ -r "$p" ] && [ -x "$p" ]; then s=0; else s={DENIED}; fi;'
+    ' if [ "$s" = 0 ]; then set -- "$@" "$p/"; else printf \'F %s %s\\0\' "$i" "$s"; fi;'
+    ' i=$((i+1)); done; [ "$#" -gt 0 ] || exit 0; '
 )
 _PRINT: Final = r"-printf '%y %s %T@ %D.%i %H\0%P\0'"
-_DIRECTLY: Final = "-mindepth 1 -maxdepth 1"
+_DIRECTLY: Final = "-maxdepth 1"
 _STAT: Final = (
     'stat FOLLOW -c "%F|%s|%Y|%i|%n" "$@" 2>/dev/null || stat FOLLOW -f "%HT|%z|%m|%i|%N" "$@"'
 )
@@ -41,11 +45,9 @@ _BY_STAT: Final = (
     "printf '='; nl='\n'; find FOLLOW \"$@\" WHAT ! -name \"*$nl*\""
     f" -exec sh -c '{_STAT}' sh {{}} +; rc=$?; printf '\\0'; exit $rc"
 )
-_LEVEL: Final = f'{_TESTS}exec find -L "$1/" {_DIRECTLY} {_PRINT}'
+_LEVEL: Final = f'{_TESTS}exec find -L "$@" {_DIRECTLY} {_PRINT}'
 _WALK: Final = f'exec find "$@" {_PRINT}'
-_LEVEL_BY_STAT: Final = f'{_TESTS}set -- "$1/"; {_BY_STAT}'.replace("FOLLOW", "-L").replace(
-    "WHAT", _DIRECTLY
-)
+_LEVEL_BY_STAT: Final = f"{_TESTS}{_BY_STAT}".replace("FOLLOW", "-L").replace("WHAT", _DIRECTLY)
 _WALK_BY_STAT: Final = _BY_STAT.replace("FOLLOW", "").replace("WHAT", "! -type d")
 _BYTES: Final = (
     "while [ $# -gt 2 ]; do printf 'P #';"
@@ -71,13 +73,13 @@ printf 'E %s\\0' "$?"
 """
 
 
-def script_of(levels: Sequence[str], groups: Sequence[Sequence[str]]) -> str:
-    """Return the script that names what lies in folders, and lists all below others.
+def script_of(levels: Sequence[Sequence[str]], walks: Sequence[Sequence[str]]) -> str:
+    """Return the script that names what lies in folders, and lists all below others, by groups.
 
-    Questions are numbered: the levels first, then the groups.
+    Questions are numbered: the groups of levels first.
     """
-    lines = [f'ask {number} "$level" {word(path)}' for number, path in enumerate(levels)]
-    for number, group in enumerate(groups, len(levels)):
+    lines = [f'ask {n} "$level" {" ".join(map(word, group))}' for n, group in enumerate(levels)]
+    for number, group in enumerate(walks, len(levels)):
         starts = " ".join(f"{word(path)}/" for path in group)
         lines.append(f'ask {number} "$walk" {starts}')
     return HEAD + "\n".join(lines) + "\n"
@@ -115,6 +117,8 @@ class Answer:
     """What one question was answered; ``status`` is ``None`` for one that has no end."""
 
     lines: list[Line] = field(default_factory=list)
+    failed: dict[int, int] = field(default_factory=dict)
+    """Which folder of the group cannot be listed, and why."""
     bytes: list[bytes | None] = field(default_factory=list)
     """In the order asked; ``None`` for a file that could not be read."""
     status: int | None = None
@@ -134,6 +138,9 @@ def taken_apart(out: bytes) -> tuple[float | None, dict[int, Answer]]:
             current = answers.setdefault(int(_number(rest) or 0), Answer())
         elif kind == b"E":
             current.status = int(_number(rest) or 0)
+        elif kind == b"F":
+            place, _, status = rest.partition(b" ")
+            current.failed[int(_number(place) or 0)] = int(_number(status) or 0)
         elif kind == b"P":
             current.bytes.append(_from_hex(rest))
         elif record.startswith(b"="):
