@@ -16,7 +16,7 @@ from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.text.safe import clean
 
 UNREAD: Final[Mapping[str, tuple[str, ...]]] = {
-    "run.job": ("match", "session", "production", "resubmit_runs"),
+    "run.job": ("match", "session", "resubmit_runs"),
     "run.thresholds": (
         *("instability_z", "instability_window", "instability_rows"),
         *("resume_catchup", "resume_after", "resume_window"),

@@ -94,12 +94,12 @@ def test_a_watch_says_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 async def test_an_open_cockpit_says_it_when_it_starts(tmp_path: Path) -> None:
     path = tmp_path / "cockpit.toml"
-    path.write_text(setting("run.job", "production"))
+    path.write_text(setting("run.thresholds", "instability_z"))
     file = load(path)
     app = CockpitApp(file, StandIn(*(made.report(run.name) for run in file.runs)))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
-        assert "set and not read by this version: toy: run.job.production" in text_of(app)
+        assert "set and not read by this version: toy: run.thresholds.instability_z" in text_of(app)
 
 
 def test_one_line_names_the_first_three(tmp_path: Path) -> None:
