@@ -34,7 +34,17 @@ from cockpit.platforms.box.sight import HostSight, places_of, words_of
 from cockpit.platforms.box.smallfiles import JobFiles, job_files
 from cockpit.platforms.local.belonging import LINEAGE, Candidate
 from cockpit.platforms.local.files import FILE_SLACK, PidNote
-from cockpit.platforms.local.judging import GONE, Seen, doubted, ended_as, judge, value_of, whose
+from cockpit.platforms.local.judging import (
+    GONE,
+    PROCESS_TABLE,
+    Seen,
+    doubted,
+    ended_as,
+    judge,
+    source_of,
+    value_of,
+    whose,
+)
 from cockpit.platforms.local.lineage import candidates_of, live_of
 from cockpit.platforms.local.recorded import Who
 from cockpit.platforms.local.stopped import STOP_STATES, Stop, workers
@@ -222,7 +232,9 @@ class BoxJobs:
             facet = facet.model_copy(update={"value": _whole(value, found, live, host)})
             facet = whose(facet, () if facet.value is None else facet.value.rivals, now)
             facet = self._written(run.name, facet, seen.log_at, now)
-        return facet.model_copy(update={"source": f"{job.host}: {facet.source}"})
+        nameless = job.pid_file is None and facet.source == source_of(job) and job.exit_file is None
+        source = PROCESS_TABLE if nameless else facet.source
+        return facet.model_copy(update={"source": f"{job.host}: {source}"})
 
     def _written(
         self, name: str, facet: Facet[JobValue], log_at: float | None, now: float
@@ -284,11 +296,11 @@ class BoxJobs:
         former = self._alive.get(run.name)
         if former is None and seen.log_size == 0:
             text = f"{found.absent}: nothing was launched there, or it left no trace"
-            return unknown(ErrorKind.NOT_FOUND, text, "process table", now)
+            return unknown(ErrorKind.NOT_FOUND, text, PROCESS_TABLE, now)
         note = None if former is None else former.note
         reason = f"gone without an exit status ({found.absent})"
         value = value_of(seen._replace(pid=note), GONE, Phase.FAILED, reason=reason)
-        return known(value, "process table", now)
+        return known(value, PROCESS_TABLE, now)
 
 
 def _pieces(runs: Sequence[RunSpec], links: Mapping[Place, str]) -> list[Piece]:
@@ -352,7 +364,7 @@ def _whole(value: JobValue, found: Found, live: Live, host: Host) -> JobValue:
             "id": found.id or value.id,
             "rivals": rivals,
             "possible": possible,
-            "rivals_source": "process table",
+            "rivals_source": PROCESS_TABLE,
             "processes": (),
         }
     )

@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import JobValue, Phase
@@ -146,12 +144,10 @@ def test_a_session_with_a_dead_pane_has_its_status_and_one_with_a_shell_tells_no
     run_of: MakeRun, there: There, box: Sshd
 ) -> None:
     there(
-        "tmux new-session -d -s dead 'sh -c \"exit 7\"' \\; set-option -t dead remain-on-exit on;"
-        "tmux new-session -d -s idle 'exec sh -i'; sleep 0.2;"
+        "tmux new-session -d -s dead 'sleep 0.2; exit 7' \\; set-option -t dead remain-on-exit on;"
+        "tmux new-session -d -s idle 'exec sh -i'; sleep 0.4;"
         f"tmux display-message -p '#{{pid}}' >{box.home}/tmux.pid"
     )
-    there("tmux has-session -t =dead 2>/dev/null || tmux new-session -d -s dead 'sleep 0.2; exit 7' "
-          "\\; set-option -t dead remain-on-exit on; sleep 0.4")  # fmt: skip
     found = jobs_of([run_of("dead", session="dead"), run_of("idle", session="idle")])
     dead = value_of(found["dead"])
     assert (dead.phase, dead.exit_code) == (Phase.FAILED, 7)
