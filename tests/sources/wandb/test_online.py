@@ -130,7 +130,8 @@ async def test_two_hundred_runs_are_the_queries_of_one(wandb: FakeWandb) -> None
 async def test_a_million_steps_cost_each_look_no_more_than_its_bytes(
     wandb: FakeWandb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cockpit.sources.wandb.online.BUDGET", 1_000_000)
+    for name in ("BUDGET", "FIRST_BUDGET"):
+        monkeypatch.setattr(f"cockpit.sources.wandb.online.{name}", 1_000_000)
     wide = {f"layer{number}/norm": 1.5 for number in range(10)}
     wandb.add(FakeRun("abc", Made(1_000_000, lambda step: row(step, **wide))))
     look = Looking(run_of(wandb))
