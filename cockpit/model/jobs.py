@@ -13,6 +13,20 @@ from pydantic import Field
 from cockpit.model.base import Frozen, Instant
 
 
+class Bundle(Frozen):
+    """The code that a job runs, where it travels with the job: by its platform's word (C-15).
+
+    ``id`` tells the uploaded files apart, ``commit``, ``dirty`` and ``branch`` are the checkout
+    they were taken from, ``tree`` is the hash of its files.
+    """
+
+    id: str | None = None
+    commit: str | None = None
+    dirty: bool | None = None
+    branch: str | None = None
+    tree: str | None = None
+
+
 class LiveJob(Frozen):
     """A job that lives now. ``name`` is for people, ``why`` says how it was recognised (SPEC J).
 

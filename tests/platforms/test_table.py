@@ -117,8 +117,8 @@ def test_whatever_names_a_host_or_a_person_is_masked() -> None:
 
 
 async def test_doctor_hears_of_each_system_once() -> None:
-    runs = [run_of("slurm", name, host="isambard") for name in "abc"]
-    runs += [run_of("iris", "d", controller_url="https://iris:1"), run_of("local", "e")]
+    runs = [run_of("box", name, host="gpu") for name in "abc"]
+    runs += [run_of("iris", "d", controller_url="http://127.0.0.1:1"), run_of("local", "e")]
     found = await Platforms(SystemClock()).findings([*runs, RunSpec(name="none")])
-    assert [each.endpoint for each in found] == ["iris https://iris:1", "slurm isambard"]
+    assert [each.endpoint for each in found] == ["iris http://127.0.0.1:1", "gpu"]
     assert all(each.remedy for each in found)

@@ -126,7 +126,7 @@ class OnlineRun:
 
     def unread(self) -> bool:
         """Tell whether older rows are to be read, and the server has not failed over them."""
-        return self._ledger.unread > 0 and not self._waits
+        return (self._ledger.unread > 0 or self.fresh) and not self._waits
 
     def plan(self, newest_bytes: float, older_bytes: float) -> Plan:
         """Return what to ask for within so many bytes for the newest rows, and for older ones."""
@@ -332,16 +332,15 @@ class OnlineRun:
         """Find out how far the trainer's clock is off: a row cannot be newer than its receipt."""
         beat = self.head.heartbeat_at
         self._heartbeat = None if beat is None else min(came.at, beat - came.ahead)
-        newest = max((row.get(WANDB_TIME, 0.0) for row in self._ledger.recent), default=0.0)
-        at = newest or self._summary.get(WANDB_TIME)
+        newest = self._ledger.recent[-1] if self._ledger.recent else self._summary
+        at = newest.get(WANDB_TIME)
         if at is None or self._heartbeat is None:
             return
-        seen = min(max(self._heartbeat, at), self._heartbeat + LATE)
-        stamps = Stamps(row=at)
-        former = self._look or Look(stamps, seen, 0.0)
+        seen = at if self._heartbeat <= at <= self._heartbeat + LATE else self._heartbeat
+        stamps, former = Stamps(row=at), self._look
         offset = offset_of(stamps, seen, former)
-        if -SLOW_CLOCK < offset < 0.0:
-            offset = former.offset if former.stamps.row == at else 0.0
+        if offset < 0.0 and (former is None or (former.stamps.row != at and offset > -SLOW_CLOCK)):
+            offset = 0.0  # rows that were sent late, as far as anybody can tell
         self._look = Look(stamps, seen, offset)
 
     def _made(self, known: Row, recent: Sequence[Row], now: float) -> TrackerValue:
