@@ -97,4 +97,4 @@ lock:
 		--no-annotate --no-header --no-emit-index-url -q -c requirements.lock -o requirements-dev.lock
 
 clean:
-	@rm -rf $(VENV) $(TRAINERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	@rm -rf $(VENV) $(TRAINERS) .moto .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
