@@ -144,8 +144,10 @@ def test_a_session_with_a_dead_pane_has_its_status_and_one_with_a_shell_tells_no
     run_of: MakeRun, there: There, box: Sshd
 ) -> None:
     there(
-        "tmux new-session -d -s dead 'sleep 0.2; exit 7' \\; set-option -t dead remain-on-exit on;"
-        "tmux new-session -d -s idle 'exec sh -i'; sleep 0.4;"
+        "tmux kill-server; tmux new-session -d -s dead 'sleep 0.2; exit 7'"
+        " \\; set-option -t dead remain-on-exit on; tmux new-session -d -s idle 'exec sh -i'; n=0;"
+        "until tmux list-panes -a -F '#{pane_dead_status}' | grep 7 || [ $n = 60 ];"
+        " do n=$((n + 1)); sleep 0.05; done;"
         f"tmux display-message -p '#{{pid}}' >{box.home}/tmux.pid"
     )
     found = jobs_of([run_of("dead", session="dead"), run_of("idle", session="idle")])
