@@ -60,7 +60,7 @@ class TrackioRun:
     def look(self) -> About:
         """Look at the file; what has not changed is not read again."""
         database = self._database()
-        state = database.look()
+        state = _sql(database, database.look)
         if self._held is None or self._held.state != state:
             self._held = _sql(database, lambda: self._read(database, state))
         return self._held.about
