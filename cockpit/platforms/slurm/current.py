@@ -125,7 +125,7 @@ def _freed_by_its_end(run: RunSpec, book: Book, job: Job) -> Job | None:
         return None
     freed = [
         one
-        for one in book.jobs()
+        for one in book.jobs
         if one.records[0].base != job.records[0].base and _alike(run, one, job)
         if one.main.workdir == job.main.workdir and _was_freed(one.main, ended)
     ]
@@ -143,17 +143,16 @@ def _unnamed(run: RunSpec, book: Book) -> tuple[Job | None, str]:
     """Return the job of the newest launch id; else the newest living one of the lineage."""
     launched = [
         (number_of(run.name, launch) or 0, one.main.submitted or 0.0, one)
-        for one in book.jobs()
+        for one in book.jobs
         if (launch := launch_of(run, one.main)) is not None
     ]
     if launched:
         newest = max(launched, key=lambda each: each[:2])[2]
         return newest, f"found by launch id {launch_of(run, newest.main)}"
     marked = [
-        (one.main.phase is Phase.RUNNING, one.main.submitted or 0.0, one, mark)
-        for one in book.jobs()
-        if one.lives and not is_diagnostic(run, one.main)
-        if (mark := mark_of(run, one.main)) is not None
+        (main.phase is Phase.RUNNING, main.submitted or 0.0, one, mark)
+        for one, main in book.living
+        if (mark := mark_of(run, main)) is not None and not is_diagnostic(run, main)
     ]
     if not marked:
         return None, ""
@@ -165,16 +164,14 @@ def _beside(run: RunSpec, book: Book, job: Job, own: set[str]) -> _Beside:
     """Return the other living jobs of the run's lineage (C-25)."""
     beside = _Beside()
     bases = {each.base for each in job.records}
-    for one in book.jobs():
-        if not one.lives or one.id in own or one.records[0].base in bases:
+    for one, main in book.living:
+        mark = mark_of(run, main)
+        if mark is None or one.id in own or main.base in bases:
             continue
-        mark = mark_of(run, one.main)
-        if mark is None:
-            continue
-        if is_diagnostic(run, one.main):
+        if is_diagnostic(run, main):
             beside.spared.append(live_job(one, "a diagnostic job (job.diagnostic)"))
-        elif never_starts(one.main.reason) and one.main.phase is Phase.WAITING:
-            why = f"{mark.why}; {one.main.reason}: it never starts by itself"
+        elif never_starts(main.reason) and main.phase is Phase.WAITING:
+            why = f"{mark.why}; {main.reason}: it never starts by itself"
             beside.possible.append(live_job(one, why, mark.launch_id))
         else:
             beside.rivals.append(live_job(one, mark.why, mark.launch_id, mark.proven))

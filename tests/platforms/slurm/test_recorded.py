@@ -149,7 +149,7 @@ async def test_times_are_the_hosts_and_waiting_has_no_start(
 @every_version
 def test_both_commands_tell_of_the_same_jobs(version: str) -> None:
     parts = recorded(version).split("\nMARK ")
-    queue = next(part for part in parts if part.startswith("squeue.out"))
+    queue = next(part for part in parts if part.startswith("squeue.out\n"))[len("squeue.out\n") :]
     shown = next(part for part in parts if part.startswith("scontrol.out"))
     queued = {each.raw for each in squeue_records(queue, "MARK")}
     told = {each.raw for each in scontrol_records(shown)}
