@@ -16,6 +16,10 @@ from cockpit.platforms.slurm.reasons import never_starts
 from cockpit.platforms.slurm.record import Record
 from cockpit.platforms.slurm.script import is_job_id
 
+WAITED: Final = 2.0
+"""Seconds from which on a job was not eligible at once: Slurm tells whole ones."""
+UNNAMED: Final = "wrap"
+"""How every job is called that ``sbatch --wrap`` has made of a command."""
 FREED_WITHIN: Final = 60.0
 """Seconds after a job's end within which the scheduler sees that others need not wait for it."""
 
@@ -128,6 +132,7 @@ def _freed_by_its_end(run: RunSpec, book: Book, job: Job) -> Job | None:
         for one in book.jobs
         if one.records[0].base != job.records[0].base and _alike(run, one, job)
         if one.main.workdir == job.main.workdir and _was_freed(one.main, ended)
+        if one.main.name != UNNAMED or (one.main.command and one.main.command == job.main.command)
     ]
     return freed[0] if len(freed) == 1 else None
 
@@ -136,7 +141,8 @@ def _was_freed(record: Record, at: float) -> bool:
     submitted, eligible = record.submitted, record.eligible
     if submitted is None or eligible is None or never_starts(record.reason):
         return False
-    return submitted < at <= eligible <= at + FREED_WITHIN
+    waited = eligible - submitted >= WAITED
+    return waited and submitted < at <= eligible <= at + FREED_WITHIN
 
 
 def _unnamed(run: RunSpec, book: Book) -> tuple[Job | None, str]:

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -97,15 +98,17 @@ class Rig:
     def down(self) -> None:
         """End all jobs, then the daemons."""
         self.resume()
-        self.told("scancel", "--user=root", "--full", "--signal=KILL")
-        self.told("scancel", "--user=root")
-        until = time.monotonic() + 5.0
-        while self.told("squeue", "-h", "-t", "R,CG") and time.monotonic() < until:
-            time.sleep(0.05)
+        with suppress(AssertionError):  # what is left then goes with its daemon
+            self.clear()
         for process in reversed(self._daemons.values()):
             with suppress(ProcessLookupError):
                 process.kill()
             process.wait()
+
+    def clear(self) -> None:
+        """End all jobs and wait for it: one that is still ending holds what it had."""
+        self.told("scancel", "--user=root")
+        self._until(lambda: not self.told("squeue", "-h", "-t", "PD,R,CG"))
 
     def stop(self) -> None:
         """Let the controller hang."""
@@ -129,10 +132,16 @@ class Rig:
         assert job.isdecimal(), f"sbatch {options} gave {job!r}"
         return job
 
-    def wait_for(self, job: str, *states: str) -> None:
-        """Wait until a job is in one of these states."""
-        wanted = set(states)
-        self._until(lambda: self.told("squeue", "-h", "-t", "all", "-j", job, "-o", "%T") in wanted)
+    def wait_for(self, job: str, words: str) -> None:
+        """Wait until a job is in this state, or waits for this reason."""
+        seen = ""
+
+        def there() -> bool:
+            nonlocal seen
+            seen = self.told("squeue", "-h", "-t", "all", "-j", job, "-o", "%T %r")
+            return words in seen.split()
+
+        self._until(there, lambda: f"job {job} is {seen}: {self.told('squeue', '-t', 'all')}")
 
     @property
     def environment(self) -> dict[str, str]:
@@ -144,12 +153,17 @@ class Rig:
             stderr=(self.folder / f"{command[0]}.err").open("wb"), start_new_session=True,
         )  # fmt: skip
 
-    def _until(self, true: object) -> None:
-        assert callable(true)
+    def _until(self, true: Callable[[], bool], told: Callable[[], str] | None = None) -> None:
         until = time.monotonic() + PATIENCE
         while not true():
-            assert time.monotonic() < until, "Slurm did not get there in time"
+            if time.monotonic() > until:
+                said = told() if told is not None else self._log()
+                raise AssertionError(f"Slurm did not get there in {PATIENCE:g} s: {said}")
             time.sleep(0.05)
+
+    def _log(self) -> str:
+        log = self.folder / "slurmctld.log"
+        return log.read_text(errors="replace")[-2000:] if log.exists() else "no log"
 
 
 def _port() -> int:

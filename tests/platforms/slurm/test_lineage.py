@@ -170,3 +170,17 @@ def test_a_namesake_that_was_free_to_start_before_is_no_successor() -> None:
     freed = replace(free, eligible=1001.0)
     assert found(ended, freed).passed == ("12",)
     assert found(ended, freed, replace(freed, id="14", raw="14", base="14")).passed == ()
+
+
+def test_jobs_that_nobody_named_are_not_alike() -> None:
+    ended = record(state="FAILED", name="wrap", ended=1000.0)
+    freed = record("13", name="wrap", submitted=900.0, eligible=1001.0)
+    assert found(ended, freed).passed == ()
+    both = (replace(each, command="/home/ada/train.sh") for each in (ended, freed))
+    assert found(*both).passed == ("12",)
+
+
+def test_a_job_that_was_eligible_a_moment_after_it_came_waited_for_nothing() -> None:
+    ended = record(state="FAILED", ended=1000.0)
+    at_once = record("13", submitted=999.0, eligible=1000.0)
+    assert found(ended, at_once).passed == ()

@@ -27,7 +27,7 @@ def here(slurm: Rig, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Slurm's commands find the rig, and each test leaves it without jobs."""
     monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
     yield
-    slurm.told("scancel", "--user=root")
+    slurm.clear()
 
 
 async def value_of(*runs: RunSpec) -> dict[str, JobValue]:
@@ -59,6 +59,7 @@ async def test_what_waits_and_what_never_starts(slurm: Rig) -> None:
         "nodes": slurm.sbatch("-N2"),
         "next": slurm.sbatch("-d", f"afterany:{first}", "-J", "chain"),
     }
+    slurm.wait_for(jobs["nodes"], "PartitionNodeLimit")
     values = await value_of(run_of("first", first), *(run_of(*each) for each in jobs.items()))
     assert [values[name].never for name in ("first", "held", "nodes", "next")] == [
         False, True, True, False,
@@ -98,7 +99,7 @@ async def test_two_jobs_on_one_output_root(slurm: Rig) -> None:
 
 
 async def test_a_controller_that_hangs_is_unknown_and_comes_back(slurm: Rig) -> None:
-    job = slurm.sbatch()
+    job = slurm.sbatch("-H")
     jobs = SlurmJobs(SystemClock(), run_script)
     slurm.stop()
     try:
