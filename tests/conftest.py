@@ -43,6 +43,14 @@ def _own_home(
     )
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home / ".gitconfig"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    for name in ("WANDB_API_KEY", "WANDB_BASE_URL", "WANDB_MODE", "WANDB_DIR", "NO_COLOR"):
+    for name in (
+        "WANDB_API_KEY",
+        "WANDB_BASE_URL",
+        "WANDB_MODE",
+        "WANDB_DIR",
+        "WANDB_CONFIG_DIR",
+        "NETRC",
+        "NO_COLOR",
+    ):
         monkeypatch.delenv(name, raising=False)
     return home

@@ -176,6 +176,7 @@ def _tracker(value: TrackerValue, now: float) -> Pairs:
         ("last step", _ago(value.last_step_at, now)),
         ("last record", _ago(value.last_record_at, now)),
         ("file", _ago(value.file_mtime, now)),
+        ("heartbeat", _ago(value.heartbeat_at, now)),
         ("trainer's clock", clock_off(value.clock_offset_s)),
         ("exit", "" if value.exit_code is None else str(value.exit_code)),
         ("commit", (value.git_commit or "")[:12]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 from typing import Final, NamedTuple
 
 from textual import events
@@ -44,6 +45,9 @@ class RunList(Painted):
         self._ample = False
         self._owners: list[str] = []
         self._nothing = ("", "")
+        self._shared = _Columns()
+        self._kept: dict[str, _Kept] = {}
+        """The rows that were painted last: most stand as they stood when a key is pressed."""
 
     def show(
         self,
@@ -82,21 +86,38 @@ class RunList(Painted):
             sum(height_of(each, True, True) for each in self._reports) <= height
         )
         self._top = self._first_in_sight(height)
-        shared = columns(self._reports[self._top : self._top + height], self._now, width)
+        shared = self._shared.of(self._reports[self._top : self._top + height], self._now, width)
         lines: list[Content] = []
+        former, self._kept = self._kept, {}
         self._owners = []
         for place in range(self._top, len(self._reports)):
             report = self._reports[place]
             if lines and len(lines) + height_of(report, self._roomy, self._ample) > height:
                 break
-            chosen = place == self._selected
-            painted = paint_row(report, self._now, width, shared, chosen, self._roomy, self._ample)
+            painted = self._row(report, width, shared, place == self._selected, former)
             lines.extend(painted)
             self._owners.extend([report.name] * len(painted))
         hidden = len(self._reports) - len(set(self._owners))
         if hidden and len(lines) < height:
             lines.append(text((f"    … {hidden} more of {len(self._reports)}", DIM)))
         return lines
+
+    def _row(
+        self,
+        report: RunReport,
+        width: int,
+        shared: ListColumns,
+        chosen: bool,
+        former: dict[str, _Kept],
+    ) -> list[Content]:
+        """Return a run's lines, the same ones as long as nothing that they show has changed."""
+        asked = (int(self._now), width, shared, chosen, self._roomy, self._ample)
+        kept = former.get(report.name)
+        if kept is None or kept.report is not report or kept.asked != asked:
+            lines = paint_row(report, self._now, width, shared, chosen, self._roomy, self._ample)
+            kept = _Kept(report, asked, lines)
+        self._kept[report.name] = kept
+        return kept.lines
 
     def _first_in_sight(self, height: int) -> int:
         """Return the first run to show: as before, moved just enough to hold the selected one."""
@@ -126,6 +147,32 @@ class ListColumns(NamedTuple):
     rate: int
     checkpoint: int
     eta: int
+
+
+class _Kept(NamedTuple):
+    """A run's painted lines, and what they were painted from; ages count whole seconds."""
+
+    report: RunReport
+    asked: tuple[object, ...]
+    lines: list[Content]
+
+
+class _Columns:
+    """The widths of the runs in sight, reckoned anew only when these or the second change."""
+
+    def __init__(self) -> None:
+        self._reports: Sequence[RunReport] = ()
+        self._asked = (0, 0)
+        self._found: ListColumns | None = None
+
+    def of(self, reports: Sequence[RunReport], now: float, width: int) -> ListColumns:
+        """Return the widths for these runs."""
+        asked = (int(now), width)
+        same = len(reports) == len(self._reports) and all(map(is_, reports, self._reports))
+        if self._found is None or asked != self._asked or not same:
+            self._reports, self._asked = tuple(reports), asked
+            self._found = columns(reports, now, width)
+        return self._found
 
 
 def columns(reports: Sequence[RunReport], now: float, width: int) -> ListColumns:

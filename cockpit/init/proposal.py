@@ -23,7 +23,7 @@ class Clue(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A setting that a person must decide; ``choices`` are what sources say, if they disagree.
+    """A setting that a person must decide; ``choices`` are what sources say or suggest.
 
     One that is not ``needed`` may stay open: it is then a comment in the file.
     """
@@ -80,12 +80,19 @@ class Proposal:
     def __init__(self, clues: Iterable[Clue] = ()) -> None:
         self._told: dict[Key, list[Clue]] = {}
         self._decided: dict[Key, Clue] = {}
+        self._suggested: dict[Key, list[Clue]] = {}
         for clue in clues:
             self.add(clue)
 
     def add(self, clue: Clue) -> None:
         """Take a source's word; the same word of a second source changes nothing."""
         told = self._told.setdefault(clue.key, [])
+        if all(other.value != clue.value for other in told):
+            told.append(clue)
+
+    def suggest(self, clue: Clue) -> None:
+        """Take what might be meant: it is shown beside the question, and never an answer."""
+        told = self._suggested.setdefault(clue.key, [])
         if all(other.value != clue.value for other in told):
             told.append(clue)
 
@@ -115,7 +122,10 @@ class Proposal:
         open_ = tuple(
             Question(key, text) for key, text in ASKED if not self._has(key) and key not in asked
         )
-        return (*split, *needed, *open_)
+        return (*split, *map(self._with_choices, (*needed, *open_)))
+
+    def _with_choices(self, question: Question) -> Question:
+        return question._replace(choices=tuple(self._suggested.get(question.key, ())))
 
     def _needed(self) -> Iterable[Question]:
         if not self._has(("name",)):

@@ -10,15 +10,16 @@ from typing import Final, NamedTuple
 from cockpit.init.logbook import logbook_clues
 from cockpit.init.proposal import KINDS, Clue
 from cockpit.init.state_file import PATTERN, SourceError, relative, state_clues
+from cockpit.model.run import JobSpec
 from cockpit.text.safe import clean
 
-_JOB: Final = re.compile(rf"(?P<kind>{'|'.join(KINDS)}):(?P<id>[^@]*)(?:@(?P<where>.+))?")
+_JOB: Final = re.compile(rf"(?P<kind>{'|'.join(KINDS)})(?::(?P<id>[^@]*))?(?:@(?P<where>.+))?")
 _WANDB_RUN: Final = re.compile(r"https?://[^\s]+/runs/[^\s]+")
 _FRAGMENT: Final = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-(?P<id>.+)")
 EXPECTED: Final = (
     "expected a monitoring state file (.json), a logbook (.md), a wandb folder, a W&B run's "
     "address, or a job: slurm:ID[@HOST], ray:ID@ADDRESS, iris:/USER/JOB@ADDRESS, box:SESSION@HOST, "
-    "local:LOGFILE"
+    "local:LOGFILE; or all jobs of this user: slurm[@HOST], ray@ADDRESS, iris@ADDRESS, box@HOST"
 )
 WHERE: Final = {
     "iris": "controller_url", "ray": "address", "slurm": "host", "box": "host",
@@ -43,9 +44,9 @@ def clues_of(what: str, folder: Path) -> Iterator[Clue]:
     if _WANDB_RUN.fullmatch(what):
         yield Clue(("wandb", "url"), what, "the address that was given")
         return
-    job = _JOB.fullmatch(what)
-    if job is not None:
-        yield from _job(job, what)
+    named = job_named(what)
+    if named is not None:
+        yield from _job(named, what)
         return
     path = Path(what).expanduser()
     if path.is_dir():
@@ -58,16 +59,32 @@ def clues_of(what: str, folder: Path) -> Iterator[Clue]:
         raise SourceError(f"{clean(what)} is no source; {EXPECTED}")
 
 
-def _job(found: re.Match[str], what: str) -> Iterator[Clue]:
+def job_named(what: str) -> JobSpec | None:
+    """Return the job that ``slurm:12@login1`` and its like name; raises ``SourceError``.
+
+    Without an id it is the system only: ``slurm``, ``box@gpu1``.
+    """
+    found = _JOB.fullmatch(what)
+    if found is None:
+        return None
     kind, job_id, where = found["kind"], found["id"], found["where"]
-    source = f"{clean(what)}, as it was given"
-    yield Clue(("job", "kind"), kind, source)
-    if job_id:
-        yield Clue(("job", NAMED.get(kind, "id")), job_id, source)
     if where and kind not in WHERE:
         raise SourceError(f"{clean(what)}: a job of kind {kind} is on this machine; leave @… out")
-    if where:
-        yield Clue(("job", WHERE[kind]), where, source)
+    settings = {"kind": kind, WHERE.get(kind, ""): where, NAMED.get(kind, "id"): job_id}
+    return JobSpec.model_validate({name: value for name, value in settings.items() if value})
+
+
+def named_by(job: JobSpec) -> str | None:
+    """Return what names the job itself: its id, session or log."""
+    value = getattr(job, NAMED.get(job.kind, "id"))
+    return None if value is None else str(value)
+
+
+def _job(named: JobSpec, what: str) -> Iterator[Clue]:
+    for name in ("kind", "id", "session", "log", "host", "address", "controller_url"):
+        value = getattr(named, name)
+        if value is not None:
+            yield Clue(("job", name), str(value), f"{clean(what)}, as it was given")
 
 
 def _wandb_folder(path: Path, folder: Path) -> Iterator[Clue]:

@@ -13,6 +13,20 @@ from pydantic import Field
 from cockpit.model.base import Frozen, Instant
 
 
+class Bundle(Frozen):
+    """The code that a job runs, where it travels with the job: by its platform's word (C-15).
+
+    ``id`` tells the uploaded files apart, ``commit``, ``dirty`` and ``branch`` are the checkout
+    they were taken from, ``tree`` is the hash of its files.
+    """
+
+    id: str | None = None
+    commit: str | None = None
+    dirty: bool | None = None
+    branch: str | None = None
+    tree: str | None = None
+
+
 class LiveJob(Frozen):
     """A job that lives now. ``name`` is for people, ``why`` says how it was recognised (SPEC J).
 
@@ -95,3 +109,16 @@ class Accepted(Frozen):
     id: str
     submission: Submission
     handle: dict[str, str] = Field(default_factory=dict)
+
+
+class OwnJob(Frozen):
+    """A job of this user that a system lists, as a new run file may begin from it.
+
+    ``settings`` are what it tells of a run, by the dotted names of ``[[run]]``: ``job.id``,
+    ``job.log``, ``output_root``. ``name`` is the system's, which a person may take for the run's.
+    """
+
+    id: str
+    name: str
+    text: str
+    settings: dict[str, str] = Field(default_factory=dict)

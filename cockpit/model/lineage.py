@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
-from urllib.parse import urlsplit
 
 from cockpit.model.run import RunSpec
 
@@ -30,10 +29,7 @@ def wandb_key(run: RunSpec) -> str | None:
     wandb = run.wandb
     if wandb is None:
         return None
-    entity, project, name = wandb.entity, wandb.project, wandb.id
-    parts = [part for part in urlsplit(wandb.url or "").path.split("/") if part]
-    if len(parts) >= 4 and parts[2] == "runs":
-        entity, project, name = entity or parts[0], project or parts[1], name or parts[3]
+    _, entity, project, name = wandb.recorded
     if not name:
         return None
     if wandb.dir and not entity:

@@ -90,7 +90,8 @@ class Skipped(Frozen):
 
     ``bytes`` in all, ``ranges`` the newest of them as offsets ``[begin, end)``. They were looked
     through for alarming lines, but for ``unscanned`` bytes: ``alarms`` is how many there were,
-    ``found`` the first and the last of them.
+    ``found`` the first and the last of them. ``dropped`` older bytes are no longer kept at all: of
+    a log that is fetched by cursor only the newest are.
     """
 
     class Line(Frozen):
@@ -105,6 +106,7 @@ class Skipped(Frozen):
     unscanned: int = 0
     alarms: int = 0
     found: tuple[Line, ...] = ()
+    dropped: int = 0
 
 
 def held(lines: tuple[str, ...], why: str | None = None) -> PresentLog:

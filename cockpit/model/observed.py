@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from cockpit.model.base import Frozen, Instant, Number, Seconds
-from cockpit.model.jobs import LiveJob
+from cockpit.model.jobs import Bundle, LiveJob
 from cockpit.model.logtext import LogMark, Read, Skipped
 from cockpit.model.records import Rejected
 from cockpit.model.safetext import SafeText
@@ -72,6 +72,10 @@ class JobValue(Frozen):
     launch_id: str | None = None
     children: tuple[str, ...] = ()
     diagnostic: tuple[str, ...] = ()
+    bundle: Bundle | None = None
+    """The code that travels with it, where its platform tells that."""
+    config: dict[str, object] = Field(default_factory=dict, exclude=True)
+    """Its resolved config, where the trainer tells it while it runs (C-18)."""
     rivals: tuple[LiveJob, ...] = Field(default=(), exclude=True)
     """Other live jobs of the lineage (C-25); not part of the document, like all below."""
     rivals_source: str = Field(default="", exclude=True)
@@ -213,6 +217,16 @@ class Writer(Frozen):
     last_record_at: Instant
 
 
+class TrackerAlert(Frozen):
+    """What the trainer itself has raised an alert about, by its tracker's own call."""
+
+    at: Instant | None
+    level: str
+    title: str
+    text: str | None = None
+    step: int | None = None
+
+
 class TrackerValue(Frozen):
     """What the experiment tracker (W&B) knows of the run, its three clocks kept apart.
 
@@ -257,6 +271,8 @@ class TrackerValue(Frozen):
     clock_offset_s: Seconds | None = None
     """The trainer's clock minus ours where it is off: all times in here are on ours."""
     config: dict[str, object] = Field(default_factory=dict, exclude=True)
+    alerts: tuple[TrackerAlert, ...] = ()
+    """The trainer's own alerts, the newest first; of trackers that keep such."""
 
     @property
     def true_loss(self) -> float | None:

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field
 
 from cockpit.model.base import Frozen, Seconds, parse_duration
 from cockpit.model.place import Place
+from cockpit.model.wandb_address import WandbAddress, address_of, server_of
 
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 Command = str | tuple[str, ...]
@@ -78,11 +79,50 @@ class WandbSpec(Frozen):
 
     @property
     def run_id(self) -> str | None:
-        """The recorded id, or the one at the end of the recorded URL."""
-        if self.id is not None or self.url is None:
-            return self.id
-        _, _, rest = self.url.partition("/runs/")
-        return rest.split("/")[0].split("?")[0] or None
+        """The recorded id, or the one in the recorded URL."""
+        return self.recorded.run
+
+    @property
+    def recorded(self) -> WandbAddress:
+        """The run's address: each part as recorded by itself, else as the recorded URL has it."""
+        named = address_of(self.url)
+        return WandbAddress(
+            server_of(self.base_url) or named.base_url,
+            self.entity or named.entity,
+            self.project or named.project,
+            self.id or named.run,
+        )
+
+    @property
+    def online(self) -> bool:
+        """True if the run is asked for at a W&B server.
+
+        One that has a folder of its files is so only if it is recorded whose it is online: an
+        offline run is nobody's yet.
+        """
+        found = self.recorded
+        if found.project is None or found.run is None:
+            return False
+        return self.dir is None or found.entity is not None
+
+
+class TrackioSpec(Frozen):
+    """``[run.trackio]``: the database of a project, or the folder of databases, and the run in it.
+
+    Without ``run`` the newest run of the project is read.
+    """
+
+    db: Place
+    project: str | None = None
+    run: str | None = None
+    metrics: MetricNames = MetricNames()
+
+
+class TensorboardSpec(Frozen):
+    """``[run.tensorboard]``: the folder in which the run's event files lie."""
+
+    dir: Place
+    metrics: MetricNames = MetricNames()
 
 
 class CustomLayout(Frozen):
@@ -203,6 +243,8 @@ class RunSpec(Frozen):
     workdir: Place | None = None
     job: JobSpec | None = None
     wandb: WandbSpec | None = None
+    trackio: TrackioSpec | None = None
+    tensorboard: TensorboardSpec | None = None
     same_tracker: tuple[str, ...] = ()
     """Other runs of the file that read this one's W&B folder, where it has no id of its own."""
     checkpoints: CheckpointSpec | None = None
@@ -283,3 +325,8 @@ class CockpitFile(Frozen):
     ui: UiSpec = UiSpec()
     keys: dict[str, Any] = Field(default_factory=dict)
     hosts: dict[str, HostSpec] = Field(default_factory=dict)
+
+
+def remedies_of(file: CockpitFile) -> dict[str, str]:
+    """Return what to do when a host refuses us, by its ssh alias."""
+    return {host: spec.remedy for host, spec in file.hosts.items() if spec.remedy is not None}

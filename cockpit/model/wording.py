@@ -273,8 +273,12 @@ def skipped(found: Skipped | None) -> str:
     """Return what of a log was not read line by line, and what was seen in it all the same."""
     if found is None:
         return ""
+    dropped = f"{size(found.dropped)} of older lines are no longer kept" if found.dropped else ""
+    if not found.ranges:
+        return dropped
     begin, end = found.ranges[-1]
-    where = f"{size(found.bytes)}, the last of it bytes {begin:,} to {end:,}"
+    before = f"{dropped}; " if dropped else ""
+    where = f"{before}{size(found.bytes)}, the last of it bytes {begin:,} to {end:,}"
     kinds = ", ".join(dict.fromkeys(line.name for line in found.found))
     seen = f"{found.alarms:,} alarming lines ({kinds})" if found.alarms else "no alarming line"
     unseen = f"; {size(found.unscanned)} not looked at" if found.unscanned else ""

@@ -18,12 +18,12 @@ from typing import ClassVar
 
 from cockpit.model.base import Frozen
 from cockpit.model.facet import Facet
-from cockpit.model.jobs import Accepted, Live, LiveJob, LookUp, Submission
+from cockpit.model.jobs import Accepted, Live, LiveJob, LookUp, OwnJob, Submission
 from cockpit.model.observed import HostValue, JobValue, LogValue
-from cockpit.model.place import Place, place_of
+from cockpit.model.place import FILE, SSH, Place, on_host, place_of
 from cockpit.model.plan import Check
 from cockpit.model.query import Query
-from cockpit.model.run import RunSpec
+from cockpit.model.run import JobSpec, RunSpec
 
 
 class CannotError(Exception):
@@ -91,13 +91,15 @@ class Platform(ABC):
         """Return where the run's log can be read in pages, ``None`` if it cannot.
 
         ``log`` is what was last read of it; without it, the place that the run file names (a
-        pattern perhaps). A file of this machine, unless a platform can do more.
+        pattern perhaps). A file of this machine (what was fetched by cursor is one), or over ssh.
         """
         job = run.job
-        if job is None or job.host is not None:
+        if job is None:
             return None
         place = job.log if log is None else place_of(log.path)
-        return place if place is not None and place.here else None
+        if place is not None and place.here and log is None:
+            place = on_host(job.host, place.path)
+        return place if place is not None and place.scheme in (FILE, SSH) else None
 
     @classmethod
     def watched_files(cls, run: RunSpec, job: JobValue | None) -> tuple[str, ...]:
@@ -107,6 +109,13 @@ class Platform(ABC):
     async def findings(self, runs: Sequence[RunSpec]) -> Sequence[EndpointFinding]:
         """Return what ``doctor`` says of the systems behind these runs, each asked once."""
         return ()
+
+    async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
+        """Return this user's jobs, living ones first, at the system that ``job`` names.
+
+        Raises ``CannotError`` where they cannot be listed; the text is one line that says why.
+        """
+        raise CannotError(f"jobs of kind {self.kind} cannot be listed by their owner")
 
     # Acting.
 

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, not_configured
+from cockpit.model.jobs import OwnJob
 from cockpit.model.logtext import Alarm
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.query import Query
-from cockpit.model.run import RunSpec
+from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import EndpointFinding, Platform
 from cockpit.platforms.box.platform import BoxPlatform
 from cockpit.platforms.iris.platform import IrisPlatform
@@ -63,6 +64,10 @@ class Platforms:
     async def hosts(self, queries: Sequence[Query]) -> dict[str, Facet[HostValue]]:
         """Return the host facet of each run, by name."""
         return await self._each(queries, lambda platform, own: platform.hosts(own))
+
+    async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
+        """Return this user's jobs where ``job`` says; raises ``CannotError``."""
+        return await self._by_kind[job.kind].own_jobs(job)
 
     async def findings(self, runs: Sequence[RunSpec]) -> list[EndpointFinding]:
         """Return what ``doctor`` says of the systems behind these runs."""

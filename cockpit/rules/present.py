@@ -12,9 +12,19 @@ from typing import Any
 from cockpit.model.alert import Evidence
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.history import History
-from cockpit.model.observed import JobValue, Phase, Stopped
+from cockpit.model.observed import JobValue, Phase, Stopped, TrackerValue
 from cockpit.model.run import RunSpec
 
+_PHASES = {
+    **dict.fromkeys(("running", "starting", "silent", "preempting"), Phase.RUNNING),
+    "pending": Phase.WAITING,
+    "finished": Phase.SUCCEEDED,
+    **dict.fromkeys(("failed", "preempted"), Phase.FAILED),
+    "killed": Phase.CANCELLED,
+}
+"""What W&B's words for a run's state mean. ``crashed`` is none: its server has heard nothing of
+the run for some minutes, and the run may go on without it."""
+_REASONS = {"crashed": "W&B has heard nothing of the run for some minutes"}
 _NOT_TRAINING = (Phase.WAITING, Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED)
 
 
@@ -37,9 +47,22 @@ def job_of(history: History) -> JobValue | None:
             exit_code=tracker.exit_code,
             ended_at=tracker.last_record_at,
         )
-    if tracker.last_step_at is None and tracker.state != "running":
+    return _by_state(tracker)
+
+
+def _by_state(tracker: TrackerValue) -> JobValue | None:
+    """Return the job by the state in W&B's words; one that is not known is no phase."""
+    phase = _PHASES.get(tracker.state, Phase.UNKNOWN)
+    if phase is Phase.RUNNING and tracker.last_step_at is None and tracker.state != "running":
         return None
-    return JobValue(id=None, state=tracker.state or "running", phase=Phase.RUNNING)
+    over, reason = phase.terminal, _REASONS.get(tracker.state, "by the tracker's state")
+    return JobValue(
+        id=None,
+        state=tracker.state,
+        phase=phase,
+        reason=reason if over or phase is Phase.UNKNOWN else None,
+        ended_at=(tracker.heartbeat_at or tracker.last_step_at) if over else None,
+    )
 
 
 def job_source(history: History) -> str:

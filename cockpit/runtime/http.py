@@ -124,16 +124,28 @@ class Http:
         self._silent_until: dict[tuple[str, str], float] = {}
         self._resolved: dict[str, float] = {}
 
-    async def get(self, url: str, headers: Mapping[str, str] | None = None) -> Answer:
+    async def get(
+        self,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        deadline: float | None = None,
+    ) -> Answer:
         """Return the answer to a GET, of any status, asked again while that may help.
 
         Redirects are followed inside one host only. Raises ``HttpError``: no answer within
-        the deadline in all, a rate limit, or a server error that stayed.
+        the deadline in all (seconds; the client's own if none is given), a rate limit, or a
+        server error that stayed.
         """
-        return await self._asked(_Request("GET", url, headers or {}, reads=True))
+        return await self._asked(_Request("GET", url, headers or {}, reads=True), deadline)
 
     async def query(
-        self, url: str, document: object, headers: Mapping[str, str] | None = None
+        self,
+        url: str,
+        document: object,
+        headers: Mapping[str, str] | None = None,
+        *,
+        deadline: float | None = None,
     ) -> Answer:
         """Return the answer to a POST that only reads (GraphQL, RPC); it is asked again as a GET.
 
@@ -141,7 +153,7 @@ class Http:
         """
         typed = {"content-type": "application/json", **(headers or {})}
         content = json.dumps(document).encode()
-        return await self._asked(_Request("POST", url, typed, content, reads=True))
+        return await self._asked(_Request("POST", url, typed, content, reads=True), deadline)
 
     async def send(
         self,
@@ -194,9 +206,9 @@ class Http:
             self._client = None
             await client.aclose()
 
-    async def _asked(self, request: _Request) -> Answer:
+    async def _asked(self, request: _Request, deadline: float | None = None) -> Answer:
         """Return the answer to a request that only reads, asked again while that may help."""
-        until = self._clock.monotonic() + self._deadline
+        until = self._clock.monotonic() + (self._deadline if deadline is None else deadline)
         for attempt in range(ATTEMPTS):
             try:
                 return await self._followed(request, until)
@@ -204,7 +216,7 @@ class Http:
                 pause = BACK_OFF * 2**attempt * (0.5 + random.random())
                 pause = max(pause, error.retry_in or 0.0)
                 left = until - self._clock.monotonic()
-                passing = error.status is not None or error.kind in _PASSING
+                passing = error.status in _AGAIN or error.kind in _PASSING
                 if attempt == ATTEMPTS - 1 or pause >= left or not passing:
                     raise
                 await self._clock.sleep(pause)

@@ -97,9 +97,14 @@ def limited_for(status: int, headers: Mapping[str, str], body: bytes, now: float
     return wait if status == 403 or (status == 503 and "retry-after" in headers) else None
 
 
+def date_of(headers: Mapping[str, str]) -> float | None:
+    """Return the server's clock when it answered (``Date``), where it shows it."""
+    return _instant(headers.get("date", ""))
+
+
 def _stated_wait(headers: Mapping[str, str], now: float) -> float | None:
     """Return the wait in the headers, reckoned by the server's own clock where it shows it."""
-    here = _instant(headers.get("date", ""))
+    here = date_of(headers)
     here = now if here is None else here
     after = headers.get("retry-after", "").strip()
     if after.isascii() and after.isdigit():

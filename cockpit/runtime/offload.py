@@ -234,9 +234,13 @@ class Pool:
         return spare
 
     def _take(self) -> _Call | None:
-        """Return the first call whose kind has not its share of threads yet."""
+        """Return the first call whose kind has not its share of threads yet.
+
+        The event loop may append meanwhile, without the lock: what iterates would break off.
+        """
         with self._lock:
-            for place, call in enumerate(self._calls):
+            for place in range(len(self._calls)):
+                call = self._calls[place]
                 if self._kinds[call.kind] < self.share:
                     del self._calls[place]
                     break

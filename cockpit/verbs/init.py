@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -11,9 +12,12 @@ from typing import Any, Final
 
 from cockpit.config.file import FILE_NAME
 from cockpit.init.proposal import Clue, Key, Proposal, Question, Value
-from cockpit.init.sources import EXPECTED, Found, clues_of, here
+from cockpit.init.sources import EXPECTED, Found, clues_of, here, job_named, named_by
 from cockpit.init.state_file import SourceError
+from cockpit.init.systems import at_hand, job_clues, listed, own_jobs
 from cockpit.init.writing import ProposalError, text_of, write_new
+from cockpit.model.clock import SystemClock
+from cockpit.model.run import JobSpec
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 from cockpit.verbs.common import (
@@ -68,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         )
         raise UsageError(text)
     asks = is_terminal(sys.stdin, sys.stderr) and not args.json
-    sources = args.what or ([] if args.settings else _chosen(list(here(Path.cwd())), asks, args))
+    sources = _sources(args, asks)
     if not sources and not args.settings:
         return USAGE
     proposal = _proposal(sources, args.settings, folder)
@@ -84,12 +88,43 @@ def run(args: argparse.Namespace) -> int:
     return _deliver(proposal, text, args)
 
 
+def _sources(args: argparse.Namespace, asks: bool) -> list[str]:
+    """Return what was named; where that is a system, or nothing, what a person chooses of it."""
+    systems = [each for each in args.what if _system(each) is not None]
+    if args.what and not systems:
+        return list(args.what)
+    if args.settings and not systems:
+        return []
+    named = [job for each in systems if (job := _system(each)) is not None]
+    found = [] if systems else list(here(Path.cwd()))
+    for job in named or at_hand():
+        try:
+            found += listed(job, asyncio.run(own_jobs(job, SystemClock())))
+        except SourceError as error:
+            say(str(error))
+    return [*(each for each in args.what if each not in systems), *_chosen(found, asks, args)]
+
+
+def _system(what: str) -> JobSpec | None:
+    """Return the system that is named without any job of it."""
+    named = _named(what)
+    return None if named is None or ":" in what.partition("@")[0] else named
+
+
+def _named(what: str) -> JobSpec | None:
+    try:
+        return job_named(what)
+    except SourceError as error:
+        raise UsageError(str(error)) from None
+
+
 def _proposal(sources: Sequence[str], settings: Sequence[str], folder: Path) -> Proposal:
     proposal = Proposal()
     for what in sources:
         try:
             for clue in clues_of(what, folder):
                 proposal.add(clue)
+            _ask_system(proposal, what)
         except SourceError as error:
             raise UsageError(str(error)) from None
     for setting in settings:
@@ -98,6 +133,22 @@ def _proposal(sources: Sequence[str], settings: Sequence[str], folder: Path) -> 
             raise UsageError(f"--set {clean(setting)}: expected KEY=VALUE, as in job.log=run.log")
         proposal.decide(_key(key), _value(_key(key), value), GIVEN)
     return proposal
+
+
+def _ask_system(proposal: Proposal, what: str) -> None:
+    """Add what the job's own system tells of it; that it does not answer is said, no more."""
+    named = job_named(what)
+    if named is None or named_by(named) is None:
+        return
+    try:
+        told, suggested = asyncio.run(job_clues(named, SystemClock()))
+    except SourceError as error:
+        say(f"{clean(what)}: {error}; only what was given is known")
+        return
+    for clue in told:
+        proposal.add(clue)
+    for clue in suggested:
+        proposal.suggest(clue)
 
 
 def _key(text: str) -> Key:

@@ -99,13 +99,14 @@ async def feed_chunk(tracker: Tracker, run: RunSpec, rows: Rows) -> Chunk:
         rows.complete, rows.skipped = True, 0.0
     if rows.complete:
         rows.trend = rows.full
-    elif not rows.any:
+    elif not rows.any or got.later:
         recent = await tracker.recent(run, RECENT)
-        rows.trend = await _folded(Trend(), recent.rows, run)
+        former, rows.trend = rows.trend, await _folded(Trend(), recent.rows, run)
         rows.skipped = max(0.0, 1.0 - recent.share)
+        finished = rows.trend != former
     rows.any = rows.any or bool(got.rows)
     rows.tried = True
-    return Chunk(bool(got.rows) or finished, got.caught_up)
+    return Chunk(bool(got.rows) or finished, got.caught_up or got.later)
 
 
 async def _folded(trend: Trend, rows: tuple[Row, ...], run: RunSpec) -> Trend:

@@ -6,11 +6,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Hashable
 from pathlib import Path
 
 import pytest
 
-from cockpit.runtime.offload import WIDTH, Pool, each, offload
+from cockpit.runtime.offload import WIDTH, Pool, _Call, _mail_of, each, offload
 from tests.watch.fakes import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -276,3 +277,25 @@ async def test_the_time_in_which_the_process_was_stopped_is_no_waiting(
         return "done"
 
     assert await offload(work, deadline=15.0) == "done"
+
+
+async def test_a_call_that_comes_while_a_thread_looks_for_its_own_breaks_nothing() -> None:
+    """The loop appends without the lock, while a thread passes over a kind that has its share."""
+    pool, loop = Pool(cap=2), asyncio.get_running_loop()
+
+    def call(kind: Hashable) -> _Call:
+        return _Call(time.time, kind, _mail_of(loop), loop.create_future(), None)
+
+    late = call("late")
+
+    class Full:
+        def __hash__(self) -> int:
+            pool._calls.append(late)
+            return 1
+
+    full = Full()
+    pool._kinds[full] = pool.share
+    pool._calls.clear()
+    pool._calls.append(call(full))
+    assert pool._take() is None
+    assert pool._take() is late

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from textual.color import Color
+from textual.content import Content
 from textual.filter import Monochrome
 from textual.geometry import Region
 
@@ -91,6 +93,28 @@ async def test_a_key_costs_what_is_in_sight_however_many_runs_there_are(
         await until(pilot, lambda: "run-0500" in engine.preferred)
         assert sorts and len(engine.preferred) < 24
         assert text_of(app).index("run-0500") < text_of(app).index("run-0000")
+
+
+async def test_a_key_paints_the_rows_that_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    painted: list[str] = []
+    paint = run_list.paint_row
+
+    def counted(report: RunReport, *rest: Any) -> list[Content]:
+        painted.append(report.name)
+        return paint(report, *rest)
+
+    monkeypatch.setattr(run_list, "paint_row", counted)
+    engine = StandIn(*(made.report(f"run-{n:03d}") for n in range(200)))
+    app = cockpit(engine=engine)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("j")
+        painted.clear()
+        await pilot.press("j")
+        assert painted == ["run-001", "run-002"] and "▸ ● run-002" in text_of(app)
+        painted.clear()
+        engine.tell(made.report("run-003", step=9_123))
+        await until(pilot, lambda: "9123" in text_of(app).replace(",", ""))
+        assert painted == ["run-003"]
 
 
 async def test_the_selection_follows_the_run_when_the_order_changes() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,10 @@ import pytest
 from cockpit.cli import main
 from cockpit.config.file import load
 from cockpit.init.proposal import NEEDED_BY
+from cockpit.model.jobs import OwnJob
+from cockpit.model.run import JobSpec
+from cockpit.platforms.base import CannotError
+from cockpit.platforms.slurm.platform import SlurmPlatform
 from cockpit.platforms.table import PLATFORMS
 
 STATE = {
@@ -213,3 +218,41 @@ def test_hostile_words_of_a_logbook_are_harmless(folder: Path) -> None:
     assert main(words) == 0
     (run,) = load(folder / "cockpit.toml").runs
     assert run.goal is not None and "\x1b" not in (folder / "cockpit.toml").read_text()
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def own_jobs(self: SlurmPlatform, job: JobSpec) -> Sequence[OwnJob]:
+        if job.host != "login1":
+            raise CannotError("login2: no answer within 10 s")
+        settings = {"job.log": "/scratch/a/slurm-7.out", "job.workdir": "/scratch/a"}
+        return [OwnJob(id="7", name="grug", text="RUNNING", settings=settings)]
+
+    monkeypatch.setattr(SlurmPlatform, "own_jobs", own_jobs)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_what_the_system_tells_of_a_job_is_taken_and_its_name_only_suggested(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", "slurm:7@login1"]) == 2
+    assert "name is open: grug (slurm job 7)" in capsys.readouterr().err
+    assert main(["init", "slurm:7@login1", "--set", "name=mine"]) == 0
+    (run,) = load(folder / "cockpit.toml").runs
+    assert run.job is not None and str(run.job.log) == "ssh://login1/scratch/a/slurm-7.out"
+
+
+@pytest.mark.usefixtures("cluster")
+def test_all_jobs_of_a_system_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "slurm@login1", "--json"]) == 2
+    found = json.loads(capsys.readouterr().out)["found"]
+    assert found == [{"what": "slurm:7@login1", "text": "grug, RUNNING"}]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_system_that_does_not_answer_is_said_and_ends_nothing(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", "slurm:7@login2", "--set", "name=a"]) == 0
+    assert "no answer within 10 s; only what was given is known" in capsys.readouterr().err
+    assert (folder / "cockpit.toml").exists()

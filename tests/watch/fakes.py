@@ -67,6 +67,7 @@ class Chunk(NamedTuple):
     caught_up: bool = True
     restarted: bool = False
     share: float = 1.0
+    later: bool = False
 
 
 class Fake:

@@ -10,7 +10,7 @@ from pathlib import Path
 from cockpit.model.clock import FixedClock
 from cockpit.model.run import JobSpec, RunSpec, WandbSpec
 from cockpit.sources.logs.source import Logs
-from cockpit.sources.wandb.offline import OfflineWandb
+from cockpit.sources.wandb.tracker import Wandb
 from cockpit.watch.ingest import feed_chunk
 from cockpit.watch.reports import case_of, judged
 from cockpit.watch.runstate import LOG_ROWS, RunState
@@ -51,7 +51,7 @@ class Growing:
         job = JobSpec(kind="local", log=str(self.log))
         run = RunSpec(name="r", job=job, wandb=WandbSpec(dir=str(self.file)))
         self.clock = FixedClock(NOW)
-        self.logs, self.tracker = Logs(self.clock), OfflineWandb(self.clock)
+        self.logs, self.tracker = Logs(self.clock), Wandb(self.clock)
         self.state = RunState(run, "k")
         self.step = 0
 

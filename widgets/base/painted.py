@@ -95,4 +95,6 @@ def _harmless(line: Content) -> Content:
 
 
 def _same(old: list[Content], new: list[Content], y: int) -> bool:
-    return y < len(old) and y < len(new) and old[y].is_same(new[y])
+    if y >= len(old) or y >= len(new):
+        return False
+    return old[y] is new[y] or old[y].is_same(new[y])

@@ -14,7 +14,7 @@ import hashlib
 import os
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -83,6 +83,10 @@ class RunMarks(NamedTuple):
     recorded: PidNote | None
     words: tuple[str, ...]
     """What a command line must hold somewhere to name the run at all: cheap to look for."""
+    uid: int
+    """Who looks: whose launches they are."""
+    here: bool = True
+    """Whether all this is of this machine: of another one only names tell what a path is."""
 
 
 class Candidate(NamedTuple):
@@ -96,21 +100,35 @@ class Candidate(NamedTuple):
 
 
 def marks_of(run: RunSpec, recorded: PidNote | None) -> RunMarks:
-    """Return what a run's jobs are known by; follows links."""
+    """Return what a run's jobs are known by on this machine; follows links."""
     wandb, root = run.wandb, local_root(run)
-    wandb_id = None if wandb is None else wandb.id
+    folder = None if wandb is None or not wandb.dir else _with_real(wandb.dir.path)[-1]
     roots = () if root is None else _with_real(root)
+    return marked(run, recorded, roots, tuple(_outputs(run)), folder, os.getuid())
+
+
+def marked(
+    run: RunSpec,
+    recorded: PidNote | None,
+    roots: tuple[str, ...],
+    outputs: tuple[str, ...],
+    wandb_dir: str | None,
+    uid: int,
+) -> RunMarks:
+    """Return what a run's jobs are known by where its root and its outputs are these paths."""
+    wandb_id = None if run.wandb is None else run.wandb.id
     keys = (hashlib.sha256(key.encode()).hexdigest()[:24] for key in keys_of(run))
     return RunMarks(
         run=run,
         tag=tag_of(run),
         roots=roots,
-        outputs=tuple(_outputs(run)),
+        outputs=outputs,
         locks=frozenset(f"{key}.lock" for key in keys),
         wandb_id=wandb_id,
-        wandb_dir=None if wandb is None or not wandb.dir else _with_real(wandb.dir.path)[-1],
+        wandb_dir=wandb_dir,
         recorded=recorded,
         words=tuple(filter(None, (*map(posixpath.basename, roots), wandb_id, run.name))),
+        uid=uid,
     )
 
 
@@ -200,7 +218,7 @@ def _in_arguments(watched: RunMarks, process: Process) -> Iterator[tuple[bool, M
             if certain is not False and _same_project(watched, process):
                 yield certain is True, Mark(f"the W&B id in its arguments{_as_key(key)}")
         elif names_a_launch(key) and number_of(watched.run.name, value) is not None:
-            mine = process.uid == os.getuid()
+            mine = process.uid == watched.uid
             yield mine, Mark(f"launch {clean(value, 80)} in its arguments", clean(value, 80))
 
 
@@ -217,6 +235,8 @@ def _is_folder_within(watched: RunMarks, value: str, cwd: str | None, *, keyed: 
     if not any(within(root, value, cwd) for root in watched.roots):
         return False
     path = Path(posixpath.join(cwd or "/", value))
+    if not watched.here:
+        return (keyed or "/" in value) and _SINGLE_FILE.search(path.name) is None
     if not keyed and "/" not in value and value not in (".", ".."):
         return path.is_dir()
     if path.is_dir():
@@ -264,10 +284,16 @@ def _same_project(watched: RunMarks, process: Process) -> bool:
 class Files:
     """The files that processes have open, looked at once, and only where needed."""
 
-    def __init__(self, proc: Path) -> None:
-        self._uid = os.getuid()
+    def __init__(
+        self,
+        proc: Path,
+        uid: int | None = None,
+        seen: Mapping[int, tuple[OpenFile, ...]] | None = None,
+    ) -> None:
+        """``uid`` is who looks, ``seen`` what is known already."""
+        self._uid = os.getuid() if uid is None else uid
         self._proc = proc
-        self._seen: dict[int, tuple[OpenFile, ...]] = {}
+        self._seen = dict(seen or {})
 
     def readable(self, process: Process) -> bool:
         """Tell whether we may look at the files of a process at all."""

@@ -85,9 +85,11 @@ def order_of(note: PidNote | BadNote | None, log_at: float | None, written_at: f
 def read_pid(path: str) -> PidNote | BadNote | None:
     """Return the pid file's content; ``None`` if there is none. Raises ``OSError``."""
     found = _read(path)
-    if found is None:
-        return None
-    text, status = found
+    return None if found is None else pid_note(found[0], path, found[1].st_mtime, found[1].st_uid)
+
+
+def pid_note(text: str, path: str, written_at: float, uid: int | None) -> PidNote | BadNote:
+    """Return what the text of a pid file says."""
     first, *rest = text.splitlines() or [""]
     pid = _integer(first)
     if pid is None or not 0 < pid <= LARGEST_PID:
@@ -99,10 +101,10 @@ def read_pid(path: str) -> PidNote | BadNote | None:
     return PidNote(
         pid,
         start,
-        written_at=status.st_mtime,
+        written_at=written_at,
         ticks=_integer(fields.get("ticks", "")),
         log=_mark(fields.get("log", "")),
-        uid=status.st_uid,
+        uid=uid,
         **told,
     )
 
@@ -110,13 +112,15 @@ def read_pid(path: str) -> PidNote | BadNote | None:
 def read_exit(path: str) -> ExitNote | BadNote | None:
     """Return the exit file's content; ``None`` if there is none. Raises ``OSError``."""
     found = _read(path)
-    if found is None:
-        return None
-    text, file = found
+    return None if found is None else exit_note(found[0], path, found[1].st_mtime)
+
+
+def exit_note(text: str, path: str, written_at: float) -> ExitNote | BadNote:
+    """Return what the text of an exit file says."""
     status = _integer(text)
     if status is None or not -128 <= status <= 255:
         return BadNote(f"{path}: expected one exit status, found {_shown(text)}")
-    return ExitNote(status, file.st_mtime)
+    return ExitNote(status, written_at)
 
 
 def _read(path: str) -> tuple[str, os.stat_result] | None:

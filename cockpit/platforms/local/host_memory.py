@@ -1,13 +1,15 @@
-"""Memory pressure of a process: its cgroup's (v2 or v1), else the whole machine's. Blocking."""
+"""Memory pressure of a process: its cgroup's (v2 or v1), else the whole machine's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import posixpath
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 _NO_LIMIT: Final = 2**60
 """cgroup v1 writes "no limit" as a number near 2**63."""
+CGROUPS: Final = "/sys/fs/cgroup"
 
 
 class MemoryUse(NamedTuple):
@@ -15,6 +17,14 @@ class MemoryUse(NamedTuple):
 
     frac: float | None
     oom_kills: int | None
+
+
+class Machine(NamedTuple):
+    """The kernel's files as they are read: of this machine, or as they came from another one."""
+
+    text: Callable[[str], str]
+    """The text of a file by its path, empty where there is none."""
+    is_folder: Callable[[str], bool]
 
 
 class _Group(NamedTuple):
@@ -33,74 +43,80 @@ _V1: Final = _Group(
 
 
 def read_memory(pid: int | None, root: Path = Path("/")) -> MemoryUse:
+    """Return the memory pressure around process ``pid`` of this machine; see ``memory_of``."""
+
+    def text(path: str) -> str:
+        try:
+            return (root / path.lstrip("/")).read_text(encoding="ascii", errors="replace")
+        except OSError:
+            return ""
+
+    return memory_of(pid, Machine(text, lambda path: (root / path.lstrip("/")).is_dir()))
+
+
+def memory_of(pid: int | None, machine: Machine) -> MemoryUse:
     """Return the memory pressure around process ``pid`` (``None`` or gone: around us).
 
     Every figure that the machine does not have is ``None``.
     """
-    name = str(pid) if pid is not None and (root / "proc" / str(pid)).exists() else "self"
+    name = str(pid) if pid is not None and machine.is_folder(f"/proc/{pid}") else "self"
     fullest: float | None = None
     kills: int | None = None
-    for folder, group in _folders(root, name):
-        frac = _frac(folder, group)
+    for folder, group in _folders(machine, name):
+        frac = _frac(machine, folder, group)
         if frac is not None and (fullest is None or frac > fullest):
             fullest = frac
-        own_kills = _field(folder / group.oom, "oom_kill")
+        own_kills = _field(machine, f"{folder}/{group.oom}", "oom_kill")
         kills = own_kills if kills is None else kills
     if fullest is None:
-        total = _field(root / "proc/meminfo", "MemTotal:")
-        free = _field(root / "proc/meminfo", "MemAvailable:")
+        total = _field(machine, "/proc/meminfo", "MemTotal:")
+        free = _field(machine, "/proc/meminfo", "MemAvailable:")
         fullest = 1 - free / total if total and free is not None else None
     if kills is None:
-        kills = _field(root / "proc/vmstat", "oom_kill")
+        kills = _field(machine, "/proc/vmstat", "oom_kill")
     return MemoryUse(fullest, kills)
 
 
-def _folders(root: Path, name: str) -> Iterator[tuple[Path, _Group]]:
+def _folders(machine: Machine, name: str) -> Iterator[tuple[str, _Group]]:
     """Yield the memory cgroup of the process and those above it: each may have a limit."""
-    for line in _text(root / "proc" / name / "cgroup").splitlines():
+    for line in machine.text(f"/proc/{name}/cgroup").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
-        top = root / "sys/fs/cgroup"
         if "memory" in controllers.split(","):
-            yield from ((folder, _V1) for folder in _upwards(top / "memory", path))
+            for folder in _upwards(machine, f"{CGROUPS}/memory", path):
+                yield folder, _V1
         elif not controllers:
-            yield from ((folder, _V2) for folder in _upwards(top, path))
+            for folder in _upwards(machine, CGROUPS, path):
+                yield folder, _V2
 
 
-def _upwards(top: Path, path: str) -> Iterator[Path]:
+def _upwards(machine: Machine, top: str, path: str) -> Iterator[str]:
     """Yield ``top/path`` and its parents up to ``top``; only ``top`` inside a container."""
-    folder = top / path.strip("/")
-    while folder != top and top in folder.parents:
-        if folder.is_dir():
+    folder = posixpath.normpath(posixpath.join(top, path.strip("/")))
+    while folder.startswith(top + "/"):
+        if machine.is_folder(folder):
             yield folder
-        folder = folder.parent
+        folder = posixpath.dirname(folder)
     yield top
 
 
-def _frac(folder: Path, group: _Group) -> float | None:
-    limit, usage = _integer(folder / group.limit), _integer(folder / group.usage)
+def _frac(machine: Machine, folder: str, group: _Group) -> float | None:
+    limit = _integer(machine.text(f"{folder}/{group.limit}"))
+    usage = _integer(machine.text(f"{folder}/{group.usage}"))
     if limit is None or usage is None or not 0 < limit < _NO_LIMIT:
         return None
-    cache = _field(folder / "memory.stat", group.cache) or 0
+    cache = _field(machine, f"{folder}/memory.stat", group.cache) or 0
     return max(0.0, usage - cache) / limit
 
 
-def _integer(path: Path) -> int | None:
-    text = _text(path).strip()
+def _integer(text: str) -> int | None:
+    text = text.strip()
     return int(text) if text.isdigit() else None
 
 
-def _field(path: Path, name: str) -> int | None:
+def _field(machine: Machine, path: str, name: str) -> int | None:
     """Return the number behind ``name`` in a file of ``name number`` lines."""
-    for line in _text(path).splitlines():
+    for line in machine.text(path).splitlines():
         key, _, value = line.partition(" ")
         if key == name and (number := value.split()[:1]) and number[0].isdigit():
             return int(number[0])
     return None
-
-
-def _text(path: Path) -> str:
-    """Return a kernel file's text; empty where this machine has no such file."""
-    try:
-        return path.read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return ""

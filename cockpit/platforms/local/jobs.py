@@ -29,33 +29,38 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from cockpit.model.clock import FILE_SKEW, Clock
-from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.jobs import Live, LiveJob
-from cockpit.model.observed import UNCLEAR, JobValue, Phase
+from cockpit.model.observed import JobValue, Phase
 from cockpit.model.query import Query
-from cockpit.model.run import JobSpec, RunSpec
+from cockpit.model.run import RunSpec
 from cockpit.platforms.local import lookup
 from cockpit.platforms.local.again import starts_again
-from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.elsewhere import NOTES, launched_elsewhere
 from cockpit.platforms.local.files import (
-    BadNote,
-    ExitNote,
-    Order,
     PidNote,
-    explain_exit,
     mtime_of,
-    order_of,
     read_exit,
     read_pid,
     size_and_time,
 )
 from cockpit.platforms.local.goingon import LogsGoingOn
+from cockpit.platforms.local.judging import (
+    GONE,
+    PROCESS_TABLE,
+    STARTING,
+    Seen,
+    doubted,
+    judge,
+    launched_at,
+    source_of,
+    whose,
+)
 from cockpit.platforms.local.recorded import Identity, Look, Table, Who, identify
-from cockpit.platforms.local.stopped import STOP_STATES, Stop, StoppedSince, workers
+from cockpit.platforms.local.stopped import STOP_STATES, StoppedSince, workers
 from cockpit.runtime.offload import each, offload
 from cockpit.runtime.process import ProcessFacts, process_facts
 from cockpit.sources.logs.local import newest_match
@@ -64,12 +69,6 @@ DEADLINE: Final = 5.0
 REAP_WAIT: Final = 1.0
 """Seconds that a wrapper is given to write the exit status of a process that has ended."""
 _REAP_LOOK: Final = 0.05
-GONE: Final = "gone"
-STARTING: Final = "starting"
-STOPPED: Final = "stopped"
-PROCESS_TABLE: Final = "process table"
-MOST_WATCHED: Final = 32
-"""Processes of one job whose state is looked at every second."""
 AskLive = Callable[[Sequence[RunSpec], Look | None], Awaitable[Mapping[str, Live]]]
 
 
@@ -124,8 +123,8 @@ class LocalJobs:
         update = {"rivals": rivals, "possible": possible, "rivals_source": source}
         rivalled = facet.model_copy(update={"value": value.model_copy(update=update)})
         now = self._clock.now()
-        whose = _whose(rivalled, here, now) if self._logs.recent(name, now) else rivalled
-        return self._written(name, whose)
+        told = whose(rivalled, here, now) if self._logs.recent(name, now) else rivalled
+        return self._written(name, told)
 
     def _written(self, name: str, facet: Facet[JobValue]) -> Facet[JobValue]:
         """Return a job that is gone here as unknown while its log is written all the same.
@@ -136,7 +135,7 @@ class LocalJobs:
         if value is None or value.state != GONE or not self._logs.by_another(name, now):
             return facet
         text = f"{value.reason}, but its log goes on: does it run on another machine?"
-        return _doubted(facet, value, text, now)
+        return doubted(facet, value, text, now)
 
     def _dated(self, job: LiveJob) -> LiveJob:
         """Return a job whose start does not move when the kernel's idea of the boot does."""
@@ -180,16 +179,16 @@ class LocalJobs:
             seen = await offload(*work, deadline=DEADLINE, key=key)
         except TimeoutError as error:
             message = f"the job's files did not answer: {error}"
-            return unknown(ErrorKind.TIMEOUT, message, _source(job), now)
+            return unknown(ErrorKind.TIMEOUT, message, source_of(job), now)
         except PermissionError as error:
             message = f"no permission to read {error.filename}"
-            return unknown(ErrorKind.PERMISSION, message, _source(job), now)
+            return unknown(ErrorKind.PERMISSION, message, source_of(job), now)
         except OSError as error:
             message = f"cannot read {error.filename}: {error.strerror}"
-            return unknown(ErrorKind.BAD_ANSWER, message, _source(job), now)
-        return _judge(job, seen, query.exit_record, now)
+            return unknown(ErrorKind.BAD_ANSWER, message, source_of(job), now)
+        return judge(job, seen, query.exit_record, now)
 
-    def _seen(self, run: RunSpec, table: Table, now: float) -> _Seen:
+    def _seen(self, run: RunSpec, table: Table, now: float) -> Seen:
         """Read the files and the process behind the pid file. Blocking; raises ``OSError``."""
         seen = _look(run, table, now)
         if seen.started is not None and isinstance(seen.pid, PidNote):
@@ -201,7 +200,7 @@ class LocalJobs:
             note = seen.pid if isinstance(seen.pid, PidNote) else None
             self._logs.note(run.name, note, seen.log_at, now)
         if seen.who.who is Who.SAME:
-            seen = seen._replace(elsewhere=launched_elsewhere(run, _launched_at(seen)))
+            seen = seen._replace(elsewhere=launched_elsewhere(run, launched_at(seen)))
         stopped = [one for one in seen.members if one.state in STOP_STATES]
         return seen._replace(stop=self._stops.of(stopped, now)) if stopped else seen
 
@@ -222,30 +221,7 @@ def _id(facet: Facet[JobValue]) -> str | None:
     return None if facet.value is None else facet.value.id
 
 
-class _Seen(NamedTuple):
-    """Everything that was read for one job, before anything is believed.
-
-    ``noted`` is the exit status in the launch's own note, which no clock dates; ``started`` is
-    when its process started, ``members`` are that process and what works below it, ``stop``
-    tells that it is stopped, if it is.
-    """
-
-    pid: PidNote | BadNote | None
-    who: Identity
-    exit: ExitNote | BadNote | None
-    marker_at: float | None
-    log_size: int
-    log_at: float | None
-    noted: int | None = None
-    started: float | None = None
-    ticks: int | None = None
-    members: tuple[Process, ...] = ()
-    stop: Stop | None = None
-    elsewhere: tuple[LiveJob, ...] = ()
-    again: tuple[LiveJob, ...] = ()
-
-
-def _look(run: RunSpec, table: Table, now: float) -> _Seen:
+def _look(run: RunSpec, table: Table, now: float) -> Seen:
     """Read the files and the process table. Blocking; raises ``OSError``."""
     job = run.job
     assert job is not None
@@ -262,7 +238,7 @@ def _look(run: RunSpec, table: Table, now: float) -> _Seen:
             marker_at = mtime_of(job.done_marker)
             noted = lookup.noted_exit(run, pid)
     log = size_and_time(newest_match(job.log.path) if job.log else None)
-    seen = _Seen(pid, who, ended, marker_at, log[0], log[1], noted)
+    seen = Seen(pid, who, ended, marker_at, log[0], log[1], noted)
     if who.who is not Who.SAME or facts is None:
         return seen
     members = () if look is None else tuple(workers(look.below(facts.pid)))
@@ -279,170 +255,3 @@ def _identity(
         who = Who.GONE if not facts.alive else Who.SAME if same else Who.OTHER
         return Identity(who)
     return identify(run, note, look, now)
-
-
-def _source(job: JobSpec) -> str:
-    return f"pid file {job.pid_file}" if job.pid_file else f"exit file {job.exit_file}"
-
-
-def _judge(job: JobSpec, seen: _Seen, record: int | None, now: float) -> Facet[JobValue]:
-    """Apply SPEC J's order of belief; the recorded process that lives outweighs any file."""
-    if seen.who.who is Who.SAME:
-        return known(_living(job, seen), PROCESS_TABLE, now)
-    order = (
-        order_of(seen.pid, seen.log_at, seen.exit.written_at)
-        if isinstance(seen.exit, ExitNote)
-        else None
-    )
-    if isinstance(seen.exit, ExitNote) and (order is Order.AFTER or _is_noted(seen)):
-        ended = _ended(seen, seen.exit.status, seen.exit.written_at)
-        return known(ended, f"exit file {job.exit_file}", now)
-    unsure = seen.who.who is Who.UNSURE
-    if record is not None and not unsure:
-        return known(_ended(seen, record, None), "W&B exit record", now)
-    if (
-        seen.marker_at is not None
-        and order_of(seen.pid, seen.log_at, seen.marker_at) is Order.AFTER
-    ):
-        return known(_ended(seen, 0, seen.marker_at), f"marker {job.done_marker}", now)
-    if unsure:
-        return _unclear(seen, seen.who.text, _source(job), now)
-    if order is Order.UNCLEAR:
-        text = "no process of it lives, and whether the exit file is this job's cannot be told"
-        return _unclear(seen, text, _source(job), now)
-    return _without_status(job, seen, now)
-
-
-def _is_noted(seen: _Seen) -> bool:
-    """Tell whether the launch's own note says of this very job what the exit file says."""
-    return isinstance(seen.exit, ExitNote) and seen.noted == seen.exit.status
-
-
-def _unclear(seen: _Seen, text: str, source: str, now: float) -> Facet[JobValue]:
-    """Return a job of which it cannot be told how it is, and why."""
-    value = _value(seen, UNCLEAR, Phase.UNKNOWN, reason=text)
-    problem = Problem(kind=ErrorKind.BAD_ANSWER, message=text)
-    return Facet(value=value, source=source, observed_at=now, error=problem, since=now)
-
-
-def _whose(facet: Facet[JobValue], rivals: Sequence[LiveJob], now: float) -> Facet[JobValue]:
-    """Return a job that is gone as unknown while something else goes on in its place.
-
-    What carries the same launch id is left over from it.
-    """
-    value = facet.value
-    others = [
-        one for one in rivals if (value and one.launch_id != value.launch_id) or not one.launch_id
-    ]
-    if value is None or value.state != GONE or not others:
-        return facet
-    other = others[0]
-    text = f"{value.reason}, but {other.id} lives ({other.name}; {other.why}): is it the job?"
-    return _doubted(facet, value, text, now)
-
-
-def _doubted(facet: Facet[JobValue], value: JobValue, text: str, now: float) -> Facet[JobValue]:
-    unclear = value.model_copy(update={"state": UNCLEAR, "phase": Phase.UNKNOWN, "reason": text})
-    problem = Problem(kind=ErrorKind.BAD_ANSWER, message=text)
-    return Facet(value=unclear, source=facet.source, observed_at=now, error=problem, since=now)
-
-
-def _launched_at(seen: _Seen) -> float | None:
-    """Return when the present job started, as far as that is known.
-
-    The time of a pid file is the latest moment at which its process can have started, unless
-    it was touched after the job's end.
-    """
-    if not isinstance(seen.pid, PidNote):
-        return None
-    if seen.pid.start is not None and (seen.pid.ticks is not None or seen.started is None):
-        return seen.pid.start
-    if seen.started is not None:
-        return seen.started
-    ended = seen.exit.written_at if isinstance(seen.exit, ExitNote) else seen.log_at
-    touched = ended is not None and seen.pid.written_at > ended
-    return None if touched else seen.pid.written_at
-
-
-def _value(
-    seen: _Seen,
-    state: str,
-    phase: Phase,
-    *,
-    reason: str | None = None,
-    exit_code: int | None = None,
-    ended_at: float | None = None,
-    pending_since: float | None = None,
-) -> JobValue:
-    pid = seen.pid if isinstance(seen.pid, PidNote) else None
-    return JobValue(
-        id=None if pid is None else f"pid:{pid.pid}",
-        state=state,
-        phase=phase,
-        reason=reason,
-        exit_code=exit_code,
-        pending_since=pending_since,
-        started_at=_launched_at(seen),
-        ended_at=ended_at,
-        launch_id=None if pid is None else pid.launch_id,
-        log_mark=None if pid is None else pid.log,
-        rivals=seen.elsewhere,
-        queued=seen.again,
-        processes=tuple(one.pid for one in seen.members[:MOST_WATCHED]),
-    )
-
-
-def _ended(seen: _Seen, status: int, ended_at: float | None) -> JobValue:
-    reason = explain_exit(status)
-    return _value(
-        seen,
-        "killed" if reason is not None and reason.startswith("killed") else "exited",
-        Phase.SUCCEEDED if status == 0 else Phase.FAILED,
-        reason=reason,
-        exit_code=status,
-        ended_at=ended_at,
-    )
-
-
-def _living(job: JobSpec, seen: _Seen) -> JobValue:
-    started = _launched_at(seen)
-    if seen.stop is not None:
-        stopped = _value(seen, STOPPED, Phase.RUNNING, reason=seen.stop.text)
-        return stopped.model_copy(update={"stopped": seen.stop.value})
-    if job.log is not None and _silent(seen, started):
-        reason = "launched, no log line yet"
-        return _value(seen, STARTING, Phase.WAITING, reason=reason, pending_since=started)
-    return _value(seen, "running", Phase.RUNNING)
-
-
-def _silent(seen: _Seen, started: float | None) -> bool:
-    """Tell whether the log holds nothing of this launch (it may hold the former job's lines)."""
-    if seen.log_size == 0 or seen.log_at is None:
-        return True
-    if isinstance(seen.pid, PidNote) and seen.pid.ticks and seen.pid.log is not None:
-        return seen.log_size == seen.pid.log.offset
-    return started is not None and seen.log_at < started - FILE_SKEW
-
-
-def _without_status(job: JobSpec, seen: _Seen, now: float) -> Facet[JobValue]:
-    """Return the facet of a job that does not live and left no exit status that counts."""
-    source = _source(job)
-    for note in (seen.exit, seen.pid):
-        if isinstance(note, BadNote):
-            return unknown(ErrorKind.BAD_ANSWER, note.reason, source, now)
-    if isinstance(seen.pid, PidNote):
-        return known(_value(seen, GONE, Phase.FAILED, reason=_gone(seen)), PROCESS_TABLE, now)
-    if job.pid_file is not None:
-        message = f"no pid file {job.pid_file}: nothing was launched here, or it was removed"
-        return unknown(ErrorKind.NOT_FOUND, message, source, now)
-    message = "no exit status yet, and the run file names no job.pid_file to find the process by"
-    return unknown(ErrorKind.NOT_FOUND, message, source, now)
-
-
-def _gone(seen: _Seen) -> str:
-    reason = "gone without an exit status"
-    if seen.who.text:
-        reason += f" ({seen.who.text})"
-    if isinstance(seen.exit, ExitNote):
-        reason += " (the exit file is older than this launch)"
-    return reason

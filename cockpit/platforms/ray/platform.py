@@ -1,25 +1,158 @@
-"""Ray Jobs, as far as this version knows them: their settings and how they spell a launch id."""
+"""Jobs of kind ``ray``: Ray Jobs on a head's dashboard, read over REST (SPEC S-2)."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
-from cockpit.platforms.base import CannotError
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind, Facet, not_configured, unknown
+from cockpit.model.jobs import Live, LiveJob
+from cockpit.model.observed import HostValue, JobValue, LogValue
+from cockpit.model.query import Query
+from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.base import CannotError, EndpointFinding
 from cockpit.platforms.ray import PRIVATE
+from cockpit.platforms.ray.doctor import finding
+from cockpit.platforms.ray.evidence import gather
+from cockpit.platforms.ray.head import CAP, MOST_PATIENCE, Head, base_of
+from cockpit.platforms.ray.hosts import RayHosts
+from cockpit.platforms.ray.jobs import RayJobs
+from cockpit.platforms.ray.logs import RayLogs
+from cockpit.platforms.ray.token import Tokens
 from cockpit.platforms.unsupported import Unsupported
+from cockpit.runtime.http import Http, HttpError
+from cockpit.sources.logs.source import Logs
+from cockpit.text.safe import clean
+
+KEEP = 90.0
+"""Seconds that connections to a head outlive a request: longer than any cadence but a slow one."""
+ADDRESS = "job.address"
 
 
 class RayPlatform(Unsupported):
-    """Jobs of one or many Ray dashboards (SPEC S-2); not read or acted on yet."""
+    """Jobs of one or many Ray heads (SPEC S-2): read; not acted on yet."""
 
     kind: ClassVar[str] = "ray"
     fields: ClassVar[frozenset[str]] = frozenset(
-        {"id", "address", "token_env", "auth", "token_command", "resubmit_runs"}
+        {"id", "address", "token_env", "auth", "token_command", "resubmit_runs", "log"}
     )
     private: ClassVar[tuple[str, ...]] = PRIVATE
+    log_needs_job: ClassVar[bool] = True
+
+    def __init__(self, clock: Clock, logs: Logs) -> None:
+        super().__init__(clock, logs)
+        self._http = Http(clock, deadline=MOST_PATIENCE, cap=CAP, keep=KEEP)
+        self._tokens = Tokens(clock)
+        self._heads: dict[object, Head] = {}
+        self._jobs = RayJobs(clock)
+        self._tails = RayLogs(clock, self._jobs.last_log)
+        self._hosts = RayHosts(clock)
+
+    async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:
+        """Return the job facet of each run, from one list of each head."""
+        found, groups = self._grouped(queries)
+        answers = (self._jobs.observe(head, own) for head, own in groups)
+        for answer in await asyncio.gather(*answers):
+            found.update(answer)
+        return found
+
+    async def logs(self, queries: Sequence[Query]) -> Mapping[str, Facet[LogValue]]:
+        """Return the log of each run: a file of this machine, else its driver's log on its node."""
+        here = [query for query in queries if _has_own_log(query.run)]
+        found, groups = self._grouped([query for query in queries if query not in here])
+        answers = (self._tails.observe(head, own) for head, own in groups)
+        for answer in await asyncio.gather(self._logs.observe(here), *answers):
+            found.update(answer)
+        return found
+
+    async def hosts(self, queries: Sequence[Query]) -> Mapping[str, Facet[HostValue]]:
+        """Return the health of the node that each run's driver is on, as the dashboard has it."""
+        found, groups = self._grouped(queries)
+        answers = (self._hosts.observe(head, own) for head, own in groups)
+        for answer in await asyncio.gather(*answers):
+            found.update(answer)
+        return found
+
+    async def findings(self, runs: Sequence[RunSpec]) -> Sequence[EndpointFinding]:
+        """Return whether each head answers, whether it takes the token, and how its clock is."""
+        found, groups = self._grouped([Query(run=run) for run in runs])
+        wrong = [
+            EndpointFinding(
+                endpoint="ray",
+                text=f"{name}: {facet.error.message}",
+                remedy="set it to the head's dashboard, as http://127.0.0.1:8265",
+            )
+            for name, facet in found.items()
+            if facet.error is not None
+        ]
+        asked = (finding(head, [query.name for query in own]) for head, own in groups)
+        return [*wrong, *await asyncio.gather(*asked)]
+
+    async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
+        """Return what lives of each run's lineage, from one list of each head."""
+        wrong, groups = self._grouped([Query(run=run) for run in runs])
+        found = {
+            name: Live(unknown=facet.error.message if facet.error else "unknown")
+            for name, facet in wrong.items()
+        }
+        asked = (self._live(head, [query.run for query in own]) for head, own in groups)
+        for answer in await asyncio.gather(*asked):
+            found.update(answer)
+        return found
+
+    async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
+        """Return what the head says of the run's jobs, secrets masked."""
+        _, groups = self._grouped([Query(run=run)])
+        recorded = run.job.id if run.job is not None else None
+        named = [recorded] if recorded is not None else []
+        ids = dict.fromkeys([*named, *(job.id for job in jobs)])
+        return await gather(groups[0][0], list(ids)) if groups else {}
 
     def name_for(self, launch_id: str) -> str:
         """Return the submission id; one with a slash makes a job that nobody can ask for."""
         if "/" in launch_id:
             raise CannotError(f"Ray takes no submission id with a slash: {launch_id}")
         return launch_id
+
+    async def _live(self, head: Head, runs: Sequence[RunSpec]) -> dict[str, Live]:
+        try:
+            jobs = await head.jobs()
+        except HttpError as error:
+            text = clean(str(error), 400)
+            return {run.name: Live(unknown=text) for run in runs}
+        return self._jobs.live(head, jobs, runs)
+
+    def _grouped(
+        self, queries: Iterable[Query]
+    ) -> tuple[dict[str, Facet[Any]], list[tuple[Head, list[Query]]]]:
+        """Return the queries by the head they are for, and the facets of those that name none."""
+        groups: dict[Head, list[Query]] = {}
+        wrong: dict[str, Facet[Any]] = {}
+        for query in queries:
+            job = query.run.job
+            if job is None or not job.address:
+                wrong[query.name] = not_configured(ADDRESS)
+                continue
+            try:
+                head = self._head(job)
+            except ValueError as error:
+                now = self._clock.now()
+                wrong[query.name] = unknown(ErrorKind.BAD_ANSWER, str(error), "run file", now)
+            else:
+                groups.setdefault(head, []).append(query)
+        return wrong, list(groups.items())
+
+    def _head(self, job: JobSpec) -> Head:
+        """Return the head that a run names; raises ``ValueError`` for a bad address."""
+        assert job.address is not None
+        base = base_of(job.address)
+        key = (base, job.auth, job.token_env, job.token_command)
+        if key not in self._heads:
+            self._heads[key] = Head(base, job, self._http, self._tokens, self._clock)
+        return self._heads[key]
+
+
+def _has_own_log(run: RunSpec) -> bool:
+    return run.job is not None and run.job.log is not None

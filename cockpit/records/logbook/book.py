@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -50,11 +51,15 @@ class MarkdownFile:
         """The number of the last line that says something; at least that of the front matter's."""
         return max(self.content_end(self.skipped + 1, self.last), self.skipped)
 
-    def holds(self, block: Sequence[str]) -> bool:
-        """Return whether these very lines stand in the file, one below the other."""
+    def holds(self, block: Sequence[str], same: Callable[[str, str], bool] = operator.eq) -> bool:
+        """Return whether these very lines stand in the file, one below the other.
+
+        ``same`` tells whether a line of the file is the block's first one.
+        """
         lines = [line.rstrip("\r\n") for line in self.raw]
-        starts = (index for index, line in enumerate(lines) if line == block[0])
-        return any(lines[start : start + len(block)] == list(block) for start in starts)
+        starts = (index for index, line in enumerate(lines) if same(line, block[0]))
+        rest = list(block[1:])
+        return any(lines[start + 1 : start + len(block)] == rest for start in starts)
 
     def line(self, number: int) -> str:
         """Return a line without its end."""

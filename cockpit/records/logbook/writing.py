@@ -121,13 +121,23 @@ def with_text(data: bytes, section: str, markdown: str, at: float | None = None)
     place = instances_place(book) if place is None and is_instances(section) else place
     form = entry_form(book, place) if place else _below(entry_form(book, None), _level(book))
     block = _own_lines(markdown, form.head, at)
-    if not block or book.holds(block):
+    if not block or book.holds(block, _same_head):
         return data
     if place is None:
         return _at_end(book, one_line(section) or EVENTS, block)
     if block[0].startswith("#") and place.entries and not place.level:
         place = place._replace(newest_first=None)  # bullets below a heading would become its own
     return _placed(book, place, block, form.gap)
+
+
+def _same_head(line: str, head: str) -> bool:
+    """Tell whether a line heads the same entry: how a logbook writes times is seen from it anew."""
+    if line == head:
+        return True
+    there, mine = read_stamp(line), read_stamp(head)
+    if there is None or mine is None or there.at != mine.at:
+        return False
+    return plain(there.rest) == plain(mine.rest)
 
 
 def preview(data: bytes, entry: EventEntry | InstanceEntry, *, empties: bool = False) -> str:

@@ -45,6 +45,8 @@ class News(NamedTuple):
     """The bytes ``[begin, end)`` of the file right before the states that were not read."""
     rest: bytes = b""
     """What stands behind the last line break: half a line, or the newest state of a bar."""
+    begin: int = 0
+    """Where the log begins that is still kept."""
 
 
 class Follower:
@@ -87,7 +89,8 @@ class Follower:
         shown = tuple(line.data for line in lines)
         starts = tuple(line.start for line in lines)
         inode, skipped, rest = stat.identity[1], self._skipped, self._rest
-        return News(states, shown, stat.size, stat.mtime, inode, first, starts, skipped, rest)
+        size, mtime, begin = stat.size, stat.mtime, stat.begin
+        return News(states, shown, size, mtime, inode, first, starts, skipped, rest, begin)
 
     def wish(self, limit: int | None = None) -> Wish:
         """Return what the next look will need: usually only the bytes that are new."""

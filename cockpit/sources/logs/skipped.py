@@ -110,6 +110,8 @@ class Left:
     unscanned: int = 0
     alarms: int = 0
     found: list[Skipped.Line] = field(default_factory=list)
+    dropped: int = 0
+    """Bytes before the first one that is still kept."""
 
     def add(self, begin: int, end: int, searched: Search) -> None:
         """Take in a range and what was found in it."""
@@ -127,7 +129,7 @@ class Left:
     @property
     def value(self) -> Skipped | None:
         """What there is to say; ``None`` where nothing was left out."""
-        if not self.bytes:
+        if not self.bytes and not self.dropped:
             return None
         return Skipped(
             bytes=self.bytes,
@@ -135,4 +137,5 @@ class Left:
             unscanned=self.unscanned,
             alarms=self.alarms,
             found=tuple(self.found),
+            dropped=self.dropped,
         )

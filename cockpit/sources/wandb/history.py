@@ -170,13 +170,15 @@ class RowChunk(NamedTuple):
 
     ``caught_up``: nothing more is in the files for now. ``restarted``: the files (or the keys
     that are read from them) changed, and ``rows`` begin at the run's first row again.
-    ``share``: how much of the bytes, 0 to 1, all rows up to these cover.
+    ``share``: how much of the bytes (of a server's run: of the steps), 0 to 1, all rows up to
+    these cover. ``later``: there is more, but none before the tracker is looked at again.
     """
 
     rows: tuple[Row, ...]
     caught_up: bool
     restarted: bool
     share: float
+    later: bool = False
 
 
 class _Cursor:
@@ -244,6 +246,7 @@ class Pass:
         self._cursors: list[_Cursor] = []
         self._keys = MetricKeys()
         self._delivered = False
+        self._again = False
 
     @property
     def share(self) -> float:
@@ -284,11 +287,19 @@ class Pass:
         share = 1.0 if caught_up else self.share
         return RowChunk(tuple(rows), caught_up, restarted, share)
 
+    def rewind(self) -> None:
+        """Read everything again from the first row on."""
+        self._cursors.clear()
+        self.columns = LossColumns()
+        self._delivered, self.caught_up_once = False, False
+        self._again = True
+
     def _align(self, fragments: Sequence[Fragment], keys: MetricKeys) -> bool:
         """Begin anew when what was read so far is no longer the run's beginning."""
         known = [cursor.fragment for cursor in self._cursors]
         same = keys == self._keys and known == list(fragments[: len(known)])
-        restarted = not same and self._delivered
+        restarted = self._again or (not same and self._delivered)
+        self._again = False
         if not same:
             self._cursors.clear()
             self.columns = LossColumns()

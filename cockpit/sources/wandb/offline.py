@@ -66,6 +66,12 @@ class OfflineWandb:
         """Return the last ``rows`` rows; ``share`` is the part of the run that they cover."""
         return await self._rows(run, RunFiles.recent, rows)
 
+    def rewind(self, run: str) -> None:
+        """Give out every row of a run from the first one again."""
+        former = self._runs.get(run)
+        if former is not None:
+            former[1].rewind()
+
     async def _observe(self, run: RunSpec) -> Facet[TrackerValue]:
         spec = run.wandb
         if spec is None:
@@ -107,7 +113,7 @@ async def _settled(read: Callable[..., T], *args: object) -> T | OSError | NotWa
 def _why_not_here(run: RunSpec, spec: WandbSpec) -> str | None:
     """Return why this machine's files cannot tell about the run, or ``None``."""
     if spec.dir is None:
-        return "online W&B is not read yet: give wandb.dir"
+        return "wandb.dir is not given"
     host = spec.dir.host or (run.job.host if run.job is not None else None)
     if host not in _THIS_MACHINE:
         return f"wandb.dir is on {clean(host)}, which is not read yet"
@@ -167,6 +173,11 @@ class RunFiles:
                 self._list()
             self._look()
             return self._pass.next(self._order, self._keys)
+
+    def rewind(self) -> None:
+        """Give out every row from the first one again: another source has stood in meanwhile."""
+        with self._lock:
+            self._pass.rewind()
 
     def recent(self, most: int) -> RowChunk:
         """Return the last ``most`` rows; ``share`` is how much of the files they cover."""

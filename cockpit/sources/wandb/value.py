@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from cockpit.model.observed import Column, Row, TrackerValue, Writer
+from cockpit.model.observed import Row, TrackerValue, Writer
 from cockpit.model.run import WandbSpec
 from cockpit.sources.wandb.fragment import Fragment
 from cockpit.sources.wandb.history import CHUNK_BYTES, Pass
 from cockpit.sources.wandb.metrics import WANDB_STEP, MetricKeys
 from cockpit.sources.wandb.rows import STEPS_UNIT, usual_step_seconds
+from cockpit.sources.wandb.series import POINTS, Series
 from cockpit.sources.wandb.tail import Head, Latest, older
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
-POINTS = 120
-"""Points of the series in the value."""
 CLOCKS = 30.0
 """Seconds by which the clocks of two machines may differ that write one W&B run."""
 TOGETHER = 180.0
@@ -43,7 +41,7 @@ def tracker_value(
     tails = [_on_our_clock(fragment, keys) for fragment in fragments]
     joined = _joined(tails)
     head = newest_head(fragments)
-    run, series = head.run, _Series(fragments, keys, scan)
+    run, series = head.run, _series(fragments, keys, scan)
     usual = _usual_step_seconds(tails)
     rate, unit = _throughput(joined, keys, usual)
     value = TrackerValue(
@@ -160,39 +158,15 @@ def with_state(value: TrackerValue, now: float) -> TrackerValue:
     return value.model_copy(update={"state": "silent"})
 
 
-class _Series:
-    """The loss over the whole run: exact as far as it was read, sampled beyond."""
-
-    def __init__(self, fragments: Sequence[Fragment], keys: MetricKeys, scan: Pass) -> None:
-        total = sum(fragment.size for fragment in fragments)
-        unread = total - scan.read
-        self.share = 1.0 if scan.caught_up_once and unread <= CHUNK_BYTES else scan.share
-        self._scan = scan
-        tails = [fragment.latest(keys).rows for fragment in fragments]
-        self._newest = [row for rows in tails for row in rows if row.step is not None]
-        self._rows = [] if self.share == 1.0 else _samples(fragments, keys, total)
-
-    def columns(self) -> tuple[Column, ...]:
-        """Return the exact columns, and beyond them one for each sampled row."""
-        exact = self._scan.columns.columns()
-        end = exact[-1].last if exact else -1
-        beyond = sorted((row for row in self._rows if (row.step or 0) > end), key=_step)
-        return exact + tuple(_single(row) for row in beyond)
-
-    def points(self) -> tuple[tuple[int, float], ...]:
-        """Return about ``POINTS`` logged (step, loss) points, the newest among them."""
-        if self.share == 1.0:
-            points = self._scan.columns.points(POINTS)
-        else:
-            rows = sorted(self._rows, key=_step)
-            points = _points(rows)
-        last = _points(self._newest)[-1:]
-        end = points[-1][0] if points else -1
-        return points + tuple(point for point in last if point[0] > end)
-
-
-def _points(rows: Sequence[Row]) -> tuple[tuple[int, float], ...]:
-    return tuple((_step(row), loss) for row in rows if (loss := row.true_loss) is not None)
+def _series(fragments: Sequence[Fragment], keys: MetricKeys, scan: Pass) -> Series:
+    """Return the loss over the whole run: exact as far as it was read, sampled beyond."""
+    total = sum(fragment.size for fragment in fragments)
+    unread = total - scan.read
+    share = 1.0 if scan.caught_up_once and unread <= CHUNK_BYTES else scan.share
+    tails = [fragment.latest(keys).rows for fragment in fragments]
+    newest = [row for rows in tails for row in rows]
+    sampled = [] if share == 1.0 else _samples(fragments, keys, total)
+    return Series(scan.columns, sampled, newest, share)
 
 
 def _samples(fragments: Sequence[Fragment], keys: MetricKeys, total: int) -> list[Row]:
@@ -201,18 +175,7 @@ def _samples(fragments: Sequence[Fragment], keys: MetricKeys, total: int) -> lis
     for fragment in fragments:
         points = max(1, POINTS * fragment.size // max(1, total))
         rows += fragment.sample(keys, points)
-    return [row for row in rows if row.step is not None]
-
-
-def _step(row: Row) -> int:
-    return row.step or 0
-
-
-def _single(row: Row) -> Column:
-    step, loss = _step(row), row.true_loss
-    if loss is None or not math.isfinite(loss):
-        return Column(step, step, None, None, None, int(loss is not None))
-    return Column(step, step, loss, loss, loss)
+    return rows
 
 
 MOST_ENTRIES = 5000

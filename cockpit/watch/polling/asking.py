@@ -18,7 +18,7 @@ from cockpit.watch.runstate import RunState
 Answers = Mapping[str, Facet[Any]]
 Key = tuple[str, str]
 """(facet, place)."""
-WITH_JOB = frozenset({"log", "host", "tracker"})
+WITH_JOB = frozenset({"log", "host"})
 """Facets whose sources are told of the current job: it may say where to look."""
 
 
@@ -56,15 +56,19 @@ class Asker:
             return await self._job(runs)
         if facet == "checkpoints":
             return await self._sources.checkpoints.observe(self._queries(runs), place)
+        if facet == "tracker":
+            return await self._sources.tracker.observe(self._queries(runs), place)
         asked = self._queries(runs) if facet in WITH_JOB else runs
         answers: Answers = await getattr(self._sources, facet).observe(asked)
         return answers
 
     def join(self, facet: str, place: str, answers: Answers) -> Answers:
         """Return the facets that a place's answers make, with what other places said of them."""
-        if facet != "checkpoints":
-            return answers
-        return self._sources.checkpoints.join(place, answers)
+        if facet == "checkpoints":
+            return self._sources.checkpoints.join(place, answers)
+        if facet == "tracker":
+            return self._sources.tracker.join(place, answers)
+        return answers
 
     async def _job(self, runs: Sequence[RunSpec]) -> Answers:
         current = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cockpit.model.clock import Clock
@@ -22,6 +22,7 @@ from cockpit.watch.polling.poller import (
 )
 from cockpit.watch.polling.supervise import Supervisor
 
+UNREACHED = frozenset({ErrorKind.REFUSED, ErrorKind.DNS, ErrorKind.TLS})
 LATER = 0.1
 """Share by which the wait that a place asked for is stretched: not all may come back at once."""
 
@@ -31,6 +32,8 @@ class Rest:
     """Until when a place wants to be left alone, whatever facet it was asked for (monotonic)."""
 
     until: float = float("-inf")
+    refused_until: float = float("-inf")
+    """Until when nobody asks by himself: it could not be reached at all."""
 
 
 class AwayPoller:
@@ -80,13 +83,15 @@ class AwayPoller:
         """Ask for all soon if a person wants it (``at_once``); no other news hurries a place."""
         if at_once and name in self._runs:
             self._due = min(self._due, max(self._clock.monotonic(), self._asked + SPACING))
+            self._rest.refused_until = float("-inf")
             self._bell.set()
 
     async def run(self) -> None:
         """Poll until cancelled."""
         while True:
             runs = [run for name, run in self._runs.items() if name not in self._unasked]
-            due = max(self._due, self._rest.until) if runs else float("inf")
+            rested = max(self._rest.until, self._rest.refused_until)
+            due = max(self._due, rested) if runs else float("inf")
             wait = due - self._clock.monotonic()
             if wait <= 0.0:
                 await self._poll(runs)
@@ -113,11 +118,18 @@ class AwayPoller:
         if refused:
             wait = back_off(self._cadence(hurried), self._failures, self._random.random(), hurried)
             planned = self._clock.monotonic() + wait
+        if refused and _out_of_reach(answers.values()):
+            self._rest.refused_until = max(self._rest.refused_until, planned)
         self._due = min(self._due, planned)
         asked_for = max((facet.retry_after or 0.0 for facet in answers.values()), default=0.0)
         if asked_for > 0.0:
             left_alone = asked_for * (1.0 + LATER * self._random.random())
             self._rest.until = max(self._rest.until, self._clock.monotonic() + left_alone)
+
+
+def _out_of_reach(answers: Iterable[AnyFacet]) -> bool:
+    """Tell whether nothing at all could be asked: that holds for whatever shares its fate."""
+    return any(facet.error is not None and facet.error.kind in UNREACHED for facet in answers)
 
 
 def _refused(answers: Sequence[AnyFacet]) -> bool:

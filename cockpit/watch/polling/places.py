@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Final
+from urllib.parse import urlsplit
 
 from cockpit.model.place import HERE
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import Platform
 from cockpit.sources.checkpoints.source import endpoints as checkpoint_endpoints
-
-WANDB: Final = "https://api.wandb.ai"
-"""Where W&B is asked when the run file names no server of its own."""
+from cockpit.sources.trackers import places as tracker_places
 
 
 def _here(run: RunSpec, platform: Platform | None) -> tuple[str, ...]:
@@ -35,11 +34,7 @@ def _log(run: RunSpec, platform: Platform | None) -> tuple[str, ...]:
 
 
 def _tracker(run: RunSpec, platform: Platform | None) -> tuple[str, ...]:
-    if run.wandb is None:
-        return (HERE,)
-    if run.wandb.dir is not None:
-        return (run.wandb.dir.endpoint,)
-    return ((run.wandb.base_url or WANDB).rstrip("/").lower(),)
+    return tracker_places(run) or (HERE,)
 
 
 def _checkpoints(run: RunSpec, platform: Platform | None) -> tuple[str, ...]:
@@ -67,3 +62,9 @@ PLACES: Final[Mapping[str, Callable[[RunSpec, Platform | None], tuple[str, ...]]
 def places_of(facet: str, run: RunSpec, platform: Platform | None) -> tuple[str, ...]:
     """Return the endpoints that answer for a facet of a run; ``platform`` is its job's."""
     return PLACES[facet](run, platform)
+
+
+def fate_of(place: str) -> str:
+    """Return what a place shares its fate with: the projects of one web server fail together."""
+    parts = urlsplit(place)
+    return f"{parts.scheme}://{parts.netloc}" if parts.scheme in ("http", "https") else place

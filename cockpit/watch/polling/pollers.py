@@ -12,6 +12,7 @@ from cockpit.model.run import RunSpec
 from cockpit.watch.polling.asking import Answers, Asker, Key
 from cockpit.watch.polling.away import AwayPoller, Rest
 from cockpit.watch.polling.cadences import cadence_away
+from cockpit.watch.polling.places import fate_of
 from cockpit.watch.polling.poller import Deliver, Poller
 from cockpit.watch.polling.supervise import Supervisor
 
@@ -83,7 +84,7 @@ class Pollers:
             poller = Poller(facet, ask, self._clock, deliver, self._supervisor, self._rank)
             self._here[facet] = poller
         else:
-            rest = self._rests.setdefault(place, Rest())
+            rest = self._rests.setdefault(fate_of(place), Rest())
             cadence = functools.partial(self._cadence, facet)
             poller = AwayPoller(key, ask, cadence, self._clock, deliver, self._supervisor, rest)
             self._away[key] = poller

@@ -37,10 +37,17 @@ class Source(Protocol[V]):
 
 
 class Tracker(Protocol):
-    """W&B, offline or online."""
+    """W&B, offline or online; trackio; TensorBoard."""
 
-    async def observe(self, queries: Sequence[Query]) -> Mapping[str, Facet[TrackerValue]]:
-        """Return the tracker facet of each run by name; it never raises."""
+    async def observe(
+        self, queries: Sequence[Query], at: str | None = None
+    ) -> Mapping[str, Facet[TrackerValue]]:
+        """Return what is said ``at`` a place (or everywhere) of each run; it never raises."""
+
+    def join(
+        self, at: str, answers: Mapping[str, Facet[TrackerValue]]
+    ) -> Mapping[str, Facet[TrackerValue]]:
+        """Return the facet of each run, of which one place has answered."""
 
     async def more_rows(self, run: RunSpec) -> RowChunk:
         """Return the next rows in order, from the very first, then only what is new."""
@@ -81,14 +88,14 @@ def real_sources(clock: Clock) -> Sources:
     from cockpit.sources.github import client as github
     from cockpit.sources.monitor import source as monitor
     from cockpit.sources.told import Remotes
-    from cockpit.sources.wandb import offline as wandb_offline
+    from cockpit.sources.trackers import Trackers
 
     platforms = Platforms(clock)
     issues = github.GitHub(http.Http(clock), clock)
     return Sources(
         job=Bulk(platforms.jobs),
         log=Bulk(platforms.logs),
-        tracker=wandb_offline.OfflineWandb(clock),
+        tracker=Trackers(clock),
         checkpoints=checkpoints.Checkpoints(clock),
         monitor=monitor.Monitors(clock),
         host=Bulk(platforms.hosts),

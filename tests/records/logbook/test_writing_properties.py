@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cockpit.model.records import EventEntry, InstanceEntry
@@ -189,6 +189,7 @@ def test_a_contract_is_read_back(data: bytes, values: dict[str, str]) -> None:
 
 
 @given(DATA, MARKDOWN, st.sampled_from(["Event Log", "Launched Instances", "Notes", "\n"]))
+@example(b"- **2026-01-04 07:00** z\n", "0\n* 2026-01-04T07:00:11Z: z\n", "Event Log")
 @QUICK
 def test_a_persons_text_is_inserted_as_it_is(data: bytes, text: str, section: str) -> None:
     after = with_text(data, section, text, LAST)

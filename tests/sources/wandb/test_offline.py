@@ -169,15 +169,6 @@ async def test_nothing_configured() -> None:
     assert not found.configured
 
 
-async def test_online_only_says_what_is_missing() -> None:
-    found = await facet(spec(None, entity="acme", project="p", id="abc"))
-    assert found.error is not None
-    assert (found.error.kind, found.error.message) == (
-        ErrorKind.UNSUPPORTED,
-        "online W&B is not read yet: give wandb.dir",
-    )
-
-
 async def test_files_of_another_machine_are_not_looked_for_here(tmp_path: Path) -> None:
     run = spec(tmp_path).model_copy(update={"job": JobSpec(kind="box", host="gpu-7")})
     found = await facet(run)

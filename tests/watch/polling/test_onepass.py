@@ -131,7 +131,10 @@ async def test_a_place_away_is_asked_once_and_its_hang_is_the_fate_of_all_its_ru
 
 async def test_a_tracker_away_is_asked_once_though_it_had_rows() -> None:
     world = World("a", "b")
-    online = [run.model_copy(update={"wandb": WandbSpec(id=run.name)}) for run in world.file.runs]
+    online = [
+        run.model_copy(update={"wandb": WandbSpec(project="p", id=run.name)})
+        for run in world.file.runs
+    ]
     world.tracker.rows = [Row(1, world.clock.now(), 2.0)]
     await engine_of(world).check()
     assert world.tracker.asked == [("a", "b"), ("a",)]

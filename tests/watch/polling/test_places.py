@@ -8,10 +8,10 @@ from cockpit.platforms.local import host, jobs
 from cockpit.platforms.table import Platforms
 from cockpit.sources.checkpoints import source as checkpoints
 from cockpit.sources.logs import source as logs
-from cockpit.sources.wandb import offline
+from cockpit.sources.wandb import offline, online
 from cockpit.watch.polling.asking import Asker
 from cockpit.watch.polling.cadences import DEADLINES, USUAL
-from cockpit.watch.polling.places import WANDB, places_of
+from cockpit.watch.polling.places import fate_of, places_of
 from tests.watch.fakes import World
 
 PLATFORMS = Platforms(SystemClock())
@@ -75,10 +75,32 @@ def test_a_log_of_this_machine_is_read_here_whoever_runs_the_job() -> None:
     assert places("job", run) == ("slurm here",)
 
 
-def test_online_w_and_b_is_the_place_of_its_server() -> None:
-    assert places("tracker", RunSpec(name="r", wandb=WandbSpec(id="x"))) == (WANDB,)
-    own = WandbSpec(id="x", base_url="https://W.example.org/")
-    assert places("tracker", RunSpec(name="r", wandb=own)) == ("https://w.example.org",)
+@pytest.mark.parametrize(
+    ("wandb", "place"),
+    [
+        ({"url": "https://wandb.ai/e/p/runs/x"}, "https://api.wandb.ai/e/p"),
+        ({"url": "https://forge.coreweave.com/wandb/e/p/runs/x"},
+         "https://api.forge.coreweave.com/e/p"),
+        ({"entity": "e", "project": "p", "id": "x", "base_url": "https://W.example.org/"},
+         "https://w.example.org/e/p"),
+        ({"project": "p", "id": "x", "base_url": "http://w:8"}, "http://w:8/~/p"),
+        ({"id": "x"}, HERE),
+        ({"dir": "/x", "project": "p", "id": "x"}, HERE),
+    ],
+)  # fmt: skip
+def test_w_and_b_is_asked_where_its_project_is(wandb: dict[str, str], place: str) -> None:
+    assert places("tracker", RunSpec(name="r", wandb=WandbSpec(**wandb))) == (place,)
+
+
+def test_an_online_run_whose_files_are_here_has_two_places() -> None:
+    wandb = WandbSpec(dir="/x/wandb", url="https://w.example.org/e/p/runs/x")
+    found = places("tracker", RunSpec(name="r", wandb=wandb))
+    assert found == (HERE, "https://w.example.org/e/p")
+
+
+def test_all_projects_of_a_server_have_one_fate() -> None:
+    assert fate_of("https://w:8/e/p") == fate_of("https://w:8/e/q") == "https://w:8"
+    assert [fate_of(each) for each in (HERE, "gs://b", "slurm w")] == [HERE, "gs://b", "slurm w"]
 
 
 def test_each_root_has_the_place_of_its_own_endpoint() -> None:
@@ -90,6 +112,7 @@ def test_each_root_has_the_place_of_its_own_endpoint() -> None:
 def test_each_source_gives_up_before_its_poller_does() -> None:
     assert DEADLINES["log"].here > logs.DEADLINE
     assert DEADLINES["tracker"].here > offline.DEADLINE
+    assert DEADLINES["tracker"].away > online.DEADLINE + online.LOGIN
     assert DEADLINES["checkpoints"].here > checkpoints.DEADLINE
     assert DEADLINES["job"].here > jobs.DEADLINE
     assert DEADLINES["host"].here > host.DEADLINE + host.GPU_DEADLINE

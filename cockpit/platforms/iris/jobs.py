@@ -1,0 +1,309 @@
+"""Jobs of kind ``iris``: one look at a controller tells of all runs that it has (SPEC S-1, J).
+
+What the controller does not list is unknown, never over. A job that is called running may have
+no task that runs; a parent that succeeded may have a child that failed: see ``words``, ``trees``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind, Facet, known, unknown
+from cockpit.model.jobs import Live
+from cockpit.model.observed import JobValue, Phase
+from cockpit.model.query import Query
+from cockpit.model.run import RunSpec
+from cockpit.platforms.iris.access import AccessError, Tokens, address_of, auth_of, endpoint_of
+from cockpit.platforms.iris.answers import Job
+from cockpit.platforms.iris.beside import OWN, Beside, live_job, of_interest, roots_of
+from cockpit.platforms.iris.details import Details
+from cockpit.platforms.iris.memory import Look, Memory
+from cockpit.platforms.iris.request import bundle_of
+from cockpit.platforms.iris.rpc import Controller
+from cockpit.platforms.iris.trees import (
+    Tree,
+    deciding,
+    is_job_id,
+    user_of,
+    value_of,
+)
+from cockpit.platforms.iris.words import phase_of, waiting_of
+from cockpit.runtime.http import Http, HttpError
+from cockpit.runtime.offload import offload
+from cockpit.text.safe import clean
+
+QUICK: Final = 4.5
+"""Seconds that a look may take: a single check gives a facet six."""
+PATIENT: Final = 15.0
+"""The same after a look that was not answered in time: a slow tunnel is no dead one."""
+SPARE: Final = 0.3
+DETAILS: Final = 1.0
+"""Seconds that a look waits for what single jobs tell; what comes later is shown later."""
+FILES: Final = 2.0
+SKEW: Final = 60.0
+"""Seconds from which a controller's clock is taken for wrong."""
+STEADY: Final = 30.0
+"""Seconds by which an offset must change before it is another one: starts must not move."""
+LIVE_DEADLINE: Final = 20.0
+MOST_ASKED: Final = 200
+NOT_NAMED: Final = "no job yet: job.id is not set, and no launch of the run is recorded"
+
+
+class _Place:
+    """A controller, and what is remembered of it."""
+
+    def __init__(self, controller: Controller, clock: Clock) -> None:
+        self.controller = controller
+        self.memory = Memory(clock)
+        self.details = Details(clock)
+        self.be_patient(False)
+        self.offset = 0.0
+        self._asking: asyncio.Task[None] | None = None
+
+    def be_patient(self, patient: bool) -> None:
+        """Say how long a look may take; a request less, so that it is its error that is told."""
+        self.patience = PATIENT if patient else QUICK
+        self.controller.deadline = self.patience - SPARE
+
+    def heed_clock(self, now: float) -> None:
+        """Take the controller's clock for wrong where it is, by a figure that does not wobble."""
+        date = self.controller.server_date
+        off = 0.0 if date is None or abs(date - now) < SKEW else date - now
+        if abs(off - self.offset) >= STEADY:
+            self.offset = off
+
+    async def ask(self, runs: Sequence[RunSpec], look: Look) -> None:
+        """Ask about single jobs, and wait a moment for it: the rest comes with a later look."""
+        if self._asking is None:
+            lives = [tree for tree in look.trees.values() if phase_of(tree.own).lives]
+            ended, new = list(_badly_ended(runs, look)), list(of_interest(look))
+            self._asking = asyncio.create_task(
+                self.details.ask(self.controller, ended, new, lives), name="details of Iris jobs"
+            )
+        await asyncio.wait({self._asking}, timeout=DETAILS)
+        if self._asking.done():
+            asked, self._asking = self._asking, None
+            asked.result()
+
+
+class Asked(NamedTuple):
+    """The answer of one look, and what is known of single jobs."""
+
+    place: _Place
+    look: Look
+    never: frozenset[str]
+    beside: Beside
+
+
+class IrisJobs:
+    """Observes the jobs of any number of controllers; asks each once for all of its runs."""
+
+    def __init__(self, clock: Clock, http: Http, tokens: Tokens) -> None:
+        self._clock = clock
+        self._http = http
+        self._tokens = tokens
+        self._places: dict[tuple[str, str], _Place] = {}
+
+    async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[JobValue]]:
+        """Return the job facet of each run, by run name; never raises."""
+        groups: dict[str, list[RunSpec]] = {}
+        for query in queries:
+            if query.run.job is not None:
+                groups.setdefault(endpoint_of(query.run.job), []).append(query.run)
+        answers = await asyncio.gather(*(self._of_one(*group) for group in groups.items()))
+        return {name: facet for answer in answers for name, facet in answer.items()}
+
+    async def _of_one(self, endpoint: str, runs: Sequence[RunSpec]) -> dict[str, Facet[JobValue]]:
+        facets = {run.name: self._unnamed(run, endpoint) for run in runs}
+        asked = [run for run in runs if facets[run.name] is None]
+        found: dict[str, Facet[JobValue]] = {}
+        if asked:
+            found = await self._looked(endpoint, asked)
+        return {name: facet or found[name] for name, facet in facets.items()}
+
+    def _unnamed(self, run: RunSpec, endpoint: str) -> Facet[JobValue] | None:
+        """Return why a run's job cannot be asked about, if it cannot."""
+        job_id = id_of(run)
+        if is_job_id(job_id):
+            return None
+        text = f"job.id {clean(job_id, 80)} is no Iris job: /user/name is meant"
+        text = text if job_id else NOT_NAMED
+        return unknown(ErrorKind.NOT_FOUND, text, endpoint, self._clock.now())
+
+    async def _looked(self, endpoint: str, runs: Sequence[RunSpec]) -> dict[str, Facet[JobValue]]:
+        """Return the facets of runs of one controller: they share its fate."""
+        place: _Place | None = None
+        try:
+            place = await self.place(runs)
+            asked = await self._look(place, runs)
+        except HttpError as error:
+            if place is not None and error.kind is ErrorKind.TIMEOUT:
+                place.be_patient(True)
+            return self._failed(runs, endpoint, error.kind, str(error), error.retry_in)
+        except AccessError as error:
+            return self._failed(runs, endpoint, error.kind, str(error))
+        except TimeoutError:
+            seconds = QUICK if place is None else place.patience
+            text = f"{endpoint} did not answer within {seconds:g} s: is its tunnel up?"
+            if place is not None:
+                place.be_patient(True)
+            return self._failed(runs, endpoint, ErrorKind.TIMEOUT, text)
+        place.be_patient(False)
+        return {run.name: self._facet(run, asked, endpoint) for run in runs}
+
+    def _failed(
+        self,
+        runs: Sequence[RunSpec],
+        endpoint: str,
+        kind: ErrorKind,
+        text: str,
+        retry_in: float | None = None,
+    ) -> dict[str, Facet[JobValue]]:
+        lost = kind in (ErrorKind.REFUSED, ErrorKind.TIMEOUT)
+        text += "; is it up, and its tunnel?" if lost and "tunnel" not in text else ""
+        facet: Facet[Any] = unknown(kind, text, endpoint, self._clock.now())
+        facet = facet.model_copy(update={"retry_after": retry_in})
+        return {run.name: facet for run in runs}
+
+    async def place(self, runs: Sequence[RunSpec]) -> _Place:
+        """Return the controller of some runs; raises ``AccessError``, ``TimeoutError``."""
+        job = next((run.job for run in runs if run.job and auth_of(run.job)), runs[0].job)
+        assert job is not None
+        address = await offload(functools.partial(address_of, job), deadline=FILES)
+        key = (address, repr(auth_of(job)))
+        if key not in self._places:
+            controller = Controller(self._http, self._tokens, job, address)
+            self._places[key] = _Place(controller, self._clock)
+        return self._places[key]
+
+    async def _look(self, place: _Place, runs: Sequence[RunSpec]) -> Asked:
+        ids = sorted({id_of(run) for run in runs})
+        async with asyncio.timeout(place.patience):
+            look = await place.memory.look(place.controller, ids)
+            never = await _never(place.controller, look)
+        place.heed_clock(self._clock.now())
+        await place.ask(runs, look)
+        return Asked(place, look, never, Beside(look, place.details))
+
+    def _facet(self, run: RunSpec, asked: Asked, endpoint: str) -> Facet[JobValue]:
+        now, job_id = self._clock.now(), id_of(run)
+        tree = asked.look.trees.get(job_id)
+        if tree is None or run.job is None:
+            text = f"{endpoint} does not list {clean(job_id, 200)}: that does not say that it ended"
+            return unknown(ErrorKind.NOT_FOUND, text, endpoint, now)
+        details = asked.place.details
+        shown = deciding(tree, run.job)
+        value = value_of(tree, run.job, details.end_of(shown), never=shown.id in asked.never)
+        request = details.request_of(tree.own)
+        live = asked.beside.of(run, job_id)
+        update: dict[str, object] = {
+            "bundle": None if request is None else bundle_of(request),
+            "config": details.config_of(tree),
+            "rivals": live.jobs,
+            "possible": live.possible,
+            "rivals_source": endpoint if live.jobs or live.possible else "",
+        }
+        return known(
+            _on_our_clock(value.model_copy(update=update), asked.place.offset), endpoint, now
+        )
+
+    async def live(self, runs: Sequence[RunSpec]) -> dict[str, Live]:
+        """Return what lives of each run's lineage, from a fresh look; never raises.
+
+        Unlike in a facet, every job that lives of these users is looked into: an answer that
+        leaves one out would be taken for *nothing lives*.
+        """
+        groups: dict[str, list[RunSpec]] = {}
+        for run in runs:
+            groups.setdefault("" if run.job is None else endpoint_of(run.job), []).append(run)
+        answers = await asyncio.gather(*(self._live(*group) for group in groups.items()))
+        return {name: live for answer in answers for name, live in answer.items()}
+
+    async def _live(self, endpoint: str, runs: Sequence[RunSpec]) -> dict[str, Live]:
+        named = [run for run in runs if is_job_id(id_of(run))]
+        found = {run.name: Live(unknown=NOT_NAMED) for run in runs if run not in named}
+        if not named:
+            return found
+        try:
+            async with asyncio.timeout(LIVE_DEADLINE):
+                place = await self.place(named)
+                memory = Memory(self._clock)
+                look = await memory.look(place.controller, sorted({id_of(run) for run in named}))
+                await place.details.requests(place.controller, roots_of(look), MOST_ASKED)
+        except (HttpError, AccessError, TimeoutError) as error:
+            text = str(error) or f"{endpoint} did not answer within {LIVE_DEADLINE:g} s"
+            return found | {run.name: Live(unknown=text) for run in named}
+        beside = Beside(look, place.details)
+        return found | {run.name: _of_lineage(run, look, place.details, beside) for run in named}
+
+
+def _of_lineage(run: RunSpec, look: Look, details: Details, beside: Beside) -> Live:
+    """Return what lives of a run's lineage; *unknown* where something that lives is not known."""
+    live, tree = beside.of(run, id_of(run)), look.trees.get(id_of(run))
+    if tree is None:
+        text = f"the controller does not list {id_of(run)}: that does not say that it ended"
+        return live.model_copy(update={"unknown": text})
+    if phase_of(tree.own) is Phase.UNKNOWN:
+        return live.model_copy(update={"unknown": f"{tree.own.id} is {tree.own.state}"})
+    jobs = (live_job(tree.own, OWN), *live.jobs) if phase_of(tree.own).lives else live.jobs
+    told = {job.id for job in jobs}
+    unread = [job for job in beside.roots if user_of(job.id) == user_of(tree.own.id)]
+    unread = [job for job in unread if details.request_of(job) is None and job.id not in told]
+    named = ", ".join(job.id for job in unread[:3])
+    why = f"{len(unread)} live jobs could not be looked into: {named}" if unread else None
+    return live.model_copy(update={"jobs": jobs, "unknown": why})
+
+
+def id_of(run: RunSpec) -> str:
+    """Return the id of a run's current job, empty if it has none."""
+    return (run.job.id if run.job is not None else None) or ""
+
+
+async def _never(controller: Controller, look: Look) -> frozenset[str]:
+    """Return the jobs that wait for what cannot come: nothing is large enough, or may ever be.
+
+    A group that has all its slices is full and will have room; one that may have none will not.
+    """
+    waiting = {job.id: waiting_of(job) for tree in look.trees.values() for job in _all(tree)}
+    never = {job_id for job_id, why in waiting.items() if why.never}
+    full = {job_id: why.full_groups for job_id, why in waiting.items() if why.full_groups}
+    if full:
+        empty = await _empty_groups(controller)
+        never |= {each for each, groups in full.items() if empty is None or empty >= set(groups)}
+    return frozenset(never)
+
+
+async def _empty_groups(controller: Controller) -> set[str] | None:
+    try:
+        return await controller.empty_groups()
+    except HttpError:
+        return None
+
+
+def _all(tree: Tree) -> tuple[Job, ...]:
+    return (tree.own, *tree.below)
+
+
+def _badly_ended(runs: Sequence[RunSpec], look: Look) -> Iterator[Job]:
+    for run in runs:
+        tree = look.trees.get(id_of(run))
+        if tree is None or run.job is None:
+            continue
+        shown = deciding(tree, run.job)
+        if phase_of(shown) in (Phase.FAILED, Phase.CANCELLED):
+            yield shown
+
+
+def _on_our_clock(value: JobValue, offset: float) -> JobValue:
+    """Return a job whose instants are by this machine's clock, ``offset`` behind the other."""
+    if not offset:
+        return value
+    names = ("pending_since", "started_at", "ended_at")
+    told: Mapping[str, float | None] = {name: getattr(value, name) for name in names}
+    return value.model_copy(
+        update={name: None if at is None else at - offset for name, at in told.items()}
+    )

@@ -1,0 +1,208 @@
+"""An Iris controller over its HTTP RPC (Connect, JSON): the only place that knows its methods.
+
+Only what reads is asked here, by POST. Nothing is sent that one of the two released generations
+lacks: an unknown field is an error there. Everything raises ``HttpError`` with one line that
+names the controller and what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from cockpit.model.facet import ErrorKind
+from cockpit.model.run import JobSpec
+from cockpit.platforms.iris.access import AccessError, Tokens, remedy_of
+from cockpit.platforms.iris.answers import (
+    Job,
+    Line,
+    Task,
+    highlights_of,
+    jobs_of,
+    lines_of,
+    states_of,
+    tasks_of,
+)
+from cockpit.runtime.http import Answer, Http, HttpError
+from cockpit.runtime.http_trouble import date_of, told
+
+CONTROLLER: Final = "iris.cluster.ControllerService"
+ENDPOINTS: Final = "iris.cluster.EndpointService"
+LOGS: Final = "proxy/system.log-server/finelog.logging.LogService"
+PAGE: Final = 500
+MOST_PAGES: Final = 11
+"""Pages of a list: the controller refuses offsets beyond 5000."""
+IDS: Final = 500
+"""Job ids in one question for states."""
+LINES: Final = 1000
+"""Lines in one answer, where no other number is asked for."""
+_MOVED: Final = frozenset({301, 302, 303, 307, 308})
+
+
+class MissingMethodError(HttpError):
+    """The controller does not know this method: it is of another generation."""
+
+
+class Controller:
+    """One controller as one person sees it. ``job`` says how to reach it."""
+
+    def __init__(self, http: Http, tokens: Tokens, job: JobSpec, address: str) -> None:
+        self.address = address
+        self._http = http
+        self._tokens = tokens
+        self._job = job
+        self.deadline: float | None = None
+        """Seconds that one request may take with all its attempts; ``None``: the client's own."""
+        self.server_date: float | None = None
+        """The controller's clock in its newest answer, in seconds since the epoch."""
+
+    async def states(self, ids: Sequence[str]) -> dict[str, str]:
+        """Return the state of each job that the controller knows."""
+        parts = [list(ids[at : at + IDS]) for at in range(0, len(ids), IDS)]
+        asked = (self.call("GetJobState", {"jobIds": part}) for part in parts)
+        found: dict[str, str] = {}
+        for document in await asyncio.gather(*asked):
+            found.update(states_of(document))
+        return found
+
+    async def jobs(self, prefix: str, state: str = "", pages: int = MOST_PAGES) -> list[Job]:
+        """Return the jobs whose ids begin with ``prefix``, newest first; ``state`` filters them.
+
+        A prefix is one of text: the caller keeps what is really below.
+        """
+        found: list[Job] = []
+        for page in range(pages):
+            query: dict[str, object] = {"jobIdPrefix": prefix, "limit": PAGE}
+            query |= {"sortField": "JOB_SORT_FIELD_DATE", "sortDirection": "SORT_DIRECTION_DESC"}
+            query |= {"offset": page * PAGE} if page else {}
+            query |= {"stateFilter": state} if state else {}
+            document = await self.call("ListJobs", {"query": query})
+            listed = jobs_of(document)
+            found += listed
+            if document.get("hasMore") is not True or not listed:
+                break
+        return found
+
+    async def status(self, job_id: str) -> Mapping[str, Any]:
+        """Return all that the controller tells of one job, its request included."""
+        return await self.call("GetJobStatus", {"jobId": job_id})
+
+    async def tasks(self, job_id: str) -> list[Task]:
+        """Return the tasks of one job."""
+        return tasks_of(await self.call("ListTasks", {"jobId": job_id}))
+
+    async def highlights(self, task_id: str) -> list[str]:
+        """Return the log lines that the controller takes for the cause of a task's failure."""
+        return highlights_of(await self.call("GetTaskStatus", {"taskId": task_id}))
+
+    async def empty_groups(self) -> set[str]:
+        """Return the scale groups that have no slice at all, not even one on its way."""
+        status = (await self.call("GetAutoscalerStatus", {})).get("status", {})
+        groups = status.get("groups", []) if isinstance(status, dict) else []
+        return {str(group.get("name")) for group in groups if _is_empty(group)}
+
+    async def endpoints(self, prefix: str) -> list[str]:
+        """Return the names of what jobs offer behind the controller's proxy.
+
+        Raises ``MissingMethodError`` before October 2026.
+        """
+        document = await self.call("ListEndpoints", {"prefix": prefix}, service=ENDPOINTS)
+        found = document.get("endpoints", [])
+        each = [one.get("name") for one in found if isinstance(one, dict)] if found else []
+        return [name for name in each if isinstance(name, str)]
+
+    async def lines(
+        self,
+        source: str,
+        cursor: int | None = None,
+        *,
+        since: float | None = None,
+        lines: int = LINES,
+    ) -> tuple[list[Line], int]:
+        """Return the lines of all tasks whose keys begin with ``source``, and the next cursor.
+
+        Without a cursor the newest ones, with one what came after it, oldest first.
+        """
+        body: dict[str, object] = {"source": source, "matchScope": "MATCH_SCOPE_PREFIX"}
+        body |= {"maxLines": lines}
+        body |= {"tail": True} if cursor is None else {"cursor": str(cursor)}
+        body |= {} if since is None else {"sinceMs": str(int(since * 1000))}
+        return lines_of(await self.call("FetchLogs", body, service=LOGS))
+
+    async def page(self, path: str) -> Answer | None:
+        """Return a page behind the controller's proxy, ``None`` where there is none."""
+        url = f"{self.address}/{quote(path)}"
+        limit = self.deadline
+        answer = await self._answered(lambda sent: self._http.get(url, sent, deadline=limit))
+        if answer.status == 404:
+            return None
+        self._expect(answer, path)
+        return answer
+
+    async def call(
+        self, method: str, body: Mapping[str, object], *, service: str = CONTROLLER
+    ) -> dict[str, Any]:
+        """Return the document that a method answers with; raises ``HttpError``."""
+        url = f"{self.address}/{service}/{method}"
+        limit = self.deadline
+        answer = await self._answered(
+            lambda sent: self._http.query(url, body, sent, deadline=limit)
+        )
+        self._expect(answer, method)
+        found = answer.json()
+        if not isinstance(found, dict):
+            raise HttpError(ErrorKind.BAD_ANSWER, f"{answer.host}: {method} answered no document")
+        self.server_date = date_of(answer.headers) or self.server_date
+        return found
+
+    async def _answered(self, ask: Callable[[Mapping[str, str]], Awaitable[Answer]]) -> Answer:
+        """Return the answer; a kept token that is refused is made anew, once."""
+        for last in (False, True):
+            headers = await self._headers()
+            try:
+                answer = await ask(headers)
+            except HttpError as error:
+                if error.status not in _MOVED:
+                    raise
+                if not self._tokens.refused(self._job, headers) or last:
+                    raise self._to_log_in(error) from None
+                continue
+            if answer.status != 401 or not self._tokens.refused(self._job, headers) or last:
+                return answer
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _headers(self) -> dict[str, str]:
+        try:
+            return await self._tokens.headers(self._job, self.address)
+        except AccessError as error:
+            raise HttpError(error.kind, str(error)) from None
+
+    def _to_log_in(self, error: HttpError) -> HttpError:
+        """Return the error of a log-in page, which is what a proxy in front answers with."""
+        text = f"{self.address} asks to log in: {remedy_of(self._job)}"
+        return HttpError(ErrorKind.UNAUTHORIZED, text, status=error.status)
+
+    def _expect(self, answer: Answer, method: str) -> None:
+        """Raise for an answer of another status than 200, with the server's own words."""
+        status, host, said = answer.status, answer.host, told(answer.body)
+        if status == 200:
+            return
+        kind, text = ErrorKind.BAD_ANSWER, f"{host} answered {method} with {status}{said}"
+        if status == 401:
+            kind = ErrorKind.UNAUTHORIZED
+            text = f"{host} does not accept us{said}: {remedy_of(self._job)}"
+        elif status == 403:
+            kind, text = ErrorKind.FORBIDDEN, f"{host} does not allow {method}{said}"
+        elif status == 404 and b'"code"' not in answer.body[:400]:
+            text = f"{host} has no {method}: is this the address of an Iris controller?"
+            raise MissingMethodError(ErrorKind.NOT_FOUND, text, status=status)
+        elif status == 404:
+            kind = ErrorKind.NOT_FOUND
+        raise HttpError(kind, text, status=status)
+
+
+def _is_empty(group: object) -> bool:
+    counts = group.get("sliceStateCounts", {}) if isinstance(group, dict) else None
+    return isinstance(counts, dict) and not any(counts.values())

@@ -1,0 +1,209 @@
+"""A job and what lies below it, as one value: which child trains, and how the run is. Pure.
+
+``/ada/hero`` and everything under ``/ada/hero/`` are one tree; ``/ada/hero2`` is another job,
+though the controller's own prefix search gives both (SPEC J, SPEC A).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from cockpit.model.observed import JobValue, Phase
+from cockpit.model.run import JobSpec
+from cockpit.platforms.iris.answers import Job
+from cockpit.platforms.iris.words import (
+    SUCCEEDED,
+    counted,
+    phase_of,
+    restarts_of,
+    tasks_of,
+    waiting_of,
+)
+from cockpit.text.safe import clean
+
+MOST: Final = 200
+"""Children that are named, the newest first kept."""
+MOST_FAILED: Final = 3
+_ID: Final = re.compile(r"/[^/\s]+(?:/[^/\s]+)+")
+_LAUNCH: Final = re.compile(r"-i\d{1,6}$")
+
+
+class Tree(NamedTuple):
+    """A job and all that was submitted below it, oldest first."""
+
+    own: Job
+    below: tuple[Job, ...] = ()
+
+
+class End(NamedTuple):
+    """How a job ended by its tasks' own word: the first that failed, and the line that tells."""
+
+    exit_code: int | None = None
+    text: str = ""
+    cause: str | None = None
+
+
+class Family(NamedTuple):
+    """The jobs below a job: those that train, and the others (C-21), oldest first each."""
+
+    production: tuple[Job, ...]
+    diagnostic: tuple[Job, ...]
+
+    @property
+    def current(self) -> Job | None:
+        """The child that trains: the newest."""
+        return self.production[-1] if self.production else None
+
+
+def is_job_id(text: str) -> bool:
+    """Tell whether a text is the id of an Iris job: ``/user/job``, ``/user/job/child``."""
+    return _ID.fullmatch(text) is not None and len(text) <= 1000
+
+
+def user_of(job_id: str) -> str:
+    """Return the first part of a job's id: whose it is."""
+    return job_id.split("/")[1]
+
+
+def belongs_to(job_id: str, root: str) -> bool:
+    """Tell whether a job is ``root`` or lies below it."""
+    return job_id == root or job_id.startswith(f"{root}/")
+
+
+def tree_of(root: str, jobs: Iterable[Job]) -> Tree | None:
+    """Return the tree of a job out of a list that holds others too, ``None`` if it is not there."""
+    own = [job for job in jobs if belongs_to(job.id, root)]
+    first = next((job for job in own if job.id == root), None)
+    if first is None:
+        return None
+    below = sorted((job for job in own if job.id != root), key=lambda job: (_since(job), job.id))
+    return Tree(first, tuple(below))
+
+
+def _since(job: Job) -> float:
+    return job.submitted_at or 0.0
+
+
+def family_of(tree: Tree, spec: JobSpec) -> Family:
+    """Tell the children that train from the others; who matches nothing is diagnostic (SPEC J)."""
+    training, others = [], []
+    for job in tree.below:
+        name = job.id[len(tree.own.id) + 1 :]
+        training.append(job) if trains(name, job.id, spec) else others.append(job)
+    return Family(tuple(training), tuple(others))
+
+
+def trains(name: str, job_id: str, spec: JobSpec) -> bool:
+    """Tell whether a child trains, by its name below the job or its whole id."""
+    if spec.production is None or _matches(spec.diagnostic, name, job_id):
+        return False
+    return _matches((spec.production,), name, job_id)
+
+
+def _matches(patterns: Sequence[str], name: str, job_id: str) -> bool:
+    texts = (name, name.rpartition("/")[2], job_id)
+    return any(fnmatch.fnmatchcase(text, each) for each in patterns for text in texts)
+
+
+def deciding(tree: Tree, spec: JobSpec) -> Job:
+    """Return the job whose tasks tell how the run is: the child that trains, else the job itself.
+
+    A job that was ended is over, whatever is still said of its children.
+    """
+    child, own = family_of(tree, spec).current, phase_of(tree.own)
+    if child is None or own in (Phase.FAILED, Phase.CANCELLED, Phase.UNKNOWN):
+        return tree.own
+    if own is Phase.SUCCEEDED:
+        return child if phase_of(child) in (Phase.FAILED, Phase.CANCELLED) else tree.own
+    return tree.own if child.state == SUCCEEDED else child
+
+
+def value_of(tree: Tree, spec: JobSpec, end: End | None = None, *, never: bool) -> JobValue:
+    """Return what is told of a run's job; ``end`` is how the deciding job ended.
+
+    ``never`` tells that the job waits for what cannot come.
+    """
+    own, family = tree.own, family_of(tree, spec)
+    shown = deciding(tree, spec)
+    phase = _phase(tree, shown)
+    return JobValue(
+        id=own.id,
+        state=own.state,
+        phase=phase,
+        tasks=tasks_of(shown),
+        reason=_reason(tree, family, shown, phase, end) or None,
+        exit_code=_exit_code(phase, end),
+        pending_since=_pending_since(shown) if phase is Phase.WAITING else None,
+        started_at=own.started_at,
+        ended_at=own.finished_at if phase.terminal else None,
+        restarts=restarts_of(own) + (restarts_of(shown) if shown is not own else 0),
+        launch_id=launch_id_of(own.id),
+        children=tuple(job.id for job in family.production[-MOST:]),
+        diagnostic=tuple(job.id for job in family.diagnostic[-MOST:]),
+        never=never and phase is Phase.WAITING,
+    )
+
+
+def launch_id_of(job_id: str) -> str | None:
+    """Return the launch id that a job was named by, if it was."""
+    name = job_id.rpartition("/")[2]
+    return name if _LAUNCH.search(name) else None
+
+
+def _phase(tree: Tree, shown: Job) -> Phase:
+    phase = phase_of(shown)
+    coordinated = shown is not tree.own and phase_of(tree.own).lives
+    return Phase.WAITING if coordinated and phase.terminal else phase
+
+
+def _pending_since(job: Job) -> float | None:
+    """Return since when a job waits; one that ran before waits again, since when is not told."""
+    return job.submitted_at if job.started_at is None else None
+
+
+def _exit_code(phase: Phase, end: End | None) -> int | None:
+    """Return the tasks' own exit code: the one in the job is always 0."""
+    if phase is Phase.SUCCEEDED:
+        return 0
+    return end.exit_code if end is not None and phase.terminal else None
+
+
+def _reason(tree: Tree, family: Family, shown: Job, phase: Phase, end: End | None) -> str:
+    parts = [_why(tree, shown, phase, end)]
+    others = [job for job in (*family.production, *family.diagnostic) if job is not shown]
+    failed = [job for job in others if phase_of(job) is Phase.FAILED]
+    if failed:
+        named = "; ".join(_told(tree, job) for job in failed[-MOST_FAILED:])
+        parts.append(f"{len(failed)} of {len(tree.below)} children failed: {named}")
+    return clean("; ".join(filter(None, parts)), 1000)
+
+
+def _why(tree: Tree, shown: Job, phase: Phase, end: End | None) -> str:
+    """Return why the job is as it is, in the words of scheduler, autoscaler or tasks."""
+    if phase is Phase.SUCCEEDED or phase is Phase.RUNNING:
+        return counted(shown) if shown.preemptions and phase is Phase.RUNNING else ""
+    ended = phase_of(shown).terminal
+    if phase is Phase.WAITING and not ended:
+        return waiting_of(shown).text or counted(shown)
+    text = (end.text if end is not None else "") or shown.error
+    cause = end.cause if end is not None else None
+    said = text if cause is None or cause in text else f"{text}: {cause}" if text else cause
+    if shown is tree.own:
+        return said
+    told = f"child {_name(tree, shown)} {_word(shown)}" + (f": {said}" if said else "")
+    return told if not phase.lives else f"{told}; {tree.own.id} goes on"
+
+
+def _told(tree: Tree, job: Job) -> str:
+    return f"{_name(tree, job)} {_word(job)}" + (f" ({job.error})" if job.error else "")
+
+
+def _name(tree: Tree, job: Job) -> str:
+    return job.id[len(tree.own.id) + 1 :]
+
+
+def _word(job: Job) -> str:
+    return job.state.removeprefix("JOB_STATE_")

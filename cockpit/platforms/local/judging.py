@@ -1,0 +1,221 @@
+"""What is believed of a job that is a process, from what was seen of it (SPEC J). Pure.
+
+The order of belief: the recorded process that lives, the exit file, W&B's exit record, the marker;
+then the process table. A file counts if it was written after the launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from cockpit.model.clock import FILE_SKEW
+from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
+from cockpit.model.jobs import LiveJob
+from cockpit.model.observed import UNCLEAR, JobValue, Phase
+from cockpit.model.run import JobSpec
+from cockpit.platforms.local.census import Process
+from cockpit.platforms.local.files import BadNote, ExitNote, Order, PidNote, explain_exit, order_of
+from cockpit.platforms.local.recorded import Identity, Who
+from cockpit.platforms.local.stopped import Stop
+
+GONE: Final = "gone"
+STARTING: Final = "starting"
+STOPPED: Final = "stopped"
+PROCESS_TABLE: Final = "process table"
+MOST_WATCHED: Final = 32
+"""Processes of one job whose state is looked at every second."""
+
+
+class Seen(NamedTuple):
+    """Everything that was read for one job, before anything is believed.
+
+    ``noted`` is the exit status in the launch's own note, which no clock dates; ``started`` is
+    when its process started, ``members`` are that process and what works below it, ``stop``
+    tells that it is stopped, if it is.
+    """
+
+    pid: PidNote | BadNote | None
+    who: Identity
+    exit: ExitNote | BadNote | None
+    marker_at: float | None
+    log_size: int
+    log_at: float | None
+    noted: int | None = None
+    started: float | None = None
+    ticks: int | None = None
+    members: tuple[Process, ...] = ()
+    stop: Stop | None = None
+    elsewhere: tuple[LiveJob, ...] = ()
+    again: tuple[LiveJob, ...] = ()
+
+
+def source_of(job: JobSpec) -> str:
+    """Return what a job without an answer was looked for by."""
+    return f"pid file {job.pid_file}" if job.pid_file else f"exit file {job.exit_file}"
+
+
+def judge(job: JobSpec, seen: Seen, record: int | None, now: float) -> Facet[JobValue]:
+    """Apply SPEC J's order of belief; the recorded process that lives outweighs any file."""
+    if seen.who.who is Who.SAME:
+        return known(_living(job, seen), PROCESS_TABLE, now)
+    order = (
+        order_of(seen.pid, seen.log_at, seen.exit.written_at)
+        if isinstance(seen.exit, ExitNote)
+        else None
+    )
+    if isinstance(seen.exit, ExitNote) and (order is Order.AFTER or _is_noted(seen)):
+        ended = ended_as(seen, seen.exit.status, seen.exit.written_at)
+        return known(ended, f"exit file {job.exit_file}", now)
+    unsure = seen.who.who is Who.UNSURE
+    if record is not None and not unsure:
+        return known(ended_as(seen, record, None), "W&B exit record", now)
+    if (
+        seen.marker_at is not None
+        and order_of(seen.pid, seen.log_at, seen.marker_at) is Order.AFTER
+    ):
+        return known(ended_as(seen, 0, seen.marker_at), f"marker {job.done_marker}", now)
+    if unsure:
+        return _unclear(seen, seen.who.text, source_of(job), now)
+    if order is Order.UNCLEAR:
+        text = "no process of it lives, and whether the exit file is this job's cannot be told"
+        return _unclear(seen, text, source_of(job), now)
+    return _without_status(job, seen, now)
+
+
+def _is_noted(seen: Seen) -> bool:
+    """Tell whether the launch's own note says of this very job what the exit file says."""
+    return isinstance(seen.exit, ExitNote) and seen.noted == seen.exit.status
+
+
+def _unclear(seen: Seen, text: str, source: str, now: float) -> Facet[JobValue]:
+    """Return a job of which it cannot be told how it is, and why."""
+    value = value_of(seen, UNCLEAR, Phase.UNKNOWN, reason=text)
+    problem = Problem(kind=ErrorKind.BAD_ANSWER, message=text)
+    return Facet(value=value, source=source, observed_at=now, error=problem, since=now)
+
+
+def whose(facet: Facet[JobValue], rivals: Sequence[LiveJob], now: float) -> Facet[JobValue]:
+    """Return a job that is gone as unknown while something else goes on in its place.
+
+    What carries the same launch id is left over from it.
+    """
+    value = facet.value
+    others = [
+        one for one in rivals if (value and one.launch_id != value.launch_id) or not one.launch_id
+    ]
+    if value is None or value.state != GONE or not others:
+        return facet
+    other = others[0]
+    text = f"{value.reason}, but {other.id} lives ({other.name}; {other.why}): is it the job?"
+    return doubted(facet, value, text, now)
+
+
+def doubted(facet: Facet[JobValue], value: JobValue, text: str, now: float) -> Facet[JobValue]:
+    """Return a job as unknown, and why, after all that was seen of it."""
+    unclear = value.model_copy(update={"state": UNCLEAR, "phase": Phase.UNKNOWN, "reason": text})
+    problem = Problem(kind=ErrorKind.BAD_ANSWER, message=text)
+    return Facet(value=unclear, source=facet.source, observed_at=now, error=problem, since=now)
+
+
+def launched_at(seen: Seen) -> float | None:
+    """Return when the present job started, as far as that is known.
+
+    The time of a pid file is the latest moment at which its process can have started, unless
+    it was touched after the job's end.
+    """
+    if not isinstance(seen.pid, PidNote):
+        return None
+    if seen.pid.start is not None and (seen.pid.ticks is not None or seen.started is None):
+        return seen.pid.start
+    if seen.started is not None:
+        return seen.started
+    ended = seen.exit.written_at if isinstance(seen.exit, ExitNote) else seen.log_at
+    touched = ended is not None and seen.pid.written_at > ended
+    return None if touched else seen.pid.written_at
+
+
+def value_of(
+    seen: Seen,
+    state: str,
+    phase: Phase,
+    *,
+    reason: str | None = None,
+    exit_code: int | None = None,
+    ended_at: float | None = None,
+    pending_since: float | None = None,
+) -> JobValue:
+    """Return a job in some state, with what was seen of it besides."""
+    pid = seen.pid if isinstance(seen.pid, PidNote) else None
+    return JobValue(
+        id=None if pid is None else f"pid:{pid.pid}",
+        state=state,
+        phase=phase,
+        reason=reason,
+        exit_code=exit_code,
+        pending_since=pending_since,
+        started_at=launched_at(seen),
+        ended_at=ended_at,
+        launch_id=None if pid is None else pid.launch_id,
+        log_mark=None if pid is None else pid.log,
+        rivals=seen.elsewhere,
+        queued=seen.again,
+        processes=tuple(one.pid for one in seen.members[:MOST_WATCHED]),
+    )
+
+
+def ended_as(seen: Seen, status: int, ended_at: float | None) -> JobValue:
+    """Return a job that ended with an exit status."""
+    reason = explain_exit(status)
+    return value_of(
+        seen,
+        "killed" if reason is not None and reason.startswith("killed") else "exited",
+        Phase.SUCCEEDED if status == 0 else Phase.FAILED,
+        reason=reason,
+        exit_code=status,
+        ended_at=ended_at,
+    )
+
+
+def _living(job: JobSpec, seen: Seen) -> JobValue:
+    started = launched_at(seen)
+    if seen.stop is not None:
+        stopped = value_of(seen, STOPPED, Phase.RUNNING, reason=seen.stop.text)
+        return stopped.model_copy(update={"stopped": seen.stop.value})
+    if job.log is not None and _silent(seen, started):
+        reason = "launched, no log line yet"
+        return value_of(seen, STARTING, Phase.WAITING, reason=reason, pending_since=started)
+    return value_of(seen, "running", Phase.RUNNING)
+
+
+def _silent(seen: Seen, started: float | None) -> bool:
+    """Tell whether the log holds nothing of this launch (it may hold the former job's lines)."""
+    if seen.log_size == 0 or seen.log_at is None:
+        return True
+    if isinstance(seen.pid, PidNote) and seen.pid.ticks and seen.pid.log is not None:
+        return seen.log_size == seen.pid.log.offset
+    return started is not None and seen.log_at < started - FILE_SKEW
+
+
+def _without_status(job: JobSpec, seen: Seen, now: float) -> Facet[JobValue]:
+    """Return the facet of a job that does not live and left no exit status that counts."""
+    source = source_of(job)
+    for note in (seen.exit, seen.pid):
+        if isinstance(note, BadNote):
+            return unknown(ErrorKind.BAD_ANSWER, note.reason, source, now)
+    if isinstance(seen.pid, PidNote):
+        return known(value_of(seen, GONE, Phase.FAILED, reason=_gone(seen)), PROCESS_TABLE, now)
+    if job.pid_file is not None:
+        message = f"no pid file {job.pid_file}: nothing was launched here, or it was removed"
+        return unknown(ErrorKind.NOT_FOUND, message, source, now)
+    message = "no exit status yet, and the run file names no job.pid_file to find the process by"
+    return unknown(ErrorKind.NOT_FOUND, message, source, now)
+
+
+def _gone(seen: Seen) -> str:
+    reason = "gone without an exit status"
+    if seen.who.text:
+        reason += f" ({seen.who.text})"
+    if isinstance(seen.exit, ExitNote):
+        reason += " (the exit file is older than this launch)"
+    return reason

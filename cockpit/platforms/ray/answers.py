@@ -1,0 +1,165 @@
+"""What a Ray head answers, as values: tolerant of what is missing, never of what is wrong.
+
+Ray's times are milliseconds of the head's clock, zero or ``null`` where there is none; a job that
+was attached from outside (type ``DRIVER``) has no submission id and no message.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+DRIVER: Final = "DRIVER"
+_LOG_FOLLOWS: Final = "last available logs"
+_LONGEST_TEXT: Final = 100_000
+
+
+class RayJob(NamedTuple):
+    """One job of a head's list; text is as it came. Times are seconds of the head's clock."""
+
+    submission_id: str | None
+    job_id: str | None
+    kind: str
+    status: str
+    entrypoint: str = ""
+    message: str = ""
+    error_type: str = ""
+    submitted_at: float | None = None
+    ended_at: float | None = None
+    exit_code: int | None = None
+    node: str | None = None
+    metadata: Mapping[str, str] = {}
+    env: Mapping[str, str] = {}
+
+    @property
+    def id(self) -> str:
+        """What people name it by: its submission id, or the id of a driver from outside."""
+        return self.submission_id or self.job_id or ""
+
+    @property
+    def log_name(self) -> str | None:
+        """The file of its driver's output on its node; a driver from outside has none."""
+        return None if self.submission_id is None else f"job-driver-{self.submission_id}.log"
+
+    def is_called(self, name: str) -> bool:
+        """Tell whether ``name`` is one of its two ids."""
+        return name in (self.submission_id, self.job_id)
+
+    @property
+    def said(self) -> str:
+        """What Ray says of its state, without the log that may follow."""
+        head, found, _ = self.message.partition(_LOG_FOLLOWS)
+        return head.rstrip(" ,\n") if found else self.message.strip()
+
+    @property
+    def last_log(self) -> str | None:
+        """The end of its log, which Ray keeps with the state of a job that failed."""
+        _, found, rest = self.message.partition(_LOG_FOLLOWS)
+        _, found, log = rest.partition(":\n") if found else ("", "", "")
+        return log if found else None
+
+
+def jobs_in(document: object) -> tuple[RayJob, ...]:
+    """Return the jobs of a list; what is no job in it is left out. Raises ``ValueError``."""
+    if not isinstance(document, list):
+        raise ValueError("the answer is no list of jobs")
+    found = (job_of(each) for each in document)
+    return tuple(job for job in found if job is not None)
+
+
+def job_of(document: object) -> RayJob | None:
+    """Return one job, ``None`` for what has neither an id nor a state."""
+    if not isinstance(document, dict):
+        return None
+    job = RayJob(
+        submission_id=_text(document.get("submission_id")) or None,
+        job_id=_text(document.get("job_id")) or None,
+        kind=_text(document.get("type")),
+        status=_text(document.get("status")),
+        entrypoint=_text(document.get("entrypoint")),
+        message=_text(document.get("message")),
+        error_type=_text(document.get("error_type")),
+        submitted_at=seconds(document.get("start_time")),
+        ended_at=seconds(document.get("end_time")),
+        exit_code=_whole(document.get("driver_exit_code")),
+        node=_text(document.get("driver_node_id")) or None,
+        metadata=texts(document.get("metadata")),
+        env=texts(mapping(document.get("runtime_env")).get("env_vars")),
+    )
+    return job if job.id and job.status else None
+
+
+def seconds(value: object) -> float | None:
+    """Return milliseconds as seconds; ``None`` for what is no time."""
+    number = figure(value)
+    return number / 1000 if number is not None and 0 < number < 1e14 else None
+
+
+def figure(value: object) -> float | None:
+    """Return a finite number, also one that was written as text; ``None`` for anything else."""
+    if isinstance(value, str) and len(value) < 40:
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+def mapping(value: object) -> Mapping[str, object]:
+    """Return an object of the answer, an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def texts(value: object) -> Mapping[str, str]:
+    """Return the entries of an object whose values are text."""
+    return {name: each for name, each in mapping(value).items() if isinstance(each, str)}
+
+
+def _text(value: object) -> str:
+    return value[:_LONGEST_TEXT] if isinstance(value, str) else ""
+
+
+def _whole(value: object) -> int | None:
+    number = figure(value) if not isinstance(value, str) else None
+    return int(number) if number is not None and abs(number) < 1e6 else None
+
+
+class Supervisor(NamedTuple):
+    """The actor that runs a job's driver; ``wants`` are the resources that it waits for."""
+
+    actor_id: str
+    state: str
+    wants: Mapping[str, float]
+
+
+_NAMED: Final = "_ray_internal_job_actor_"
+
+
+def supervisors_in(document: object) -> dict[str, Supervisor]:
+    """Return the supervisors of a state-API list of actors, by submission id."""
+    found: dict[str, Supervisor] = {}
+    for each in map(mapping, state_rows(document)):
+        name = _text(each.get("name"))
+        if name.startswith(_NAMED):
+            wants = resources(each.get("required_resources"))
+            actor = Supervisor(_text(each.get("actor_id")), _text(each.get("state")), wants)
+            found[name.removeprefix(_NAMED)] = actor
+    return found
+
+
+def resources(value: object) -> dict[str, float]:
+    """Return amounts by the resource's name."""
+    found = {name: figure(amount) for name, amount in mapping(value).items()}
+    return {name: amount for name, amount in found.items() if amount}
+
+
+def state_rows(document: object) -> list[object]:
+    """Return the rows of a state-API answer (``data.result.result``)."""
+    rows = mapping(mapping(mapping(document).get("data")).get("result")).get("result")
+    return rows if isinstance(rows, list) else []

@@ -1,0 +1,245 @@
+"""One Ray head, asked over REST on its dashboard's port; every failure is an ``HttpError``.
+
+A head whose ``/api/version`` answers may hang on every job (its GCS is stopped or gone): what is
+asked of its jobs has a deadline of its own, and the error says which of the two it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind
+from cockpit.model.run import JobSpec
+from cockpit.platforms.ray.answers import (
+    RayJob,
+    Supervisor,
+    job_of,
+    jobs_in,
+    mapping,
+    resources,
+    seconds,
+    state_rows,
+    supervisors_in,
+)
+from cockpit.platforms.ray.token import Tokens
+from cockpit.runtime.http import Answer, Http, HttpError
+from cockpit.runtime.http_trouble import told
+from cockpit.runtime.offload import offload
+from cockpit.text.safe import clean
+
+CAP: Final = 64_000_000
+"""Bytes of one answer: each failed job of a list carries up to 20 kB of its log."""
+PATIENCE: Final = 5.0
+"""Seconds that a head has for the list of its jobs at first: ``check`` gives a place 6 s."""
+MOST_PATIENCE: Final = 15.0
+"""Seconds that it gets at most where it was too slow before: a watch gives a place 20 s."""
+PROBE: Final = 0.5
+"""Seconds for the version of a head whose jobs did not answer."""
+RECENT: Final = 60.0
+"""Seconds for which a list serves to tell which node a driver is on: that never changes."""
+TAIL_WITHIN: Final = 4.0
+LARGE: Final = 300_000
+"""Bytes from which an answer is read into values in a thread."""
+SKEW: Final = 30.0
+"""Seconds by which the head's clock may be off before its times are corrected."""
+STEADY: Final = 5.0
+"""Seconds by which two estimates of that may differ and are one: a start keeps its time."""
+_SESSION: Final = re.compile(r"session_(\d{4})-(\d\d)-(\d\d)_(\d\d)-(\d\d)-(\d\d)")
+
+
+class Head:
+    """One head, as the runs name it that share an address and a way to authenticate."""
+
+    def __init__(self, base: str, job: JobSpec, http: Http, tokens: Tokens, clock: Clock) -> None:
+        self.base = base
+        self.name = f"Ray {clean(urlsplit(base).netloc.rpartition('@')[2], 200)}"
+        self.skew: float | None = None
+        """The head's clock minus ours (s), as its last answer told; 0 where they agree."""
+        self._job = job
+        self._http = http
+        self._tokens = tokens
+        self._clock = clock
+        self._patience = PATIENCE
+        self._listed: tuple[float, tuple[RayJob, ...]] | None = None
+
+    async def recent_jobs(self) -> tuple[RayJob, ...]:
+        """Return the list as it was last asked for, within ``RECENT`` seconds; else ask for it."""
+        if self._listed is not None and self._clock.monotonic() - self._listed[0] < RECENT:
+            return self._listed[1]
+        return await self.jobs()
+
+    async def jobs(self) -> tuple[RayJob, ...]:
+        """Return all jobs that the head lists."""
+        try:
+            answer = await self._get("/api/jobs/", self._patience)
+        except HttpError as error:
+            if error.kind is ErrorKind.TIMEOUT:
+                raise await self._silent() from None
+            raise
+        try:
+            jobs = jobs_in(await self._document(answer))
+        except ValueError as error:
+            raise self._bad(str(error)) from None
+        self._listed = (self._clock.monotonic(), jobs)
+        return jobs
+
+    async def job(self, job_id: str) -> tuple[RayJob | None, object]:
+        """Return one job, and the document that it was read from; raises ``HttpError``."""
+        answer = await self._get(f"/api/jobs/{quote(job_id, safe='')}", PATIENCE)
+        document = await self._document(answer)
+        return job_of(document), document
+
+    async def version(self, within: float = PATIENCE) -> tuple[str, str | None]:
+        """Return Ray's version, and when the head began (as its own clock and zone have it)."""
+        document = mapping(await self._document(await self._get("/api/version", within)))
+        said = clean(document.get("ray_version"), 40)
+        if not said:
+            raise self._bad("what answers there is no Ray dashboard")
+        return said, _began(clean(document.get("session_name"), 200))
+
+    async def supervisors(self) -> dict[str, Supervisor]:
+        """Return the actors that run jobs' drivers, by submission id: one request for all."""
+        query = [("detail", "true"), ("limit", "10000"), ("filter_keys", "class_name")]
+        query += [("filter_predicates", "="), ("filter_values", "JobSupervisor")]
+        return supervisors_in(await self._state(f"/api/v0/actors?{urlencode(query)}"))
+
+    async def starts(self, actors: Mapping[str, str]) -> dict[str, float]:
+        """Return when the drivers of these actors (id by submission id) began, on our clock."""
+        path = f"/logical/actors?{urlencode({'ids': ','.join(actors.values())})}"
+        found = mapping(mapping(mapping(await self._state(path)).get("data")).get("actors"))
+        began = {
+            name: seconds(mapping(found.get(actor)).get("startTime"))
+            for name, actor in actors.items()
+        }
+        return {name: self.ours(at) for name, at in began.items() if at is not None}
+
+    async def nodes(self) -> list[dict[str, float]]:
+        """Return what each node that lives has of each resource, in all."""
+        rows = map(mapping, state_rows(await self._state("/api/v0/nodes?detail=true&limit=10000")))
+        return [
+            resources(row.get("resources_total")) for row in rows if row.get("state") == "ALIVE"
+        ]
+
+    async def autoscaler(self) -> Mapping[str, object]:
+        """Return what the autoscaler reports, empty where there is no report."""
+        data = mapping(mapping(await self._state("/api/cluster_status")).get("data"))
+        return mapping(mapping(data.get("clusterStatus")).get("autoscalerReport"))
+
+    async def summaries(self) -> list[Mapping[str, object]]:
+        """Return the health of all nodes, as the dashboard has gathered it: one request."""
+        data = mapping(mapping(await self._state("/nodes?view=summary")).get("data"))
+        rows = data.get("summary")
+        return [mapping(row) for row in rows] if isinstance(rows, list) else []
+
+    async def tail(self, node: str, filename: str, lines: int) -> bytes:
+        """Return the last lines of a file of a node's log folder; raises ``HttpError``.
+
+        A missing file or node is a server error with Ray; it is asked for once.
+        """
+        query = urlencode({"node_id": node, "filename": filename, "lines": str(lines)})
+        headers = await self._tokens.headers(self._job)
+        try:
+            async with asyncio.timeout(TAIL_WITHIN):
+                answer = await self._http.send(
+                    "GET", f"{self.base}/api/v0/logs/file?{query}", headers=headers
+                )
+        except TimeoutError:
+            text = f"{self.name}: no log within {TAIL_WITHIN:.0f} s"
+            raise HttpError(ErrorKind.TIMEOUT, text) from None
+        return self._checked(answer).body
+
+    def ours(self, at: float) -> float:
+        """Return a time of the head's clock on ours."""
+        return at - (self.skew or 0.0)
+
+    async def _silent(self) -> HttpError:
+        """Return what it means that the jobs did not answer in time, and be more patient."""
+        waited = self._patience
+        self._patience = min(MOST_PATIENCE, self._patience * 2)
+        text = f"{self.name}: no answer about its jobs within {waited:.0f} s"
+        try:
+            version, _ = await self.version(PROBE)
+        except HttpError:
+            return HttpError(ErrorKind.TIMEOUT, text)
+        hint = f"{text}, though the dashboard of Ray {version} answers: its GCS hangs or is gone"
+        return HttpError(ErrorKind.TIMEOUT, hint)
+
+    async def _state(self, path: str) -> object:
+        return await self._document(await self._get(path, PATIENCE))
+
+    async def _get(self, path: str, within: float) -> Answer:
+        headers = await self._tokens.headers(self._job)
+        return self._checked(await self._http.get(f"{self.base}{path}", headers, deadline=within))
+
+    def _checked(self, answer: Answer) -> Answer:
+        """Return an answer that is one; raises ``HttpError`` for what the head refuses."""
+        self._read_clock(answer)
+        status = answer.status
+        if status in (401, 403):
+            self._tokens.refused()
+        if status == 401:
+            advice = "name the variable with its token in job.token_env"
+            raise self._refusal(answer, ErrorKind.UNAUTHORIZED, "wants a token", advice)
+        if status == 403:
+            advice = "is it the token of this cluster?"
+            raise self._refusal(answer, ErrorKind.FORBIDDEN, "refuses the token", advice)
+        if status == 404:
+            advice = "job.address must be the dashboard of a Ray head"
+            raise self._refusal(answer, ErrorKind.NOT_FOUND, "has no such page", advice)
+        if status != 200:
+            raise self._refusal(answer, ErrorKind.BAD_ANSWER, f"answers with status {status}", "")
+        return answer
+
+    def _refusal(self, answer: Answer, kind: ErrorKind, what: str, advice: str) -> HttpError:
+        text = f"{self.name} {what}{told(answer.body)}{f'; {advice}' if advice else ''}"
+        return HttpError(kind, text, status=answer.status)
+
+    async def _document(self, answer: Answer) -> Any:  # noqa: ANN401 - its reader checks it
+        if len(answer.body) < LARGE:
+            return answer.json()
+        try:
+            return await offload(answer.json, deadline=MOST_PATIENCE)
+        except TimeoutError:
+            raise self._bad("the answer is too long to be read") from None
+
+    def _bad(self, text: str) -> HttpError:
+        return HttpError(ErrorKind.BAD_ANSWER, f"{self.name}: {text}")
+
+    def _read_clock(self, answer: Answer) -> None:
+        """Learn how far the head's clock is off, from the date of its answer."""
+        try:
+            date = parsedate_to_datetime(answer.headers.get("date", "")).timestamp()
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return
+        skew = date - self._clock.now()
+        skew = skew if abs(skew) > SKEW else 0.0
+        if self.skew is None or abs(skew - self.skew) > STEADY:
+            self.skew = skew
+
+
+def base_of(address: str) -> str:
+    """Return the address that requests begin with; raises ``ValueError`` with one line."""
+    text = address.strip()
+    if "://" not in text:
+        text = f"http://{text}"
+    try:
+        parts = urlsplit(text)
+        named = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        named = False
+    if not named:
+        hint = "expected the dashboard's, as http://127.0.0.1:8265"
+        raise ValueError(f"job.address is {clean(address, 120)!r}; {hint}")
+    return text.rstrip("/")
+
+
+def _began(session: str) -> str | None:
+    """Return when a session began, as its name tells: by the head's own clock and zone."""
+    found = _SESSION.search(session)
+    return None if found is None else "{}-{}-{} {}:{}:{}".format(*found.groups())

@@ -1,0 +1,210 @@
+"""The job facet of runs on Ray: one list of a head's jobs answers for all its runs (SPEC J).
+
+What the list does not tell is asked for only where it is wanted, once for all runs: when a driver
+really began (Ray's own ``start_time`` is the submit), and what a pending job waits for. Without
+these answers the job is shown without them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind, Facet, known, unknown
+from cockpit.model.jobs import Live, LiveJob
+from cockpit.model.observed import JobValue, Phase
+from cockpit.model.query import Query
+from cockpit.model.run import RunSpec
+from cockpit.platforms.local.launcher.launches import number_of
+from cockpit.platforms.ray.answers import RayJob
+from cockpit.platforms.ray.head import Head
+from cockpit.platforms.ray.lineage import launch_id_of, live_of
+from cockpit.platforms.ray.states import phase_of, reason_of
+from cockpit.platforms.ray.waiting import Wait, waits
+from cockpit.runtime.http import HttpError
+from cockpit.text.safe import clean
+
+ALL_WITHIN: Final = 5.5
+"""Seconds for everything that is asked of a head for one look, beside a list that took longer."""
+AT_LEAST: Final = 0.5
+_KEPT: Final = 10_000
+"""Starts of drivers that are remembered: a driver begins once."""
+
+
+class Listed(NamedTuple):
+    """What one look at a head told: all its jobs, and of our own what they wait for."""
+
+    jobs: tuple[RayJob, ...]
+    waits: Mapping[str, Wait]
+    session: str | None = None
+    """When the head began, where one of our jobs was missing."""
+
+
+class RayJobs:
+    """Reads the jobs of heads; remembers when drivers began."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began: dict[tuple[str, str], float] = {}
+        self._last_logs: dict[tuple[str, str], str] = {}
+
+    def last_log(self, head: Head, job_id: str) -> str | None:
+        """Return the end of a failed job's log as the head has kept it with the job's state."""
+        return self._last_logs.get((head.base, job_id))
+
+    async def observe(self, head: Head, queries: Sequence[Query]) -> dict[str, Facet[JobValue]]:
+        """Return the job facet of each run of one head, by run name."""
+        runs = [query.run for query in queries]
+        try:
+            listed = await self.listed(head, runs)
+        except HttpError as error:
+            return {run.name: failed(error, head.name, self._clock.now()) for run in runs}
+        lives = self.live(head, listed.jobs, runs)
+        self._keep_logs(head, [job for run in runs if (job := current_of(run, listed.jobs))])
+        now = self._clock.now()
+        return {run.name: self._facet(head, run, listed, lives[run.name], now) for run in runs}
+
+    def live(self, head: Head, jobs: Sequence[RayJob], runs: Sequence[RunSpec]) -> dict[str, Live]:
+        """Return what lives of each run's lineage among the jobs of its head, by run name."""
+        since = {job.id: self._since(head, job) for job in jobs if phase_of(job).lives}
+        return {run.name: live_of(run, jobs, since) for run in runs}
+
+    async def listed(self, head: Head, runs: Sequence[RunSpec]) -> Listed:
+        """Return all jobs of a head, and more of those of these runs; raises ``HttpError``."""
+        began = self._clock.monotonic()
+        jobs = await head.jobs()
+        current = [current_of(run, jobs) for run in runs]
+        own = {job.id: job for job in current if job is not None}
+        left = max(AT_LEAST, ALL_WITHIN - (self._clock.monotonic() - began))
+        found: dict[str, Wait] = {}
+        session = await _session(head) if None in current else None
+        with suppress(HttpError, TimeoutError):
+            async with asyncio.timeout(left):
+                await self._more(head, list(own.values()), found)
+        return Listed(jobs, found, session)
+
+    async def _more(self, head: Head, own: Sequence[RayJob], found: dict[str, Wait]) -> None:
+        """Learn what pending jobs wait for (into ``found``), and when drivers began."""
+        pending = [job for job in own if phase_of(job) is Phase.WAITING]
+        dateless = [job for job in own if self._is_dateless(head, job)]
+        if not pending and not dateless:
+            return
+        actors = await head.supervisors()
+        ids = {job.id: actors[job.id].actor_id for job in dateless if job.id in actors}
+        found |= await waits(head, pending, actors)
+        if ids:
+            began = await head.starts(ids)
+            while len(self._began) > _KEPT:
+                self._began.pop(next(iter(self._began)))
+            self._began |= {(head.base, name): at for name, at in began.items()}
+
+    def _keep_logs(self, head: Head, jobs: Sequence[RayJob]) -> None:
+        for key in [key for key in self._last_logs if key[0] == head.base]:
+            del self._last_logs[key]
+        for job in jobs:
+            if (log := job.last_log) is not None:
+                self._last_logs[head.base, job.id] = log
+
+    def _is_dateless(self, head: Head, job: RayJob) -> bool:
+        begun = phase_of(job) is not Phase.WAITING and job.node is not None
+        return begun and job.submission_id is not None and (head.base, job.id) not in self._began
+
+    def _since(self, head: Head, job: RayJob) -> float | None:
+        """Return when a job began, else when it was submitted, on our clock."""
+        began = self._began.get((head.base, job.id))
+        if began is not None or job.submitted_at is None:
+            return began
+        return head.ours(job.submitted_at)
+
+    def _facet(
+        self, head: Head, run: RunSpec, listed: Listed, live: Live, now: float
+    ) -> Facet[JobValue]:
+        job = current_of(run, listed.jobs)
+        if job is None:
+            return unknown(ErrorKind.NOT_FOUND, _missing(head, run, listed), head.name, now)
+        rivals = [each for each in live.jobs if not job.is_called(each.id)]
+        value = self._value(head, run, job, listed.waits.get(job.id))
+        value = value.model_copy(
+            update={
+                "rivals": tuple(rivals),
+                "rivals_source": f"the jobs of {head.name}" if rivals or live.possible else "",
+                "possible": _others(live.possible, job),
+            }
+        )
+        return known(value, head.name, now)
+
+    def _value(self, head: Head, run: RunSpec, job: RayJob, wait: Wait | None) -> JobValue:
+        phase = phase_of(job)
+        waiting = phase is Phase.WAITING
+        submitted = None if job.submitted_at is None else head.ours(job.submitted_at)
+        began = self._began.get((head.base, job.id))
+        if job.submission_id is None:
+            began = submitted  # a driver from outside waits for nobody
+        return JobValue(
+            id=clean(job.id, 200),
+            state=clean(job.status, 80),
+            phase=phase,
+            reason=wait.reason if wait is not None and waiting else reason_of(job),
+            exit_code=job.exit_code if phase.terminal else None,
+            pending_since=submitted if waiting else None,
+            started_at=None if waiting else began,
+            ended_at=_ended(head, job, phase),
+            launch_id=launch_id_of(run, job),
+            never=wait is not None and wait.never and waiting,
+            output=None if waiting else job.log_name,
+            node=job.node,
+        )
+
+
+async def _session(head: Head) -> str | None:
+    try:
+        return (await head.version(AT_LEAST))[1]
+    except HttpError:
+        return None
+
+
+def current_of(run: RunSpec, jobs: Sequence[RayJob]) -> RayJob | None:
+    """Return the run's current job: the recorded one, else its newest launch."""
+    recorded = run.job.id if run.job is not None else None
+    if recorded is not None:
+        return next((job for job in jobs if job.is_called(recorded)), None)
+    launches = [
+        (number, job)
+        for job in jobs
+        if (number := number_of(run.name, job.submission_id or "")) is not None
+    ]
+    return max(launches, key=lambda each: each[0])[1] if launches else None
+
+
+def failed(error: HttpError, source: str, now: float) -> Facet[Any]:
+    """Return the facet of what a head did not answer."""
+    facet = unknown(error.kind, clean(str(error), 400), source, now)
+    return facet.model_copy(update={"retry_after": error.retry_in})
+
+
+def _ended(head: Head, job: RayJob, phase: Phase) -> float | None:
+    if job.ended_at is None or not phase.terminal:
+        return None
+    return head.ours(job.ended_at)
+
+
+def _others(possible: Iterable[LiveJob], job: RayJob) -> tuple[LiveJob, ...]:
+    return tuple(each for each in possible if not job.is_called(each.id))
+
+
+def _missing(head: Head, run: RunSpec, listed: Listed) -> str:
+    """Return why a job that is not listed is unknown: a head's memory ends with the head."""
+    recorded = run.job.id if run.job is not None else None
+    began = f" (this one began {listed.session}, its clock)" if listed.session else ""
+    if recorded is None:
+        return (
+            f"{head.name} lists no job {clean(run.name, 80)}-i…, and job.id is not in the run "
+            f"file: set it, or launch with the cockpit"
+        )
+    return (
+        f"{head.name} does not list job {clean(recorded, 120)}: that is unknown, not finished. "
+        f"A head forgets its jobs when it restarts{began} or when they are deleted"
+    )

@@ -1,0 +1,185 @@
+"""What is sent to a W&B server and what its answers mean: one GraphQL query for many runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from cockpit.model.facet import ErrorKind, Problem
+from cockpit.runtime.http import Answer, HttpError
+from cockpit.runtime.http_trouble import LONGEST_WAIT, SECONDARY_WAIT, told
+from cockpit.sources.wandb.login import Key
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+FRAGMENT: Final = (
+    "fragment Watched on Run "
+    "{ name displayName state createdAt heartbeatAt historyLineCount commit }"
+)
+_LIMIT: Final = 200
+_MEANINGS: Final = (
+    (re.compile(r"rate.?limit|too many requests", re.I), ErrorKind.RATE_LIMITED),
+    (
+        re.compile(r"permission|forbidden|not authori[sz]ed|access denied", re.I),
+        ErrorKind.FORBIDDEN,
+    ),
+    (
+        re.compile(r"unauthori[sz]ed|unauthenticated|api.?key|not logged in", re.I),
+        ErrorKind.UNAUTHORIZED,
+    ),
+    (re.compile(r"not found|could not find|does not exist", re.I), ErrorKind.NOT_FOUND),
+    (re.compile(r"time.?out|timed out|deadline", re.I), ErrorKind.TIMEOUT),
+)
+Json = dict[str, Any]
+
+
+class Document:
+    """A query about runs of one project, while it is put together.
+
+    Whatever a person wrote goes into variables: nothing of it is part of the query's text.
+    """
+
+    def __init__(self, entity: str | None, project: str) -> None:
+        self._variables: Json = {"entity": entity, "project": project}
+        self._types = ["$entity: String", "$project: String!"]
+        self._runs: list[str] = []
+
+    def variable(self, kind: str, value: object) -> str:
+        """Return a new variable of a GraphQL type, to stand in a run's fields."""
+        name = f"v{len(self._types)}"
+        self._types.append(f"${name}: {kind}")
+        self._variables[name] = value
+        return f"${name}"
+
+    def add_run(self, run: str, fields: str) -> None:
+        """Ask for a run: what is usual, and ``fields``; its answer is ``runs_of``'s next one."""
+        name = self.variable("String!", run)
+        self._runs.append(f"r{len(self._runs)}: run(name: {name}) {{ ...Watched {fields} }}")
+
+    @property
+    def body(self) -> Json:
+        """The document to be posted."""
+        project = "project(name: $project, entityName: $entity) { name entityName"
+        text = f"query Watch({', '.join(self._types)}) {{ {project} {' '.join(self._runs)} }} }}"
+        return {"query": f"{text} {FRAGMENT}", "variables": self._variables}
+
+
+class RunAnswer(NamedTuple):
+    """What was said of one run: its fields (unchecked), or why there are none.
+
+    ``spoilt`` tells that a part of the run's fields made the server fail, not the run itself.
+    """
+
+    fields: Json
+    problem: Problem | None = None
+    spoilt: bool = False
+
+
+class ProjectAnswer(NamedTuple):
+    """What was said of a project and, in the order they were asked for, of its runs."""
+
+    entity: str | None
+    project: str | None
+    runs: tuple[RunAnswer, ...]
+
+
+def project_of(answer: Answer, runs: Sequence[str], key: Key, what: str) -> ProjectAnswer:
+    """Return what an answer says about ``runs`` (ids, in their order) of the project ``what``.
+
+    Raises ``HttpError`` where it says nothing about any of them.
+    """
+    _accepted(answer, key, what)
+    document = _document(answer)
+    data, errors = document.get("data"), _errors(document)
+    project = data.get("project") if isinstance(data, dict) else None
+    if not isinstance(project, dict):
+        raise _no_project(answer.host, errors, key, what)
+    return ProjectAnswer(
+        _word(project.get("entityName")),
+        _word(project.get("name")),
+        tuple(
+            _run(project, errors, f"r{index}", f"{answer.host}: run {clean(run)} in {what}")
+            for index, run in enumerate(runs)
+        ),
+    )
+
+
+def pause_of(headers: Mapping[str, str]) -> float | None:
+    """Return for how many seconds the server wants no request after this one, if it says so."""
+    try:
+        if float(headers["ratelimit-remaining"]) > 0:
+            return None
+        return min(LONGEST_WAIT, max(1.0, float(headers.get("ratelimit-reset", SECONDARY_WAIT))))
+    except (KeyError, ValueError):
+        return None
+
+
+def _accepted(answer: Answer, key: Key, what: str) -> None:
+    """Raise ``HttpError`` for a status that is a refusal, with what to do about it."""
+    host, status = answer.host, answer.status
+    if status < 300:
+        return
+    said = told(answer.body)
+    if status == 401:
+        message = f"{host} does not accept the key from {key.source} (401): run wandb login"
+        raise HttpError(ErrorKind.UNAUTHORIZED, message, status=status)
+    if status == 403:
+        message = f"{host}: the key from {key.source} may not read {what} (403{said})"
+        raise HttpError(ErrorKind.FORBIDDEN, message, status=status)
+    if status == 404:
+        message = f"{host}: no W&B API is at this address (404): check wandb.base_url"
+        raise HttpError(ErrorKind.NOT_FOUND, message, status=status)
+    message = f"{host} refuses the query (status {status}{said})"
+    raise HttpError(ErrorKind.BAD_ANSWER, message, status=status)
+
+
+def _document(answer: Answer) -> Json:
+    if answer.body[:256].lstrip().startswith(b"<"):
+        message = f"{answer.host}: a web page came instead of W&B's answer: a proxy or a login?"
+        raise HttpError(ErrorKind.BAD_ANSWER, message, status=answer.status)
+    document = answer.json()
+    if not isinstance(document, dict):
+        message = f"{answer.host}: the answer is no GraphQL document"
+        raise HttpError(ErrorKind.BAD_ANSWER, message, status=answer.status)
+    return document
+
+
+def _no_project(host: str, errors: Sequence[Json], key: Key, what: str) -> HttpError:
+    if errors:
+        problem = _problem(errors[0], host)
+        return HttpError(problem.kind, problem.message)
+    advice = f"or the key from {key.source} may not see it"
+    return HttpError(ErrorKind.NOT_FOUND, f"{host}: there is no project {what}, {advice}")
+
+
+def _errors(document: Json) -> list[Json]:
+    found = document.get("errors")
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _run(project: Json, errors: Sequence[Json], alias: str, what: str) -> RunAnswer:
+    fields = project.get(alias)
+    if isinstance(fields, dict):
+        return RunAnswer(fields)
+    for error in errors:
+        path = error.get("path")
+        if isinstance(path, list) and alias in path:
+            return RunAnswer({}, _problem(error, what), spoilt=path[-1] != alias)
+    if fields is not None:
+        return RunAnswer({}, Problem(kind=ErrorKind.BAD_ANSWER, message=f"{what} is no object"))
+    message = f"{what} does not exist: is wandb.id the one that the trainer was given?"
+    return RunAnswer({}, Problem(kind=ErrorKind.NOT_FOUND, message=message))
+
+
+def _problem(error: Json, what: str) -> Problem:
+    text = scrub(clean(error.get("message") or "an error without a message", _LIMIT))
+    extensions = error.get("extensions")
+    code = extensions.get("code") if isinstance(extensions, Mapping) else ""
+    meant = f"{text} {code}"
+    kinds = (kind for pattern, kind in _MEANINGS if pattern.search(meant))
+    return Problem(kind=next(kinds, ErrorKind.BAD_ANSWER), message=f"{what}: {text}")
+
+
+def _word(raw: object) -> str | None:
+    return scrub(clean(raw)) or None if isinstance(raw, str) else None

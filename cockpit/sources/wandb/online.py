@@ -1,0 +1,327 @@
+"""W&B as its server tells it (SPEC S-6): one query per project for all its runs, rows included.
+
+The first look at a run takes two: which metrics there are, and how far it is, must be known
+before rows can be asked for. From then on a look is one query, whatever the number of runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
+from cockpit.model.observed import TrackerValue
+from cockpit.model.query import Query
+from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.runtime.http import Answer, Http, HttpError
+from cockpit.runtime.offload import offload
+from cockpit.sources.wandb.graphql import Document, pause_of, project_of
+from cockpit.sources.wandb.history import RowChunk
+from cockpit.sources.wandb.login import Key, key_for, server_for
+from cockpit.sources.wandb.online_run import Came, OnlineRun, Plan
+from cockpit.text.safe import clean
+
+FIRST: Final = 5.0
+"""Seconds for the first look of a process: ``check`` gives a facet six."""
+DEADLINE: Final = 15.0
+KEEP: Final = 120.0
+CAP: Final = 16_000_000
+BUDGET: Final = 4_000_000
+"""Bytes of rows that one query asks for, for all its runs together."""
+FIRST_BUDGET: Final = 1_500_000
+"""Bytes of rows at the first look: those must come while somebody waits."""
+LEAST_OLDER: Final = 200_000
+"""Bytes of older rows worth asking a run for: where many are unread they take turns."""
+LEAST_SCALE: Final = 1 / 64
+READING: Final = 10.0
+LOGIN: Final = 2.0
+SAME_TROUBLE: Final = 10.0
+"""Seconds for which a server that cannot be reached is not asked about another project."""
+SKEW: Final = 5.0
+"""Seconds by which a server's clock may differ from ours without being corrected."""
+_SERVERS: Final = frozenset(
+    (ErrorKind.REFUSED, ErrorKind.DNS, ErrorKind.TLS, ErrorKind.UNAUTHORIZED)
+)
+"""What has gone wrong with a server, not with one of its projects."""
+
+
+class Where(NamedTuple):
+    """A project at a server."""
+
+    base_url: str
+    entity: str | None
+    project: str
+
+    @property
+    def place(self) -> str:
+        """What its runs are asked for together by."""
+        return f"{self.base_url}/{self.entity or '~'}/{self.project}"
+
+    @property
+    def host(self) -> str:
+        """The server as people are told of it."""
+        return clean(urlsplit(self.base_url).netloc, 300)
+
+    @property
+    def label(self) -> str:
+        """``entity/project``."""
+        return clean("/".join(filter(None, (self.entity, self.project))), 300)
+
+
+def where_of(spec: WandbSpec, env: Mapping[str, str] | None = None) -> Where | None:
+    """Return the project that a run is asked for in, ``None`` if it is not online."""
+    found = spec.recorded
+    if not spec.online or found.project is None:
+        return None
+    return Where(server_for(spec, os.environ if env is None else env), found.entity, found.project)
+
+
+class _Asked(NamedTuple):
+    """A look at one run: what is known of it, and what was asked."""
+
+    query: Query
+    run: OnlineRun
+    plan: Plan
+
+
+class _Project:
+    """What is remembered of one project between two looks."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.turn = 0
+        self.scale = 1.0
+
+
+class _Server:
+    """One server: while it cannot be reached, one project's query tells all of them."""
+
+    def __init__(self) -> None:
+        self.trouble: tuple[float, HttpError] | None = None
+        self.probing = asyncio.Lock()
+
+
+class OnlineWandb:
+    """Asks W&B servers; ``observe`` never raises, ``more_rows`` and ``recent`` ask nobody.
+
+    Rows ride in the answers: what was not in the last one comes with the next.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        env: Mapping[str, str] | None = None,
+        first: float = FIRST,
+        deadline: float = DEADLINE,
+    ) -> None:
+        self._clock = clock
+        self._env = os.environ if env is None else env
+        self._first, self._deadline = first, deadline
+        self._http = Http(clock, deadline=deadline, cap=CAP, keep=KEEP)
+        self._runs: dict[str, tuple[WandbSpec, str, OnlineRun]] = {}
+        self._projects: dict[Where, _Project] = {}
+        self._servers: dict[str, _Server] = {}
+
+    async def observe(
+        self, queries: Sequence[Query], at: str | None = None
+    ) -> dict[str, Facet[TrackerValue]]:
+        """Return the tracker facet of each online run, or of those ``at`` one place only."""
+        groups: dict[Where, list[Query]] = {}
+        for query in queries:
+            spec = query.run.wandb
+            where = None if spec is None else where_of(spec, self._env)
+            if where is not None and at in (None, where.place):
+                groups.setdefault(where, []).append(query)
+        found = await asyncio.gather(*(self._project(*group) for group in groups.items()))
+        return {name: facet for facets in found for name, facet in facets.items()}
+
+    async def more_rows(self, run: RunSpec) -> RowChunk:
+        """Return the next of every logged row that has come, in order (see ``RowChunk``)."""
+        former = self._runs.get(run.name)
+        if former is None or not former[2].known:
+            return RowChunk((), caught_up=True, restarted=False, share=0.0)
+        return await offload(former[2].more, deadline=READING)
+
+    async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
+        """Return the newest rows that have come, at most ``rows``."""
+        former = self._runs.get(run.name)
+        if former is None:
+            return RowChunk((), caught_up=True, restarted=False, share=0.0)
+        return await offload(former[2].recent, rows, deadline=READING)
+
+    def rewind(self, run: str) -> None:
+        """Give out every row of a run from the first one again."""
+        former = self._runs.get(run)
+        if former is not None:
+            former[2].rewind()
+
+    async def _project(self, where: Where, queries: list[Query]) -> dict[str, Facet[TrackerValue]]:
+        began = self._clock.monotonic()
+        project = self._projects.setdefault(where, _Project())
+        allowed = self._first if project.looks == 0 else self._deadline
+        project.looks += 1
+        try:
+            key = await self._key(where)
+            runs = [self._run(query, where) for query in queries]
+            facets = await self._look(where, key, _planned(queries, runs, project, BUDGET), allowed)
+            left = allowed - (self._clock.monotonic() - began)
+            await self._first_rows(where, key, queries, facets, left)
+        except HttpError as error:
+            if error.kind in (ErrorKind.BAD_ANSWER, ErrorKind.TIMEOUT):
+                project.scale = max(LEAST_SCALE, project.scale / 4)
+            return {query.name: self._failed(where, error) for query in queries}
+        project.scale = min(1.0, project.scale * 2)
+        return facets
+
+    async def _first_rows(
+        self,
+        where: Where,
+        key: Key,
+        queries: Sequence[Query],
+        facets: dict[str, Facet[TrackerValue]],
+        left: float,
+    ) -> None:
+        """Ask at once for the rows of runs that were seen for the first time, if time is left.
+
+        What goes wrong here is said by the next look.
+        """
+        new = [query for query in queries if facets[query.name].known]
+        new = [query for query in new if self._run(query, where).fresh]
+        paused = any(facet.retry_after for facet in facets.values())
+        if not new or paused or left < 1.0:
+            return
+        runs = [self._run(query, where) for query in new]
+        planned = _planned(new, runs, self._projects[where], FIRST_BUDGET)
+        try:
+            facets.update(await self._look(where, key, planned, left))
+        except HttpError:
+            self._projects[where].scale = max(LEAST_SCALE, self._projects[where].scale / 4)
+
+    async def _look(
+        self, where: Where, key: Key, asked: Sequence[_Asked], allowed: float
+    ) -> dict[str, Facet[TrackerValue]]:
+        """Ask once about some runs of a project, read what came; raises ``HttpError``."""
+        document = Document(where.entity, where.project)
+        for each in asked:
+            each.run.ask(document, each.plan)
+        try:
+            async with asyncio.timeout(max(0.1, allowed)):
+                answer = await self._sent(where, key, document)
+                return await offload(self._read, where, key, asked, answer, deadline=READING)
+        except TimeoutError:
+            message = f"{where.host}: no answer within {allowed:.3g} s"
+            raise HttpError(ErrorKind.TIMEOUT, message) from None
+
+    async def _sent(self, where: Where, key: Key, document: Document) -> Answer:
+        """Send a query; a server that was out of reach just now is not asked again."""
+        server = self._servers.setdefault(where.base_url, _Server())
+        if server.trouble is None:
+            return await self._exchanged(server, where, key, document)
+        async with server.probing:
+            if server.trouble is not None:
+                at, error = server.trouble
+                if self._clock.monotonic() - at < SAME_TROUBLE:
+                    raise error
+            return await self._exchanged(server, where, key, document)
+
+    async def _exchanged(
+        self, server: _Server, where: Where, key: Key, document: Document
+    ) -> Answer:
+        headers = {"authorization": key.header, "user-agent": "run-cockpit"}
+        try:
+            answer = await self._http.query(f"{where.base_url}/graphql", document.body, headers)
+            if answer.status == 401:
+                project_of(answer, (), key, where.label)
+        except HttpError as error:
+            wide = error.kind in _SERVERS
+            server.trouble = (self._clock.monotonic(), error) if wide else None
+            raise
+        server.trouble = None
+        return answer
+
+    def _read(
+        self, where: Where, key: Key, asked: Sequence[_Asked], answer: Answer
+    ) -> dict[str, Facet[TrackerValue]]:
+        """Take an answer in and return the facets; raises ``HttpError`` (it runs in a thread)."""
+        ids = [each.query.run.wandb.recorded.run or "" for each in asked if each.query.run.wandb]
+        said = project_of(answer, ids, key, where.label)
+        now, pause = self._clock.now(), pause_of(answer.headers)
+        came = Came(now, _ahead(answer.headers, now), said.entity or where.entity, said.project)
+        facets = {}
+        for each, told in zip(asked, said.runs, strict=True):
+            if told.problem is not None:
+                facet = self._refused(where, each, told.problem, spoilt=told.spoilt)
+            else:
+                each.run.take(told.fields, each.plan, came)
+                facet = known(each.run.value(now), _source(where), now)
+            facets[each.query.name] = facet.model_copy(update={"retry_after": pause})
+        return facets
+
+    def _refused(
+        self, where: Where, each: _Asked, problem: Problem, *, spoilt: bool
+    ) -> Facet[TrackerValue]:
+        if spoilt:
+            each.run.spoilt()
+        return unknown(problem.kind, problem.message, _source(where), self._clock.now())
+
+    async def _key(self, where: Where) -> Key:
+        """Return the key for a server; raises ``HttpError`` with what to do without one."""
+        try:
+            looked = await offload(key_for, where.base_url, self._env, deadline=LOGIN)
+        except TimeoutError:
+            message = f"{where.host}: the files that may hold the key do not answer"
+            raise HttpError(ErrorKind.TIMEOUT, message) from None
+        if looked.key is not None:
+            return looked.key
+        why = f" ({'; '.join(looked.faults)})" if looked.faults else ""
+        message = f"no W&B key for {where.host}{why}: set WANDB_API_KEY, or run wandb login"
+        raise HttpError(ErrorKind.UNAUTHORIZED, message)
+
+    def _run(self, query: Query, where: Where) -> OnlineRun:
+        spec = query.run.wandb
+        assert spec is not None
+        former = self._runs.get(query.name)
+        if former is None or former[:2] != (spec, where.base_url):
+            run = OnlineRun(spec, where.base_url)
+            former = self._runs[query.name] = (spec, where.base_url, run)
+        return former[2]
+
+    def _failed(self, where: Where, error: HttpError) -> Facet[TrackerValue]:
+        facet = unknown(error.kind, str(error), _source(where), self._clock.now())
+        return facet.model_copy(update={"retry_after": error.retry_in})
+
+
+def _source(where: Where) -> str:
+    return f"W&B at {where.host}"
+
+
+def _planned(
+    queries: Sequence[Query], runs: Sequence[OnlineRun], project: _Project, most: float
+) -> list[_Asked]:
+    """Share the bytes: first the newest rows of all runs, then older ones in turn."""
+    budget = most * project.scale
+    likely = sum(run.likely_bytes() for run in runs)
+    spare = max(0.0, budget - likely)
+    unread = [index for index, run in enumerate(runs) if run.unread()]
+    many = max(1, int(spare / LEAST_OLDER))
+    chosen = {unread[(project.turn + n) % len(unread)] for n in range(min(many, len(unread)))}
+    project.turn += many
+    older = spare / max(1, len(chosen))
+    newest = budget / max(1, len(runs)) if likely > budget else budget
+    plans = [run.plan(newest, older if at in chosen else 0.0) for at, run in enumerate(runs)]
+    return [_Asked(*each) for each in zip(queries, runs, plans, strict=True)]
+
+
+def _ahead(headers: Mapping[str, str], now: float) -> float:
+    """Return the server's clock minus ours (s), 0 where they agree or it does not say."""
+    try:
+        found = parsedate_to_datetime(headers["date"]).timestamp() - now
+    except (KeyError, ValueError, TypeError, IndexError, OverflowError):
+        return 0.0
+    return found if abs(found) > SKEW else 0.0

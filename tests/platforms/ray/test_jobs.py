@@ -1,0 +1,226 @@
+"""Ray's jobs as the cockpit takes them, from the answers of a real head (SPEC J, S-2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cockpit.model.clock import SystemClock
+from cockpit.model.facet import ErrorKind
+from cockpit.model.observed import Phase
+from cockpit.model.place import place_of
+from cockpit.model.query import Query
+from cockpit.model.run import WandbSpec
+from tests.platforms.ray.recorded import NODE, head, job_of, platform, reply, run_of
+
+STATES = [
+    ("hero-i001", "RUNNING", Phase.RUNNING, None, None),
+    ("ok-i001", "SUCCEEDED", Phase.SUCCEEDED, 0, None),
+    ("queued-i001", "STOPPED", Phase.CANCELLED, None, "Job was intentionally stopped."),
+    ("fail-i001", "FAILED", Phase.FAILED, 3, "exit code 3"),
+    ("kill9-i001", "FAILED", Phase.FAILED, -9, "JOB_ENTRYPOINT_COMMAND_ERROR"),
+    ("badenv-i001", "FAILED", Phase.FAILED, None, "ValueError: /nonexistent is not a valid path."),
+    ("never-i001", "FAILED", Phase.FAILED, None, "JOB_SUPERVISOR_ACTOR_START_TIMEOUT"),
+    ("cpus-i001", "PENDING", Phase.WAITING, None, "waits for 2 CPU, which a node has"),
+]
+
+
+@pytest.mark.parametrize(("name", "state", "phase", "code", "reason"), STATES)
+async def test_a_state_is_what_the_head_says(
+    name: str, state: str, phase: Phase, code: int | None, reason: str | None
+) -> None:
+    async with head() as ray:
+        job = await job_of(platform(), run_of(ray.url, name))
+    assert (job.id, job.state, job.phase, job.exit_code) == (name, state, phase, code)
+    assert job.launch_id == name and not job.never
+    assert (job.reason is None) if reason is None else (reason in (job.reason or ""))
+    assert "\n" not in (job.reason or "") and len(job.reason or "") < 500
+
+
+async def test_an_unknown_word_is_shown_and_never_running() -> None:
+    async with head() as ray:
+        ray.job("hero-i001")["status"] = "HIBERNATING\x1b[31m"
+        job = await job_of(platform(), run_of(ray.url, "hero-i001"))
+    assert job.phase is Phase.UNKNOWN and job.state == "HIBERNATING"
+    assert job.ended_at is None and job.exit_code is None
+
+
+async def test_a_job_begins_when_its_driver_does_and_waits_from_its_submit() -> None:
+    async with head() as ray:
+        asked = platform()
+        ran = await job_of(asked, run_of(ray.url, "queued-i001"))
+        again = await job_of(asked, run_of(ray.url, "queued-i001"))
+        waits = await job_of(asked, run_of(ray.url, "cpus-i001"))
+        told = ray.documents["/logical/actors"]["data"]["actors"].values()
+        (began,) = [one["startTime"] for one in told if one["name"].endswith("queued-i001")]
+        submitted = ray.job("cpus-i001")["start_time"]
+        assert ray.count("/logical/actors") == 1, "a driver begins once"
+    assert ran.started_at == again.started_at == began / 1000
+    assert ran.pending_since is None and ran.ended_at is not None
+    assert waits.pending_since == submitted / 1000 and waits.started_at is None
+
+
+async def test_without_the_state_api_a_start_is_unknown_and_the_job_is_read() -> None:
+    async with head() as ray:
+        ray.answers("/api/v0/actors", reply(404, b"404: Not Found"))
+        job = await job_of(platform(), run_of(ray.url, "hero-i001"))
+    assert job.phase is Phase.RUNNING and job.started_at is None
+
+
+async def test_what_no_node_has_can_never_start_where_nothing_adds_nodes() -> None:
+    async with head() as ray:
+        never = await job_of(platform(), run_of(ray.url, "never-i003"))
+        types = ray.documents["/api/cluster_status"]["data"]["clusterStatus"]["autoscalerReport"]
+        types["nodeTypeMapping"] = {NODE: "ray.worker.gpu"}
+        perhaps = await job_of(platform(), run_of(ray.url, "never-i003"))
+        ray.documents["/api/v0/nodes"]["data"]["result"]["result"][0]["resources_total"]["GPU"] = 8
+        queued = await job_of(platform(), run_of(ray.url, "never-i003"))
+    assert never.never and never.reason is not None
+    assert "waits for 8 GPU, and no node has so much (the most of each: 0 GPU)" in never.reason
+    assert not perhaps.never and "autoscaler" in (perhaps.reason or "")
+    assert not queued.never and "which a node has" in (queued.reason or "")
+
+
+async def test_a_job_that_is_not_listed_is_unknown_and_not_finished() -> None:
+    async with head() as ray:
+        run = run_of(ray.url, "gone-i001")
+        facet = (await platform().jobs([Query(run=run)]))["gone"]
+    assert facet.value is None and facet.error is not None
+    assert facet.error.kind is ErrorKind.NOT_FOUND
+    assert "unknown, not finished" in facet.error.message
+    assert "this one began 2026-11-22 11:40:38" in facet.error.message
+
+
+async def test_an_empty_list_is_not_the_end_of_any_job() -> None:
+    async with head() as ray:
+        ray.documents["/api/jobs/"] = []
+        facet = (await platform().jobs([Query(run=run_of(ray.url, "hero-i001"))]))["hero"]
+    assert facet.error is not None and facet.error.kind is ErrorKind.NOT_FOUND
+
+
+async def test_without_a_recorded_id_the_newest_launch_is_the_job() -> None:
+    async with head() as ray:
+        ray.add("hero-i002")
+        ray.add("heroine-i009")
+        job = await job_of(platform(), run_of(ray.url, None, "hero"))
+        nobody = (await platform().jobs([Query(run=run_of(ray.url, None, "nobody"))]))["nobody"]
+    assert job.id == "hero-i002" and [each.id for each in job.rivals] == ["hero-i001"]
+    assert nobody.error is not None and "job.id is not in the run file" in nobody.error.message
+
+
+async def test_a_driver_from_outside_is_found_by_its_job_id() -> None:
+    async with head() as ray:
+        job = await job_of(platform(), run_of(ray.url, "02000000", "hero"))
+    assert job.phase in (Phase.RUNNING, Phase.SUCCEEDED) and job.id == "02000000"
+    assert job.output is None and job.started_at is not None
+
+
+async def test_an_id_with_a_slash_is_read_like_any_other() -> None:
+    async with head() as ray:
+        job = await job_of(platform(), run_of(ray.url, "a/b"))
+    assert job.id == "a/b" and job.phase is Phase.WAITING and not job.never
+
+
+BELONGS: list[tuple[str, dict[str, Any], str | None, bool]] = [
+    ("argument", {"entrypoint": "python train.py --output_dir /data/hero"}, "entrypoint", True),
+    ("equals", {"entrypoint": "python train.py trainer.output_dir=/data/hero/x"}, "(train", True),
+    ("inside", {"entrypoint": "bash -lc 'python t.py --save-to=/data/hero'"}, "(save-to)", True),
+    ("unsaid", {"entrypoint": "python train.py --dir /data/hero"}, "(dir)", False),
+    ("variable", {"env": {"OUTPUT_DIR": "/data/hero/"}}, "environment (OUTPUT_DIR)", True),
+    ("wandb", {"env": {"WANDB_RUN_ID": "w1"}}, "the W&B id in its environment", True),
+    ("elsewhere", {"env": {"WANDB_RUN_ID": "w1", "WANDB_PROJECT": "other"}}, None, False),
+    ("flag", {"entrypoint": "WANDB_RUN_ID=w1 python train.py"}, "the W&B id", True),
+    ("reads", {"entrypoint": "python train.py --checkpoint /data/hero/step-1"}, None, False),
+    ("looks", {"entrypoint": "python eval.py --output_dir /data/hero"}, None, False),
+    ("beside", {"entrypoint": "python train.py --output_dir /data/hero-2"}, None, False),
+    ("broken", {"entrypoint": "python t.py --output_dir=/data/hero 'it's"}, "(output_dir)", True),
+]
+
+
+@pytest.mark.parametrize(("name", "job", "why", "sure"), BELONGS, ids=[one[0] for one in BELONGS])
+async def test_another_job_that_writes_to_the_same_place_is_a_rival(
+    name: str, job: dict[str, Any], why: str | None, sure: bool
+) -> None:
+    async with head() as ray:
+        env = {"env_vars": job.get("env", {})}
+        entrypoint = job.get("entrypoint", "python train.py")
+        ray.add("other", entrypoint=entrypoint, runtime_env=env, metadata=None)
+        ray.documents["/api/jobs/"] = [ray.job("fail-i001"), ray.job("other")]
+        wandb = WandbSpec(entity="e", project="p", id="w1")
+        place = place_of("/data/hero")
+        run = run_of(ray.url, "fail-i001", "hero", output_root=place, wandb=wandb)
+        value = await job_of(platform(), run)
+    if why is None:
+        assert not value.rivals and not value.possible
+        return
+    (found,) = value.rivals if sure else value.possible
+    assert found.id == "other" and why in found.why and value.rivals_source.startswith("the jobs")
+    assert len(value.rivals) == sure
+
+
+async def test_the_lineage_that_a_job_carries_decides() -> None:
+    async with head() as ray:
+        ray.add("hero-i009", metadata={"lineage": "root:0000000000000000"}, entrypoint="train")
+        ray.documents["/api/jobs/"] = [ray.job("fail-i001"), ray.job("hero-i009")]
+        root = place_of("/data/hero")
+        value = await job_of(platform(), run_of(ray.url, "fail-i001", "hero", output_root=root))
+    assert not value.rivals, "another fleet's run of the same name"
+
+
+async def test_what_lives_is_told_from_the_same_list() -> None:
+    async with head() as ray:
+        asked, run = platform(), run_of(ray.url, "hero-i001")
+        live = (await asked.live([run]))["hero"]
+        ray.answers("/api/jobs/", reply(403, b"Forbidden: Invalid authentication token"))
+        unknown = (await asked.live([run]))["hero"]
+    assert [job.id for job in live.jobs] == ["hero-i001"] and live.unknown is None
+    assert live.jobs[0].handle == {"submission_id": "hero-i001"}
+    assert not unknown.jobs and "refuses the token" in (unknown.unknown or "")
+
+
+SECRET = "hunter2hunter2hunter2"
+
+
+async def test_no_secret_of_a_job_is_shown() -> None:
+    async with head() as ray:
+        asked = platform()
+        entrypoint = f"python train.py --api-key={SECRET} --output_dir /data/hero"
+        env = {"env_vars": {"WANDB_API_KEY": SECRET, "PLAIN": SECRET, "WANDB_RUN_ID": "w1"}}
+        ray.add("other", entrypoint=entrypoint, runtime_env=env)
+        ray.job("fail-i001")["message"] = f"boom WANDB_API_KEY={SECRET}"
+        ray.documents["/api/jobs/other"] = ray.job("other")
+        run = run_of(ray.url, "fail-i001", "hero", output_root=place_of("/data/hero"))
+        value = await job_of(asked, run)
+        files = await asked.evidence(run, value.rivals)
+    assert value.rivals and SECRET not in str(value) + str(value.rivals)
+    text = b"".join(files.values()).decode()
+    assert SECRET not in text and '"PLAIN": "****"' in text and '"WANDB_RUN_ID": "w1"' in text
+    assert "404" in text or "no such page" in text, "what could not be had is said"
+
+
+@pytest.mark.parametrize("skew", [0.0, 3600.0, -3600.0])
+async def test_times_are_on_our_clock(skew: float) -> None:
+    async with head() as ray:
+        ray.skew = skew
+        job = ray.job("cpus-i001")
+        waits = await job_of(platform(), run_of(ray.url, "cpus-i001"))
+        expected = job["start_time"] / 1000 - skew
+        (finding,) = await platform().findings([run_of(ray.url, "cpus-i001")])
+    assert waits.pending_since is not None and abs(waits.pending_since - expected) < 3
+    assert (finding.remedy is None) == (skew == 0.0)
+    assert ("ahead of ours" in finding.text, "behind ours" in finding.text) == (skew > 0, skew < 0)
+
+
+async def test_the_health_of_the_drivers_node() -> None:
+    async with head() as ray:
+        asked, run = platform(), run_of(ray.url, "hero-i001")
+        summary = ray.documents["/nodes"]["data"]["summary"][0]
+        summary["now"] = SystemClock().now() - 10
+        facet = (await asked.hosts([Query(run=run)]))["hero"]
+        summary["raylet"]["state"] = "DEAD"
+        dead = (await asked.hosts([Query(run=run)]))["hero"]
+    assert facet.value is not None and facet.value.disks[0].mount == "/"
+    assert facet.value.mem_frac is not None and 0 < facet.value.mem_frac < 0.2
+    assert facet.value.load is not None and len(facet.value.disks) == 1
+    assert dead.value is None and "is DEAD" in str(dead.error)
