@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import run_script
 from tests.platforms.slurm.asking import observed, platform, queries, run_of
 from tests.platforms.slurm.rig import Rig
+from tests.sshd import needs_sshd, serving
 
 
 @pytest.fixture(autouse=True)
@@ -146,3 +148,26 @@ def test_check_reads_it(slurm: Rig, tmp_path: Path) -> None:
     assert run["verdict"] == "critical" and run["facets"]["job"]["value"]["exit_code"] == 1
     assert run["facets"]["log"]["value"]["lines"] == ["step 7 loss 2.5"]
     assert [alert["id"] for alert in run["alerts"]] == ["C-01"]
+
+
+@needs_sshd
+async def test_a_cluster_behind_a_login_node(
+    slurm: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands run there, with what the login gives them; so do the readers of its logs."""
+    job = slurm.sbatch(wrap="echo step 1; sleep 60")
+    slurm.wait_for(job, "RUNNING")
+    with serving(tmp_path) as box:
+        monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+        monkeypatch.delenv("SLURM_CONF")
+        run, own = run_of("toy", job, host=box.host), platform()
+        (lost,) = (await own.jobs(queries(run))).values()
+        assert lost.error is not None and f"slurm {box.host}: no Slurm here" in lost.error.message
+        box.rc(f"export SLURM_CONF={slurm.conf}")
+        run = run_of("toy", job, host=f"{box.host}-b")  # another login
+        value = (await own.jobs(queries(run)))["toy"].value
+        assert value is not None and value.phase is Phase.RUNNING
+        log = (await own.logs([Query(run=run, job=value)]))["toy"]
+        assert log.value is not None, log.error
+        assert [line.plain for line in log.value.lines] == ["step 1"]
+        assert log.value.path == f"ssh://{box.host}-b{value.output}"
