@@ -76,7 +76,7 @@ class RayJobs:
     async def listed(self, head: Head, runs: Sequence[RunSpec]) -> Listed:
         """Return all jobs of a head, and more of those of these runs; raises ``HttpError``."""
         began = self._clock.monotonic()
-        jobs = await head.jobs()
+        jobs = await head.shared_jobs()
         current = [current_of(run, jobs) for run in runs]
         own = {job.id: job for job in current if job is not None}
         left = max(AT_LEAST, ALL_WITHIN - (self._clock.monotonic() - began))

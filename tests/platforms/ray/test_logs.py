@@ -216,11 +216,10 @@ async def test_requests_do_not_grow_with_the_runs() -> None:
             for run in runs:
                 ray.add(f"{run.name}-i001")
                 ray.logs[f"job-driver-{run.name}-i001.log"] = steps(0, 3)
-            for _ in range(2):
-                jobs = await source.jobs([Query(run=run) for run in runs])
-                queries = [Query(run=run, job=jobs[run.name].value) for run in runs]
-                await source.hosts(queries)
-                await source.live(runs)
+            jobs = await source.jobs([Query(run=run) for run in runs])
+            queries = [Query(run=run, job=jobs[run.name].value) for run in runs]
+            await source.hosts(queries)
+            await source.live(runs)
             counts[many] = len(ray.asked)
             assert all(facet.value is not None for facet in jobs.values())
             ray.asked.clear()
