@@ -67,6 +67,16 @@ class RayJobs:
         now = self._clock.now()
         return {run.name: self._facet(head, run, listed, lives[run.name], now) for run in runs}
 
+    async def recent(self, head: Head, runs: Sequence[RunSpec]) -> dict[str, JobValue]:
+        """Return the jobs of runs of which the watch knows none yet; raises ``HttpError``."""
+        jobs = await head.recent_jobs()
+        found = {run.name: (run, current_of(run, jobs)) for run in runs}
+        return {
+            name: self._value(head, run, job, None)
+            for name, (run, job) in found.items()
+            if job is not None
+        }
+
     def live(self, head: Head, jobs: Sequence[RayJob], runs: Sequence[RunSpec]) -> dict[str, Live]:
         """Return what lives of each run's lineage among the jobs of its head, by run name."""
         living = [job for job in jobs if phase_of(job).lives]

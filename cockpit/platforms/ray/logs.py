@@ -10,15 +10,17 @@ spooled of it is shown, or what Ray has kept with a failed job's state.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.observed import JobValue, LogValue
 from cockpit.model.query import Query
+from cockpit.model.run import RunSpec
 from cockpit.platforms.ray.fetched import Fetched
 from cockpit.platforms.ray.head import Head
+from cockpit.platforms.ray.jobs import failed
 from cockpit.platforms.ray.tail import FEWEST, FIRST, lines_for
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
@@ -33,6 +35,8 @@ PATIENT: Final = 4.0
 SPOOLING: Final = 3.0
 AHEAD: Final = 4
 """A look asks for so many times the lines that the former one has found new."""
+Jobs = Callable[[Head, Sequence[RunSpec]], Awaitable[Mapping[str, JobValue]]]
+"""Returns the jobs of runs, by name, from the head's list; raises ``HttpError``."""
 Kept = Callable[[Head, str], str | None]
 """Returns what a head has kept of a job's log with the state of the job."""
 
@@ -40,9 +44,10 @@ Kept = Callable[[Head, str], str | None]
 class RayLogs:
     """Reads the logs of jobs; ``logs`` follows what was spooled of them."""
 
-    def __init__(self, clock: Clock, logs: Logs, kept: Kept) -> None:
+    def __init__(self, clock: Clock, logs: Logs, jobs: Jobs, kept: Kept) -> None:
         self._clock = clock
         self._logs = logs
+        self._jobs = jobs
         self._kept = kept
         self._followed: dict[str, _Followed] = {}
 
@@ -50,8 +55,13 @@ class RayLogs:
         """Return the log facet of each run of one head, by run name."""
         found: dict[str, Facet[LogValue]] = {}
         own: dict[str, _Followed] = {}
+        try:
+            jobs = await self._jobs_of(head, queries)
+        except HttpError as error:
+            facet = failed(error, head.name, self._clock.now())
+            return {query.name: facet for query in queries}
         for query in queries:
-            job = query.job
+            job = jobs.get(query.name)
             if job is None or job.id is None or job.output is None or job.node is None:
                 found[query.name] = _without(head, job, self._clock.now())
             else:
@@ -62,6 +72,12 @@ class RayLogs:
         read = await self._logs.observe(spooled, places)
         now = self._clock.now()
         return found | {name: each.facet(head, read.get(name), now) for name, each in own.items()}
+
+    async def _jobs_of(self, head: Head, queries: Sequence[Query]) -> dict[str, JobValue]:
+        """Return each run's job as the watch knows it; at its first look, as the head lists it."""
+        known = {query.name: query.job for query in queries if query.job is not None}
+        rest = [query.run for query in queries if query.job is None]
+        return {**known, **(await self._jobs(head, rest) if rest else {})}
 
     async def _look(self, head: Head, due: Sequence[_Followed]) -> None:
         turn = asyncio.Semaphore(TOGETHER)
@@ -139,8 +155,8 @@ class _Followed:
         if log is not None and not there:
             try:
                 await self._spool(log.encode("utf-8", "replace"), over=True, cut=True)
-            except HttpError as failed:
-                self._error = failed
+            except HttpError as full:
+                self._error = full
 
     async def _recalled(self) -> bool:
         try:
@@ -175,14 +191,14 @@ class _Followed:
             text = "not read yet: the logs of one head are read in turn"
             return unknown(ErrorKind.TIMEOUT, text, source, now) if read is None else read
         kind = ErrorKind.NOT_FOUND if "not found" in str(error) else error.kind
-        failed: Facet[Any] = unknown(kind, clean(str(error), 400), source, now)
-        return failed.model_copy(update={"retry_after": error.retry_in})
+        facet: Facet[Any] = unknown(kind, clean(str(error), 400), source, now)
+        return facet.model_copy(update={"retry_after": error.retry_in})
 
 
 def _without(head: Head, job: JobValue | None, now: float) -> Facet[LogValue]:
     text = "Ray keeps no log of this job: it never ran, or was attached from outside"
     if job is None:
-        text = "of the job nothing is known yet"
+        text = "the head does not list the job: nothing tells where its log is"
     elif job.phase.lives and job.node is None:
         text = "the job has not begun: no log yet"
     return unknown(ErrorKind.NOT_FOUND, text, head.name, now)

@@ -51,7 +51,7 @@ class RayPlatform(Unsupported):
         self._tokens = Tokens(clock)
         self._heads: dict[object, Head] = {}
         self._jobs = RayJobs(clock)
-        self._tails = RayLogs(clock, logs, self._jobs.last_log)
+        self._tails = RayLogs(clock, logs, self._jobs.recent, self._jobs.last_log)
         self._hosts = RayHosts(clock)
 
     async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:

@@ -206,6 +206,19 @@ async def test_jobs_without_a_log_say_why() -> None:
     assert said[1] == said[2] and said[1].startswith("Ray keeps no log of this job")
 
 
+async def test_a_first_look_needs_nobody_to_have_asked_for_the_job() -> None:
+    async with head() as ray:
+        ray.logs[NAME] = steps(0, 3)
+        source = platform()
+        runs = [run_of(ray.url, "hero-i001"), run_of(ray.url, "gone-i001")]
+        read = await source.logs([Query(run=run) for run in runs])
+        assert ray.count("/api/jobs/") == 1
+        ray.answers("/api/jobs/", reply(401, b"no"))
+        refused = (await platform().logs([Query(run=runs[0])]))["hero"]
+    assert read["hero"].known and "does not list the job" in str(read["gone"].error)
+    assert refused.error is not None and refused.error.kind is ErrorKind.UNAUTHORIZED
+
+
 async def test_requests_do_not_grow_with_the_runs() -> None:
     counts = {}
     for many in (1, 200):
