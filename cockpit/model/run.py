@@ -325,3 +325,8 @@ class CockpitFile(Frozen):
     ui: UiSpec = UiSpec()
     keys: dict[str, Any] = Field(default_factory=dict)
     hosts: dict[str, HostSpec] = Field(default_factory=dict)
+
+
+def remedies_of(file: CockpitFile) -> dict[str, str]:
+    """Return what to do when a host refuses us, by its ssh alias."""
+    return {host: spec.remedy for host, spec in file.hosts.items() if spec.remedy is not None}

@@ -11,8 +11,6 @@ may be part of a longer script, and its records are found wherever they stand in
 from __future__ import annotations
 
 import errno
-import re
-import secrets
 import stat as modes
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +18,7 @@ from typing import Final, NamedTuple
 
 from cockpit.runtime.ssh import quote
 from cockpit.sources.logs.ranged import NOTHING, Wish
+from cockpit.sources.scripts import Record, is_pattern, marking, new_mark, records, word_of
 from cockpit.text.safe import clean
 
 PAGE: Final = 4096
@@ -32,14 +31,12 @@ LATE: Final = 2
 """Files that may take longer: then the rest is not looked at any more."""
 MOST_BESIDE: Final = 200
 """Files of one folder that are looked at."""
-_MAGIC: Final = re.compile(r"[*?[]")
-_USER: Final = re.compile(r"~[A-Za-z0-9_.-]*")
 _PRELUDE: Final = r"""
 LC_ALL=C; export LC_ALL; late=0 room=%(room)d T= D=
 command -v timeout >/dev/null 2>&1 && T='timeout %(limit)d' D='timeout %(sending)d'
 if stat -c %%s / >/dev/null 2>&1; then S=-c F='%%d %%i %%s %%.9Y %%f'
 else S=-f F='%%d %%i %%z %%Fm %%Xp'; fi
-mark() { printf '\n@%(mark)s %%s\n' "$*"; }
+%(marking)s
 slow() { late=$((late + 1)); mark fail "$1" timeout; }
 one() {
   i=$1 f=$2 own=$3 old=$4; shift 4
@@ -143,7 +140,7 @@ class Piece:
 
     asks: Sequence[Ask]
     room: int = 32 << 20
-    mark: str = field(default_factory=lambda: secrets.token_hex(12))
+    mark: str = field(default_factory=new_mark)
 
     @property
     def script(self) -> str:
@@ -177,8 +174,8 @@ class Piece:
     @property
     def _prelude(self) -> str:
         return _PRELUDE % {
-            "mark": self.mark, "limit": LIMIT, "late": LATE, "page": PAGE, "room": self.room,
-            "sending": SENDING,
+            "marking": marking(self.mark), "limit": LIMIT, "late": LATE, "page": PAGE,
+            "room": self.room, "sending": SENDING,
         }  # fmt: skip
 
     def answers(self, out: bytes) -> list[Told]:
@@ -191,30 +188,22 @@ class Piece:
         return [told for _, told in self._files(out) if isinstance(told, Answer)]
 
     def _files(self, out: bytes) -> Iterator[tuple[int, Told]]:
-        now, records = 0.0, list(self._records(out))
-        ends = len(records) > 0 and records[-1][0] == ["end"]
-        for at, (words, payload) in enumerate(records):
+        now, found = 0.0, records(out, self.mark)
+        ends = bool(found) and found[-1][0] == ["end"]
+        for at, (words, payload) in enumerate(found):
             if words[0] == "now" and len(words) == 2 and words[1].isdigit():
                 now = float(words[1])
             elif words[0] == "log" and len(words) == 2 and words[1].isdigit():
-                own = _until_next(records[at + 1 :])
-                whole = ends or at + 1 + len(own) < len(records)
+                own = _until_next(found[at + 1 :])
+                whole = ends or at + 1 + len(own) < len(found)
                 yield int(words[1]), _told(payload, own, now, whole)
-
-    def _records(self, out: bytes) -> Iterator[tuple[list[str], bytes]]:
-        for record in out.split(f"\n@{self.mark} ".encode())[1:]:
-            head, _, payload = record.partition(b"\n")
-            yield head.decode("ascii", "replace").split() or [""], payload
-
-
-_Record = tuple[list[str], bytes]
 
 
 def _broken_off() -> OSError:
     return OSError(errno.EIO, "its host's answer broke off")
 
 
-def _until_next(records: Sequence[_Record]) -> list[_Record]:
+def _until_next(records: Sequence[Record]) -> list[Record]:
     own = []
     for record in records:
         if record[0][0] in ("log", "end"):
@@ -223,7 +212,7 @@ def _until_next(records: Sequence[_Record]) -> list[_Record]:
     return own
 
 
-def _told(name: bytes, records: Sequence[_Record], now: float, whole: bool) -> Told:
+def _told(name: bytes, records: Sequence[Record], now: float, whole: bool) -> Told:
     """Return what the records of one file say, if they are ``whole``."""
     if not whole:
         return _broken_off()
@@ -276,37 +265,6 @@ def _found(number: int, path: str) -> str:
     if not is_pattern(path):
         return f"f_{number}={name}"
     return f'f_{number}=$($T sh -c "$newest" sh {name} {word_of(path, magic=True)})'
-
-
-def is_pattern(path: str) -> bool:
-    """Tell whether a path has letters that a pattern is made of."""
-    return _MAGIC.search(path) is not None
-
-
-def word_of(path: str, magic: bool = False) -> str:
-    """Return a path as a word of the shell, from the home where it says so (``~/x``).
-
-    With ``magic``, ``*``, ``?`` and ``[a-z]`` in it are a pattern; ``**`` is ``*``.
-    """
-    quoted = _pattern if magic else quote
-    user = _USER.match(path) if path.startswith("~") else None
-    if user is not None and path[user.end() : user.end() + 1] in ("", "/"):
-        home = '"$HOME"' if user[0] == "~" else user[0]
-        return home + (quoted(path[user.end() :]) if path[user.end() :] else "")
-    return quoted(path) if path.startswith("/") else "./" + quoted(path)
-
-
-def _pattern(text: str) -> str:
-    parts = re.split(r"(\*+|\?|\[[!^]?\]?[^]/]*\])", text)
-    return "".join(_magic(part) if at % 2 else quote(part) for at, part in enumerate(parts) if part)
-
-
-def _magic(part: str) -> str:
-    if not part.startswith("["):
-        return part[0]
-    plain = re.compile(r"[A-Za-z0-9_.\-\]]")
-    inner = "".join(char if plain.match(char) else quote(char) for char in part[1:-1].lstrip("!^"))
-    return f"[{'!' if part[1] in '!^' else ''}{inner}]"
 
 
 def _or(number: int | None) -> str:

@@ -19,8 +19,9 @@ from cockpit.model.place import Place
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script_blocking
 from cockpit.sources.logs.pages import PageCache
-from cockpit.sources.logs.pieces import Answer, Ask, LaterError, Piece, Told, is_pattern, word_of
+from cockpit.sources.logs.pieces import Answer, Ask, LaterError, Piece, Told
 from cockpit.sources.logs.ranged import NOTHING, Opened, Ranged, Span, Stat, Wish
+from cockpit.sources.scripts import is_pattern, word_of
 
 TRIP: Final = 4.0
 """Seconds for one trip within a look."""
