@@ -390,6 +390,9 @@ class MonitorValue(Frozen):
     last_signal: str | None = Field(default=None, exclude=True)
     tunnel_session: str | None = Field(default=None, exclude=True)
     server_session: str | None = Field(default=None, exclude=True)
+    mcp_url: str | None = Field(default=None, exclude=True)
+    gone: tuple[str, ...] = Field(default=(), exclude=True)
+    """What it needs to live and that is gone: its tunnel, its server; one line each (C-03)."""
     notes: tuple[str, ...] = Field(default=(), exclude=True)
     """What was odd about the clocks or files that this rests on, one line each."""
 
