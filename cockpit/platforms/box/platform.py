@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
-from cockpit.model.run import RunSpec
+from cockpit.model.jobs import OwnJob
+from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.base import CannotError
 from cockpit.platforms.box import PRIVATE
+from cockpit.platforms.box.own import own_jobs
 from cockpit.platforms.unsupported import Unsupported
+from cockpit.runtime.ssh import run_script
 
 
 class BoxPlatform(Unsupported):
@@ -24,6 +29,12 @@ class BoxPlatform(Unsupported):
     def endpoint(self, run: RunSpec) -> str:
         """Return the host: its log, its disks and its job are asked in one trip."""
         return (run.job.host if run.job is not None else None) or f"{self.kind} here"
+
+    async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
+        """Return the tmux sessions of a host; raises ``CannotError``."""
+        if not job.host:
+            raise CannotError("name the host: box@HOST")
+        return await own_jobs(run_script, job.host)
 
     def name_for(self, launch_id: str) -> str:
         """Return the session's name: tmux would turn these two into underscores by itself."""

@@ -7,15 +7,16 @@ from typing import ClassVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
-from cockpit.model.jobs import Live
+from cockpit.model.jobs import Live, OwnJob
 from cockpit.model.observed import HostValue, JobValue
 from cockpit.model.plan import Check
 from cockpit.model.query import Query
-from cockpit.model.run import RunSpec
+from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.iris import PRIVATE
 from cockpit.platforms.iris.access import Tokens, endpoint_of
 from cockpit.platforms.iris.command import command_checks
 from cockpit.platforms.iris.jobs import PATIENT, IrisJobs
+from cockpit.platforms.iris.own import own_jobs
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.http import Http
 from cockpit.sources.logs.source import Logs
@@ -58,6 +59,10 @@ class IrisPlatform(Unsupported):
     async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
         """Return what lives of each run's lineage, from a fresh look."""
         return await self._jobs.live(runs)
+
+    async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
+        """Return the jobs of this user, or of the one whom ``job.id`` names."""
+        return await own_jobs(self._jobs, job)
 
     def command_checks(self, run: RunSpec, words: Sequence[str]) -> list[Check]:
         """Return what speaks for and against an Iris command (SPEC A-2)."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, not_configured, unknown
-from cockpit.model.jobs import Live, LiveJob
+from cockpit.model.jobs import Live, LiveJob, OwnJob
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
@@ -20,6 +20,7 @@ from cockpit.platforms.ray.head import CAP, MOST_PATIENCE, Head, base_of
 from cockpit.platforms.ray.hosts import RayHosts
 from cockpit.platforms.ray.jobs import RayJobs
 from cockpit.platforms.ray.logs import RayLogs
+from cockpit.platforms.ray.own import own_jobs
 from cockpit.platforms.ray.token import Tokens
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.http import Http, HttpError
@@ -109,6 +110,15 @@ class RayPlatform(Unsupported):
         named = [recorded] if recorded is not None else []
         ids = dict.fromkeys([*named, *(job.id for job in jobs)])
         return await gather(groups[0][0], list(ids)) if groups else {}
+
+    async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
+        """Return all jobs of a head; raises ``CannotError``."""
+        if not job.address:
+            raise CannotError("name the head's dashboard: ray@http://127.0.0.1:8265")
+        try:
+            return await own_jobs(self._head(job))
+        except ValueError as error:
+            raise CannotError(str(error)) from None
 
     def name_for(self, launch_id: str) -> str:
         """Return the submission id; one with a slash makes a job that nobody can ask for."""

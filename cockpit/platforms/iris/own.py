@@ -1,0 +1,54 @@
+"""What ``cockpit init`` can begin from on an Iris controller: the jobs of one user."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from cockpit.model.jobs import OwnJob
+from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.base import CannotError
+from cockpit.platforms.iris.access import AccessError, endpoint_of
+from cockpit.platforms.iris.answers import Job
+from cockpit.platforms.iris.jobs import PATIENT, IrisJobs
+from cockpit.platforms.iris.trees import is_job_id, user_of
+from cockpit.platforms.iris.words import phase_of
+from cockpit.runtime.http import HttpError
+from cockpit.runtime.login import login_name
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+PAGES: Final = 1
+"""A person chooses among the newest few hundred."""
+
+
+async def own_jobs(asked: IrisJobs, job: JobSpec) -> Sequence[OwnJob]:
+    """Return the jobs of this account, or of the user whom ``job.id`` names, living ones first.
+
+    Raises ``CannotError``.
+    """
+    user = user_of(job.id) if job.id and is_job_id(job.id) else login_name()
+    prefix = f"/{user}/"
+    try:
+        async with asyncio.timeout(PATIENT):
+            place = await asked.place([RunSpec(name="init", job=job)])
+            jobs = await place.controller.jobs(prefix, pages=PAGES)
+    except (HttpError, AccessError) as error:
+        raise CannotError(str(error)) from None
+    except TimeoutError:
+        text = f"{endpoint_of(job)} did not answer within {PATIENT:g} s: is its tunnel up?"
+        raise CannotError(text) from None
+    return _shown(each for each in jobs if each.id.startswith(prefix) and each.id.count("/") == 2)
+
+
+def _shown(jobs: Iterable[Job]) -> list[OwnJob]:
+    ordered = sorted(jobs, key=lambda job: (not phase_of(job).lives, -(job.submitted_at or 0.0)))
+    return [
+        OwnJob(
+            id=clean(job.id, 200),
+            name=clean(scrub(job.id.rpartition("/")[2]), 200),
+            text=clean(job.state.removeprefix("JOB_STATE_"), 80),
+        )
+        for job in ordered
+    ]
