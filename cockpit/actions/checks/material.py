@@ -81,7 +81,7 @@ async def gather(context: ActionContext) -> Material:
     spec = context.spec.code
     changes = Changes(base=base, source=source)
     if spec is not None and spec.repo is not None:
-        changes = await changes_since(spec.repo.path, code, base, source)
+        changes = await changes_since(spec.repo, code, base, source)
     return Material(
         read=read,
         changes=changes,

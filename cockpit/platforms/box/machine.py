@@ -32,7 +32,7 @@ _FD: Final = re.compile(r"l(\S{9}).*? \d+ -> (.*)$")
 _SCREEN: Final = re.compile(r"\s+(\d+)\.(\S+)\s+\(")
 _ENDED: Final = "ZX"
 SKEW: Final = 2.0
-"""Seconds by which a host's clock, told in whole seconds, may differ and count as ours."""
+"""Seconds by which a host's clock may differ from ours and count as the same."""
 
 
 def sections(out: bytes) -> dict[str, bytes]:
@@ -41,7 +41,7 @@ def sections(out: bytes) -> dict[str, bytes]:
     ends = [*(each.start() for each in found[1:]), len(out)]
     return {
         each[1].decode("utf-8", "replace"): out[each.end() : end]
-        for each, end in zip(found, ends, strict=True)
+        for each, end in zip(found, ends, strict=False)  # none: no header
     }
 
 
@@ -60,9 +60,10 @@ class Session(NamedTuple):
 
 @dataclass
 class Host:
-    """A host at the moment of a probe. ``answered`` is our clock (epoch seconds) at its answer."""
+    """A host at the moment of a probe: between ``sent`` and ``got`` (our clock, epoch seconds)."""
 
-    answered: float
+    sent: float
+    got: float
     about: Mapping[str, str]
     processes: Census
     files: Files
@@ -82,15 +83,18 @@ class Host:
 
     @cached_property
     def ahead(self) -> float:
-        """Seconds by which its clock is ahead of ours; 0 where nobody could tell the difference."""
+        """Seconds by which its clock is ahead of ours; 0 where nobody could tell the difference.
+
+        It was read in whole seconds, somewhere between sending and getting.
+        """
         now = _integer(self.about.get("now"))
-        off = 0.0 if now is None else now - self.answered
+        off = 0.0 if now is None else min(0.0, now + 1 - self.sent) + max(0.0, now - self.got)
         return off if abs(off) > SKEW else 0.0
 
     @property
     def now(self) -> float:
         """Its own clock."""
-        return self.answered + self.ahead
+        return self.got + self.ahead
 
     def ours(self, at: float | None) -> float | None:
         """Return a time of its clock by ours."""
@@ -110,7 +114,7 @@ class Host:
         return [*found, *(self.processes[each] for each in rest)]
 
 
-def host_of(told: Mapping[str, bytes], answered: float) -> Host | None:
+def host_of(told: Mapping[str, bytes], sent: float, got: float) -> Host | None:
     """Return a host from what the pieces said, by their names; ``None`` if it told no processes."""
     lines = _lines(told.get(words.ABOUT.name, b""))
     about = {name: value.strip() for name, _, value in (line.partition(" ") for line in lines)}
@@ -119,7 +123,8 @@ def host_of(told: Mapping[str, bytes], answered: float) -> Host | None:
         return None
     uid = _integer(about.get("uid")) or 0
     files = Files(Path("/nowhere"), uid, _open_files(told, processes))
-    return Host(answered, about, processes, files, _own(processes, _integer(about.get("self"))))
+    own = _own(processes, _integer(about.get("self")))
+    return Host(sent, got, about, processes, files, own)
 
 
 def _census(told: Mapping[str, bytes]) -> Census:

@@ -1,4 +1,4 @@
-"""A host as those see it who tell whose processes are whose (``platforms.local.recorded.Sight``)."""
+"""A host as those see it who tell whose its processes are (``platforms.local.recorded``)."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Stat(NamedTuple):
     uid: int
 
 
-class Seen(NamedTuple):
+class Told(NamedTuple):
     """What one line tells of a file: its figures, ``None`` if there is none; or what is wrong."""
 
     stat: Stat | None = None
@@ -52,10 +52,10 @@ def job_files(out: bytes, job: JobSpec) -> JobFiles:
     troubles = [
         Problem(kind=each.kind, message=f"{asked[key]}: {each.message}")
         for key in asked
-        if (each := seen.get(key, Seen(problem=silent)).problem) is not None
+        if (each := seen.get(key, Told(problem=silent)).problem) is not None
     ]
-    pid, exit_file = seen.get("pid", Seen()), seen.get("exit", Seen())
-    marker, log = seen.get("marker", Seen()).stat, seen.get("log", Seen()).stat
+    pid, exit_file = seen.get("pid", Told()), seen.get("exit", Told())
+    marker, log = seen.get("marker", Told()).stat, seen.get("log", Told()).stat
     return JobFiles(
         None if pid.stat is None else _pid(pid, job.pid_file, pid.stat),
         None if exit_file.stat is None else _exit(exit_file, job.exit_file, exit_file.stat),
@@ -66,20 +66,20 @@ def job_files(out: bytes, job: JobSpec) -> JobFiles:
     )
 
 
-def _pid(seen: Seen, place: Place | None, stat: Stat) -> PidNote | BadNote:
+def _pid(seen: Told, place: Place | None, stat: Stat) -> PidNote | BadNote:
     if not stat.regular:
         return BadNote(f"{place}: expected a file")
     return pid_note(seen.text, str(place), stat.mtime, stat.uid)
 
 
-def _exit(seen: Seen, place: Place | None, stat: Stat) -> ExitNote | BadNote:
+def _exit(seen: Told, place: Place | None, stat: Stat) -> ExitNote | BadNote:
     if not stat.regular:
         return BadNote(f"{place}: expected a file")
     return exit_note(seen.text, str(place), stat.mtime)
 
 
-def _read(out: bytes) -> tuple[dict[str, Seen], str | None]:
-    seen: dict[str, Seen] = {}
+def _read(out: bytes) -> tuple[dict[str, Told], str | None]:
+    seen: dict[str, Told] = {}
     key, log_path = "", None
     for line in out.decode("utf-8", "replace").splitlines():
         if line.startswith(">") and key in seen:
@@ -92,14 +92,14 @@ def _read(out: bytes) -> tuple[dict[str, Seen], str | None]:
     return seen, log_path
 
 
-def _seen(told: str) -> Seen:
+def _seen(told: str) -> Told:
     fields = told.split("|")
     if len(fields) == _FIELDS and all(each.lstrip("-").isdigit() for each in fields[1:]):
         kind, (size, mtime, inode, uid) = fields[0], map(int, fields[1:])
-        return Seen(Stat(kind.startswith("regular"), size, float(mtime), inode, uid))
+        return Told(Stat(kind.startswith("regular"), size, float(mtime), inode, uid))
     if told.rstrip().endswith(_ABSENT):
-        return Seen()
+        return Told()
     denied = told.rstrip().endswith("Permission denied")
     kind_of = ErrorKind.PERMISSION if denied else ErrorKind.BAD_ANSWER
     text = "permission denied" if denied else clean(told, 160) or "nothing is told of it"
-    return Seen(problem=Problem(kind=kind_of, message=text))
+    return Told(problem=Problem(kind=kind_of, message=text))

@@ -13,11 +13,13 @@ from typing import Final
 from cockpit.model.place import Place
 from cockpit.model.run import JobSpec
 from cockpit.platforms.box.probe import Piece
+from cockpit.platforms.local.host import GPU_QUERY
 from cockpit.runtime.ssh import quote
 
 ABSENT: Final = "!absent"
 PROCESSES: Final = "processes"
 FILES: Final = "files"
+DISKS: Final = "disks"
 _MAGIC: Final = re.compile(r"([*?]|\[[^]/]*\])")
 _MARKED: Final = 64
 """Processes whose environment is sent: those that name a run of ours in it."""
@@ -57,8 +59,7 @@ LOAD: Final = Piece("its load", "cat /proc/loadavg", PROCESSES)
 GPUS: Final = Piece(
     "nvidia-smi",
     f"""command -v nvidia-smi >/dev/null || {{ echo {ABSENT}; exit; }}
-nvidia-smi --query-gpu=index,name,utilization.gpu,memory.used,memory.total \
---format=csv,noheader,nounits""",
+nvidia-smi {" ".join(GPU_QUERY)}""",
     "gpus",
 )
 
@@ -96,7 +97,7 @@ for f in $(grep -lsF -f - /proc/[0-9]*/environ <<'{END}'
 def open_files(words: Iterable[str]) -> Piece:
     """Return what prints the open files whose paths hold any of these words."""
     script = f"""\
-ls -l /proc/[0-9]*/fd | grep -F -f - <<'{END}'
+ls -l /proc/[0-9]*/fd | grep -F -f /dev/fd/3 3<<'{END}'
 /fd:
 {_lines(words)}
 {END}"""
@@ -150,7 +151,7 @@ def disk(place: Place) -> Piece:
 p={spelled(place)}
 while [ ! -e "$p" ]; do q=$(dirname -- "$p"); [ "$q" != "$p" ] || break; p=$q; done
 df -Pk -- "$p" 2>&1 | tail -n 1; df -Pi -- "$p" 2>&1 | tail -n 1"""
-    return Piece(f"the disk of {place.path}", script, "disks")
+    return Piece(f"the disk of {place.path}", script, DISKS)
 
 
 def memory(pids: Iterable[int]) -> Piece:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.jobs import Live, OwnJob
-from cockpit.model.observed import HostValue, JobValue
+from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.plan import Check
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
@@ -16,6 +17,7 @@ from cockpit.platforms.iris import PRIVATE
 from cockpit.platforms.iris.access import Tokens, endpoint_of
 from cockpit.platforms.iris.command import command_checks
 from cockpit.platforms.iris.jobs import PATIENT, IrisJobs
+from cockpit.platforms.iris.logs import IrisLogs
 from cockpit.platforms.iris.own import own_jobs
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.http import Http
@@ -31,16 +33,18 @@ class IrisPlatform(Unsupported):
     kind: ClassVar[str] = "iris"
     fields: ClassVar[frozenset[str]] = frozenset(
         {
-            *("id", "controller_url", "cluster", "auth", "token_command", "workdir"),
+            *("id", "controller_url", "cluster", "auth", "token_command", "workdir", "log"),
             *("production", "diagnostic", "bad_node_recipe"),
         }
     )
     private: ClassVar[tuple[str, ...]] = PRIVATE
+    log_needs_job: ClassVar[bool] = True
 
     def __init__(self, clock: Clock, logs: Logs, http: Http | None = None) -> None:
         super().__init__(clock, logs)
         http = Http(clock, deadline=PATIENT, keep=KEEP) if http is None else http
         self._jobs = IrisJobs(clock, http, Tokens(clock))
+        self._fetched = IrisLogs(clock, logs, self._jobs)
 
     def endpoint(self, run: RunSpec) -> str:
         """Return the controller, in one spelling."""
@@ -49,6 +53,13 @@ class IrisPlatform(Unsupported):
     async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:
         """Return the job facet of each run: a handful of requests for all of one controller."""
         return await self._jobs.observe(queries)
+
+    async def logs(self, queries: Sequence[Query]) -> Mapping[str, Facet[LogValue]]:
+        """Return the log of each run: a file of this machine, else what its tasks have written."""
+        here = [query for query in queries if _has_own_log(query.run)]
+        away = [query for query in queries if query not in here]
+        files, fetched = await asyncio.gather(self._logs.observe(here), self._fetched.observe(away))
+        return files | fetched
 
     async def hosts(self, queries: Sequence[Query]) -> Mapping[str, Facet[HostValue]]:
         """Say that there is no host to look at: the workers are the cluster's own."""
@@ -67,3 +78,7 @@ class IrisPlatform(Unsupported):
     def command_checks(self, run: RunSpec, words: Sequence[str]) -> list[Check]:
         """Return what speaks for and against an Iris command (SPEC A-2)."""
         return command_checks(run, words)
+
+
+def _has_own_log(run: RunSpec) -> bool:
+    return run.job is not None and run.job.log is not None

@@ -37,7 +37,7 @@ MOST_PAGES: Final = 11
 IDS: Final = 500
 """Job ids in one question for states."""
 LINES: Final = 1000
-"""Lines in one answer: the server's own limit."""
+"""Lines in one answer, where no other number is asked for."""
 _MOVED: Final = frozenset({301, 302, 303, 307, 308})
 
 
@@ -53,6 +53,8 @@ class Controller:
         self._http = http
         self._tokens = tokens
         self._job = job
+        self.deadline: float | None = None
+        """Seconds that one request may take with all its attempts; ``None``: the client's own."""
         self.server_date: float | None = None
         """The controller's clock in its newest answer, in seconds since the epoch."""
 
@@ -112,14 +114,19 @@ class Controller:
         return [name for name in each if isinstance(name, str)]
 
     async def lines(
-        self, source: str, cursor: int | None = None, since: float | None = None
+        self,
+        source: str,
+        cursor: int | None = None,
+        *,
+        since: float | None = None,
+        lines: int = LINES,
     ) -> tuple[list[Line], int]:
         """Return the lines of all tasks whose keys begin with ``source``, and the next cursor.
 
         Without a cursor the newest ones, with one what came after it, oldest first.
         """
         body: dict[str, object] = {"source": source, "matchScope": "MATCH_SCOPE_PREFIX"}
-        body |= {"maxLines": LINES}
+        body |= {"maxLines": lines}
         body |= {"tail": True} if cursor is None else {"cursor": str(cursor)}
         body |= {} if since is None else {"sinceMs": str(int(since * 1000))}
         return lines_of(await self.call("FetchLogs", body, service=LOGS))
@@ -127,7 +134,8 @@ class Controller:
     async def page(self, path: str) -> Answer | None:
         """Return a page behind the controller's proxy, ``None`` where there is none."""
         url = f"{self.address}/{quote(path)}"
-        answer = await self._answered(lambda headers: self._http.get(url, headers))
+        limit = self.deadline
+        answer = await self._answered(lambda sent: self._http.get(url, sent, deadline=limit))
         if answer.status == 404:
             return None
         self._expect(answer, path)
@@ -138,7 +146,10 @@ class Controller:
     ) -> dict[str, Any]:
         """Return the document that a method answers with; raises ``HttpError``."""
         url = f"{self.address}/{service}/{method}"
-        answer = await self._answered(lambda headers: self._http.query(url, body, headers))
+        limit = self.deadline
+        answer = await self._answered(
+            lambda sent: self._http.query(url, body, sent, deadline=limit)
+        )
         self._expect(answer, method)
         found = answer.json()
         if not isinstance(found, dict):

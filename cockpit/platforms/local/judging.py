@@ -6,6 +6,7 @@ then the process table. A file counts if it was written after the launch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from cockpit.model.clock import FILE_SKEW
@@ -92,6 +93,22 @@ def _unclear(seen: Seen, text: str, source: str, now: float) -> Facet[JobValue]:
     value = value_of(seen, UNCLEAR, Phase.UNKNOWN, reason=text)
     problem = Problem(kind=ErrorKind.BAD_ANSWER, message=text)
     return Facet(value=value, source=source, observed_at=now, error=problem, since=now)
+
+
+def whose(facet: Facet[JobValue], rivals: Sequence[LiveJob], now: float) -> Facet[JobValue]:
+    """Return a job that is gone as unknown while something else goes on in its place.
+
+    What carries the same launch id is left over from it.
+    """
+    value = facet.value
+    others = [
+        one for one in rivals if (value and one.launch_id != value.launch_id) or not one.launch_id
+    ]
+    if value is None or value.state != GONE or not others:
+        return facet
+    other = others[0]
+    text = f"{value.reason}, but {other.id} lives ({other.name}; {other.why}): is it the job?"
+    return doubted(facet, value, text, now)
 
 
 def doubted(facet: Facet[JobValue], value: JobValue, text: str, now: float) -> Facet[JobValue]:
