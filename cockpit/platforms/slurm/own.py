@@ -22,7 +22,7 @@ _LAUNCH: Final = re.compile(r"(.+)-i\d{3,6}")
 
 async def own_jobs(run: Run, host: str | None) -> Sequence[OwnJob]:
     """Return this user's jobs, living ones and then the newest first; raises ``CannotError``."""
-    told = await ask(run, host, where_of(host), (), ())
+    told = await ask(run, host, where_of(host), ())
     if isinstance(told, Trouble):
         raise CannotError(told.line)
     jobs = sorted(book_of(told).jobs(), key=lambda job: (not job.lives, -_submitted(job)))
