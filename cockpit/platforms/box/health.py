@@ -44,9 +44,7 @@ class BoxHosts:
             mounts = {one.mount: one for one in own if isinstance(one, Disk)}
             value = whole.model_copy(
                 update={
-                    "disks": tuple(
-                        {one.mount: one for one in own if isinstance(one, Disk)}.values()
-                    ),
+                    "disks": tuple(mounts.values()),
                     **_memory(machine, _pid(query)),
                 }
             )
