@@ -176,3 +176,18 @@ async def test_a_root_that_is_not_listed_leaves_the_others_to_be_seen(tmp_path: 
     assert (both.value.latest_complete, both.value.relaunch_from) == (None, None)
     assert both.value.unlisted == ("hdfs://host/x",)
     assert alone.known and alone.value.latest_complete == 900
+
+
+async def test_a_log_that_only_the_job_tells_of_is_asked_for_once_the_job_is_known() -> None:
+    cluster, world = fleet(FEW, speed=200.0)
+    bare = [
+        run.model_copy(update={"job": run.job.model_copy(update={"log": None})})
+        for run in world.file.runs
+        if run.job is not None
+    ]
+    world.file = world.file.model_copy(update={"runs": tuple(bare)})
+    async with watching(world):
+        await until(lambda: len(cluster.requests("log")) >= 4)
+    first, second, third, *_ = cluster.times("log")
+    assert second - first < 15.0 * LATE, "the usual cadence"
+    assert third - second >= 15.0 * LATE, "the job tells the same place: nothing hurries it"
