@@ -219,7 +219,7 @@ class Engine:
             return
         if job.log is None:
             self._pollers.wake("log", state.spec.name, at_once=True)
-        if state.facets.host.error is not None:
+        if "host" in state.looked and not state.facets.host.known:
             self._pollers.wake("host", state.spec.name, at_once=True)
 
     def _note(self, facet: str, state: RunState) -> None:
