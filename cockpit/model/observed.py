@@ -14,6 +14,7 @@ from cockpit.model.logtext import LogMark, Read, Skipped
 from cockpit.model.records import Rejected
 from cockpit.model.safetext import SafeText
 from cockpit.model.told import Told
+from cockpit.model.tracker_alert import TrackerAlert
 
 
 class Phase(StrEnum):
@@ -215,16 +216,6 @@ class Writer(Frozen):
     name: str
     since: Instant
     last_record_at: Instant
-
-
-class TrackerAlert(Frozen):
-    """What the trainer itself has raised an alert about, by its tracker's own call."""
-
-    at: Instant | None
-    level: str
-    title: str
-    text: str | None = None
-    step: int | None = None
 
 
 class TrackerValue(Frozen):
