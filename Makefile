@@ -87,7 +87,8 @@ fuzz: $(VENV)/.dev
 soak: $(VENV)/.dev
 	@SOAK=1 $(PY) -m pytest -n $(WORKERS) tests/e2e/test_races.py tests/e2e/test_crashes.py \
 		tests/e2e/test_two_machines.py tests/e2e/test_memory.py \
-		tests/platforms/local/test_platform.py tests/platforms/local/launcher/test_supervisor.py $(ARGS)
+		tests/platforms/local/test_platform.py tests/platforms/local/launcher/test_supervisor.py \
+		tests/records/git/test_saver.py $(ARGS)
 
 lock:
 	@uv pip compile pyproject.toml --extra build --upgrade --universal --generate-hashes --python-version 3.11 \
@@ -96,4 +97,4 @@ lock:
 		--no-annotate --no-header --no-emit-index-url -q -c requirements.lock -o requirements-dev.lock
 
 clean:
-	@rm -rf $(VENV) $(TRAINERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	@rm -rf $(VENV) $(TRAINERS) .moto .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -33,7 +33,9 @@ from cockpit.model.run import (
     Route,
     RunSpec,
     TeardownSpec,
+    TensorboardSpec,
     Thresholds,
+    TrackioSpec,
     UiSpec,
     WandbSpec,
 )
@@ -62,6 +64,10 @@ TABLES: Mapping[str, type[BaseModel]] = {
     "run.job.auth": Auth,
     "run.wandb": WandbSpec,
     "run.wandb.metrics": MetricNames,
+    "run.trackio": TrackioSpec,
+    "run.trackio.metrics": MetricNames,
+    "run.tensorboard": TensorboardSpec,
+    "run.tensorboard.metrics": MetricNames,
     "run.checkpoints": CheckpointSpec,
     "run.checkpoints.custom": CustomLayout,
     "run.monitor": MonitorSpec,
@@ -106,6 +112,8 @@ _EXAMPLES = {
     "diagnostic": "*-eval*",
     "operator": "ada",
     "dri": "ada",
+    "db": "trackio/my-project.db",
+    "dir": "runs/a",
 }
 
 

@@ -49,6 +49,8 @@ def resolved(run: RunSpec, folder: Path) -> RunSpec:
         "job": job,
         "workdir": job.workdir if job is not None else run.workdir and there(run.workdir),
         "wandb": run.wandb and _places(run.wandb, ("dir",), host, folder),
+        "trackio": run.trackio and _places(run.trackio, ("db",), host, folder),
+        "tensorboard": run.tensorboard and _places(run.tensorboard, ("dir",), host, folder),
         "output_root": run.output_root and there(run.output_root),
         "monitor": run.monitor and _monitor(run.monitor, folder),
         "records": _paths(run.records, ("logbook", "run_log"), here),

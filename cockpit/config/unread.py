@@ -13,16 +13,14 @@ from typing import Final, NamedTuple
 from pydantic import BaseModel
 
 from cockpit.model.run import CockpitFile, RunSpec
-from cockpit.text.safe import clean
 
 UNREAD: Final[Mapping[str, tuple[str, ...]]] = {
-    "run.job": ("match", "session", "resubmit_runs"),
+    "run.job": ("resubmit_runs",),
     "run.thresholds": (
         *("instability_z", "instability_window", "instability_rows"),
         *("resume_catchup", "resume_after", "resume_window"),
         *("disk_frac", "mem_frac"),
     ),
-    "hosts.*": ("remedy",),
 }
 """The keys that nothing reads, by the table in which they are written."""
 
@@ -64,9 +62,6 @@ def _found(file: CockpitFile) -> Iterator[UnreadSetting]:
             if table.startswith("run."):
                 names = _set_keys(_part(run, table), table)
                 yield from (UnreadSetting(run.name, f"{table}.{name}") for name in names)
-    for host, spec in file.hosts.items():
-        names = _set_keys(spec, "hosts.*")
-        yield from (UnreadSetting(None, f"hosts.{clean(host, 100)}.{name}") for name in names)
 
 
 def _part(run: RunSpec, table: str) -> BaseModel | None:

@@ -217,6 +217,16 @@ class Writer(Frozen):
     last_record_at: Instant
 
 
+class TrackerAlert(Frozen):
+    """What the trainer itself has raised an alert about, by its tracker's own call."""
+
+    at: Instant | None
+    level: str
+    title: str
+    text: str | None = None
+    step: int | None = None
+
+
 class TrackerValue(Frozen):
     """What the experiment tracker (W&B) knows of the run, its three clocks kept apart.
 
@@ -261,6 +271,8 @@ class TrackerValue(Frozen):
     clock_offset_s: Seconds | None = None
     """The trainer's clock minus ours where it is off: all times in here are on ours."""
     config: dict[str, object] = Field(default_factory=dict, exclude=True)
+    alerts: tuple[TrackerAlert, ...] = ()
+    """The trainer's own alerts, the newest first; of trackers that keep such."""
 
     @property
     def true_loss(self) -> float | None:

@@ -58,8 +58,9 @@ class Facets(Frozen):
         """Return them with what the run file names, and nobody has asked for, as just that."""
         log = run.job is not None and run.job.log is not None
         named = {
-            "job": run.job, "log": log or None, "tracker": run.wandb, "code": run.code,
-            "checkpoints": run.checkpoints, "monitor": run.monitor, "host": run.job,
+            "job": run.job, "log": log or None, "checkpoints": run.checkpoints,
+            "tracker": run.wandb or run.trackio or run.tensorboard,
+            "monitor": run.monitor, "host": run.job, "code": run.code,
         }  # fmt: skip
         unasked = unknown(ErrorKind.NOT_FOUND, "not asked yet", "cockpit", now)
         news = {

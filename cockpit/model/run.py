@@ -106,6 +106,25 @@ class WandbSpec(Frozen):
         return self.dir is None or found.entity is not None
 
 
+class TrackioSpec(Frozen):
+    """``[run.trackio]``: the database of a project, or the folder of databases, and the run in it.
+
+    Without ``run`` the newest run of the project is read.
+    """
+
+    db: Place
+    project: str | None = None
+    run: str | None = None
+    metrics: MetricNames = MetricNames()
+
+
+class TensorboardSpec(Frozen):
+    """``[run.tensorboard]``: the folder in which the run's event files lie."""
+
+    dir: Place
+    metrics: MetricNames = MetricNames()
+
+
 class CustomLayout(Frozen):
     """A checkpoint layout of one's own: a pattern of names, and the marker file in each folder.
 
@@ -224,6 +243,8 @@ class RunSpec(Frozen):
     workdir: Place | None = None
     job: JobSpec | None = None
     wandb: WandbSpec | None = None
+    trackio: TrackioSpec | None = None
+    tensorboard: TensorboardSpec | None = None
     same_tracker: tuple[str, ...] = ()
     """Other runs of the file that read this one's W&B folder, where it has no id of its own."""
     checkpoints: CheckpointSpec | None = None
@@ -304,3 +325,8 @@ class CockpitFile(Frozen):
     ui: UiSpec = UiSpec()
     keys: dict[str, Any] = Field(default_factory=dict)
     hosts: dict[str, HostSpec] = Field(default_factory=dict)
+
+
+def remedies_of(file: CockpitFile) -> dict[str, str]:
+    """Return what to do when a host refuses us, by its ssh alias."""
+    return {host: spec.remedy for host, spec in file.hosts.items() if spec.remedy is not None}

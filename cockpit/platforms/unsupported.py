@@ -22,7 +22,7 @@ LOOK_THERE: Final = "look there yourself: this version reads jobs and files of t
 
 
 class Unsupported(Platform):
-    """Answers *unsupported*; a log that lies on this machine is read all the same."""
+    """Answers *unsupported*; a log that is a file, here or over ssh, is read all the same."""
 
     def __init__(self, clock: Clock, logs: Logs) -> None:
         self._clock = clock
@@ -42,7 +42,7 @@ class Unsupported(Platform):
         return {query.name: facet for query in queries}
 
     async def logs(self, queries: Sequence[Query]) -> Mapping[str, Facet[LogValue]]:
-        """Read a log file of this machine."""
+        """Read the log file that the run file names, here or over ssh."""
         return await self._logs.observe(queries)
 
     async def hosts(self, queries: Sequence[Query]) -> Mapping[str, Facet[HostValue]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.runtime.shell import Completed, run_command
+from cockpit.runtime.ssh_session import quote
 
 CAP: Final = 64_000_000
 LOW_SPEED: Final = ("-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=10")
@@ -55,6 +56,18 @@ async def run_git(
     unset = [word for name in stray for word in ("-u", name)]
     argv = (*(("env", *unset) if unset else ()), "git", *_QUIET, *words)
     return await run_command(argv, deadline=deadline, cwd=folder, env=given, stdin=stdin, cap=cap)
+
+
+def script_line(folder: str, *words: str, env: Mapping[str, str] | None = None) -> str:
+    """Return a ``git`` call for a host's shell, behind what keeps it from asking; all quoted.
+
+    ``folder`` is a word of that shell already; what would lead git elsewhere is unset.
+    """
+    given = {**_ENV, **(env or {})}
+    unset = (word for name in _MISLEADING for word in ("-u", name))
+    named = (f"{name}={value}" for name, value in given.items())
+    before = " ".join(map(quote, ("env", *unset, *named, "git", *_QUIET)))
+    return f"{before} -C {folder} {' '.join(map(quote, words))}"
 
 
 async def quiet_ssh(folder: Path | str, deadline: float) -> dict[str, str]:

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from cockpit.model.clock import SystemClock
+from cockpit.model.facet import ErrorKind
 from cockpit.model.observed import Checkpoint, CheckpointState, CheckpointsValue
 from cockpit.model.picking import named, with_suspects
 from cockpit.model.place import place_of
 from cockpit.model.run import CockpitFile, CustomLayout, RunSpec
 from cockpit.model.wording import age, size, steps
 from cockpit.sources.checkpoints.judge import NAMES
-from cockpit.sources.checkpoints.source import list_checkpoints
+from cockpit.sources.checkpoints.look import plain
+from cockpit.sources.checkpoints.source import list_anywhere, list_checkpoints
+from cockpit.sources.checkpoints.tree import ListingError
 from cockpit.text.safe import clean
 from cockpit.verbs.check import checked
 from cockpit.verbs.common import (
@@ -31,6 +34,8 @@ from cockpit.verbs.common import (
 )
 
 EXAMPLE: Final = "example: cockpit checkpoints runs/a/checkpoints /tmp/runs/a/checkpoints --json"
+UNKNOWN: Final = (ErrorKind.NOT_FOUND, ErrorKind.UNSUPPORTED)
+"""What is wrong with the address itself: the caller has to correct it."""
 _HEAD: Final = ("", "step", "state", "kind", "size", "age", "path", "")
 
 
@@ -38,12 +43,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``checkpoints`` takes."""
     parser.description = (
         "Lists the checkpoints of one run: step, complete or torn, size, age, and "
-        "which one a relaunch would take. Give the permanent root first. Where a run of the run "
+        "which one a relaunch would take. Give the permanent root first: paths, ssh://host/path, "
+        "s3://bucket/prefix or gs://bucket/prefix. Where a run of the run "
         "file has these roots, its rows tell which are suspect. Exit code: 0 listed, "
-        "2 no such path, 3 it may not be read."
+        "2 no such path, 3 it cannot be read."
     )
     parser.epilog = EXAMPLE
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a root, or one checkpoint")
+    parser.add_argument(
+        "paths", nargs="+", metavar="PATH", help="a root, or one checkpoint; an address"
+    )
     parser.add_argument(
         "--layout", default="auto", metavar="L", help=f"one of {', '.join(NAMES)} (default: auto)"
     )
@@ -54,22 +62,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """List and print; return 0, or 3 for a path that may not be read.
+    """List and print; return 0, or 3 for a path that cannot be read.
 
     Raises ``UsageError`` for a path that does not exist and a layout that is not known.
     """
     now = SystemClock().now()
     known = _run_of(args.paths, args.config)
     try:
-        value = list_checkpoints(args.paths, *_layout(args, known), now=now)
+        value = _listed(args.paths, *_layout(args, known))
     except (FileNotFoundError, NotADirectoryError) as error:
         what = "does not exist" if isinstance(error, FileNotFoundError) else "is not a folder"
         where = clean(error.filename, 4096)
         raise UsageError(f"{where} {what}; expected a folder that holds checkpoints") from error
     except ValueError as error:
         raise UsageError(clean(error)) from error
+    except ListingError as error:
+        if error.kind in UNKNOWN:
+            raise UsageError(clean(error, 4096)) from error
+        say(clean(error, 4096))
+        return BLIND
     except OSError as error:
-        say(f"{clean(error.filename, 4096)} cannot be listed: {(error.strerror or '').lower()}")
+        where = clean(error.filename or "a root", 4096)
+        say(f"{where} cannot be listed: {(error.strerror or str(error)).lower()}")
         return BLIND
     if known is not None:
         value = _marked(value, *known)
@@ -78,6 +92,14 @@ def run(args: argparse.Namespace) -> int:
     else:
         put("\n".join(table(value, now)))
     return OK
+
+
+def _listed(paths: Sequence[str], layout: str, custom: CustomLayout | None) -> CheckpointsValue:
+    """Return what lies there; a disk or a server is waited for as long as a look may take."""
+    clock = SystemClock()
+    if all(place_of(path).here for path in paths):
+        return list_checkpoints(paths, layout, custom, now=clock.now())
+    return asyncio.run(list_anywhere(paths, layout, custom, clock=clock))
 
 
 def _run_of(paths: Sequence[str], config: Path | None) -> tuple[CockpitFile, RunSpec] | None:
@@ -91,7 +113,8 @@ def _run_of(paths: Sequence[str], config: Path | None) -> tuple[CockpitFile, Run
         if config is not None:
             raise
         return None
-    places = [place_of(str(Path(path).expanduser().absolute())) for path in paths]
+    places = [place_of(path) for path in paths]
+    places = [place_of(plain(each.path)) if each.here else each for each in places]
     for each in file.runs:
         roots = each.checkpoints.path if each.checkpoints is not None else ()
         if roots and all(any(root.contains(place) for root in roots) for place in places):

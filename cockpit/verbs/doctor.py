@@ -23,13 +23,14 @@ from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock, SystemClock
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.report import RunReport
-from cockpit.model.run import CockpitFile, JobSpec
+from cockpit.model.run import CockpitFile, JobSpec, remedies_of
 from cockpit.notify.channels import NOT_SET, Channels, terminal_of_this_process
 from cockpit.notify.heartbeat import Heartbeat
 from cockpit.notify.message import Message
 from cockpit.notify.routes import Named
 from cockpit.platforms.table import Platforms, kind_of
 from cockpit.runtime.shell import run_command
+from cockpit.runtime.ssh_trouble import know_remedies
 from cockpit.store.described import described, last_holder
 from cockpit.store.store import StoreError
 from cockpit.text.charset import Charset, given_variables, terminal_charset
@@ -279,6 +280,7 @@ def _watched_only(file: CockpitFile) -> Iterator[DoctorFinding]:
 async def _endpoints(file: CockpitFile, names: Sequence[str], clock: Clock) -> list[DoctorFinding]:
     """Return what each system behind the runs' jobs says, asked once."""
     runs = [run for run in file.runs if not names or run.name in names]
+    know_remedies(remedies_of(file))
     return [
         DoctorFinding(
             name=found.endpoint,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cockpit.model.report import Facets, FleetReport, RunReport, unread
-from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.model.run import CockpitFile, RunSpec, remedies_of
+from cockpit.runtime.ssh_trouble import know_remedies
 from cockpit.store.store import run_key
 from cockpit.watch.outages import PlatformOf, find_outages
 from cockpit.watch.polling.sweep import watched_paths
@@ -46,6 +47,7 @@ class Fleet:
         old, self.file = self.states.copy(), file.model_copy(update={"runs": runs})
         self.states.clear()
         self._unjudged.clear()
+        know_remedies(remedies_of(file))
         for spec in runs:
             state = old.pop(spec.name, None) or RunState(spec, run_key(file.path, spec.name))
             state.spec = spec

@@ -65,7 +65,7 @@ def test_nothing_there_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str
     [
         (["{tmp}/nowhere"], "does not exist"),
         (["{tmp}", "--layout", "orbix"], 'did you mean "orbax"'),
-        (["gs://bucket/x"], "not read yet"),
+        (["hdfs://bucket/x"], "cannot be read"),
         (["{tmp}", "--pattern", r"a(\d+)"], "needs both"),
     ],
 )

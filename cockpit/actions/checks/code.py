@@ -10,8 +10,10 @@ from cockpit.actions.checks.globs import Touches, touches
 from cockpit.actions.core.context import ActionContext
 from cockpit.model.base import Frozen
 from cockpit.model.observed import CodeValue, JobValue
+from cockpit.model.place import Place
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import CodeSpec
+from cockpit.sources.git.away import NO_LINK
 from cockpit.sources.git.command import git, trouble
 from cockpit.store.snapshots import Snapshot
 from cockpit.text.checks import blocked, passed, warned
@@ -196,9 +198,9 @@ class Changes(Frozen):
 
 
 async def changes_since(
-    repo: str, code: CodeValue | None, base: str | None, source: str
+    repo: Place, code: CodeValue | None, base: str | None, source: str
 ) -> Changes:
-    """Return what changed in a repository since the recorded commit ``base``."""
+    """Return what changed in a repository, here or on an ssh host, since the commit ``base``."""
     if code is None or code.sha is None:
         return Changes(base=base, source=source)
     committed, why = await _between(repo, base, code.sha)
@@ -217,7 +219,7 @@ async def changes_since(
 
 
 async def _between(
-    repo: str, base: str | None, head: str
+    repo: Place, base: str | None, head: str
 ) -> tuple[tuple[str, ...] | None, str | None]:
     if base is None:
         return None, "no launch has recorded its commit"
@@ -228,12 +230,14 @@ async def _between(
     done = await git(repo, "diff", *_NAMES, f"{base}^{{commit}}", "HEAD", "--")
     if done.ok and not done.cut:
         return _split(done.text), None
+    if done.rc == NO_LINK:
+        return None, trouble(repo, done).message
     if "unknown revision" in done.err.decode("utf-8", "replace") or done.rc == 128:
-        return None, f"the recorded commit {base[:10]} is not in {clean(repo, 500)}"
+        return None, f"the recorded commit {base[:10]} is not in {clean(str(repo), 500)}"
     return None, trouble(repo, done).message
 
 
-async def _names(repo: str, *words: str) -> tuple[str, ...] | None:
+async def _names(repo: Place, *words: str) -> tuple[str, ...] | None:
     done = await git(repo, *words)
     return _split(done.text) if done.ok and not done.cut else None
 

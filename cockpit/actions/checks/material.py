@@ -96,7 +96,7 @@ async def _changes(context: ActionContext, prior: Snapshot | None) -> Changes:
     base, source = (base, by) if ran is None else (ran, BUNDLE)
     changes = Changes(base=base, source=source)
     if spec is not None and spec.repo is not None:
-        changes = await changes_since(spec.repo.path, code, base, source)
+        changes = await changes_since(spec.repo, code, base, source)
     return changes.model_copy(update=recorded)
 
 

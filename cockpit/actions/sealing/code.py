@@ -86,6 +86,12 @@ def _top(folder: Path) -> Path:
 
 def checks(context: ActionContext, code: CodeToSeal | None) -> Iterator[Check]:
     """Yield what speaks for and against tagging this code."""
+    repo = None if context.spec.code is None else context.spec.code.repo
+    if repo is not None and not repo.here:
+        where = "the seal stands in the logbook alone"
+        text = f"code on {repo.endpoint} is not tagged by this version: {where}"
+        yield warned("tag", text, Basis.RECORDED)
+        return
     if code is None:
         text = "no code repository is named: no tag is made, the seal stands in the logbook alone"
         yield warned("tag", text, Basis.RECORDED)

@@ -174,6 +174,8 @@ async def _seal(execution: Execution) -> str:
     code, facts = execution.context.spec.code, execution.facts
     if code is None or code.repo is None:
         raise SkipStep("no code repository is named")
+    if not code.repo.here:
+        raise SkipStep(f"code on {code.repo.endpoint} is not tagged by this version")
     if facts.get("tag_at") and facts.get("on_remote") == "yes":
         await execution.note(**{COMMIT: facts["tag_at"]})
         raise SkipStep(f"{facts['tag']} stands at {facts['tag_at'][:10]} already")

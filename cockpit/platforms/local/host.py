@@ -23,7 +23,7 @@ from cockpit.text.safe import clean
 DEADLINE: Final = 4.0
 GPU_DEADLINE: Final = 5.0
 SOURCE: Final = "this machine"
-_GPU_QUERY: Final = (
+GPU_QUERY: Final = (
     "--query-gpu=index,name,utilization.gpu,memory.used,memory.total",
     "--format=csv,noheader,nounits",
 )
@@ -133,10 +133,15 @@ async def read_gpus() -> tuple[Gpu, ...]:
     """Return the GPUs that ``nvidia-smi`` lists; none if there is no such program or answer."""
     if shutil.which("nvidia-smi") is None:
         return ()
-    done = await run_command(("nvidia-smi", *_GPU_QUERY), deadline=GPU_DEADLINE)
+    done = await run_command(("nvidia-smi", *GPU_QUERY), deadline=GPU_DEADLINE)
     if not done.ok:
         return ()
-    found = (_gpu(line) for line in done.text.splitlines())
+    return gpus_of(done.text)
+
+
+def gpus_of(text: str) -> tuple[Gpu, ...]:
+    """Return the GPUs that ``nvidia-smi`` told, asked with ``GPU_QUERY``."""
+    found = (_gpu(line) for line in text.splitlines())
     return tuple(gpu for gpu in found if gpu is not None)
 
 

@@ -57,6 +57,7 @@ from cockpit.platforms.local.judging import (
     judge,
     launched_at,
     source_of,
+    whose,
 )
 from cockpit.platforms.local.recorded import Identity, Look, Table, Who, identify
 from cockpit.platforms.local.stopped import STOP_STATES, StoppedSince, workers
@@ -122,8 +123,8 @@ class LocalJobs:
         update = {"rivals": rivals, "possible": possible, "rivals_source": source}
         rivalled = facet.model_copy(update={"value": value.model_copy(update=update)})
         now = self._clock.now()
-        whose = _whose(rivalled, here, now) if self._logs.recent(name, now) else rivalled
-        return self._written(name, whose)
+        told = whose(rivalled, here, now) if self._logs.recent(name, now) else rivalled
+        return self._written(name, told)
 
     def _written(self, name: str, facet: Facet[JobValue]) -> Facet[JobValue]:
         """Return a job that is gone here as unknown while its log is written all the same.
@@ -254,19 +255,3 @@ def _identity(
         who = Who.GONE if not facts.alive else Who.SAME if same else Who.OTHER
         return Identity(who)
     return identify(run, note, look, now)
-
-
-def _whose(facet: Facet[JobValue], rivals: Sequence[LiveJob], now: float) -> Facet[JobValue]:
-    """Return a job that is gone as unknown while something else goes on in its place.
-
-    What carries the same launch id is left over from it.
-    """
-    value = facet.value
-    others = [
-        one for one in rivals if (value and one.launch_id != value.launch_id) or not one.launch_id
-    ]
-    if value is None or value.state != GONE or not others:
-        return facet
-    other = others[0]
-    text = f"{value.reason}, but {other.id} lives ({other.name}; {other.why}): is it the job?"
-    return doubted(facet, value, text, now)

@@ -6,6 +6,7 @@ then the process table. A file counts if it was written after the launch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from cockpit.model.clock import FILE_SKEW
@@ -64,16 +65,16 @@ def judge(job: JobSpec, seen: Seen, record: int | None, now: float) -> Facet[Job
         else None
     )
     if isinstance(seen.exit, ExitNote) and (order is Order.AFTER or _is_noted(seen)):
-        ended = _ended(seen, seen.exit.status, seen.exit.written_at)
+        ended = ended_as(seen, seen.exit.status, seen.exit.written_at)
         return known(ended, f"exit file {job.exit_file}", now)
     unsure = seen.who.who is Who.UNSURE
     if record is not None and not unsure:
-        return known(_ended(seen, record, None), "W&B exit record", now)
+        return known(ended_as(seen, record, None), "W&B exit record", now)
     if (
         seen.marker_at is not None
         and order_of(seen.pid, seen.log_at, seen.marker_at) is Order.AFTER
     ):
-        return known(_ended(seen, 0, seen.marker_at), f"marker {job.done_marker}", now)
+        return known(ended_as(seen, 0, seen.marker_at), f"marker {job.done_marker}", now)
     if unsure:
         return _unclear(seen, seen.who.text, source_of(job), now)
     if order is Order.UNCLEAR:
@@ -89,9 +90,25 @@ def _is_noted(seen: Seen) -> bool:
 
 def _unclear(seen: Seen, text: str, source: str, now: float) -> Facet[JobValue]:
     """Return a job of which it cannot be told how it is, and why."""
-    value = _value(seen, UNCLEAR, Phase.UNKNOWN, reason=text)
+    value = value_of(seen, UNCLEAR, Phase.UNKNOWN, reason=text)
     problem = Problem(kind=ErrorKind.BAD_ANSWER, message=text)
     return Facet(value=value, source=source, observed_at=now, error=problem, since=now)
+
+
+def whose(facet: Facet[JobValue], rivals: Sequence[LiveJob], now: float) -> Facet[JobValue]:
+    """Return a job that is gone as unknown while something else goes on in its place.
+
+    What carries the same launch id is left over from it.
+    """
+    value = facet.value
+    others = [
+        one for one in rivals if (value and one.launch_id != value.launch_id) or not one.launch_id
+    ]
+    if value is None or value.state != GONE or not others:
+        return facet
+    other = others[0]
+    text = f"{value.reason}, but {other.id} lives ({other.name}; {other.why}): is it the job?"
+    return doubted(facet, value, text, now)
 
 
 def doubted(facet: Facet[JobValue], value: JobValue, text: str, now: float) -> Facet[JobValue]:
@@ -118,7 +135,7 @@ def launched_at(seen: Seen) -> float | None:
     return None if touched else seen.pid.written_at
 
 
-def _value(
+def value_of(
     seen: Seen,
     state: str,
     phase: Phase,
@@ -128,6 +145,7 @@ def _value(
     ended_at: float | None = None,
     pending_since: float | None = None,
 ) -> JobValue:
+    """Return a job in some state, with what was seen of it besides."""
     pid = seen.pid if isinstance(seen.pid, PidNote) else None
     return JobValue(
         id=None if pid is None else f"pid:{pid.pid}",
@@ -146,9 +164,10 @@ def _value(
     )
 
 
-def _ended(seen: Seen, status: int, ended_at: float | None) -> JobValue:
+def ended_as(seen: Seen, status: int, ended_at: float | None) -> JobValue:
+    """Return a job that ended with an exit status."""
     reason = explain_exit(status)
-    return _value(
+    return value_of(
         seen,
         "killed" if reason is not None and reason.startswith("killed") else "exited",
         Phase.SUCCEEDED if status == 0 else Phase.FAILED,
@@ -161,12 +180,12 @@ def _ended(seen: Seen, status: int, ended_at: float | None) -> JobValue:
 def _living(job: JobSpec, seen: Seen) -> JobValue:
     started = launched_at(seen)
     if seen.stop is not None:
-        stopped = _value(seen, STOPPED, Phase.RUNNING, reason=seen.stop.text)
+        stopped = value_of(seen, STOPPED, Phase.RUNNING, reason=seen.stop.text)
         return stopped.model_copy(update={"stopped": seen.stop.value})
     if job.log is not None and _silent(seen, started):
         reason = "launched, no log line yet"
-        return _value(seen, STARTING, Phase.WAITING, reason=reason, pending_since=started)
-    return _value(seen, "running", Phase.RUNNING)
+        return value_of(seen, STARTING, Phase.WAITING, reason=reason, pending_since=started)
+    return value_of(seen, "running", Phase.RUNNING)
 
 
 def _silent(seen: Seen, started: float | None) -> bool:
@@ -185,7 +204,7 @@ def _without_status(job: JobSpec, seen: Seen, now: float) -> Facet[JobValue]:
         if isinstance(note, BadNote):
             return unknown(ErrorKind.BAD_ANSWER, note.reason, source, now)
     if isinstance(seen.pid, PidNote):
-        return known(_value(seen, GONE, Phase.FAILED, reason=_gone(seen)), PROCESS_TABLE, now)
+        return known(value_of(seen, GONE, Phase.FAILED, reason=_gone(seen)), PROCESS_TABLE, now)
     if job.pid_file is not None:
         message = f"no pid file {job.pid_file}: nothing was launched here, or it was removed"
         return unknown(ErrorKind.NOT_FOUND, message, source, now)

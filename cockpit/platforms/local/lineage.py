@@ -10,7 +10,6 @@ arguments tell.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -25,12 +24,11 @@ from cockpit.platforms.local.belonging import (
     Sure,
     belongs,
     candidate_of,
-    marks_of,
 )
 from cockpit.platforms.local.census import Process, descendants
 from cockpit.platforms.local.family import Family, families, is_leftover, relatives
 from cockpit.platforms.local.files import BadNote, PidNote, read_pid
-from cockpit.platforms.local.recorded import Look, Who, identify
+from cockpit.platforms.local.recorded import Look, Sight, Who, identify
 from cockpit.platforms.local.tools import is_cockpit, is_supervisor
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
@@ -38,7 +36,7 @@ from cockpit.text.scrub import scrub
 NAME_LENGTH: Final = 120
 
 
-class _Recorded(NamedTuple):
+class Recorded(NamedTuple):
     """What the pid file says: whom it means, and why that cannot be told."""
 
     note: PidNote | None = None
@@ -56,19 +54,24 @@ def live_jobs(runs: Sequence[RunSpec], look: Look | None = None) -> dict[str, Li
     except OSError as error:
         text = f"the process table cannot be read: {error.strerror}"
         return {run.name: Live(unknown=text) for run in runs}
-    candidates = [
+    candidates = candidates_of(look)
+    return {run.name: live_of(run, look, candidates, _recorded(run, look)) for run in runs}
+
+
+def candidates_of(look: Sight) -> list[Candidate]:
+    """Return every process that may be somebody's job."""
+    return [
         candidate_of(process)
         for process in look.processes.values()
         if process.pid not in look.own
         and not is_supervisor(process)
         and not is_cockpit(process.argv)
     ]
-    return {run.name: _live(run, look, candidates) for run in runs}
 
 
-def _live(run: RunSpec, look: Look, candidates: Sequence[Candidate]) -> Live:
-    recorded = _recorded(run, look)
-    watched = marks_of(run, recorded.note)
+def live_of(run: RunSpec, look: Sight, candidates: Sequence[Candidate], recorded: Recorded) -> Live:
+    """Return what lives of a run's lineage on the machine that is looked at."""
+    watched = look.marks(run, recorded.note)
     marks: dict[Sure, dict[int, Mark]] = {sure: {} for sure in Sure}
     for candidate in candidates:
         pid = candidate.process.pid
@@ -89,7 +92,7 @@ def _live(run: RunSpec, look: Look, candidates: Sequence[Candidate]) -> Live:
     )
 
 
-def _left_over(watched: RunMarks, found: Family, recorded: int | None, look: Look) -> bool:
+def _left_over(watched: RunMarks, found: Family, recorded: int | None, look: Sight) -> bool:
     """Tell whether only helpers of a job are left; what holds the lineage's lock still counts."""
     if not is_leftover(look.processes, found, recorded):
         return False
@@ -102,37 +105,44 @@ def _as_recorded(watched: RunMarks) -> Mark:
     return Mark(f"recorded in {job.pid_file}", note.launch_id)
 
 
-def _recorded(run: RunSpec, look: Look) -> _Recorded:
+def _recorded(run: RunSpec, look: Sight) -> Recorded:
     """Return whom the pid file means, or why that cannot be told."""
     job = run.job
     if job is None or job.pid_file is None:
-        return _Recorded()
+        return Recorded()
     try:
         note = read_pid(job.pid_file.path)
     except OSError as error:
-        return _Recorded(trouble=f"cannot read {job.pid_file}: {error.strerror}")
+        return Recorded(trouble=f"cannot read {job.pid_file}: {error.strerror}")
+    return recorded_by(run, note, look, time.time())
+
+
+def recorded_by(run: RunSpec, note: PidNote | BadNote | None, look: Sight, now: float) -> Recorded:
+    """Return whom a run's pid file means; ``now`` is by the clock of the machine looked at."""
+    assert run.job is not None
+    job = run.job
     if isinstance(note, BadNote):
-        return _Recorded(trouble=f"{note.reason}; if nothing runs, remove the file")
+        return Recorded(trouble=f"{note.reason}; if nothing runs, remove the file")
     if note is None:
-        return _Recorded()
-    identity = identify(run, note, look, time.time())
+        return Recorded()
+    identity = identify(run, note, look, now)
     if identity.who is Who.UNSURE:
         text = f"{identity.text}; if it is not, remove {job.pid_file}"
-        return _Recorded(note, trouble=text)
-    return _Recorded(note, note.pid if identity.who is Who.SAME else None)
+        return Recorded(note, trouble=text)
+    return Recorded(note, note.pid if identity.who is Who.SAME else None)
 
 
-def _tops(marks: Mapping[int, Mark], related: set[int], look: Look) -> tuple[LiveJob, ...]:
+def _tops(marks: Mapping[int, Mark], related: set[int], look: Sight) -> tuple[LiveJob, ...]:
     """Return the topmost of these processes that are no part of a job."""
     apart = {pid: mark for pid, mark in marks.items() if pid not in related}
     below = descendants(look.processes, apart)
     return tuple(_job(pid, mark, look) for pid, mark in apart.items() if pid not in below)
 
 
-def _job(pid: int, mark: Mark, look: Look) -> LiveJob:
+def _job(pid: int, mark: Mark, look: Sight) -> LiveJob:
     process = look.processes[pid]
     why = mark.why
-    if process.uid != os.getuid():
+    if process.uid != look.uid:
         why += f"; it belongs to user {process.uid}"
     handle = {"pid": str(process.pid), "ticks": str(process.ticks)}
     if mark.launch_id is not None and (tag := process.variable(LINEAGE)) is not None:
@@ -148,20 +158,13 @@ def _job(pid: int, mark: Mark, look: Look) -> LiveJob:
     )
 
 
-def _beyond(process: Process, look: Look) -> str | None:
-    """Return whose process keeps this user from stopping a job, tried by asking the kernel."""
-    if os.geteuid() == 0:
-        return None
+def _beyond(process: Process, look: Sight) -> str | None:
+    """Return whose process keeps this user from stopping a job."""
     below = descendants(look.processes, (process.pid,))
     for pid in (process.pid, *sorted(below)):
         one = look.processes[pid]
-        try:
-            if one.uid != os.geteuid():
-                os.kill(pid, 0)
-        except PermissionError:
+        if not look.may_signal(one):
             return f"pid {pid} belongs to user {one.uid}, whom you may not signal"
-        except ProcessLookupError:
-            continue
     return None
 
 

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.belonging import (
@@ -65,6 +65,48 @@ class Identity(NamedTuple):
     text: str = ""
 
 
+class Sight(Protocol):
+    """A machine's processes at one moment, and what else of it tells whose they are."""
+
+    @property
+    def processes(self) -> Census:
+        """Every process."""
+
+    @property
+    def own(self) -> set[int]:
+        """Those that look, and what they descend from: nobody's job."""
+
+    @property
+    def files(self) -> Files:
+        """What they have open."""
+
+    @property
+    def uid(self) -> int:
+        """Who looks."""
+
+    @property
+    def machine(self) -> Machine:
+        """Where the process ids count."""
+
+    def started_at(self, process: Process) -> float | None:
+        """Return when a process started, by the machine's clock as it is set now."""
+
+    def below(self, pid: int) -> list[Process]:
+        """Return a process and all that descends from it, itself first."""
+
+    def marks(self, run: RunSpec, note: PidNote | None) -> RunMarks:
+        """Return what a run's jobs are known by there."""
+
+    def real(self, path: str) -> str:
+        """Return a path with its links followed, as far as that is known."""
+
+    def log_moved(self, run: RunSpec) -> float | None:
+        """Return when the run's log was last written, by the machine's clock."""
+
+    def may_signal(self, process: Process) -> bool:
+        """Tell whether we could stop a process; one that has ended meanwhile too."""
+
+
 class Look:
     """The process table at one moment, read once for many runs; raises ``OSError``."""
 
@@ -73,6 +115,40 @@ class Look:
         self.own = {process.pid for process in lineage_up(self.processes, os.getpid())}
         self.files = Files(proc)
         self.boot = _boot(proc)
+        self.uid = os.getuid()
+
+    @property
+    def machine(self) -> Machine:
+        """Where the process ids of this process count."""
+        return here()
+
+    def marks(self, run: RunSpec, note: PidNote | None) -> RunMarks:
+        """Return what a run's jobs are known by on this machine."""
+        return marks_of(run, note)
+
+    def real(self, path: str) -> str:
+        """Return a path with its links followed."""
+        return os.path.realpath(path)
+
+    def log_moved(self, run: RunSpec) -> float | None:
+        """Return when the run's log was last written."""
+        log = None if run.job is None else run.job.log
+        try:
+            return None if log is None else Path(log.path).stat().st_mtime
+        except OSError:
+            return None
+
+    def may_signal(self, process: Process) -> bool:
+        """Tell whether we could stop a process, tried by asking the kernel."""
+        if os.geteuid() in (0, process.uid):
+            return True
+        try:
+            os.kill(process.pid, 0)
+        except PermissionError:
+            return False
+        except ProcessLookupError:
+            pass
+        return True
 
     def started_at(self, process: Process) -> float | None:
         """Return when a process started, by the machine's clock as it is set now."""
@@ -113,9 +189,9 @@ def _boot(proc: Path) -> float | None:
         return None
 
 
-def identify(run: RunSpec, note: PidNote, look: Look, now: float) -> Identity:
+def identify(run: RunSpec, note: PidNote, look: Sight, now: float) -> Identity:
     """Return whose process the id in a run's pid file is now."""
-    elsewhere = _elsewhere(note)
+    elsewhere = _elsewhere(note, look.machine)
     if elsewhere is not None:
         return elsewhere
     process = look.processes.get(note.pid)
@@ -145,9 +221,9 @@ def _later(note: PidNote, started: float | None) -> bool:
     return abs(started - note.start) > START_SLACK
 
 
-def _elsewhere(note: PidNote) -> Identity | None:
+def _elsewhere(note: PidNote, mine: Machine) -> Identity | None:
     """Return what follows from the boot, the machine or the container that a launcher noted."""
-    found = where(Machine(None, note.machine, note.boot, note.space), here())
+    found = where(Machine(None, note.machine, note.boot, note.space), mine)
     if found is Where.ELSEWHERE:
         name = clean(note.host or "another machine", 80)
         return Identity(Who.UNSURE, f"the pid file was written on {name}, not on this machine")
@@ -164,7 +240,7 @@ def _now_another(process: Process) -> str:
     return f"pid {process.pid} now belongs to another process"
 
 
-def _untied(note: PidNote, process: Process, look: Look, *, later: bool) -> Identity:
+def _untied(note: PidNote, process: Process, look: Sight, *, later: bool) -> Identity:
     """Return what is left to say of a living process that nothing ties to the run.
 
     A file that was written in the moment in which the process began is a weak sign, and enough
@@ -187,12 +263,12 @@ def _untied(note: PidNote, process: Process, look: Look, *, later: bool) -> Iden
     )
 
 
-def _tie(run: RunSpec, process: Process, look: Look, now: float, *, doubtful: bool) -> str | None:
+def _tie(run: RunSpec, process: Process, look: Sight, now: float, *, doubtful: bool) -> str | None:
     """Return what ties a living process to a run, the strongest first; ``None``: nothing does.
 
     Where the clocks speak against it (``doubtful``), what other runs have too is not enough.
     """
-    watched = marks_of(run, None)
+    watched = look.marks(run, None)
     members = [process] if _above_all(process, look) else look.below(process.pid)
     for one in members:
         found = belongs(watched, candidate_of(one), look.files)
@@ -201,17 +277,17 @@ def _tie(run: RunSpec, process: Process, look: Look, now: float, *, doubtful: bo
         if (why := look.files.why(watched, one)) is not None:
             return why
     own: tuple[Callable[[], str | None], ...] = (
-        lambda: _by_folder(run, watched, members),
+        lambda: _by_folder(run, watched, members, look),
         lambda: _by_pipe(watched, members, look),
         lambda: _by_moving_log(run, watched, members, look, now),
     )
     if (why := next((why for each in own if (why := each()) is not None), None)) is not None:
         return why
-    folder, command = _by_workdir(run, members), _by_command(run, members)
+    folder, command = _by_workdir(run, members, look), _by_command(run, members)
     return (folder and command) if doubtful else (folder or command)
 
 
-def _above_all(process: Process, look: Look) -> bool:
+def _above_all(process: Process, look: Sight) -> bool:
     """Tell of a process below which lies what is not its own: init, or our session's manager.
 
     A pid file of a container may hold such a number: it counts its process ids anew.
@@ -219,18 +295,18 @@ def _above_all(process: Process, look: Look) -> bool:
     return process.pid == 1 or (process.pid in look.own and is_tool(process.argv))
 
 
-def _by_folder(run: RunSpec, watched: RunMarks, members: list[Process]) -> str | None:
+def _by_folder(run: RunSpec, watched: RunMarks, members: list[Process], look: Sight) -> str | None:
     """Return that it works in the run's own folder: its output root, or where its pid file is."""
     job, places = run.job, [*watched.roots]
     if job is not None and job.pid_file is not None:
-        places.append(os.path.realpath(posixpath.dirname(job.pid_file.path)))
+        places.append(look.real(posixpath.dirname(job.pid_file.path)))
     return _works_in(places, members)
 
 
-def _by_workdir(run: RunSpec, members: list[Process]) -> str | None:
+def _by_workdir(run: RunSpec, members: list[Process], look: Sight) -> str | None:
     """Return that it works where the run's command is to be run, as its other runs may too."""
     place = None if run.job is None else run.job.workdir
-    return None if place is None else _works_in([os.path.realpath(place.path)], members)
+    return None if place is None else _works_in([look.real(place.path)], members)
 
 
 def _works_in(places: list[str], members: list[Process]) -> str | None:
@@ -263,7 +339,7 @@ def _split(command: str | tuple[str, ...] | None) -> list[str]:
         return command.split()
 
 
-def _by_pipe(watched: RunMarks, members: list[Process], look: Look) -> str | None:
+def _by_pipe(watched: RunMarks, members: list[Process], look: Sight) -> str | None:
     """Return that what it writes goes through another program (``tee``) into the run's files."""
     written = frozenset(pipe for one in members for pipe in look.files.piped(one)[1])
     if not written:
@@ -275,15 +351,14 @@ def _by_pipe(watched: RunMarks, members: list[Process], look: Look) -> str | Non
 
 
 def _by_moving_log(
-    run: RunSpec, watched: RunMarks, members: list[Process], look: Look, now: float
+    run: RunSpec, watched: RunMarks, members: list[Process], look: Sight, now: float
 ) -> str | None:
     """Return that the run's log has moved lately and since the process began, by no other hand."""
     job, started = run.job, look.started_at(members[0])
     if job is None or job.log is None or started is None or is_tool(members[0].argv):
         return None
-    try:
-        moved = Path(job.log.path).stat().st_mtime
-    except OSError:
+    moved = look.log_moved(run)
+    if moved is None:
         return None
     if abs(now - moved) > CADENCES * run.cadence or moved < started - START_SLACK:
         return None

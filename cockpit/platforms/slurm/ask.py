@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,12 +50,13 @@ async def parts(
     return found if "end" in found else torn(where, len(done.out), done.cut)
 
 
-async def ask(
-    run: Run, host: str | None, where: str, wanted: Iterable[str], asked: Collection[str]
-) -> Told | Trouble:
-    """Return what the cluster tells of my jobs and of those wanted; never raises."""
+async def ask(run: Run, host: str | None, where: str, wanted: Collection[str]) -> Told | Trouble:
+    """Return what the cluster tells of my jobs, and of those wanted also from accounting.
+
+    Never raises.
+    """
     mark = new_mark()
-    found = await parts(run, host, where, mark, jobs_script(mark, wanted, asked))
+    found = await parts(run, host, where, mark, jobs_script(mark, wanted))
     if isinstance(found, Trouble):
         return found
     if found.get("squeue.rc", "").strip() != "0":

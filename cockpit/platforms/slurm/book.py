@@ -88,13 +88,16 @@ def _holds(record: Record, task: int) -> bool:
 def book_of(told: Told, former: Iterable[Record] = ()) -> Book:
     """Return the book of an answer.
 
-    scontrol was asked right after squeue: its word is the newer one, and it tells more; both
-    beat accounting, which calls a requeued job ended (SPEC J). ``former`` are ends that were
+    scontrol was asked right after squeue: its word is the newer one, and it tells more. What it
+    alone tells of is not believed: a name may hold the text of a whole record. Both beat
+    accounting, which calls a requeued job ended (SPEC J). ``former`` are ends that were
     told before the controller forgot them.
     """
     records = {each.raw: each for each in told.queue}
+    began = {each.base for each in told.queue if each.waits_for_tasks}
     for each in told.shown:
-        records[each.raw] = _merged(records.get(each.raw), each)
+        if each.raw in records or each.base in began:  # a task may have begun in between
+            records[each.raw] = _merged(records.get(each.raw), each)
     listed = {each.id: each.raw for each in records.values()}
     for each in told.accounted:
         raw = listed.get(each.id, each.raw)

@@ -71,8 +71,8 @@ class SlurmJobs:
     async def _look(self, host: str | None, runs: Sequence[RunSpec]) -> tuple[Told, Book] | Trouble:
         cluster = self._clusters.setdefault(host, _Cluster())
         wanted = {run.job.id for run in runs if run.job is not None and run.job.id is not None}
-        asked = sorted(each for each in wanted if each not in cluster.settled)
-        told = await ask(self._run, host, where_of(host), sorted(wanted), asked)
+        asked = sorted(wanted - cluster.settled)
+        told = await ask(self._run, host, where_of(host), asked)
         if isinstance(told, Trouble):
             return told
         told = _on_our_clock(told, 0.0 if host is None else self._off(told))

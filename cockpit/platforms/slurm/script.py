@@ -34,20 +34,27 @@ exec 4>&1
 """
 
 _JOBS: Final = """\
+missing() {{ printf '%s\\n' "$queue" |
+ awk -F '{unit}' -v asked="$1" -v ends="$2" -v mark="$mark" '{miss}'; }}
 say date; date +%s; id -u
 say squeue.err
 queue=$(limit {controller} squeue -h --me -t all -o "{format}" 2>&4); rc=$?
 say squeue.rc; echo $rc
+others=$(missing '{wanted}' 0)
+if [ $rc = 0 ] && [ -n "$others" ]; then
+queue="$queue
+$(limit {controller} squeue -h -t all -j "$others" -o "{format}" 2>/dev/null)"
+fi
 say squeue.out; printf '%s\\n' "$queue"
 if [ $rc = 0 ]; then
 say scontrol.out
 {{ limit {controller} scontrol show job 2>&1; rc=$?; say scontrol.rc; echo $rc; }} |
- awk -v uid="$(id -u)" -v wanted=' {wanted} ' -v mark="$mark" '{sift}'
-missing=$(printf '%s\\n' "$queue" | awk -F '{unit}' -v asked='{asked}' -v mark="$mark" '{miss}')
-if [ -n "$missing" ]; then
+ awk -v uid="$(id -u)" -v wanted=' {numbers} ' -v mark="$mark" '{sift}'
+asked=$(missing '{wanted}' 1)
+if [ -n "$asked" ]; then
 say sacct.err
 found=$(limit {accounting} sacct -n -a -P --delimiter="{separator}" -o {fields} \\
- -j "$missing" 2>&4); rc=$?
+ -j "$asked" 2>&4); rc=$?
 say sacct.rc; echo $rc
 say sacct.out; printf '%s\\n' "$found"
 fi
@@ -79,7 +86,7 @@ function within(tasks, task,   n, i, part, ends) {
     if (task + 0 >= ends[1] + 0 && task + 0 <= (ends[2] == "" ? ends[1] : ends[2]) + 0) return 1 }
   return 0 }
 $1 == mark { raw = $2; base = $4; tasks = $6; shown = $8; state = $10
-  good = (state != "FAILED" && state != "CANCELLED")
+  good = !ends || (state != "FAILED" && state != "CANCELLED")
   seen[raw] = 1; seen[base] = 1; seen[shown] = 1
   lead = shown; sub(/[+].*/, "", lead); seen[lead] = 1
   if (!good) { bad[raw] = 1; bad[shown] = 1; bad[base] = 1 }
@@ -89,7 +96,8 @@ END { n = split(asked, id, " ")
     listed = (id[i] in seen) || (part[2] != "" && within(pending[part[1]], part[2]))
     if (!listed || (id[i] in bad)) printf "%s%s", (some++ ? "," : ""), id[i] } }
 """
-"""Prints which of the jobs asked for the queue does not tell of, or tells no cause of the end."""
+"""Prints which of the jobs asked for the queue does not tell of; with ``ends`` those besides whose
+end it tells without its cause."""
 
 
 def new_mark() -> str:
@@ -102,13 +110,14 @@ def is_job_id(text: str | None) -> bool:
     return text is not None and _JOB_ID.fullmatch(text) is not None
 
 
-def jobs_script(mark: str, wanted: Iterable[str], asked: Iterable[str]) -> str:
-    """Return the script that tells of my jobs, of those ``wanted``, and how those ``asked`` ended.
+def jobs_script(mark: str, wanted: Iterable[str]) -> str:
+    """Return the script that tells of my jobs, of those ``wanted``, and how these have ended.
 
-    ``asked`` are ids whose end is not known yet from accounting. Ids that are none are left out.
+    Ids that are none are left out.
     """
     joined = f"{UNIT}{mark}{UNIT}"
-    numbers = {re.split(r"[_+]", each)[0] for each in wanted if is_job_id(each)}
+    ids = sorted(each for each in wanted if is_job_id(each))
+    numbers = {re.split(r"[_+]", each)[0] for each in ids}
     body = _JOBS.format(
         controller=CONTROLLER,
         accounting=ACCOUNTING,
@@ -116,8 +125,8 @@ def jobs_script(mark: str, wanted: Iterable[str], asked: Iterable[str]) -> str:
         separator=joined,
         fields=SACCT,
         unit=UNIT,
-        wanted=" ".join(sorted(numbers)),
-        asked=" ".join(sorted(filter(is_job_id, asked))[:MOST_ASKED]),
+        wanted=" ".join(ids[:MOST_ASKED]),
+        numbers=" ".join(sorted(numbers)),
         sift=_SIFT,
         miss=_MISS,
     )

@@ -32,12 +32,11 @@ def value_of(
 
     ``queued`` comes after it by itself; ``freed`` is when the last one before it ended.
     """
-    main = job.main
-    phase, state = _state(job)
-    waiting = phase is Phase.WAITING
+    main = _speaks(job)
+    phase, waiting = main.phase, main.phase is Phase.WAITING
     return JobValue(
         id=job.id,
-        state=clean(state, 80),
+        state=clean(main.state, 80),
         phase=phase,
         tasks=_tasks(job),
         reason=_reason(job, passed),
@@ -57,18 +56,6 @@ def value_of(
     )
 
 
-def _state(job: Job) -> tuple[Phase, str]:
-    """Return the phase and Slurm's own word; of many tasks those of what has not gone well."""
-    main = job.main
-    if not job.grouped or job.one_by_one or not job.over:
-        return main.phase, main.state
-    for phase in (Phase.FAILED, Phase.CANCELLED):
-        bad = [each for each in job.records if each.phase is phase]
-        if bad:
-            return phase, bad[0].state
-    return main.phase, main.state
-
-
 def _tasks(job: Job) -> Tasks | None:
     if not job.grouped or job.one_by_one:
         return None
@@ -79,7 +66,12 @@ def _tasks(job: Job) -> Tasks | None:
 def _reason(job: Job, passed: Sequence[str]) -> str | None:
     """Return why it is in its state, in one line; ``None`` where there is nothing to say."""
     main = _speaks(job)
-    said = [in_words(main.reason), _by_whom(main), _node_lost(main), _of_steps(main)]
+    said: list[str | None] = [
+        in_words(main.reason),
+        _by_whom(main),
+        _node_lost(main),
+        _of_steps(main),
+    ]
     if main.dependency and main.phase is Phase.WAITING:
         said.append(main.dependency)
     if main.phase is Phase.WAITING and main.restarts:
@@ -92,10 +84,12 @@ def _reason(job: Job, passed: Sequence[str]) -> str | None:
 
 
 def _speaks(job: Job) -> Record:
-    """Return the record whose reason counts: of an array that is over one that failed."""
+    """Return the record that tells how a job is: of an array that is over one that failed."""
     if job.grouped and job.over and not job.one_by_one:
-        bad = [each for each in job.records if each.phase is not Phase.SUCCEEDED]
-        return bad[0] if bad else job.main
+        for phase in (Phase.FAILED, Phase.CANCELLED):
+            bad = [each for each in job.records if each.phase is phase]
+            if bad:
+                return min(bad, key=lambda each: each.ended or 0.0)
     return job.main
 
 

@@ -13,7 +13,7 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from io import SEEK_CUR, SEEK_END, BufferedIOBase, BytesIO
 from typing import Final, NamedTuple
 
@@ -50,10 +50,19 @@ class ArchiveSays(NamedTuple):
     parts: int | None = None
 
 
+Pread = Callable[[int, int], bytes]
+"""Returns so many bytes from a place on, fewer at the file's end; raises ``OSError``."""
+
+
 def read_archive(fd: int, size: int) -> ArchiveSays:
     """Return what the file says; never raises."""
+    return archive_says(lambda count, at: os.pread(fd, count, at), size)
+
+
+def archive_says(pread: Pread, size: int) -> ArchiveSays:
+    """Return what a file says that is read by ``pread``, wherever it lies; never raises."""
     try:
-        with zipfile.ZipFile(_Window(fd, size)) as archive:
+        with zipfile.ZipFile(_Window(pread, size)) as archive:
             names = archive.infolist()
             pickles = [each for each in names if each.filename.rpartition("/")[2] == "data.pkl"]
             if not pickles:
@@ -74,12 +83,17 @@ LEGACY: Final = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 
 def read_legacy(fd: int) -> ArchiveSays | None:
     """Return what a file of the older form says, ``None`` for one of no such form; never raises."""
+    return legacy_says(lambda count, at: os.pread(fd, count, at))
+
+
+def legacy_says(pread: Pread) -> ArchiveSays | None:
+    """Return that of a file that is read by ``pread``; never raises."""
     try:
-        data = os.pread(fd, PICKLE + 1, 0)
+        if pread(len(LEGACY), 0) != LEGACY:
+            return None
+        data = pread(PICKLE + 1, 0)
     except OSError as error:
         return ArchiveSays(False, problem=f"it cannot be read ({error})")
-    if not data.startswith(LEGACY):
-        return None
     file = BytesIO(data)
     try:
         tops = [next_of(file) for _ in ("magic", "version", "system", "checkpoint")]
@@ -136,8 +150,8 @@ class _TooMuchError(Exception):
 class _Window(BufferedIOBase):
     """A file that gives no more than a bounded number of bytes in all."""
 
-    def __init__(self, fd: int, size: int) -> None:
-        self._fd, self._size, self._at = fd, size, 0
+    def __init__(self, pread: Pread, size: int) -> None:
+        self._pread, self._size, self._at = pread, size, 0
         self._left = DIRECTORY + 2 * PICKLE
 
     def seekable(self) -> bool:
@@ -166,7 +180,7 @@ class _Window(BufferedIOBase):
         wanted = rest if count is None or count < 0 else min(count, rest)
         if wanted > min(self._left, DIRECTORY + PICKLE):
             raise _TooMuchError("its directory is too large")
-        data = os.pread(self._fd, wanted, self._at)
+        data = self._pread(wanted, self._at)
         self._at += len(data)
         self._left -= len(data)
         return data

@@ -47,6 +47,12 @@ def read_marks(root: str) -> tuple[Rejected, ...]:
             raw = os.read(fd, _SIZE)
     except (FileNotFoundError, NotADirectoryError):
         return ()
+    return parse_marks(root, raw)
+
+
+def parse_marks(root: str, raw: bytes) -> tuple[Rejected, ...]:
+    """Return what the bytes of that file say; raises ``ValueError`` as ``read_marks`` does."""
+    path = f"{root.rstrip('/')}/{FOLDER}/{NAME}"
     try:
         listed = json.loads(raw)["rejected"]
         return tuple(_mark(root, one) for one in listed)

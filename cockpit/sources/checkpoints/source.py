@@ -1,13 +1,10 @@
-"""Checkpoints on a local path (SPEC S-8, K): listed in a thread, judged by pure code."""
+"""Checkpoints of many runs (SPEC S-8, K): here, in buckets, on hosts; judged by pure code."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from cockpit.model.clock import Clock
@@ -15,7 +12,6 @@ from cockpit.model.facet import (
     ErrorKind,
     Facet,
     Problem,
-    kind_of,
     known,
     not_configured,
     unknown,
@@ -26,21 +22,33 @@ from cockpit.model.query import Query
 from cockpit.model.records import Rejected
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
 from cockpit.runtime.offload import offload
-from cockpit.sources.checkpoints.judge import (
-    Circumstances,
-    SeenFolder,
-    chosen_layout,
-    judge_listing,
-    remember,
-)
+from cockpit.sources.checkpoints.assembly import Surveyed, Want
+from cockpit.sources.checkpoints.judge import Circumstances, judge_listing
 from cockpit.sources.checkpoints.listing import Root
-from cockpit.sources.checkpoints.rejected import Books, read_marks
-from cockpit.sources.checkpoints.scan import Scanner
+from cockpit.sources.checkpoints.look import (
+    LIMIT,
+    Failure,
+    Listing,
+    Look,
+    as_far_as_judged,
+    joined,
+    listing_of,
+    marked,
+    problem_of,
+    scanned,
+    scanner_of,
+    temporaries,
+    unpicked,
+)
+from cockpit.sources.checkpoints.rejected import Books
+from cockpit.sources.checkpoints.surveys import Surveys, folder_names, wants_of
+from cockpit.sources.checkpoints.tree import ListingError
 from cockpit.sources.checkpoints.turns import SECONDS, Turns
 from cockpit.text.safe import clean
 
 DEADLINE: Final = 12.0
-_LIMIT: Final = 4096
+Judged = tuple[CheckpointsValue, Failure | None] | Exception
+"""What a look has found, or why nothing is known."""
 
 
 class Checkpoints:
@@ -52,7 +60,8 @@ class Checkpoints:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._looks: dict[tuple[str, CheckpointSpec], _Look] = {}
+        self._looks: dict[tuple[str, CheckpointSpec], Look] = {}
+        self._surveys = Surveys(clock)
         self._parts: dict[str, _Parts] = {}
 
     async def observe(
@@ -64,8 +73,10 @@ class Checkpoints:
         those of the logbook and the roots.
         """
         if at is not None:
-            found = await asyncio.gather(*(self._one(query, at) for query in queries))
-            return {query.name: facet for query, facet in zip(queries, found, strict=True)}
+            asked = [query for query in queries if self._asks(query)]
+            found = await (self._here(asked) if at == HERE else self._away(asked, at))
+            missing = not_configured("[run.checkpoints]")
+            return {query.name: found.get(query.name, missing) for query in queries}
         facets: dict[str, Facet[CheckpointsValue]] = {}
         for endpoint in dict.fromkeys(one for query in queries for one in endpoints(query.run)):
             there = [query for query in queries if endpoint in endpoints(query.run)]
@@ -82,44 +93,98 @@ class Checkpoints:
             joined[name] = answer if parts is None else parts.with_answer(at, answer)
         return joined
 
-    async def _one(self, query: Query, at: str) -> Facet[CheckpointsValue]:
+    def _asks(self, query: Query) -> bool:
+        """Tell whether the run file names roots; they are followed from now on."""
         spec = query.run.checkpoints
         if spec is None or not spec.path:
             self._parts.pop(query.name, None)
-            return not_configured("[run.checkpoints]")
+            return False
         former = self._parts.get(query.name)
         if former is None or former.roots != spec.path:
             self._parts[query.name] = _Parts(spec.path)
-        source = clean(" + ".join(map(str, spec.path)), _LIMIT)
-        if at != HERE:
-            remote = next(root for root in spec.path if root.endpoint == at)
-            return unknown(ErrorKind.UNSUPPORTED, _not_yet(remote), source, self._clock.now())
-        return await self._here(query, spec, source)
+        return True
 
-    async def _here(
-        self, query: Query, spec: CheckpointSpec, source: str
-    ) -> Facet[CheckpointsValue]:
+    async def _here(self, queries: Sequence[Query]) -> dict[str, Facet[CheckpointsValue]]:
+        return dict(
+            zip(
+                (q.name for q in queries),
+                await asyncio.gather(*map(self._one, queries)),
+                strict=True,
+            )
+        )
+
+    async def _one(self, query: Query) -> Facet[CheckpointsValue]:
         try:
-            look = self._look(query.run, spec)
-            value, error = await offload(look.observe, query, deadline=DEADLINE)
+            look = self._look(query.run)
+            found: Judged = await offload(look.here, query, deadline=DEADLINE)
         except TimeoutError:
-            message = f"{source}: no listing within {DEADLINE:g} s"
-            return unknown(ErrorKind.TIMEOUT, message, source, self._clock.now())
-        except OSError as failure:
-            return unknown(kind_of(failure), _line(failure), source, self._clock.now())
-        except ValueError as failure:
-            return unknown(ErrorKind.BAD_ANSWER, clean(failure), source, self._clock.now())
-        facet = known(value, source, now := self._clock.now())
-        if error is None:
-            return facet
-        problem = Problem(kind=kind_of(error), message=_line(error))
-        return facet.model_copy(update={"error": problem, "since": now})
+            message = f"{_source(query.run)}: no listing within {DEADLINE:g} s"
+            found = ListingError(ErrorKind.TIMEOUT, message)
+        except (OSError, ListingError, ValueError) as error:
+            found = error
+        return self._facet(query, found)
 
-    def _look(self, run: RunSpec, spec: CheckpointSpec) -> _Look:
+    async def _away(self, queries: Sequence[Query], at: str) -> dict[str, Facet[CheckpointsValue]]:
+        """Ask one endpoint once for all runs, then judge each."""
+        wants: dict[str, tuple[Want, ...]] = {}
+        bad: dict[str, Judged] = {}
+        for query in queries:
+            try:
+                wants[query.name] = wants_of(_spec(query.run), at, folder_names(query.run))
+            except ValueError as error:
+                bad[query.name] = error
+        answers = await self._surveys.look(at, [want for each in wants.values() for want in each])
+
+        def judge() -> dict[str, Judged]:
+            return {
+                query.name: self._judged(
+                    query, {want.place: answers[want] for want in wants[query.name]}
+                )
+                for query in queries
+                if query.name in wants
+            }
+
+        try:
+            found = await offload(judge, deadline=DEADLINE, key=object())
+        except TimeoutError:
+            late = ListingError(ErrorKind.TIMEOUT, f"{at}: not judged within {DEADLINE:g} s")
+            found = {name: late for name in wants}
+        self._surveys.settle(at, [each[0] for each in found.values() if isinstance(each, tuple)])
+        return {query.name: self._facet(query, {**bad, **found}[query.name]) for query in queries}
+
+    def _judged(self, query: Query, answers: Mapping[Place, Surveyed | ListingError]) -> Judged:
+        try:
+            return self._look(query.run).away(query, answers)
+        except (OSError, ListingError, ValueError) as error:
+            return error
+
+    def _facet(self, query: Query, found: Judged) -> Facet[CheckpointsValue]:
+        source, now = _source(query.run), self._clock.now()
+        if isinstance(found, tuple):
+            facet = known(found[0], source, now)
+            if found[1] is None:
+                return facet
+            return facet.model_copy(update={"error": problem_of(found[1]), "since": now})
+        if isinstance(found, OSError | ListingError):
+            problem = problem_of(found)
+            return unknown(problem.kind, problem.message, source, now)
+        return unknown(ErrorKind.BAD_ANSWER, clean(found), source, now)
+
+    def _look(self, run: RunSpec) -> Look:
+        spec = _spec(run)
         key = (run.name, spec)
         if key not in self._looks:
-            self._looks[key] = _Look(spec, self._clock, _folder_names(run))
+            scanner = replace(scanner_of(spec, folder_names(run)), turns=Turns(SECONDS))
+            self._looks[key] = Look(spec, self._clock, scanner)
         return self._looks[key]
+
+
+def _spec(run: RunSpec) -> CheckpointSpec:
+    return run.checkpoints or CheckpointSpec()
+
+
+def _source(run: RunSpec) -> str:
+    return clean(" + ".join(map(str, _spec(run).path)), LIMIT)
 
 
 def endpoints(run: RunSpec) -> tuple[str, ...]:
@@ -155,13 +220,13 @@ class _Parts:
         if not failed:
             return newest
         kinds = [problem.kind for problem in failed.values()]
-        message = "; ".join(f"{self._at(end)}: {failed[end].message}" for end in failed)
+        message = "; ".join(self._told(end, problem.message) for end, problem in failed.items())
         sinces = [part.since for part in self._said.values() if part.since is not None]
         since = min(sinces, default=newest.observed_at)
         return newest.model_copy(
             update={
                 "value": None if newest.value is None else self._without_picks(newest.value),
-                "error": Problem(kind=kinds[0], message=clean(message, _LIMIT)),
+                "error": Problem(kind=kinds[0], message=clean(message, LIMIT)),
                 "since": since,
                 "retry_after": None,
             }
@@ -173,56 +238,19 @@ class _Parts:
         errors = {end: part.error if part else _NOT_ASKED for end, part in parts.items()}
         return {end: error for end, error in errors.items() if error is not None}
 
+    def _told(self, endpoint: str, message: str) -> str:
+        """Return what is wrong at an endpoint, after the roots there unless it names them."""
+        if message.startswith(endpoint):
+            return message
+        return f"{self._at(endpoint)}: {message}"
+
     def _at(self, endpoint: str) -> str:
         return " + ".join(str(root) for root in self.roots if root.endpoint == endpoint)
 
     def _without_picks(self, value: CheckpointsValue) -> CheckpointsValue:
         answered = {end for end, part in self._said.items() if part.value is not None}
         silent = [str(root) for root in self.roots if root.endpoint not in answered]
-        return _unpicked(value, [*value.unlisted, *silent])
-
-
-def _unpicked(value: CheckpointsValue, unlisted: Sequence[str]) -> CheckpointsValue:
-    """Return a listing that lacks some roots: the one to resume from may lie in one of them."""
-    named = tuple(dict.fromkeys(clean(root, _LIMIT) for root in unlisted))
-    nothing = {"latest_complete": None, "relaunch_from": None, "trainer_would_load": None}
-    return value.model_copy(update={**nothing, "unlisted": named})
-
-
-class _Look:
-    """One run's roots on this machine, its scanner's memory and its former listing."""
-
-    def __init__(self, spec: CheckpointSpec, clock: Clock, prefer: frozenset[str]) -> None:
-        self._spec = spec
-        self._clock = clock
-        self._scanner = replace(_scanner(spec, prefer), turns=Turns(SECONDS))
-        self._before: Mapping[str, SeenFolder] = {}
-        self._books = Books()
-        self._lock = threading.Lock()
-
-    def observe(self, query: Query) -> tuple[CheckpointsValue, OSError | None]:
-        """List and judge, and return why one of several roots could not be listed; blocking.
-
-        Raises ``OSError`` when no root can be listed, ``ValueError`` when they hold more than
-        one run's checkpoints.
-        """
-        run = query.run
-        with self._lock:  # a look that was given up may still be at work
-            bad = (*self._books.rejected(run.records.logbook), *query.rejected)
-            roots, errors, unjudged = _listed(self._scanner, self._spec.path)
-            bad += _marked(roots)
-            now = self._clock.now()
-            began = query.job.started_at if query.job is not None else None
-            around = Circumstances(now, query.alive, self._before, run.final_step, bad, began)
-            value = judge_listing(roots, around, self._spec)
-            _one_run_only(value, [_plain(path) for path in _paths(self._spec)])
-            seen = remember(value, roots, self._before)
-            self._before = {**self._before, **seen} if errors else seen
-            self._scanner.settle(value)
-            value = _as_far_as_judged(value, unjudged, roots)
-            if not errors:
-                return value, None
-            return _unpicked(value, list(errors)), next(iter(errors.values()))
+        return unpicked(value, [*value.unlisted, *silent])
 
 
 def list_checkpoints(
@@ -235,16 +263,54 @@ def list_checkpoints(
     """Return the checkpoints under one run's ``paths`` (permanent root first); blocking.
 
     Raises ``OSError`` for a path that cannot be listed, ``ValueError`` for an unknown layout
-    or a remote address.
+    or an address that is not on this machine.
     """
-    places = tuple(place_of(path) for path in paths)
-    remote = next((place for place in places if not place.here), None)
-    if remote is not None:
-        raise ValueError(_not_yet(remote))
-    spec = CheckpointSpec(path=places, layout=layout, custom=custom)
-    scanner = _scanner(spec, frozenset())
-    roots = [root for path in paths for root in scanner.roots(_plain(path))]
-    return judge_listing(roots, Circumstances(now, rejected=_marked(roots)), spec)
+    spec = CheckpointSpec(path=tuple(map(place_of, paths)), layout=layout, custom=custom)
+    _only_here(spec)
+    scanner = scanner_of(spec, frozenset())
+    listings = {place: scanned(scanner, place, None) for place in spec.path}
+    failed = (each.error for each in listings.values() if isinstance(each.error, OSError))
+    for error in failed:
+        raise error
+    return _unwatched(spec, listings, now)
+
+
+async def list_anywhere(
+    paths: Sequence[str],
+    layout: str = "auto",
+    custom: CustomLayout | None = None,
+    *,
+    clock: Clock,
+) -> CheckpointsValue:
+    """Return the checkpoints under ``paths``, wherever they lie; permanent root first.
+
+    Raises ``OSError`` or ``ListingError`` for a path that cannot be listed, ``ValueError`` for
+    an unknown layout, ``TimeoutError`` for this machine's disk.
+    """
+    spec = CheckpointSpec(path=tuple(map(place_of, paths)), layout=layout, custom=custom)
+    scanner = scanner_of(spec, frozenset())
+    listings: dict[Place, Listing] = {}
+    for place in spec.path:
+        if place.here:
+            listings[place] = await offload(scanned, scanner, place, None, deadline=DEADLINE)
+    surveys = Surveys(clock)
+    for endpoint in dict.fromkeys(place.endpoint for place in spec.path if not place.here):
+        wants = wants_of(spec, endpoint, frozenset())
+        answers = await surveys.look(endpoint, wants)
+        listings |= {want.place: listing_of(answers[want], None) for want in wants}
+    for listing in listings.values():
+        if listing.error is not None:
+            raise listing.error
+    return await offload(_unwatched, spec, listings, clock.now(), deadline=DEADLINE, key=object())
+
+
+def _unwatched(
+    spec: CheckpointSpec, listings: Mapping[Place, Listing], now: float
+) -> CheckpointsValue:
+    """Judge roots of which nothing is known but what lies there; blocking."""
+    roots, _, unjudged = joined(spec.path, listings, listings.keys())
+    around = Circumstances(now, rejected=marked(listings.values()))
+    return as_far_as_judged(judge_listing(roots, around, spec), unjudged, roots)
 
 
 def without(
@@ -255,115 +321,26 @@ def without(
     Blocking; raises as ``list_checkpoints`` does.
     """
     spec = run.checkpoints or CheckpointSpec()
-    scanner = _scanner(spec, _folder_names(run))
-    remote = next((place for place in spec.path if not place.here), None)
-    if remote is not None:
-        raise ValueError(_not_yet(remote))
-    found, errors, _ = _listed(scanner, spec.path)
-    if errors:
-        raise next(iter(errors.values()))
+    _only_here(spec)
+    scanner, temporary = scanner_of(spec, folder_names(run)), temporaries(spec.path)
+    listings = {place: scanned(scanner, place, temporary[place]) for place in spec.path}
+    found, errors, _ = joined(spec.path, listings, spec.path)
+    for error in errors.values():
+        raise error
     roots = [_left(root, gone) for root in found]
-    bad = (*Books().rejected(run.records.logbook), *rejected, *_marked(roots))
+    bad = (*Books().rejected(run.records.logbook), *rejected, *marked(listings.values()))
     return judge_listing(roots, Circumstances(now, False, {}, run.final_step, bad), spec)
 
 
-def _folder_names(run: RunSpec) -> frozenset[str]:
-    """Return what the run's own folder may be called where a root holds many runs."""
-    return frozenset({run.name} | ({run.wandb.id} if run.wandb and run.wandb.id else set()))
+def _only_here(spec: CheckpointSpec) -> None:
+    remote = next((place for place in spec.path if not place.here), None)
+    if remote is not None:
+        raise ValueError(f"{clean(str(remote), LIMIT)} is not on this machine: it is only read")
 
 
 def _left(root: Root, gone: Collection[str]) -> Root:
     def stays(name: str) -> bool:
-        return clean(f"{root.path.rstrip('/')}/{name}", _LIMIT) not in gone
+        return clean(f"{root.path.rstrip('/')}/{name}", LIMIT) not in gone
 
     folders = tuple(folder for folder in root.folders if stays(folder.name))
     return replace(root, folders=folders, files=tuple(f for f in root.files if stays(f.path)))
-
-
-def _as_far_as_judged(
-    value: CheckpointsValue, unjudged: int, roots: Sequence[Root]
-) -> CheckpointsValue:
-    """Return a listing of which some folders have had no turn yet: the newest have.
-
-    A trainer may go by other things than the step, and where nothing is complete among the
-    newest, the one to resume from lies among the others.
-    """
-    if not unjudged:
-        return value
-    value = value.model_copy(update={"unjudged": unjudged, "trainer_would_load": None})
-    return value if value.latest_complete is not None else _unpicked(value, [r.path for r in roots])
-
-
-def _marked(roots: Sequence[Root]) -> tuple[Rejected, ...]:
-    paths = dict.fromkeys(root.path for root in roots)
-    return tuple(one for path in paths for one in read_marks(path))
-
-
-def _scanner(spec: CheckpointSpec, prefer: frozenset[str]) -> Scanner:
-    layout = chosen_layout(spec)
-    if layout is None or layout.name not in ("levanter", "custom"):
-        return Scanner(prefer=prefer)
-    return Scanner(layout.pattern, (layout.marker,) if layout.marker else (), prefer)
-
-
-def _listed(
-    scanner: Scanner, places: Sequence[Place]
-) -> tuple[list[Root], dict[str, OSError], int]:
-    """Return this machine's roots, why some could not be listed, by path, and the turnless folders.
-
-    Those are counted: there are so many that they are looked at in turns.
-    One of several that does not exist (yet) holds nothing. Raises ``OSError`` when none can be
-    listed.
-    """
-    found: list[Root] = []
-    missing: list[OSError] = []
-    errors: dict[str, OSError] = {}
-    unjudged = 0
-    for index, place in enumerate(places):
-        temporary = index > 0 if len(places) > 1 else None
-        if not place.here:
-            continue
-        try:
-            found += scanner.roots(_plain(place.path), temporary)
-            unjudged += scanner.unjudged
-        except FileNotFoundError as error:
-            missing.append(error)
-        except OSError as error:
-            errors[place.path] = error
-    if not found:
-        raise next(iter((*errors.values(), *missing)))
-    return found, errors, unjudged
-
-
-_PAIR: Final = re.compile(r"[-_.]?(?:temporary|permanent|temp|tmp|perm)[-_.]?")
-
-
-def _one_run_only(value: CheckpointsValue, paths: Sequence[str]) -> None:
-    """Refuse to mix lineages (C-17): a path above the folders of several runs names none."""
-    below = sorted({item.root for item in value.items} - set(paths))
-    runs = {_PAIR.sub("", root) for root in below}
-    if len(runs) > 1:
-        names = ", ".join(Path(root).name for root in below[:4])
-        where = Path(below[0]).parent
-        raise ValueError(f"{where} holds several runs ({names}); name this run's own folder")
-
-
-def _plain(path: str) -> str:
-    return str(Path(path).expanduser().absolute())
-
-
-def _paths(spec: CheckpointSpec) -> list[str]:
-    return [root.path for root in spec.path if root.here]
-
-
-def _not_yet(place: Place) -> str:
-    return f"{clean(place.scheme, 20)}:// checkpoints are not read yet by this version"
-
-
-def _line(error: OSError) -> str:
-    reason = {
-        FileNotFoundError: "does not exist",
-        NotADirectoryError: "is not a folder",
-        PermissionError: "may not be read (permission denied)",
-    }.get(type(error), (error.strerror or "cannot be listed").lower())
-    return clean(f"{error.filename or 'checkpoint root'} {reason}", _LIMIT)

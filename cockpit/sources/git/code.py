@@ -11,16 +11,19 @@ from typing import Final
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, not_configured, unknown
 from cockpit.model.observed import CodeValue
+from cockpit.model.place import SSH, Place
 from cockpit.model.run import RunSpec
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
-from cockpit.sources.git.command import DEADLINE, GitStatus, git, status
+from cockpit.runtime.shell import Completed
+from cockpit.runtime.ssh import RemoteError
+from cockpit.sources.git import away
+from cockpit.sources.git.command import DEADLINE, GitStatus, git, status, told
 from cockpit.text.logbook_scan import launched_sha, read_entries
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 SEALS: Final = "refs/tags/seal"
-_DIFF: Final = ("diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color", "--full-index")
 
 
 class Code:
@@ -28,34 +31,64 @@ class Code:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._tags: dict[str, tuple[str, ...]] = {}
+        self._tags: dict[Place, tuple[str, ...]] = {}
 
     async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[CodeValue]]:
         """Return commit, branch, changed files and unpushed commits of each run's code."""
-        repos = sorted({repo for run in runs if (repo := _repo(run)) is not None})
-        found = await asyncio.gather(*(self._one(repo) for repo in repos))
-        by_repo = dict(zip(repos, found, strict=True))
+        repos = {repo for run in runs if (repo := _repo(run)) is not None}
+        by_host: dict[str | None, list[Place]] = {}
+        for repo in sorted(repos, key=str):
+            by_host.setdefault(None if repo.here else repo.host, []).append(repo)
+        asked = (self._of_host(host, own) for host, own in by_host.items())
+        by_repo = {
+            repo: facet for found in await asyncio.gather(*asked) for repo, facet in found.items()
+        }
         facets = await asyncio.gather(*(self._of_run(run, by_repo) for run in runs))
         return {run.name: facet for run, facet in zip(runs, facets, strict=True)}
 
-    async def _one(self, repo: str) -> Facet[CodeValue]:
-        source = f"git {clean(repo, 4096)}"
-        found = await status(repo)
+    async def _of_host(
+        self, host: str | None, repos: Sequence[Place]
+    ) -> dict[Place, Facet[CodeValue]]:
+        """Return the state of repositories of one host, asked in one script (``None``: here)."""
+        if host is None:
+            here = await asyncio.gather(*(self._here(repo) for repo in repos))
+            return dict(zip(repos, here, strict=True))
+        try:
+            found = await away.look(host, repos, SEALS)
+        except RemoteError as error:
+            now = self._clock.now()
+            return {repo: unknown(error.kind, str(error), _source(repo), now) for repo in repos}
+        return {
+            repo: self._facet(repo, told(repo, each.status), each.tags, each.patch_id)
+            for repo, each in zip(repos, found, strict=True)
+        }
+
+    async def _here(self, repo: Place) -> Facet[CodeValue]:
+        found = await status(repo.path)
         if isinstance(found, Problem):
-            return unknown(found.kind, found.message, source, self._clock.now())
-        words = ("for-each-ref", "--sort=creatordate", "--format=%(refname:strip=2)", SEALS)
-        tags = await git(repo, *words)  # none where git cannot tell; the newest last
+            return unknown(found.kind, found.message, _source(repo), self._clock.now())
+        tags = await git(repo, *away.TAGS, SEALS)
+        return self._facet(repo, found, tags, await _patch_id(repo.path, found))
+
+    def _facet(
+        self, repo: Place, found: GitStatus | Problem, tags: Completed, patch_id: str | None
+    ) -> Facet[CodeValue]:
+        if isinstance(found, Problem):
+            return unknown(found.kind, found.message, _source(repo), self._clock.now())
+        # None where git cannot tell; the newest last.
         self._tags[repo] = tuple(tags.text.splitlines()) if tags.ok and not tags.cut else ()
         value = CodeValue(
             sha=found.sha,
             branch=None if found.branch is None else scrub(found.branch),
             dirty=tuple(map(scrub, found.files)),
             unpushed=found.ahead,
-            patch_id=await _patch_id(repo, found),
+            patch_id=patch_id if found.files and found.sha is not None else None,
         )
-        return known(value, source, self._clock.now())
+        return known(value, _source(repo), self._clock.now())
 
-    async def _of_run(self, run: RunSpec, facets: dict[str, Facet[CodeValue]]) -> Facet[CodeValue]:
+    async def _of_run(
+        self, run: RunSpec, facets: dict[Place, Facet[CodeValue]]
+    ) -> Facet[CodeValue]:
         """Add the run's own seal, and the commit that its logbook records for its newest launch."""
         if run.code is None or run.code.repo is None:
             return not_configured("[run.code]")
@@ -82,9 +115,14 @@ class Code:
         return facet.model_copy(update={"value": value})
 
 
-def _repo(run: RunSpec) -> str | None:
-    """Return the path of the run's repository if it lies on this machine."""
-    return None if run.code is None or run.code.repo is None else run.code.repo.local
+def _repo(run: RunSpec) -> Place | None:
+    """Return the run's repository if it lies on this machine or an ssh host."""
+    repo = None if run.code is None else run.code.repo
+    return repo if repo is not None and (repo.here or repo.scheme == SSH) else None
+
+
+def _source(repo: Place) -> str:
+    return f"git {clean(str(repo), 4096)}"
 
 
 def _recorded(path: str) -> str | None:
@@ -98,7 +136,7 @@ async def _patch_id(repo: str, found: GitStatus) -> str | None:
     """
     if not found.files or found.sha is None:
         return None
-    diff = await git(repo, *_DIFF)
+    diff = await git(repo, *away.DIFF)
     if not diff.ok or diff.cut or not diff.out:
         return None
     done = await git(repo, "patch-id", "--stable", stdin=diff.out)

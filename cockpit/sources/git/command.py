@@ -6,8 +6,10 @@ from typing import Final
 
 from cockpit.model.base import Frozen
 from cockpit.model.facet import ErrorKind, Problem
+from cockpit.model.place import SSH, Place
 from cockpit.runtime.git import READING, run_git
 from cockpit.runtime.shell import CANNOT_RUN, NO_PROGRAM, Completed
+from cockpit.sources.git.away import NO_LINK, STATUS, git_away
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -30,31 +32,39 @@ class GitStatus(Frozen):
     files: tuple[str, ...] = ()
 
 
-async def git(folder: str, *words: str, stdin: bytes | None = None) -> Completed:
-    """Run ``git`` in ``folder`` and return how it ended, within ``DEADLINE`` seconds."""
+async def git(folder: str | Place, *words: str, stdin: bytes | None = None) -> Completed:
+    """Run ``git`` in ``folder``, here or on its ssh host, and return how it ended.
+
+    Within ``DEADLINE`` seconds, and a few more for the way.
+    """
+    if isinstance(folder, Place):
+        if folder.scheme == SSH:
+            return await git_away(folder, *words, stdin=stdin)
+        folder = str(folder)
     return await run_git(folder, *words, deadline=DEADLINE, stdin=stdin, env=READING, cap=_CAP)
 
 
 async def status(folder: str, *paths: str) -> GitStatus | Problem:
     """Return the state of the repository that ``folder`` is in, or why it cannot be told."""
-    words = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal")
-    done = await git(folder, *words, "--", *paths)
-    if not done.ok or done.cut:
-        return trouble(folder, done)
-    return read_status(done.text)
+    return told(folder, await git(folder, *STATUS, "--", *paths))
 
 
-def trouble(folder: str, done: Completed) -> Problem:
+def told(folder: str | Place, done: Completed) -> GitStatus | Problem:
+    """Return what ``git status`` said, or why it cannot be told."""
+    return read_status(done.text) if done.ok and not done.cut else trouble(folder, done)
+
+
+def trouble(folder: str | Place, done: Completed) -> Problem:
     """Return one line about a ``git`` that failed."""
-    where = clean(folder, 4096)
+    where = clean(str(folder), 4096)
     said = scrub(clean(done.err))
     if done.timed_out:
         message = f"{where}: git gave no answer within {DEADLINE:g} s"
         return Problem(kind=ErrorKind.TIMEOUT, message=message)
-    if done.rc == NO_PROGRAM:
-        return Problem(kind=ErrorKind.NOT_FOUND, message=said or f"{where}: git is not installed")
-    if done.rc == CANNOT_RUN:
-        return Problem(kind=ErrorKind.PERMISSION, message=said or f"{where}: git cannot be run")
+    away = isinstance(folder, Place) and not folder.here
+    found = _not_run_there(where, said, done.rc) if away else _not_run(where, said, done.rc)
+    if found is not None:
+        return found
     if "dubious ownership" in said:
         remedy = f"git config --global --add safe.directory {where}"
         message = f"{where} belongs to another user; if you trust it: {remedy}"
@@ -66,6 +76,30 @@ def trouble(folder: str, done: Completed) -> Problem:
         return Problem(kind=ErrorKind.BAD_ANSWER, message=message)
     message = f"{where}: git ended with {done.rc}: {said or 'no message'}"
     return Problem(kind=ErrorKind.BAD_ANSWER, message=clean(message))
+
+
+def _not_run(where: str, said: str, rc: int) -> Problem | None:
+    """Return why git did not run on this machine, if it did not."""
+    if rc == NO_PROGRAM:
+        return Problem(kind=ErrorKind.NOT_FOUND, message=said or f"{where}: git is not installed")
+    if rc == CANNOT_RUN:
+        return Problem(kind=ErrorKind.PERMISSION, message=said or f"{where}: git cannot be run")
+    return None
+
+
+def _not_run_there(where: str, said: str, rc: int) -> Problem | None:
+    """Return why git did not run on another machine, or not in that folder."""
+    if rc == NO_LINK:
+        return Problem(kind=ErrorKind.REFUSED, message=said or f"{where}: its host did not answer")
+    if rc in (NO_PROGRAM, CANNOT_RUN):
+        message = f"{where}: git is not installed there"
+        return Problem(kind=ErrorKind.NOT_FOUND, message=message)
+    if "cannot change to" in said:
+        denied = "ermission denied" in said
+        kind = ErrorKind.PERMISSION if denied else ErrorKind.NOT_FOUND
+        message = f"{where}: {'no permission to enter it' if denied else 'there is no such folder'}"
+        return Problem(kind=kind, message=message)
+    return None
 
 
 def read_status(text: str) -> GitStatus:

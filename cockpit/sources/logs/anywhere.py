@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from cockpit.model.place import Place
+from cockpit.model.place import SSH, Place
 from cockpit.sources.logs.local import LocalLog
 from cockpit.sources.logs.ranged import Ranged
+from cockpit.sources.logs.remote import remote_log
 from cockpit.sources.logs.spool import SpoolLog, is_spool
 
 
@@ -14,4 +15,6 @@ def log_at(place: Place) -> Ranged:
         return SpoolLog(place)
     if place.here:
         return LocalLog(place.path)
+    if place.scheme == SSH:
+        return remote_log(place)
     raise OSError(0, f"logs at {place.endpoint} are not read yet by this version")

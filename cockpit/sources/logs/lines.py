@@ -9,7 +9,7 @@ the same pieces, and no piece is longer than two blocks.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from typing import Final, NamedTuple
 
 from cockpit.sources.logs.ranged import Opened
@@ -56,8 +56,8 @@ def lines_from(log: Opened, start: int, end: int, count: int) -> list[RawLine]:
     Fewer come back when they are so long that ``MOST_BLOCKS`` do not hold them.
     """
     bound = start + MOST_BLOCKS * BLOCK
-    last = end if bound >= end else line_start(log, bound, end)
-    return list(islice(iter_lines(log, start, last), count))
+    near = takewhile(lambda line: line.end <= bound, iter_lines(log, start, end))
+    return list(islice(near, count))
 
 
 def iter_lines(log: Opened, start: int, end: int) -> Iterator[RawLine]:

@@ -62,8 +62,6 @@ class Opened(ABC):
     """One look at a log. Every method raises ``OSError``."""
 
     stat: Stat
-    far: bool = False
-    """True where reading costs a trip to another machine: bulk is counted or searched there."""
 
     @abstractmethod
     def read(self, start: int, end: int) -> bytes:
@@ -98,6 +96,8 @@ class Ranged(ABC):
     """One log: its place, and looks at it. Every method raises ``OSError``."""
 
     place: Place
+    far: bool = False
+    """True where reading costs trips to another machine."""
 
     @property
     def path(self) -> str:

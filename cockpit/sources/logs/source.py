@@ -11,25 +11,34 @@ from typing import Final, NamedTuple
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
 from cockpit.model.observed import LogValue, Row
-from cockpit.model.place import Place, on_host
+from cockpit.model.place import SSH, Place, on_host
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.runtime.offload import each, offload
+from cockpit.runtime.ssh import run_script_blocking
 from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.earlier import before
 from cockpit.sources.logs.file import show
 from cockpit.sources.logs.follow import FIRST, Follower, News
+from cockpit.sources.logs.hosts import HostAsk, Hosts
+from cockpit.sources.logs.pieces import Ask, Told
 from cockpit.sources.logs.ranged import Ranged
+from cockpit.sources.logs.remote import HostError, RemoteLog, Run
 from cockpit.sources.logs.skipped import SCAN_S, Budget, Find, Left, Search, search
 from cockpit.sources.logs.stamp import clock_offset, line_time, writes_utc
 from cockpit.text.progress import read_bar, read_lines, telling
 from cockpit.text.safe import safe_line
 
+AWAY: Final = 5.0
+"""The same for a log of another machine, after the one trip that has brought what most looks need:
+both together take less than its poller waits."""
 DEADLINE: Final = 4.0
 """Less than a whole bulk is given: one log that hangs does not cost the others their answer."""
 WHOLE: Final = 524_288
 """Bytes of logs that first looks read from their beginning, over all runs that are asked at once:
 rows cost one to two seconds for a megabyte. A log beyond its share is read from near its end."""
+FAR: Final = 65_536
+"""The same for one log of another machine."""
 WORTH: Final = 0.005
 """Seconds below which the unread part of a log is not searched at a first look: too many logs."""
 TAIL: Final = 50
@@ -39,28 +48,39 @@ TAIL: Final = 50
 class Logs:
     """Observes the logs of the runs; remembers per run how far it has read.
 
-    ``find`` tells alarming lines among bytes that are not read line by line.
+    ``find`` tells alarming lines among bytes that are not read line by line; ``run`` runs scripts
+    on ssh hosts.
     """
 
-    def __init__(self, clock: Clock, find: Find = lambda _data: ()) -> None:
+    def __init__(
+        self, clock: Clock, find: Find = lambda _data: (), run: Run = run_script_blocking
+    ) -> None:
         self._clock = clock
+        self._hosts = Hosts(run, clock.now)
         self._find = find
         self._followed: dict[str, _Followed] = {}
         self._share = FIRST
 
     async def observe(
-        self, queries: Sequence[Query], places: Mapping[str, Place] | None = None
+        self,
+        queries: Sequence[Query],
+        places: Mapping[str, Place] | None = None,
+        told: Mapping[str, Told] | None = None,
     ) -> dict[str, Facet[LogValue]]:
-        """Return the log facet of each run, by run name.
+        """Return the log facet of each run, by run name; of all logs of a host in one trip.
 
-        ``places`` says where a run's log lies (by run name) if not at ``job.log``.
+        ``places`` says where a run's log lies (by run name) if not at ``job.log``; ``told`` what
+        a probe has brought of the files that ``asks`` has named.
         """
         runs = [query.run for query in queries]
-        named = {run.name: _named(run) for run in runs} | dict(places or {})
-        self._share = max(FIRST, WHOLE // max(len(runs), 1))
-        busy = sum(each.budget.busy for each in self._followed.values())
-        share = Share(len(runs), busy)
-        facets = await each(runs, lambda run: self._one(run.name, named[run.name], share))
+        share = self._shared(len(runs))
+        asks = self.asks(queries, places)
+        brought = dict(told or {})
+        brought |= await self._hosts.bring({k: v for k, v in asks.items() if k not in brought})
+        named = self._places(queries, places)
+        facets = await each(
+            runs, lambda run: self._one(named[run.name], run.name, share, brought.get(run.name))
+        )
         # Nothing waits from here on: rows that are taken are also delivered.
         answers = zip(runs, facets, strict=True)
         return {run.name: self._with_rows(run, facet) for run, facet in answers}
@@ -72,18 +92,51 @@ class Logs:
         value = facet.value.model_copy(update={"rows": rows})
         return facet.model_copy(update={"value": value})
 
-    async def _one(self, name: str, place: Place | None, share: Share) -> Facet[LogValue]:
+    def asks(
+        self, queries: Sequence[Query], places: Mapping[str, Place] | None = None
+    ) -> dict[str, HostAsk]:
+        """Return what the next look at each log on an ssh host will need, by run name.
+
+        Whoever has a trip to make there anyway can bring it (``pieces.Piece``, ``told``).
+        """
+        busy = self._shared(len(queries)).busy
+        found = {}
+        for name, place in self._places(queries, places).items():
+            if place is not None and place.scheme == SSH:
+                found[name] = HostAsk(place.host, self._following(name, place).ask(busy))
+        return found
+
+    def _shared(self, asked: int) -> Share:
+        self._share = max(FIRST, WHOLE // max(asked, 1))
+        return Share(asked, sum(each.budget.busy for each in self._followed.values()))
+
+    @staticmethod
+    def _places(
+        queries: Sequence[Query], places: Mapping[str, Place] | None
+    ) -> dict[str, Place | None]:
+        named = {query.name: _named(query.run) for query in queries}
+        return named | {name: place for name, place in (places or {}).items() if name in named}
+
+    def _following(self, name: str, place: Place) -> _Followed:
+        """Return what is followed for a run; raises ``OSError`` if such a place is not read."""
+        followed = self._followed.get(name)
+        if followed is None or followed.place != place:
+            log = self._hosts.log(place) if place.scheme == SSH else log_at(place)
+            whole = min(self._share, FAR) if log.far else self._share
+            followed = self._followed[name] = _Followed(log, self._find, whole)
+        return followed
+
+    async def _one(
+        self, place: Place | None, name: str, share: Share, told: Told | None
+    ) -> Facet[LogValue]:
         if place is None:
             return not_configured("job.log")
         now = self._clock.now()
-        followed = self._followed.get(name)
-        if followed is None or followed.place != place:
-            try:
-                followed = _Followed(log_at(place), self._find, self._share)
-            except OSError as error:
-                return unknown(ErrorKind.UNSUPPORTED, str(error.strerror), str(place), now)
-            self._followed[name] = followed
-        return await _ask(followed, now, share)
+        try:
+            followed = self._following(name, place)
+        except OSError as error:
+            return unknown(ErrorKind.UNSUPPORTED, str(error.strerror), str(place), now)
+        return await _ask(followed, now, share, told)
 
 
 def _named(run: RunSpec) -> Place | None:
@@ -101,12 +154,15 @@ class Share(NamedTuple):
     busy: int
 
 
-async def _ask(followed: _Followed, now: float, share: Share) -> Facet[LogValue]:
+async def _ask(followed: _Followed, now: float, share: Share, told: Told | None) -> Facet[LogValue]:
     path = str(followed.place)
+    deadline = DEADLINE if told is None else AWAY
     try:
-        value = await offload(followed.look, share, deadline=DEADLINE, key=followed)
+        value = await offload(followed.look, share, told, deadline=deadline, key=followed)
+    except HostError as error:
+        return unknown(error.kind, str(error.strerror), path, now)
     except TimeoutError as error:
-        return unknown(ErrorKind.TIMEOUT, f"{path}: {error}", path, now)
+        return unknown(ErrorKind.TIMEOUT, f"{path}: {error.strerror or error}", path, now)
     except (FileNotFoundError, NotADirectoryError):
         return unknown(ErrorKind.NOT_FOUND, f"no log {path}", path, now)
     except PermissionError:
@@ -135,18 +191,30 @@ class _Followed:
         self._offset = 0.0
         self._lock = threading.Lock()
 
-    def look(self, share: Share) -> LogValue:
+    def ask(self, busy: int) -> Ask:
+        """Return what the next look will need of a log on an ssh host."""
+        assert isinstance(self._configured, RemoteLog)
+        follower = self._follower
+        if follower is None:
+            return self._configured.ask(Follower(self._configured, whole=self._whole).wish())
+        return self._configured.ask(follower.wish(self.budget.bytes(busy)), follower.log)
+
+    def look(self, share: Share, told: Told | None = None) -> LogValue:
         """Return the newest value, the same object as before if nothing has changed.
 
-        Raises ``OSError`` when the log cannot be read.
+        ``told`` was brought for it from its host. Raises ``OSError`` when it cannot be read.
         """
         with self._lock:
-            log = self._configured.newest()
+            log = self._configured
+            if told is not None and isinstance(log, RemoteLog):
+                log = log.answered(told)
+            log = log.newest()
             if self._follower is None or self._follower.log.place != log.place:
                 known = self._follower is not None
                 self._follower = Follower(log, from_start=known, whole=self._whole)
                 self._value = None
                 self._left = Left()
+            self._follower.log = log
             news = self._follower.look(TAIL, self.budget.bytes(share.busy))
             if news is not None:
                 broken = self._leave_out(log, news, share)
@@ -175,7 +243,7 @@ class _Followed:
             return ()
         begin, end = news.skipped
         seconds = SCAN_S / max(1, share.asked if news.first else share.busy)
-        if news.first and seconds < WORTH:
+        if news.first and (log.far or seconds < WORTH):
             found = Search((), 0, end - begin)
         else:
             found = search(log, begin, end, self._find, seconds)

@@ -14,7 +14,7 @@ from cockpit.model.place import HERE
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import Platform
 from cockpit.sources.checkpoints.source import endpoints as checkpoint_endpoints
-from cockpit.sources.wandb.tracker import places as wandb_places
+from cockpit.sources.trackers import places as tracker_places
 
 
 def _here(run: RunSpec, platform: Platform | None) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ def _log(run: RunSpec, platform: Platform | None) -> tuple[str, ...]:
 
 
 def _tracker(run: RunSpec, platform: Platform | None) -> tuple[str, ...]:
-    return wandb_places(run) or (HERE,)
+    return tracker_places(run) or (HERE,)
 
 
 def _checkpoints(run: RunSpec, platform: Platform | None) -> tuple[str, ...]:

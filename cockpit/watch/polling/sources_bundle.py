@@ -37,7 +37,7 @@ class Source(Protocol[V]):
 
 
 class Tracker(Protocol):
-    """W&B, offline or online."""
+    """W&B, offline or online; trackio; TensorBoard."""
 
     async def observe(
         self, queries: Sequence[Query], at: str | None = None
@@ -88,14 +88,14 @@ def real_sources(clock: Clock) -> Sources:
     from cockpit.sources.github import client as github
     from cockpit.sources.monitor import source as monitor
     from cockpit.sources.told import Remotes
-    from cockpit.sources.wandb import tracker as wandb
+    from cockpit.sources.trackers import Trackers
 
     platforms = Platforms(clock)
     issues = github.GitHub(http.Http(clock), clock)
     return Sources(
         job=Bulk(platforms.jobs),
         log=Bulk(platforms.logs),
-        tracker=wandb.Wandb(clock),
+        tracker=Trackers(clock),
         checkpoints=checkpoints.Checkpoints(clock),
         monitor=monitor.Monitors(clock),
         host=Bulk(platforms.hosts),

@@ -11,6 +11,7 @@ from cockpit.model.observed import JobValue
 from cockpit.model.report import Facets
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import Platform
+from cockpit.sources.trackers import folders as tracker_folders
 
 Signature = tuple[tuple[int, int, int] | None, ...]
 Paths = Mapping[str, tuple[str, ...]]
@@ -82,10 +83,11 @@ def _kind(run: RunSpec) -> type[Platform] | None:
 
 
 def _tracker(run: RunSpec, facets: Facets) -> tuple[str, ...]:
-    if run.wandb is None or run.wandb.dir is None or (run.job is not None and run.job.host):
+    folders = tracker_folders(run)
+    if not folders:
         return ()
     seen = facets.tracker.value.files if facets.tracker.value is not None else ()
-    return (run.wandb.dir.path, *seen[-NEWEST_FRAGMENTS:])
+    return (*folders, *seen[-NEWEST_FRAGMENTS:])
 
 
 def _checkpoints(run: RunSpec, facets: Facets) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from cockpit.actions.checks.code import (
 from cockpit.actions.checks.globs import Touches, any_match, touches
 from cockpit.model.jobs import Bundle
 from cockpit.model.observed import CodeValue, JobValue
+from cockpit.model.place import place_of
 from cockpit.model.run import CodeSpec
 from cockpit.store.snapshots import Snapshot
 from tests.actions.contexts import by_id, context, levels, soft
@@ -199,13 +200,13 @@ async def test_git_tells_what_changed_whatever_the_names(tmp_path: Path) -> None
     git(tmp_path, "commit", "-qm", "two")
     (tmp_path / "new.py").write_text("x")
     now = CodeValue(sha=git(tmp_path, "rev-parse", "HEAD"), branch="main", unpushed=None)
-    found = await changes_since(str(tmp_path), now, base, "the logbook")
+    found = await changes_since(place_of(str(tmp_path)), now, base, "the logbook")
     assert found.committed is not None
     assert {"a b.py", "--output=x", "né.md", "model.py", "moved.py"} <= set(found.committed)
     assert all(name.isprintable() for name in found.committed)
     assert not any(touches(name, SPEC) is Touches.IGNORE for name in found.committed if "y" in name)
     assert found.untracked == ("new.py",)
-    assert (await changes_since(str(tmp_path), now, now.sha, "x")).committed == ()
+    assert (await changes_since(place_of(str(tmp_path)), now, now.sha, "x")).committed == ()
     for wrong in ("f" * 40, "--exec=x", "HEAD"):
-        lost = await changes_since(str(tmp_path), now, wrong, "x")
+        lost = await changes_since(place_of(str(tmp_path)), now, wrong, "x")
         assert lost.committed is None and lost.trouble

@@ -386,7 +386,7 @@ def test_two_cockpits_that_submit_at_once_start_one_job_every_time(tmp_path: Pat
     ]  # fmt: skip
     try:
         assert all(racer.stdout and racer.stdout.readline() == "ready\n" for racer in racers)
-        for round_ in range(100 if SOAK else 24):
+        for round_ in range(100 if SOAK else 12):
             run = spec(tmp_path, f"r{round_}")
             numbers = (1, 1) if round_ % 2 else (1, 2)
             for racer, number in zip(racers, numbers, strict=True):
@@ -416,7 +416,7 @@ def test_cockpits_killed_at_random_never_leave_two(tmp_path: Path) -> None:
     """Each round kills the one that submits; whoever looks afterwards knows, and starts one."""
     dice = random.Random(3)
     counts = {Found.LIVE: 0, Found.ABSENT: 0}
-    for round_ in range(20):
+    for round_ in range(60 if SOAK else 12):
         run = spec(tmp_path, f"k{round_}")
         racer = subprocess.Popen(
             [sys.executable, "-c", RACER.format(repo=str(REPO))],

@@ -141,7 +141,7 @@ async def test_two_people_who_write_at_once_both_keep_their_entries(tmp_path: Pa
         blocks.append(block)
         return await save(folder, block)
 
-    for round_ in range(8):
+    for round_ in range(8 if SOAK else 4):
         done = await asyncio.gather(*(write(folder, round_) for folder in people))
         assert [each.stage for each in done] == [SaveStage.PUSHED] * 2, done
         assert [each.trouble for each in done] == [None, None]
@@ -548,7 +548,7 @@ done
 async def test_somebody_who_pushes_with_plain_git_all_the_time_loses_nothing(
     tmp_path: Path,
 ) -> None:
-    ada, bob, rounds = shared(tmp_path), clone(tmp_path, "bob"), 20
+    ada, bob, rounds = shared(tmp_path), clone(tmp_path, "bob"), 20 if SOAK else 10
     script = FOREIGN.format(rounds=rounds, logbook=LOGBOOK)
     other = await asyncio.create_subprocess_exec("sh", "-c", script, cwd=bob, stderr=-3)
     for number in range(rounds):
@@ -563,6 +563,7 @@ async def test_somebody_who_pushes_with_plain_git_all_the_time_loses_nothing(
     assert git(ada, "status", "--porcelain") == ""
 
 
+SOAK = bool(os.environ.get("SOAK"))
 POINTS = {
     "pre-commit": "",
     "commit-msg": "",
@@ -628,13 +629,13 @@ def test_killed_in_the_middle_of_a_save_it_leaves_a_whole_file(tmp_path: Path) -
     ada = shared(tmp_path)
     disturb(ada)
     before = snapshot(ada)
-    for round_ in range(6):
+    for round_ in range(6 if SOAK else 3):
         process = subprocess.Popen(
             [sys.executable, "-c", KILLED, str(ada / LOGBOOK)], stdout=subprocess.PIPE
         )
         assert process.stdout is not None
         process.stdout.readline()
-        time.sleep(0.017 * round_)
+        time.sleep(0.017 * round_ * (1 if SOAK else 2))
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()

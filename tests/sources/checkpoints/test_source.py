@@ -191,9 +191,7 @@ async def test_nothing_configured(tmp_path: Path) -> None:
         ("{tmp}/nowhere", ErrorKind.NOT_FOUND, "does not exist"),
         ("{tmp}/file", ErrorKind.NOT_FOUND, "is not a folder"),
         ("/tmp/\0", ErrorKind.BAD_ANSWER, "null"),
-        ("gs://bucket/run", ErrorKind.UNSUPPORTED, "gs:// checkpoints are not read yet"),
-        ("s3://bucket/run", ErrorKind.UNSUPPORTED, "s3:// checkpoints are not read yet"),
-        ("ssh://box/run", ErrorKind.UNSUPPORTED, "ssh:// checkpoints are not read yet"),
+        ("hdfs://host/run", ErrorKind.UNSUPPORTED, "hdfs:// checkpoints cannot be read"),
     ],
 )
 async def test_what_cannot_be_listed_is_unknown_in_one_line(

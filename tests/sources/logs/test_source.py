@@ -15,6 +15,8 @@ from cockpit.model.observed import LogValue, Row
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.model.trend import Trend
 from cockpit.rules.metrics.numerics import advance
+from cockpit.runtime.shell import Completed
+from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.logs.local import newest_match
 from cockpit.sources.logs.source import FRESH, Logs, per_second, read_rows
 from tests.queries import queries_of
@@ -115,7 +117,7 @@ async def test_what_is_no_file_is_a_bad_answer(tmp_path: Path, logs: Logs, name:
     assert facet.error is not None and facet.error.kind is ErrorKind.BAD_ANSWER
 
 
-async def test_each_run_has_its_own_answer(tmp_path: Path, logs: Logs) -> None:
+async def test_each_run_has_its_own_answer(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a\n")
     runs = [
         run_of(tmp_path / "a", "a"),
@@ -123,8 +125,13 @@ async def test_each_run_has_its_own_answer(tmp_path: Path, logs: Logs) -> None:
         run_of(None, "c"),
         RunSpec(name="d"),
         run_of("/var/log/x", "e", host="box"),
+        run_of("gs://bucket/x", "f"),
     ]
-    facets = await logs.observe(queries_of(runs))
+
+    def run(host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
+        raise RemoteError(ErrorKind.REFUSED, f"{host}: gone")
+
+    facets = await Logs(SystemClock(), run=run).observe(queries_of(runs))
 
     def kind(name: str) -> ErrorKind | None:
         facet: Facet[LogValue] = facets[name]
@@ -133,8 +140,9 @@ async def test_each_run_has_its_own_answer(tmp_path: Path, logs: Logs) -> None:
     assert facets["a"].known
     assert kind("b") is ErrorKind.NOT_FOUND
     assert not facets["c"].configured and not facets["d"].configured
-    assert kind("e") is ErrorKind.UNSUPPORTED and facets["e"].error is not None
-    assert "box" in facets["e"].error.message
+    assert kind("e") is ErrorKind.REFUSED and facets["e"].error is not None
+    assert facets["e"].error.message == "box: gone"
+    assert kind("f") is ErrorKind.UNSUPPORTED
 
 
 async def test_a_glob_follows_the_newest(tmp_path: Path, logs: Logs) -> None:

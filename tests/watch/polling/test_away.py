@@ -155,7 +155,7 @@ async def test_a_run_that_comes_is_asked_for_with_the_others_and_one_that_goes_i
 async def test_a_root_that_is_not_listed_leaves_the_others_to_be_seen(tmp_path: Path) -> None:
     levanter(tmp_path, 900)
     world = World("both", "alone", cadence=4.0)
-    roots = {"both": (str(tmp_path), "gs://bucket/x"), "alone": (str(tmp_path),)}
+    roots = {"both": (str(tmp_path), "hdfs://host/x"), "alone": (str(tmp_path),)}
     runs = [
         run.model_copy(update={"checkpoints": CheckpointSpec(path=roots[run.name])})
         for run in world.file.runs
@@ -165,12 +165,14 @@ async def test_a_root_that_is_not_listed_leaves_the_others_to_be_seen(tmp_path: 
     world.sources = dataclasses.replace(world.sources, checkpoints=source)
     async with watching(world) as engine:
         await until(lambda: all(run.facets.checkpoints.value for run in engine.report().runs))
-        await until(lambda: "not read yet" in str(engine.report().runs[0].facets.checkpoints.error))
+        await until(
+            lambda: "cannot be read" in str(engine.report().runs[0].facets.checkpoints.error)
+        )
         both, alone = (run.facets.checkpoints for run in engine.report().runs)
     assert both.value is not None and alone.value is not None and both.error is not None
     assert both.error.kind is ErrorKind.UNSUPPORTED
-    assert both.error.message.startswith("gs://bucket/x: ")
+    assert both.error.message.startswith("hdfs://host/x: ")
     assert [item.step for item in both.value.items] == [900]
     assert (both.value.latest_complete, both.value.relaunch_from) == (None, None)
-    assert both.value.unlisted == ("gs://bucket/x",)
+    assert both.value.unlisted == ("hdfs://host/x",)
     assert alone.known and alone.value.latest_complete == 900

@@ -1,0 +1,171 @@
+"""Which process of a host is a run's job: by its pid file, its session or its command line. Pure.
+
+The pid file outweighs the others where there is one. A session that holds nothing but a shell
+that waits for a person proves neither that the job lives nor that it ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cockpit.model.facet import Problem
+from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.box.machine import Session
+from cockpit.platforms.box.sight import HostSight
+from cockpit.platforms.box.smallfiles import JobFiles
+from cockpit.platforms.local.belonging import Candidate, Sure, belongs, candidate_of
+from cockpit.platforms.local.census import Process, lineage_up
+from cockpit.platforms.local.files import BadNote, PidNote
+from cockpit.platforms.local.lineage import Recorded
+from cockpit.platforms.local.recorded import Identity, Who, identify
+from cockpit.platforms.local.tools import is_shell, is_tool
+
+Matched = tuple[int, ...] | str | Problem | None
+"""What ``pgrep`` found, why it could not look, ``None`` without it."""
+
+
+class Multiplexed(NamedTuple):
+    """The sessions of a host; ``None``: neither tmux nor screen is there to tell."""
+
+    panes: tuple[Session, ...] | None
+    problem: Problem | None = None
+
+
+class Found(NamedTuple):
+    """The process that stands for the job; ``id`` where that is not its process id.
+
+    ``status`` is the exit status that a dead pane has kept. ``absent`` says what was looked for
+    and not found.
+    """
+
+    note: PidNote | BadNote | None = None
+    who: Identity = Identity(Who.GONE)
+    id: str | None = None
+    status: int | None = None
+    absent: str = ""
+
+    @property
+    def recorded(self) -> Recorded:
+        """The same for who asks what lives of the lineage."""
+        note = self.note if isinstance(self.note, PidNote) else None
+        if isinstance(self.note, BadNote):
+            return Recorded(trouble=f"{self.note.reason}; if nothing runs, remove the file")
+        if self.who.who is Who.UNSURE:
+            return Recorded(note, trouble=self.who.text)
+        pid = note.pid if note is not None and self.who.who is Who.SAME else None
+        return Recorded(note, pid)
+
+
+def by_pid_file(run: RunSpec, files: JobFiles, sight: HostSight) -> Found:
+    """Return the process that a pid file means."""
+    if not isinstance(files.pid, PidNote):
+        return Found(files.pid)
+    return Found(files.pid, identify(run, files.pid, sight, sight.host.now))
+
+
+def by_session(job: JobSpec, session: str, found: Multiplexed, sight: HostSight) -> Found:
+    """Return what runs in a session; tmux and screen names are compared whole."""
+    name = f"session:{session}"
+    if found.problem is not None:
+        return Found(who=Identity(Who.UNSURE, found.problem.message), id=name)
+    if found.panes is None:
+        text = f"neither tmux nor screen is installed on {job.host}"
+        return Found(who=Identity(Who.UNSURE, text), id=name)
+    spellings = (session, session.replace(".", "_").replace(":", "_"))
+    panes = [pane for pane in found.panes if pane.name in spellings]
+    if not panes:
+        return Found(id=name, absent=f"no session {session} on {job.host}")
+    alive = [pane for pane in panes if not pane.dead]
+    note = _note((alive or panes)[0], sight)
+    if not alive:
+        codes = [pane.status for pane in panes if pane.status is not None]
+        status = next((code for code in codes if code), 0) if codes else None
+        gone = Identity(Who.GONE, f"the session {session} holds a dead pane")
+        return Found(note, gone, name, status)
+    if any(_works(pane, sight) for pane in alive):
+        return Found(note, Identity(Who.SAME), name)
+    idle = f"session {session} lives, but nothing runs in it but a shell: whether the job is over"
+    return Found(note, Identity(Who.UNSURE, f"{idle} cannot be told"), name)
+
+
+def _note(pane: Session, sight: HostSight) -> PidNote:
+    process = sight.processes.get(pane.pid)
+    started = None if process is None else sight.started_at(process)
+    since = pane.created if pane.created is not None else started
+    ticks = None if process is None else process.ticks
+    return PidNote(pane.pid, since, None, since or sight.host.now, ticks=ticks)
+
+
+def _works(pane: Session, sight: HostSight) -> bool:
+    """Tell whether anything but a waiting shell runs in a pane; what cannot be seen may."""
+    members = sight.below(pane.pid)
+    if not members:
+        return True
+    return any(not _waits(one) for one in members if not is_tool(one.argv))
+
+
+def _waits(process: Process) -> bool:
+    """Tell whether a process is a shell that was given nothing to run."""
+    rest = process.argv[1:]
+    return is_shell(process.argv) and all(word.startswith("-") and word != "-c" for word in rest)
+
+
+def by_match(run: RunSpec, pattern: str, pids: Matched, sight: HostSight) -> Found:
+    """Return the oldest process whose command line matches, one that writes to the run first."""
+    job = run.job
+    assert job is not None
+    if not isinstance(pids, tuple):
+        why = pids or f"pgrep is not installed on {job.host}"
+        text = f"job.match cannot be looked for: {why}"
+        return Found(who=Identity(Who.UNSURE, text))
+    found = [sight.processes[pid] for pid in pids if _may_match(pid, sight)]
+    tops = _tops(found, sight)
+    if not tops:
+        return Found(absent=f"nothing on {job.host} matches {pattern}")
+    first = min(tops, key=lambda one: (not _writes(run, one, sight), one.ticks, one.pid))
+    return Found(noted(first, sight), Identity(Who.SAME))
+
+
+def _writes(run: RunSpec, process: Process, sight: HostSight) -> bool:
+    """Tell whether a process, or one that it has started, certainly writes to the run."""
+    marks = sight.marks(run, None)
+    found = (belongs(marks, candidate_of(one), sight.files) for one in sight.below(process.pid))
+    return any(what is not None and what.sure is Sure.YES for what in found)
+
+
+def noted(process: Process, sight: HostSight) -> PidNote:
+    """Return a living process as a pid file would name it."""
+    since = sight.started_at(process)
+    return PidNote(process.pid, since, None, since or sight.host.now, ticks=process.ticks)
+
+
+def _may_match(pid: int, sight: HostSight) -> bool:
+    process = sight.processes.get(pid)
+    if process is None or pid in sight.own or is_tool(process.argv):
+        return False
+    return sight.uid in (0, process.uid)
+
+
+def _tops(found: Sequence[Process], sight: HostSight) -> list[Process]:
+    """Return those among them that no other of them has started."""
+    pids = {one.pid for one in found}
+    return [
+        one
+        for one in found
+        if not any(each.pid in pids for each in lineage_up(sight.processes, one.ppid))
+    ]
+
+
+def by_lineage(run: RunSpec, candidates: Sequence[Candidate], sight: HostSight) -> Found:
+    """Return the oldest process that writes to the run, where the run file names no other way."""
+    marks = sight.marks(run, None)
+    found = [
+        one.process
+        for one in candidates
+        if (what := belongs(marks, one, sight.files)) is not None and what.sure is Sure.YES
+    ]
+    tops = sorted(_tops(found, sight), key=lambda one: (one.ticks, one.pid))
+    if not tops:
+        return Found(absent="no process writes to the run's output root or W&B id")
+    return Found(noted(tops[0], sight), Identity(Who.SAME))

@@ -1,0 +1,130 @@
+"""A host as those see it who tell whose its processes are (``platforms.local.recorded``)."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from cockpit.model.place import SSH, Place
+from cockpit.model.run import RunSpec
+from cockpit.platforms.box.machine import Host
+from cockpit.platforms.box.smallfiles import JobFiles
+from cockpit.platforms.local.belonging import Files, RunMarks, marked
+from cockpit.platforms.local.census import Census, Process
+from cockpit.platforms.local.files import PidNote
+from cockpit.runtime.incarnation import Machine
+
+
+@dataclass
+class HostSight:
+    """``links`` are where places of this host really lead; ``logs`` what is known of each log."""
+
+    host: Host
+    links: Mapping[Place, str]
+    logs: Mapping[str, JobFiles] = field(default_factory=dict)
+
+    @property
+    def processes(self) -> Census:
+        """Every process of the host."""
+        return self.host.processes
+
+    @property
+    def own(self) -> set[int]:
+        """The probe's own."""
+        return self.host.own
+
+    @property
+    def files(self) -> Files:
+        """What they have open that names a run of ours."""
+        return self.host.files
+
+    @property
+    def uid(self) -> int:
+        """Who we are there."""
+        return self.host.uid
+
+    @property
+    def machine(self) -> Machine:
+        """Where its process ids count."""
+        return self.host.machine
+
+    def started_at(self, process: Process) -> float | None:
+        """Return when a process started, by the host's clock."""
+        return self.host.started_at(process)
+
+    def below(self, pid: int) -> list[Process]:
+        """Return a process and all that descends from it, itself first."""
+        return self.host.below(pid)
+
+    def marks(self, run: RunSpec, note: PidNote | None) -> RunMarks:
+        """Return what a run's jobs are known by on the host."""
+        root = [run.output_root] if run.output_root is not None else []
+        wandb = run.wandb.dir if run.wandb is not None else None
+        folders = tuple(self._paths(run, [] if wandb is None else [wandb]))
+        marks = marked(
+            run,
+            note,
+            tuple(self._paths(run, root)),
+            tuple(self._paths(run, outputs_of(run))),
+            folders[-1] if folders else None,
+            self.uid,
+        )
+        return marks._replace(here=False)
+
+    def _paths(self, run: RunSpec, places: list[Place]) -> Iterator[str]:
+        """Yield these places as paths of the host: as written, and with their links followed."""
+        for place in places:
+            if on_its_host(run, place):
+                plain, real = posixpath.normpath(place.path), self.links.get(place)
+                known = (plain if plain.startswith("/") else None, real)
+                yield from dict.fromkeys(path for path in known if path)
+
+    def real(self, path: str) -> str:
+        """Return a path with its links followed, where that is known."""
+        found = (real for place, real in self.links.items() if place.path == path)
+        return next(found, posixpath.normpath(path))
+
+    def log_moved(self, run: RunSpec) -> float | None:
+        """Return when the run's log was last written, by the host's clock."""
+        seen = self.logs.get(run.name)
+        return None if seen is None or seen.log is None else seen.log.mtime
+
+    def may_signal(self, process: Process) -> bool:
+        """Tell whether the process is ours, or we are root there."""
+        return self.uid in (0, process.uid)
+
+
+def outputs_of(run: RunSpec) -> list[Place]:
+    """Return the places that only a job of the run writes to, beside its output root."""
+    log = run.job.log if run.job is not None else None
+    plain = [log] if log is not None and "*" not in log.path else []
+    return [*plain, *(run.checkpoints.path if run.checkpoints is not None else ())]
+
+
+def on_its_host(run: RunSpec, place: Place) -> bool:
+    """Tell whether a place lies on the host where the run's job is."""
+    host = None if run.job is None else run.job.host
+    return place.here if host is None else (place.scheme, place.host) == (SSH, host)
+
+
+def places_of(run: RunSpec) -> list[Place]:
+    """Return the run's places on its host whose links are worth following."""
+    job = run.job
+    folders = [run.wandb.dir if run.wandb is not None else None, run.output_root]
+    if job is not None and job.pid_file is not None:
+        parent = posixpath.dirname(job.pid_file.path)
+        folders.append(Place(job.pid_file.scheme, job.pid_file.host, parent or "."))
+    folders.append(None if job is None else job.workdir)
+    found = [*(place for place in folders if place is not None), *outputs_of(run)]
+    return [place for place in dict.fromkeys(found) if on_its_host(run, place)]
+
+
+def words_of(run: RunSpec, links: Mapping[Place, str]) -> list[str]:
+    """Return what the environment or an open file of a job of this run holds."""
+    roots = [run.output_root] if run.output_root is not None else []
+    places = [place for place in (*roots, *outputs_of(run)) if on_its_host(run, place)]
+    paths = [path for place in places for path in (place.path, links.get(place))]
+    wandb_id = None if run.wandb is None else run.wandb.run_id
+    ids = [f"WANDB_RUN_ID={wandb_id}", f"run-{wandb_id}.wandb"] if wandb_id else []
+    return [*(path for path in paths if path and path.startswith("/") and path != "/"), *ids]

@@ -1,0 +1,180 @@
+"""The pieces of shell that look at a host: what each asks, in POSIX sh, and how it is spelled.
+
+Each prints what ``machine``, ``files`` and ``health`` read. None changes anything, none fails as a
+whole: what is absent is said as such.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from cockpit.model.place import Place
+from cockpit.model.run import JobSpec
+from cockpit.platforms.box.probe import Piece
+from cockpit.platforms.local.host import GPU_QUERY
+from cockpit.runtime.ssh import quote
+
+ABSENT: Final = "!absent"
+PROCESSES: Final = "processes"
+FILES: Final = "files"
+DISKS: Final = "disks"
+_MAGIC: Final = re.compile(r"([*?]|\[[^]/]*\])")
+_MARKED: Final = 64
+"""Processes whose environment is sent: those that name a run of ours in it."""
+
+ABOUT: Final = Piece(
+    "its own facts",
+    """\
+echo "self $S"; echo "now $(date +%s)"; echo "uid $(id -u)"; echo "hz $(getconf CLK_TCK)"
+echo "boot $(cat /proc/sys/kernel/random/boot_id)"; echo "space $(readlink /proc/self/ns/pid)"
+echo "machine $(cat /etc/machine-id)"; sed -n 's/^btime /btime /p' /proc/stat""",
+    PROCESSES,
+)
+STATS: Final = Piece(
+    "its process table",
+    "cat /proc/[0-9]*/stat | sed -n 's/^\\([0-9]*\\) (.*) /\\1 /p' | cut -d' ' -f1-5,21",
+    PROCESSES,
+)
+ARGV: Final = Piece("its command lines", "head -c 4000 /proc/[0-9]*/cmdline", PROCESSES)
+OWNERS: Final = Piece("its processes' owners", "stat -c '%n %u' /proc/[0-9]*", PROCESSES)
+FOLDERS: Final = Piece("its processes' folders", "ls -l /proc/[0-9]*/cwd", PROCESSES)
+PS: Final = Piece(
+    "its process table (ps)",
+    f"[ -r /proc/self/stat ] || ps -axww -o pid=,ppid=,pgid=,uid=,state=,command= || echo {ABSENT}",
+    PROCESSES,
+)
+TMUX: Final = Piece(
+    "tmux",
+    f"""command -v tmux >/dev/null || {{ echo {ABSENT}; exit; }}
+tmux -u list-panes -a -F '#{{session_created}}|#{{pane_pid}}|#{{pane_dead}}|#{{pane_dead_status}}|\
+#{{session_name}}' 2>&1""",
+    "sessions",
+)
+SCREEN: Final = Piece(
+    "screen", f"command -v screen >/dev/null || {{ echo {ABSENT}; exit; }}; screen -ls", "sessions"
+)
+LOAD: Final = Piece("its load", "cat /proc/loadavg", PROCESSES)
+GPUS: Final = Piece(
+    "nvidia-smi",
+    f"""command -v nvidia-smi >/dev/null || {{ echo {ABSENT}; exit; }}
+nvidia-smi {" ".join(GPU_QUERY)}""",
+    "gpus",
+)
+
+
+def spelled(place: Place) -> str:
+    """Return a path of the host as a shell's word; one that starts at the home is expanded."""
+    path = place.path
+    if path == "~" or path.startswith("~/"):
+        return f'"$HOME"{quote(path[1:]) if path[1:] else ""}'
+    return quote(f"./{path}" if path.startswith("-") else path)
+
+
+def patterned(place: Place) -> str:
+    """Return the same with what is a pattern in it left to the shell."""
+    if not _MAGIC.search(place.path):
+        return spelled(place)
+    first = place.path.startswith("~/")
+    parts = _MAGIC.split(place.path[1:] if first else place.path)
+    word = "".join(part if _MAGIC.fullmatch(part) else quote(part) for part in parts if part)
+    return f'"$HOME"{word}' if first else word
+
+
+def environments(words: Iterable[str]) -> Piece:
+    """Return what prints the environments of processes that hold any of these words."""
+    script = f"""\
+set --; n=0
+for f in $(grep -lsF -f - /proc/[0-9]*/environ <<'{END}'
+{_lines(words)}
+{END}
+); do n=$((n + 1)); [ $n -le {_MARKED} ] && set -- "$@" "$f"; done
+[ $# -eq 0 ] || head -c 100000 /dev/null "$@\""""
+    return Piece("its processes' environments", script, PROCESSES)
+
+
+def open_files(words: Iterable[str]) -> Piece:
+    """Return what prints the open files whose paths hold any of these words."""
+    script = f"""\
+ls -l /proc/[0-9]*/fd | grep -F -f /dev/fd/3 3<<'{END}'
+/fd:
+{_lines(words)}
+{END}"""
+    return Piece("its processes' open files", script, PROCESSES)
+
+
+END: Final = "COCKPIT_WORDS_END"
+
+
+def _lines(words: Iterable[str]) -> str:
+    """Return words as lines of a pattern file; none that is two lines, or ends it."""
+    return "\n".join(word for word in dict.fromkeys(words) if word and "\n" not in word)
+
+
+def matching(pattern: str) -> Piece:
+    """Return what prints the processes whose command line matches ``[run.job] match``."""
+    script = f"""\
+command -v pgrep >/dev/null || {{ echo {ABSENT}; exit; }}
+pgrep -f -- {quote(pattern)} 2>&1; echo "rc $?\""""
+    return Piece("pgrep", script, PROCESSES)
+
+
+_FILE: Final = """\
+e() { printf '%s|' "$1"; stat -L -c '%F|%s|%Y|%i|%u' -- "$2" 2>&1; }
+c() { e "$1" "$2"; [ -f "$2" ] && { head -c 4096 -- "$2" 2>&1 | sed 's/^/>/'; echo; }; }
+n() { k=$1; shift; b=$1; for f; do [ -f "$f" ] && { [ ! -e "$b" ] || [ "$f" -nt "$b" ]; } && b=$f
+  done; e "$k" "$b"; printf '@%s\\n' "$b"; }
+"""
+
+
+def files(name: str, job: JobSpec) -> Piece:
+    """Return what prints the small files of a run's job, and what its log is."""
+    lines = [_FILE]
+    for key, place in (("pid", job.pid_file), ("exit", job.exit_file)):
+        lines += [] if place is None else [f"c {key} {spelled(place)}"]
+    lines += [] if job.done_marker is None else [f"e marker {spelled(job.done_marker)}"]
+    lines += [] if job.log is None else [f"n log {patterned(job.log)}"]
+    return Piece(f"the files of {name}", "\n".join(lines), FILES)
+
+
+def real(places: Sequence[Place]) -> Piece:
+    """Return what prints where these paths lead when links are followed, one a line."""
+    words = " ".join(map(spelled, places))
+    script = f'for f in {words}; do readlink -f -- "$f" || echo "$f"; done'
+    return Piece("its links", script, "links")
+
+
+def disk(place: Place) -> Piece:
+    """Return what prints the disk that holds a path or, before it exists, its nearest parent."""
+    script = f"""\
+p={spelled(place)}
+while [ ! -e "$p" ]; do q=$(dirname -- "$p"); [ "$q" != "$p" ] || break; p=$q; done
+df -Pk -- "$p" 2>&1 | tail -n 1; df -Pi -- "$p" 2>&1 | tail -n 1"""
+    return Piece(f"the disk of {place.path}", script, DISKS)
+
+
+def memory(pids: Iterable[int]) -> Piece:
+    """Return what prints the kernel's accounts of memory around these processes, and around us."""
+    names = " ".join(("self", *map(str, dict.fromkeys(pids))))
+    script = f"""\
+g=/sys/fs/cgroup; set -- /proc/meminfo /proc/vmstat; seen=
+up() {{
+  d=$1
+  while :; do
+    case " $seen " in *" $d "*) return;; esac; seen="$seen $d"
+    for f in memory.max memory.current memory.stat memory.events memory.limit_in_bytes \\
+      memory.usage_in_bytes memory.oom_control; do [ -r "$d/$f" ] && found="$found $d/$f"; done
+    case $d in "$2"/?*) d=${{d%/*}};; *) return;; esac
+  done
+}}
+found=
+for n in {names}; do
+  [ -r /proc/$n/cgroup ] || continue
+  set -- "$@" /proc/$n/cgroup
+  while IFS=: read -r i c p; do
+    case ",$c," in ,,) up "$g${{p%/}}" "$g";; *,memory,*) up "$g/memory${{p%/}}" "$g/memory";; esac
+  done < /proc/$n/cgroup
+done
+head -c 20000 "$@" $found"""
+    return Piece("its memory", script, "memory")

@@ -1,0 +1,176 @@
+"""What can go wrong at an object store, each said in one line: what, where, what to do.
+
+The client tells most of it in prose only; its text (addresses, request ids) is not passed on.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from cockpit.model.facet import ErrorKind
+from cockpit.text.safe import clean
+
+_STATUS: Final = re.compile(r"status code: (\d{3})")
+_CODE: Final = re.compile(r"<Code>(\w{1,60})</Code>")
+_READ: Final = 8192
+_LIMIT: Final = 600
+
+
+class BucketError(Exception):
+    """A bucket that could not be read; ``whole``: nothing else in it could be either."""
+
+    def __init__(self, kind: ErrorKind, message: str, *, whole: bool = True) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.whole = whole
+
+
+LOGIN: Final = {
+    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE with keys in"
+    " ~/.aws/credentials (aws configure export-credentials prints them);"
+    " AWS_SKIP_SIGNATURE=true for a public bucket",
+    "gs": "run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS;"
+    " GOOGLE_SKIP_SIGNATURE=true for a public bucket",
+}
+_AGAIN: Final = {"s3": "log in again (aws sso login, or new keys)", "gs": LOGIN["gs"]}
+_EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"})
+_NOT_ACCEPTED: Final = frozenset(
+    {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "AuthenticationRequired"}
+)
+_LATE: Final = frozenset({"RequestTimeTooSkewed", "RequestExpired"})
+_REGION: Final = frozenset(
+    {"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
+)
+_SLOW: Final = frozenset({"SlowDown", "RequestLimitExceeded", "Throttling", "TooManyRequests"})
+
+
+def trouble(bucket: str, where: str, error: Exception) -> BucketError:
+    """Return what a failed request at ``bucket`` means; ``where`` is the prefix or key in it."""
+    text = str(error)[:_READ]
+    status, code = _STATUS.search(text), _CODE.search(text)
+    none = _credentials(bucket, text)
+    if none is not None:
+        return none
+    if status is None:
+        return _unanswered(bucket, where, error, text)
+    return _refused(bucket, where, int(status[1]), code[1] if code else "")
+
+
+def _error(kind: ErrorKind, text: str, *, whole: bool = True) -> BucketError:
+    return BucketError(kind, clean(text, _LIMIT), whole=whole)
+
+
+def _refused(bucket: str, where: str, status: int, code: str) -> BucketError:
+    """Return what the server's own answer means."""
+    scheme = bucket.partition(":")[0]
+    place = f"{bucket}/{where}".rstrip("/")
+    named = _by_code(bucket, scheme, code)
+    if named is not None:
+        return named
+    return _by_status(bucket, place, status)
+
+
+def _by_status(bucket: str, place: str, status: int) -> BucketError:
+    scheme = bucket.partition(":")[0]
+    rights = "s3:ListBucket, s3:GetObject" if scheme == "s3" else "storage.objects.list, .get"
+    said = {
+        401: (ErrorKind.UNAUTHORIZED, f"the credentials are not accepted: {_AGAIN[scheme]}"),
+        429: (ErrorKind.RATE_LIMITED, "asked too often (status 429): it is asked less often now"),
+    }
+    if status == 404:
+        return _error(ErrorKind.NOT_FOUND, f"{place} is not there", whole=False)
+    if status == 403:
+        text = f"{place} may not be read with these credentials (access denied): grant {rights}"
+        return _error(ErrorKind.FORBIDDEN, text, whole=False)
+    if status in (301, 302, 307, 308):
+        return _region(bucket)
+    if status in said:
+        kind, text = said[status]
+        return _error(kind, f"{bucket}: {text}")
+    if status >= 500:
+        return _error(ErrorKind.REFUSED, f"{bucket}: server error {status}: it is asked again")
+    return _error(ErrorKind.BAD_ANSWER, f"{bucket}: the server answers with status {status}")
+
+
+def _by_code(bucket: str, scheme: str, code: str) -> BucketError | None:
+    if code == "NoSuchBucket":
+        text = f"{bucket} does not exist: correct the path, or the endpoint that is asked"
+        return _error(ErrorKind.NOT_FOUND, text)
+    if code in _EXPIRED:
+        return _error(
+            ErrorKind.UNAUTHORIZED, f"{bucket}: the credentials have expired: {_AGAIN[scheme]}"
+        )
+    if code in _NOT_ACCEPTED:
+        text = f"{bucket}: the credentials are not accepted ({code}): {_AGAIN[scheme]}"
+        return _error(ErrorKind.UNAUTHORIZED, text)
+    if code in _LATE:
+        text = f"{bucket}: this machine's clock is wrong ({code}): set it (timedatectl)"
+        return _error(ErrorKind.UNAUTHORIZED, text)
+    if code in _REGION:
+        return _region(bucket)
+    if code in _SLOW:
+        text = f"{bucket} is asked too often ({code}): it is asked less often now"
+        return _error(ErrorKind.RATE_LIMITED, text)
+    return None
+
+
+def _region(bucket: str) -> BucketError:
+    text = f"{bucket} lies in another region: set AWS_REGION to the bucket's own"
+    return _error(ErrorKind.BAD_ANSWER, text)
+
+
+_MACHINES: Final = (
+    *("169.254.", "metadata.google", "token request"),
+    *("latest/api/token", "meta-data/iam", "computeMetadata"),
+)
+"""Words of requests by which the client asks the machine that it runs on for credentials."""
+
+
+def _credentials(bucket: str, text: str) -> BucketError | None:
+    """Return that there are no credentials, where what failed was asking the machine for some."""
+    if not any(word in text for word in _MACHINES):
+        return None
+    login = LOGIN[bucket.partition(":")[0]]
+    return _error(ErrorKind.UNAUTHORIZED, f"{bucket}: no credentials found: {login}")
+
+
+_WORDS: Final = (
+    (r"invalid peer certificate|certificate|corrupt message|InvalidMessage|\btls\b", "tls"),
+    (r"dns error|failed to lookup|name or service", "dns"),
+    (r"kind: Timeout|timed out|operation timeout", "timeout"),
+    (r"configured region|without LOCATION", "region"),
+    (r"kind: Connect|error sending request|kind: Request|decoding response body|connection"
+     r"|kind: Interrupted|error reading a body", "refused"),
+)  # fmt: skip
+"""What the client's text has in it, the most telling first, and what that means."""
+
+
+def _unanswered(bucket: str, where: str, error: Exception, text: str) -> BucketError:
+    """Return what it means that there was no answer, or none that could be understood."""
+    words = ((name, re.search(pattern, text, re.I)) for pattern, name in _WORDS)
+    word = next((name for name, found in words if found is not None), "")
+    if isinstance(error, TimeoutError) or word == "timeout":
+        return _error(ErrorKind.TIMEOUT, f"{bucket}: no answer in time")
+    if word == "region":
+        return _region(bucket)
+    known = {
+        "tls": (ErrorKind.TLS, "the certificate or the encryption is not accepted"),
+        "dns": (ErrorKind.DNS, "the server's name cannot be resolved; is there a network?"),
+        "refused": (ErrorKind.REFUSED, "the connection was refused or broke off"),
+    }
+    if word in known:
+        kind, what = known[word]
+        return _error(kind, f"{bucket}: {what}")
+    if isinstance(error, FileNotFoundError):
+        return _error(ErrorKind.NOT_FOUND, f"{bucket}/{where} is not there", whole=False)
+    if "parse path" in text or "parsing Path" in text:
+        what = "a key there is spelled in a way that cannot be read (an empty part, a line break)"
+        return _error(ErrorKind.BAD_ANSWER, f"{bucket}/{where}: {what}", whole=False)
+    return no_listing(bucket)
+
+
+def no_listing(bucket: str) -> BucketError:
+    """Return that what has answered is no object store: a page to sign in, a proxy."""
+    what = "the server answers with something that is no listing; is the endpoint the right one?"
+    return _error(ErrorKind.BAD_ANSWER, f"{bucket}: {what}")

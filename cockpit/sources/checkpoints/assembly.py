@@ -1,0 +1,298 @@
+"""One root away from this machine, put together from what has been listed there so far.
+
+A pass is pure: what it has not been told it notes as missing, and goes on without. It finds what a
+scan of this machine finds (``scan.py``): the root itself, or those below it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from cockpit.model.facet import ErrorKind
+from cockpit.model.place import Place
+from cockpit.sources.checkpoints.contents import Contents, late
+from cockpit.sources.checkpoints.layouts import is_single
+from cockpit.sources.checkpoints.listing import (
+    MARKERS,
+    NUMBER,
+    POINTERS,
+    STEP_NAME,
+    SURE,
+    Folder,
+    Listed,
+    Root,
+    looks_like_checkpoint,
+    read_marker,
+)
+from cockpit.sources.checkpoints.rejected import FOLDER, NAME
+from cockpit.sources.checkpoints.scan import ASIDE, DEPTH, FAN
+from cockpit.sources.checkpoints.tree import Entry, Fetched, Level, ListingError, join
+
+
+class Want(NamedTuple):
+    """One root of a run: where, what its own layout is called, and its folder's likely names."""
+
+    place: Place
+    pattern: re.Pattern[str] | None = None
+    markers: tuple[str, ...] = ()
+    prefer: frozenset[str] = frozenset()
+
+    @property
+    def path(self) -> str:
+        """The root as its endpoint spells it."""
+        return self.place.path.rstrip("/") or self.place.path[:1]
+
+
+class Surveyed(NamedTuple):
+    """What lies at a wanted root; ``marks`` are its files of rejected checkpoints, by root.
+
+    ``unjudged`` counts the folders for which there was no time yet.
+    """
+
+    roots: tuple[Root, ...]
+    marks: Mapping[str, Listed]
+    unjudged: int = 0
+
+
+@dataclass
+class Told:
+    """All that one look has been told; of what was told twice the newer holds.
+
+    ``kept`` are the checkpoints of former looks, ``barren`` folders without any.
+    """
+
+    contents: Contents
+    kept: Mapping[str, Folder]
+    barren: Mapping[str, int]
+    answers: list[Fetched] = field(default_factory=list)
+
+    def level(self, path: str) -> Level | ListingError | None:
+        """Return what lies directly in a folder."""
+        known = (answer.level(path) for answer in reversed(self.answers))
+        return next((each for each in known if each is not None), None)
+
+    def walk(self, path: str) -> tuple[Entry, ...] | ListingError | None:
+        """Return every file below a folder."""
+        known = (answer.walk(path) for answer in reversed(self.answers))
+        return next((each for each in known if each is not None), None)
+
+
+@dataclass
+class Missing:
+    """What a pass could not do without and was not told."""
+
+    levels: dict[str, None] = field(default_factory=dict)
+    walks: dict[str, None] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.levels or self.walks)
+
+
+@dataclass
+class Outcome:
+    """What the passes over all roots have found: for the memory of the next look."""
+
+    missing: Missing = field(default_factory=Missing)
+    used: set[str] = field(default_factory=set)
+    """Folders whose names were needed."""
+    listed: set[str] = field(default_factory=set)
+    """Those of them whose names are known."""
+    fruitful: set[str] = field(default_factory=set)
+    """Those of them in or below which there are checkpoints."""
+    fresh: dict[str, Folder] = field(default_factory=dict)
+    """Checkpoints that were listed at this look, by path."""
+    seen: set[str] = field(default_factory=set)
+    """All checkpoints that are there."""
+
+
+class Assembly:
+    """One pass over one wanted root."""
+
+    def __init__(self, want: Want, told: Told, outcome: Outcome) -> None:
+        self._want = want
+        self._told = told
+        self._out = outcome
+        self._marks: dict[str, Listed] = {}
+        self._pending = 0
+
+    def result(self) -> Surveyed | ListingError:
+        """Return the roots as far as they are known, or why there is nothing to know."""
+        path = self._want.path
+        try:
+            found = list(self._below(path, DEPTH))
+        except ListingError as error:
+            return error
+        if path in self._out.missing.levels:
+            return late(str(self._want.place))
+        prefer = self._want.prefer
+        chosen = [root for root in found if self._parts(root) & prefer]
+        kept = (chosen or found) if len(found) > 1 else found
+        roots = tuple(kept) or (Root(self._address(path)),)
+        return Surveyed(roots, self._marks, self._pending)
+
+    def _below(self, path: str, depth: int) -> Iterator[Root]:
+        level = self._level(path)
+        if level is None:
+            return
+        if self._is_checkpoint(path, level):
+            folder = self._folder(path)
+            parent = path.rpartition("/")[0]
+            self._out.fruitful.add(path)
+            yield Root(self._address(parent), () if folder is None else (folder,))
+            return
+        before = self._pending
+        root = self._root(path, level)
+        if root.folders or self._pending > before or self._has_sure(root):
+            self._out.fruitful.add(path)
+            yield root
+            return
+        found = list(self._children(path, level, depth)) if depth else []
+        if any(self._single(file.path) for file in root.files):
+            found = [each for each in found if each.folders or self._has_sure(each)] or [root]
+        if found:
+            self._out.fruitful.add(path)
+        yield from found
+
+    def _children(self, path: str, level: Level, depth: int) -> Iterator[Root]:
+        """Yield the roots below a folder; where some have the run's name, only those."""
+        names = [name for name in sorted(level.folders) if _worth_descending(name)][:FAN]
+        named = [name for name in names if name in self._want.prefer]
+        for group in (named, [name for name in names if name not in named]):
+            found = False
+            for name in group:
+                child = join(path, name)
+                if child in self._told.barren:
+                    continue
+                for root in self._into(child, depth - 1):
+                    found = True
+                    yield root
+            if found:
+                return
+
+    def _into(self, path: str, depth: int) -> Iterator[Root]:
+        try:
+            yield from self._below(path, depth)
+        except ListingError as error:
+            if error.whole:
+                raise
+
+    def _level(self, path: str) -> Level | None:
+        """Return what lies in a folder, if it is known yet; raises what listing it has met."""
+        self._out.used.add(path)
+        level = self._told.level(path)
+        if level is None:
+            self._out.missing.levels[path] = None
+        if isinstance(level, ListingError):
+            raise level
+        if level is not None:
+            self._out.listed.add(path)
+        return level
+
+    def _root(self, path: str, level: Level) -> Root:
+        folders, files = [], []
+        for name in sorted(level.folders):
+            child = join(path, name)
+            if name and ASIDE.fullmatch(name) is None and self._is_candidate(child, name):
+                folder = self._folder(child)
+                folders += [] if folder is None else [folder]
+        for entry in level.files:
+            if entry.path in POINTERS:
+                files.append(self._told.contents.listed(path, entry))
+            elif self._single(entry.path):
+                files.append(self._told.contents.listed(path, entry, single=True))
+        address = self._address(path)
+        if FOLDER in level.folders:
+            self._mark(address, join(path, FOLDER))
+        return Root(address, tuple(folders), tuple(files))
+
+    def _mark(self, address: str, path: str) -> None:
+        level = self._level(path)
+        self._out.fruitful.add(path)
+        for entry in level.files if level is not None else ():
+            if entry.path == NAME:
+                self._marks[address] = self._told.contents.listed(path, entry)
+
+    def _is_candidate(self, path: str, name: str) -> bool:
+        if looks_like_checkpoint(name):
+            return True
+        if self._want.pattern is not None and self._want.pattern.fullmatch(name):
+            return True
+        if name.startswith(".") or path in self._told.barren:
+            return False
+        try:
+            level = self._level(path)
+        except ListingError as error:
+            if error.whole:
+                raise
+            return False
+        if level is None:
+            return False
+        # One that is named like any number is one of Orbax's if it has a marker.
+        names = {*level.folders, *(entry.path for entry in level.files)}
+        marked = NUMBER.fullmatch(name) is not None and bool(names & set(MARKERS))
+        return marked or ("metadata.json" in names and self._has_step(path))
+
+    def _is_checkpoint(self, path: str, level: Level) -> bool:
+        """Tell whether the path that was given is one checkpoint, not a folder of checkpoints."""
+        names = {*level.folders, *(entry.path for entry in level.files)}
+        if any(map(looks_like_checkpoint, names)):
+            return False
+        if STEP_NAME.fullmatch(path.rpartition("/")[2]):
+            return bool({*MARKERS, "manifest.ocdbt"} & names)
+        return "metadata.json" in names and self._has_step(path)
+
+    def _has_step(self, path: str) -> bool:
+        """Tell whether ``metadata.json`` makes a folder of any name a checkpoint."""
+        folder = self._folder(path)
+        marker = folder.by_path.get("metadata.json") if folder is not None else None
+        return marker is not None and read_marker(marker).step is not None
+
+    def _folder(self, path: str) -> Folder | None:
+        """Return a checkpoint as it was listed at this look, else as it was before."""
+        name = path.rpartition("/")[2]
+        files = self._told.walk(path)
+        if files is None:
+            kept = self._told.kept.get(path)
+            self._out.seen.add(path)
+            if kept is None:
+                self._out.missing.walks[path] = None
+                self._pending += 1
+            return kept
+        if isinstance(files, ListingError):
+            if files.whole:
+                raise files
+            if files.kind is ErrorKind.NOT_FOUND:
+                return None
+            folder = Folder(name, error=str(files))
+        else:
+            listed = (self._told.contents.listed(path, entry) for entry in files)
+            folder = Folder(name, tuple(listed))
+        self._out.seen.add(path)
+        self._out.fresh[path] = folder
+        return folder
+
+    def _single(self, name: str) -> bool:
+        own = self._want.pattern is not None and self._want.pattern.fullmatch(name) is not None
+        return own or is_single(name)
+
+    def _has_sure(self, root: Root) -> bool:
+        """Tell of a file that is a checkpoint for sure, so that none is looked for below."""
+        pattern = self._want.pattern
+        return any(
+            SURE.fullmatch(file.path) or (pattern is not None and pattern.fullmatch(file.path))
+            for file in root.files
+        )
+
+    def _address(self, path: str) -> str:
+        return str(replace(self._want.place, path=path)).rstrip("/")
+
+    def _parts(self, root: Root) -> set[str]:
+        """Return the folder names on the way from the wanted root down to one below it."""
+        return set(root.path.removeprefix(self._address(self._want.path)).split("/"))
+
+
+def _worth_descending(name: str) -> bool:
+    return bool(name) and not name.startswith(".") and ASIDE.fullmatch(name) is None

@@ -1,0 +1,190 @@
+"""The small parts of files away from here that tell what a listing does not: markers, pointers.
+
+Read once and kept by the file's tag. A checkpoint that is one file is read at both ends and where
+its directory leads: a few hundred kilobytes of however many gigabytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable
+from typing import Final, NamedTuple
+
+from cockpit.model.facet import ErrorKind
+from cockpit.runtime.offload import offload
+from cockpit.sources.checkpoints.archive import ArchiveSays, archive_says, legacy_says
+from cockpit.sources.checkpoints.listing import POINTERS, ZERO_SHARD, Listed
+from cockpit.sources.checkpoints.rejected import NAME
+from cockpit.sources.checkpoints.tree import Entry, ListingError, Piece, Tree, join
+
+WHOLE: Final = 1 << 20
+"""Bytes of a marker that are read at most."""
+LAST: Final = 64
+"""Last bytes of a trainer's state that are read, which may be long: they show whether it ends."""
+BLOCK: Final = 1 << 16
+ARCHIVES: Final = 16
+"""Checkpoints of one file that are read at one look; the newest first."""
+LATE: Final = "no answer in time"
+
+
+class _Read(NamedTuple):
+    tag: str
+    content: bytes | None = None
+    error: str | None = None
+    inside: ArchiveSays | None = None
+
+
+class Contents:
+    """What has been read of the files at one endpoint, and what still is to be."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._known: dict[str, _Read] = {}
+        self._markers: Collection[str] = ()
+        self.missing: dict[str, Entry] = {}
+        """Files to be read, by their whole path."""
+        self._single: set[str] = set()
+
+    def begin(self, markers: Collection[str]) -> None:
+        """Begin a look; ``markers`` are names of layouts of somebody's own."""
+        self._markers = markers
+        self._known = {path: read for path, read in self._known.items() if read.error is None}
+
+    def listed(self, folder: str, entry: Entry, *, single: bool = False) -> Listed:
+        """Return a file of a folder with what has been read of it; else it is noted as missing.
+
+        ``single``: the file is a checkpoint by itself.
+        """
+        plain = Listed(entry.path, entry.size, entry.mtime)
+        if not single and not self._telling(entry.path):
+            return plain
+        path = join(folder, entry.path)
+        known = self._known.get(path)
+        if known is None or known.tag != entry.tag:
+            self.missing[path] = entry
+            if single:
+                self._single.add(path)
+            return plain
+        return Listed(entry.path, entry.size, entry.mtime, known.content, known.error, known.inside)
+
+    async def fill(self, until: float) -> None:
+        """Read what is missing, as far as the time lasts; the rest is told to be late.
+
+        Raises ``ListingError`` when nothing there can be read any more.
+        """
+        missing, self.missing = self.missing, {}
+        pieces = {path: _piece(path, entry) for path, entry in missing.items()}
+        small = {p: piece for p, piece in pieces.items() if not self._archive(p, missing[p])}
+        found = await self._tree.read([each for each in small.values() if each.length], until)
+        for path, piece in small.items():
+            said = found.get(piece, b"" if piece.length == 0 else None)
+            self._known[path] = _taken(missing[path].tag, said)
+        newest = sorted(pieces.keys() - small.keys(), key=lambda p: missing[p].mtime, reverse=True)
+        for at in range(0, len(newest), ARCHIVES // 2):
+            batch = newest[at : at + ARCHIVES // 2] if at < ARCHIVES else ()
+            await asyncio.gather(*(self._opened(path, missing[path], until) for path in batch))
+        for path in newest[ARCHIVES:]:
+            self._known[path] = _Read(missing[path].tag, error=LATE)
+
+    def forget(self, folders: Iterable[str]) -> None:
+        """Forget what was read in folders that are gone."""
+        gone = tuple(f"{folder}/" for folder in folders)
+        if gone:
+            kept = self._known.items()
+            self._known = {path: read for path, read in kept if not path.startswith(gone)}
+
+    def _telling(self, path: str) -> bool:
+        """Tell of a file whose content says something (``path`` is relative to its folder)."""
+        named = path in ("metadata.json", "trainer_state.json", NAME, *POINTERS)
+        return named or path in self._markers or _first_shard(path)
+
+    def _archive(self, path: str, entry: Entry) -> bool:
+        return path in self._single or _first_shard(entry.path)
+
+    async def _opened(self, path: str, entry: Entry, until: float) -> None:
+        loop = asyncio.get_running_loop()
+        blocks = _Blocks(self._tree, path, entry.size, until, loop)
+        left = max(0.1, until - loop.time())
+        try:
+            self._known[path] = await offload(
+                _look_into, blocks, entry, deadline=left, key=object()
+            )
+        except TimeoutError:
+            self._known[path] = _Read(entry.tag, error=LATE)
+        except OSError as error:
+            self._known[path] = _Read(entry.tag, error=str(error))
+
+
+def _first_shard(path: str) -> bool:
+    """Tell of the first rank's part of an optimizer, which says how many parts there are."""
+    shard = ZERO_SHARD.fullmatch(path)
+    return shard is not None and int(shard[2]) == 0
+
+
+def _piece(path: str, entry: Entry) -> Piece:
+    if entry.path == "trainer_state.json":
+        return Piece(path, max(0, entry.size - LAST), min(entry.size, LAST))
+    return Piece(path, 0, min(entry.size, WHOLE))
+
+
+def _taken(tag: str, said: bytes | ListingError | None) -> _Read:
+    if isinstance(said, ListingError):
+        if said.whole:
+            raise said
+        return _Read(tag, error=str(said))
+    return _Read(tag, said) if said is not None else _Read(tag, error=LATE)
+
+
+def _look_into(blocks: _Blocks, entry: Entry) -> _Read:
+    """Return what a checkpoint of one file says; blocking, raises ``OSError``."""
+    size = entry.size
+    ends = blocks.pread(4, 0) + blocks.pread(22, max(0, size - 22))
+    zipped = ends[:4] == b"PK\x03\x04" and b"PK\x05\x06" in ends[4:]
+    inside = archive_says(blocks.pread, size) if zipped else legacy_says(blocks.pread)
+    if blocks.failed is not None:
+        raise blocks.failed
+    return _Read(entry.tag, ends, inside=inside)
+
+
+class _Blocks:
+    """A file away from here, read from a thread in blocks that are kept."""
+
+    def __init__(
+        self, tree: Tree, path: str, size: int, until: float, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._tree, self._path, self._size = tree, path, size
+        self._until, self._loop = until, loop
+        self._blocks: dict[int, bytes] = {}
+        self.failed: OSError | None = None
+
+    def pread(self, count: int, at: int) -> bytes:
+        """Return so many bytes from a place on; raises ``OSError``."""
+        end = min(at + count, self._size)
+        if at >= end:
+            return b""
+        first, last = at // BLOCK, (end - 1) // BLOCK
+        self._get([n for n in range(first, last + 1) if n not in self._blocks])
+        data = b"".join(self._blocks[number] for number in range(first, last + 1))
+        return data[at - first * BLOCK : end - first * BLOCK]
+
+    def _get(self, numbers: list[int]) -> None:
+        if not numbers:
+            return
+        start = numbers[0] * BLOCK
+        length = min(self._size, (numbers[-1] + 1) * BLOCK) - start
+        piece = Piece(self._path, start, length)
+        asked = asyncio.run_coroutine_threadsafe(self._tree.read([piece], self._until), self._loop)
+        try:
+            said = asked.result(timeout=max(0.1, self._until - self._loop.time()) + 1.0).get(piece)
+        except TimeoutError:
+            said = None
+        if not isinstance(said, bytes) or len(said) != length:
+            self.failed = OSError(str(said) if isinstance(said, ListingError) else LATE)
+            raise self.failed
+        for number in range(numbers[0], numbers[-1] + 1):
+            self._blocks[number] = said[(number - numbers[0]) * BLOCK :][:BLOCK]
+
+
+def late(where: str) -> ListingError:
+    """Return that there was no time for a listing."""
+    return ListingError(ErrorKind.TIMEOUT, f"{where}: {LATE}", whole=False)

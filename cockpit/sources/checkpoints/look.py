@@ -1,0 +1,256 @@
+"""One run's checkpoints over all its roots, wherever they lie: what was listed, judged together.
+
+Each root has a fate of its own. What is picked must be the best of all of them, so the listings of
+one endpoint are judged beside what the others have told last.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import ErrorKind, Problem, kind_of
+from cockpit.model.observed import CheckpointState, CheckpointsValue
+from cockpit.model.place import Place
+from cockpit.model.query import Query
+from cockpit.model.records import Rejected
+from cockpit.model.run import CheckpointSpec
+from cockpit.sources.checkpoints.assembly import Surveyed
+from cockpit.sources.checkpoints.judge import (
+    Circumstances,
+    SeenFolder,
+    chosen_layout,
+    judge_listing,
+    remember,
+)
+from cockpit.sources.checkpoints.listing import Listed, Root
+from cockpit.sources.checkpoints.rejected import Books, parse_marks, read_marks
+from cockpit.sources.checkpoints.scan import Scanner
+from cockpit.sources.checkpoints.tree import ListingError
+from cockpit.text.safe import clean
+
+LIMIT: Final = 4096
+Failure = OSError | ListingError
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What one root of the run file has told: what lies there, or why that is not known.
+
+    ``marks`` are its files of rejected checkpoints where they were read with it, by root.
+    """
+
+    roots: tuple[Root, ...] = ()
+    error: Failure | None = None
+    unjudged: int = 0
+    marks: Mapping[str, Listed] | None = None
+
+    @property
+    def missing(self) -> bool:
+        """True for a root that does not exist (yet)."""
+        if isinstance(self.error, ListingError):
+            return self.error.kind is ErrorKind.NOT_FOUND and not self.error.whole
+        return isinstance(self.error, FileNotFoundError)
+
+
+def listing_of(answer: Surveyed | ListingError, temporary: bool | None) -> Listing:
+    """Return what a root away from this machine has told."""
+    if isinstance(answer, ListingError):
+        return Listing(error=answer)
+    roots = tuple(replace(root, temporary=temporary) for root in answer.roots)
+    return Listing(roots, None, answer.unjudged, answer.marks)
+
+
+def scanned(scanner: Scanner, place: Place, temporary: bool | None) -> Listing:
+    """Return what a root on this machine tells; blocking."""
+    try:
+        roots = scanner.roots(plain(place.path), temporary)
+    except OSError as error:
+        return Listing(error=error)
+    return Listing(tuple(roots), None, scanner.unjudged)
+
+
+def temporaries(places: Sequence[Place]) -> dict[Place, bool | None]:
+    """Return what the run file says of its roots by their order: the first one is permanent."""
+    several = len(places) > 1
+    return {place: index > 0 if several else None for index, place in enumerate(places)}
+
+
+def scanner_of(spec: CheckpointSpec, prefer: frozenset[str]) -> Scanner:
+    """Return what lists roots of this machine as the run file says."""
+    return Scanner(*names_of(spec), prefer)
+
+
+def names_of(spec: CheckpointSpec) -> tuple[re.Pattern[str] | None, tuple[str, ...]]:
+    """Return what checkpoints and markers are called where that is not one of the known ways.
+
+    Raises ``ValueError`` for a layout that does not exist.
+    """
+    layout = chosen_layout(spec)
+    if layout is None or layout.name not in ("levanter", "custom"):
+        return None, ()
+    return layout.pattern, (layout.marker,) if layout.marker else ()
+
+
+class Look:
+    """One run's roots, what they have told last, and what they looked like before."""
+
+    def __init__(self, spec: CheckpointSpec, clock: Clock, scanner: Scanner) -> None:
+        self._spec = spec
+        self._clock = clock
+        self._scanner = scanner
+        self._listings: dict[Place, Listing] = {}
+        self._before: Mapping[str, SeenFolder] = {}
+        self._books = Books()
+        self._lock = threading.Lock()
+
+    def here(self, query: Query) -> tuple[CheckpointsValue, Failure | None]:
+        """List the roots on this machine and judge; blocking. Raises as ``judged`` does."""
+        with self._lock:  # a look that was given up may still be at work
+            temporary = temporaries(self._spec.path)
+            for place in (each for each in self._spec.path if each.here):
+                self._listings[place] = scanned(self._scanner, place, temporary[place])
+            found = self._judged(query, {place for place in self._spec.path if place.here})
+            self._scanner.settle(found[0])
+            return found
+
+    def away(
+        self, query: Query, answers: Mapping[Place, Surveyed | ListingError]
+    ) -> tuple[CheckpointsValue, Failure | None]:
+        """Take in what roots elsewhere have told, and judge. Raises as ``judged`` does."""
+        with self._lock:
+            temporary = temporaries(self._spec.path)
+            for place, answer in answers.items():
+                self._listings[place] = listing_of(answer, temporary[place])
+            return self._judged(query, answers.keys())
+
+    def _judged(
+        self, query: Query, asked: Collection[Place]
+    ) -> tuple[CheckpointsValue, Failure | None]:
+        """Judge, and return why one of the roots that were asked could not be listed.
+
+        Raises what went wrong when none of these could be, ``ValueError`` when they hold more
+        than one run's checkpoints.
+        """
+        run = query.run
+        roots, errors, unjudged = joined(self._spec.path, self._listings, asked)
+        bad = (*self._books.rejected(run.records.logbook), *query.rejected)
+        bad += marked(self._listings.values())
+        began = query.job.started_at if query.job is not None else None
+        around = Circumstances(
+            self._clock.now(), query.alive, self._before, run.final_step, bad, began
+        )
+        value = judge_listing(roots, around, self._spec)
+        one_run_only(value, self._spec.path)
+        seen = remember(value, roots, self._before)
+        listings = [self._listings.get(place) for place in self._spec.path]
+        partly = any(each is None or (each.error and not each.missing) for each in listings)
+        self._before = {**self._before, **seen} if partly else seen
+        value = as_far_as_judged(value, unjudged, roots)
+        if not errors:
+            return value, None
+        return unpicked(value, [str(place) for place in errors]), next(iter(errors.values()))
+
+
+def joined(
+    places: Sequence[Place], listings: Mapping[Place, Listing], asked: Collection[Place]
+) -> tuple[list[Root], dict[Place, Failure], int]:
+    """Return the roots, why some of those asked could not be listed, and the turnless folders.
+
+    One of several roots that does not exist (yet) holds nothing. Raises what went wrong when
+    none of those that were asked can be listed, and no other either if they do not exist.
+    """
+    there = {place: listings[place] for place in places if place in listings}
+    roots = [root for listing in there.values() for root in listing.roots]
+    own = {place: listing for place, listing in there.items() if place in asked}
+    failed = {place: each.error for place, each in own.items() if each.error is not None}
+    errors = {place: error for place, error in failed.items() if not own[place].missing}
+    answered = any(each.error is None for each in own.values())
+    if failed and not answered and (errors or not roots):
+        raise next(iter((*errors.values(), *failed.values())))
+    return roots, errors, sum(each.unjudged for each in there.values())
+
+
+def marked(listings: Collection[Listing]) -> tuple[Rejected, ...]:
+    """Return what lies in the roots about rejected checkpoints; reads those of this machine.
+
+    Raises ``OSError`` or ``ValueError`` for what is there and cannot be understood.
+    """
+    found: list[Rejected] = []
+    for listing in listings:
+        for root in dict.fromkeys(root.path for root in listing.roots):
+            if listing.marks is None:
+                found += read_marks(root)
+            elif (file := listing.marks.get(root)) is not None:
+                found += _parsed(root, file)
+    return tuple(found)
+
+
+def _parsed(root: str, file: Listed) -> tuple[Rejected, ...]:
+    if file.content is None:
+        text = f"{root}: which checkpoints are rejected cannot be read: {file.error or 'not yet'}"
+        raise ValueError(clean(text, LIMIT))
+    return parse_marks(root, file.content)
+
+
+def unpicked(value: CheckpointsValue, unlisted: Sequence[str]) -> CheckpointsValue:
+    """Return a listing that lacks some roots: the one to resume from may lie in one of them."""
+    named = tuple(dict.fromkeys(clean(root, LIMIT) for root in unlisted))
+    nothing = {"latest_complete": None, "relaunch_from": None, "trainer_would_load": None}
+    return value.model_copy(update={**nothing, "unlisted": named})
+
+
+def as_far_as_judged(
+    value: CheckpointsValue, unjudged: int, roots: Sequence[Root]
+) -> CheckpointsValue:
+    """Return a listing of which some folders have had no turn yet: the newest have.
+
+    A trainer may go by other things than the step, and where nothing is complete among the
+    newest, the one to resume from lies among the others.
+    """
+    if not unjudged:
+        return value
+    value = value.model_copy(update={"unjudged": unjudged, "trainer_would_load": None})
+    return value if value.latest_complete is not None else unpicked(value, [r.path for r in roots])
+
+
+def complete_of(value: CheckpointsValue) -> set[str]:
+    """Return where the complete ones lie."""
+    return {item.path for item in value.items if item.state is CheckpointState.COMPLETE}
+
+
+_PAIR: Final = re.compile(r"[-_.]?(?:temporary|permanent|temp|tmp|perm)[-_.]?")
+
+
+def one_run_only(value: CheckpointsValue, places: Sequence[Place]) -> None:
+    """Refuse to mix lineages (C-17): a path above the folders of several runs names none."""
+    own = {plain(place.path) if place.here else str(place).rstrip("/") for place in places}
+    below = sorted({item.root for item in value.items} - own)
+    runs = {_PAIR.sub("", root) for root in below}
+    if len(runs) > 1:
+        names = ", ".join(root.rpartition("/")[2] for root in below[:4])
+        where = below[0].rpartition("/")[0]
+        raise ValueError(f"{where} holds several runs ({names}); name this run's own folder")
+
+
+def plain(path: str) -> str:
+    """Return a path of this machine in full."""
+    return str(Path(path).expanduser().absolute())
+
+
+def problem_of(failure: Failure) -> Problem:
+    """Return in one line why a root could not be listed."""
+    if isinstance(failure, ListingError):
+        return Problem(kind=failure.kind, message=clean(failure, LIMIT))
+    reason = {
+        FileNotFoundError: "does not exist",
+        NotADirectoryError: "is not a folder",
+        PermissionError: "may not be read (permission denied)",
+    }.get(type(failure), (failure.strerror or "cannot be listed").lower())
+    where = failure.filename or "checkpoint root"
+    return Problem(kind=kind_of(failure), message=clean(f"{where} {reason}", LIMIT))

@@ -1,0 +1,251 @@
+"""A log that is a file of an ssh host: measured and read in one trip, usually that of many logs.
+
+A look brings what it will need (``Wish``) together with the file's size; what else it reads costs a
+trip more, with some bytes around it. Bytes that came once are kept (``pages.py``). Times of files
+are put on this machine's clock. Blocking.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import Final, Protocol
+
+from cockpit.model.facet import ErrorKind
+from cockpit.model.place import Place
+from cockpit.runtime.shell import Completed
+from cockpit.runtime.ssh import RemoteError, run_script_blocking
+from cockpit.sources.logs.pages import PageCache
+from cockpit.sources.logs.pieces import Answer, Ask, LaterError, Piece, Told
+from cockpit.sources.logs.ranged import NOTHING, Opened, Ranged, Span, Stat, Wish
+from cockpit.sources.scripts import is_pattern, word_of
+
+TRIP: Final = 4.0
+"""Seconds for one trip within a look."""
+BULK: Final = 8.0
+"""Seconds for the one trip that brings the wishes of all logs of a host."""
+MOST_SENT: Final = 32 << 20
+"""Bytes that one trip brings at most; more wishes take another one."""
+NEAR: Final = 65536
+"""Bytes around those asked for that come along: at first, then more with every trip of a look."""
+FARTHEST: Final = 262_144
+COUNTING: Final = 6.0
+"""Seconds for counting the lines of a log where it lies."""
+_SLACK: Final = 1 << 20
+_HEAD: Final = 10_000
+
+
+class HostError(OSError):
+    """The host was not reached, or did not answer in time; ``kind`` says which."""
+
+    def __init__(self, kind: ErrorKind, message: str) -> None:
+        super().__init__(errno.EHOSTUNREACH, message)
+        self.kind = kind
+
+
+class Run(Protocol):
+    """Runs a script on a host (``run_script_blocking``)."""
+
+    def __call__(self, host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
+        """Return how it ended; raises ``RemoteError``."""
+
+
+class Host:
+    """One ssh host, asked for pieces of its files. ``now`` is this machine's clock (epoch, s)."""
+
+    def __init__(
+        self,
+        name: str,
+        run: Run = run_script_blocking,
+        cache: PageCache | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.name = name
+        self.cache = _PAGES if cache is None else cache
+        self._run = run
+        self._now = now
+
+    def ask(self, asks: Sequence[Ask], deadline: float = TRIP) -> list[Told]:
+        """Return what is told of each file, on our clock; in one trip if it can carry that.
+
+        Raises ``HostError`` when the host did not answer.
+        """
+        found: list[Told] = []
+        until = time.monotonic() + deadline
+        while len(found) < len(asks):
+            left = max(0.5, until - time.monotonic())
+            answers = self._trip(asks[len(found) :], left)
+            late = (at for at, told in enumerate(answers) if isinstance(told, LaterError))
+            found += answers[: next(late, len(answers))]
+        return found
+
+    def _trip(self, asks: Sequence[Ask], deadline: float) -> list[Told]:
+        piece = Piece(asks, MOST_SENT)
+        first = sum((span.last or 0) + (span.end or 0) - span.begin for span in asks[0].wish.spans)
+        cap = MOST_SENT + first + _SLACK + _HEAD * len(asks)
+        sent = self._now()
+        out = self.script(piece.script, deadline, cap)
+        got = self._now()
+        return [on_our_clock(told, sent, got) for told in piece.answers(out)]
+
+    def beside(self, start: str) -> list[Answer]:
+        """Return the files whose paths begin so; raises ``HostError``."""
+        piece, sent = Piece(()), self._now()
+        out = self.script(piece.listing(start), TRIP, 1 << 20)
+        found = [on_our_clock(told, sent, self._now()) for told in piece.listed(out)]
+        return [told for told in found if isinstance(told, Answer)]
+
+    def script(self, script: str, deadline: float, cap: int) -> bytes:
+        """Return what a script prints; raises ``HostError``."""
+        try:
+            return self._run(self.name, script, deadline=deadline, cap=cap).out
+        except RemoteError as error:
+            raise HostError(error.kind, str(error)) from error
+
+
+def on_our_clock(told: Told, sent: float, got: float) -> Told:
+    """Return an answer with its file's time as our clock would have told it.
+
+    The host's clock, in whole seconds, was read between sending and getting: only beyond that is
+    it known to be off.
+    """
+    if isinstance(told, OSError) or told.now <= 0.0:
+        return told
+    off = min(0.0, told.now + 1.0 - sent) + max(0.0, told.now - got)
+    return told._replace(mtime=told.mtime - off)
+
+
+class RemoteLog(Ranged):
+    """A file of an ssh host, or the newest of those that a pattern matches there.
+
+    ``answer`` is what a trip for many logs has brought for the next look.
+    """
+
+    far = True
+
+    def __init__(self, place: Place, host: Host, answer: Told | None = None) -> None:
+        self.place = place
+        self._host = host
+        self._answer = answer
+
+    def ask(self, wish: Wish, own: Ranged | None = None) -> Ask:
+        """Return what to ask for on the way, for a look at the log ``own`` that was found last."""
+        found = "" if own is None or own.place == self.place else own.place.path
+        return Ask(self.place.path, wish, found)
+
+    def answered(self, told: Told) -> RemoteLog:
+        """Return the log with what was told of it."""
+        return RemoteLog(self.place, self._host, told)
+
+    def newest(self) -> RemoteLog:
+        """Return the newest file that its name, perhaps a pattern, matches there."""
+        if not is_pattern(self.place.path):
+            return self
+        told = self._answer or self._host.ask([Ask(self.place.path)])[0]
+        if isinstance(told, OSError):
+            raise told
+        return RemoteLog(self._at(told.path), self._host, told)
+
+    def beside(self, prefix: str) -> list[tuple[Ranged, Stat]]:
+        """Return the files of its folder whose names begin so."""
+        start = str(PurePosixPath(self.place.path).parent / prefix)
+        found = self._host.beside(start)
+        return [(RemoteLog(self._at(each.path), self._host), stat_of(each)) for each in found]
+
+    @contextmanager
+    def open(self, wish: Wish = NOTHING) -> Iterator[Opened]:
+        """Look at it, in one trip; in none if one for many logs has just brought what it needs."""
+        told, self._answer = self._answer, None
+        if told is None:
+            told = self._host.ask([Ask(self.place.path, wish)])[0]
+        if isinstance(told, OSError):
+            raise told
+        yield _OpenRemote(self._host, told)
+
+    def _at(self, path: str) -> Place:
+        return Place(self.place.scheme, self.place.host, path)
+
+
+class _OpenRemote(Opened):
+    def __init__(self, host: Host, told: Answer) -> None:
+        self._host, self._path = host, told.path
+        self._key = (host.name, told.path, told.identity)
+        self._near = NEAR
+        self.stat = stat_of(told)
+        host.cache.seen(self._key, told.size)
+        self._own = PageCache(most=_OWN, altogether=_OWN)
+        self._keep(told)
+
+    def read(self, start: int, end: int) -> bytes:
+        """Return the bytes ``[start, end)``, fewer if the file has become shorter."""
+        end = min(end, self.stat.size)
+        data, at = self._known(start, end)
+        if at < end:
+            first = max(0, at - self._near)
+            wish = Wish((Span(first, end + self._near, to=NEAR),))
+            self._near = min(2 * self._near, FARTHEST)
+            told = self._answer(wish)
+            self._keep(told)
+            data, at = self._known(start, end)
+            if at < end <= told.size:
+                raise OSError(errno.EIO, "its bytes could not be read")
+        return data
+
+    def _known(self, start: int, end: int) -> tuple[bytes, int]:
+        """Return what is known from ``start`` on; of this look first, then of looks before."""
+        parts, at, before = [], start, -1
+        while before < at < end:
+            before = at
+            for cache in (self._own, self._host.cache):
+                data, at = cache.get(self._key, at, end)
+                parts.append(data)
+        return b"".join(parts), at
+
+    def _answer(self, wish: Wish) -> Answer:
+        told = self._host.ask([Ask(self._path, wish)])[0]
+        if isinstance(told, OSError):
+            raise told
+        if told.identity != self.stat.identity:
+            raise OSError(errno.ESTALE, "the log was replaced while it was read")
+        return told
+
+    def _keep(self, told: Answer) -> None:
+        for start, data in told.pieces:
+            self._own.put(self._key, start, data)
+            self._host.cache.put(self._key, start, data)
+
+    def breaks_before(self, end: int) -> int:
+        """Return how many line breaks stand before offset ``end``, counted where the log lies."""
+        return self._counted(f"head -c {int(end)} {word_of(self._path)} | wc -l")
+
+    def after_breaks(self, breaks: int) -> int | None:
+        """Return the offset behind so many line breaks; ``None`` if there are fewer."""
+        if breaks <= 0:
+            return 0
+        at = self._counted(f"head -n {int(breaks)} {word_of(self._path)} | wc -c")
+        return at if self.read(at - 1, at) == b"\n" and at <= self.stat.size else None
+
+    def _counted(self, command: str) -> int:
+        limited = f"command -v timeout >/dev/null 2>&1 && T='timeout {COUNTING:g}'; $T {command}"
+        out = self._host.script(f"T=; {limited}", COUNTING + 1.0, 1000)
+        try:
+            return int(out)
+        except ValueError:
+            raise OSError(errno.EIO, "its lines could not be counted") from None
+
+
+def stat_of(told: Answer) -> Stat:
+    """Return what a host says of a file."""
+    return Stat(told.size, told.mtime, told.identity, told.version)
+
+
+_OWN: Final = 32 << 20
+_PAGES: Final = PageCache()
+
+
+def remote_log(place: Place) -> RemoteLog:
+    """Return the log at an ssh place."""
+    return RemoteLog(place, Host(place.host))

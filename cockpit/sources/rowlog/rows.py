@@ -1,0 +1,226 @@
+"""From records to rows and the tracker facet's value, whatever kind of file they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from itertools import pairwise
+from threading import Lock
+from typing import Final
+
+from cockpit.model.clock import Clock
+from cockpit.model.observed import Row, TrackerValue
+from cockpit.model.run import MetricNames
+from cockpit.sources.rowlog.records import About, Record, RecordLog
+from cockpit.sources.wandb.clocks import Look, Stamps, offset_of
+from cockpit.sources.wandb.history import LossColumns, RowChunk
+from cockpit.sources.wandb.metrics import WANDB_STEP, MetricKeys, choose, interesting
+from cockpit.sources.wandb.rows import STEPS_UNIT, StepRate, usual_step_seconds
+from cockpit.sources.wandb.series import Series
+from cockpit.sources.wandb.value import ShownConfig, with_state
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+TAIL: Final = 200
+"""Records at the end that every look reads: they tell the usual step and the newest of each."""
+SHAPES: Final = 200
+"""Different sets of names that are remembered of a run: those that tell which key is which."""
+
+
+class Names:
+    """Which metrics a run logs together, learned from its records; bounded."""
+
+    def __init__(self, configured: MetricNames) -> None:
+        self.keys = MetricKeys()
+        self._configured = configured
+        self._shapes: dict[frozenset[str], None] = {}
+
+    def notice(self, records: Sequence[Record]) -> None:
+        """Learn from records, and choose the keys anew if there is anything new."""
+        known = len(self._shapes)
+        for record in records:
+            if len(self._shapes) >= SHAPES:
+                break
+            names = (name for name in record.values if interesting(name, self._configured))
+            self._shapes.setdefault(frozenset(names))
+        if len(self._shapes) != known:
+            self.keys = choose(list(self._shapes), self._configured, self.keys)
+
+
+class RunRows:
+    """The rows of one run's files and everything that is told of them; safe from any thread.
+
+    Methods block; they raise ``OSError`` and ``BadFileError``.
+    """
+
+    def __init__(self, log: RecordLog, configured: MetricNames, *, own_steps: bool) -> None:
+        """``own_steps``: the steps of records are the trainer's, not a count of calls."""
+        self._log = log
+        self._own_steps = own_steps
+        self._lock = Lock()
+        self._names = Names(configured)
+        self._reading = _Reading(None, MetricKeys())
+        self._config = ShownConfig()
+        self._clock_look: Look | None = None
+        self._value: tuple[Hashable, TrackerValue] | None = None
+
+    def value(self, clock: Clock) -> TrackerValue:
+        """Return what is known now: the newest rows, the loss over all rows as far as read."""
+        with self._lock:
+            about = self._log.look()
+            records, share = self._log.newest(TAIL)
+            self._names.notice(records)
+            offset = self._offset(about, records)
+            seen = (about.version, self._names.keys, self._reading.progress, offset)
+            if self._value is None or self._value[0] != seen:
+                self._value = (seen, self._made(about, records, share, offset))
+            return with_state(self._value[1], clock.now())
+
+    def more(self) -> RowChunk:
+        """Return the next rows in order, from the very first, then only what is new."""
+        with self._lock:
+            about = self._log.look()
+            restarted = self._began_anew(about)
+            batch = self._log.read(self._reading.cursor)
+            self._names.notice(batch.records)
+            if self._reading.cursor is None:
+                self._reading.keys = self._names.keys
+            rows = self._rows(batch.records)
+            self._reading.took(batch.cursor, rows, batch.skipped, batch.share, batch.caught_up)
+            share = 1.0 if batch.caught_up else batch.share
+            return RowChunk(tuple(rows), batch.caught_up, restarted, share)
+
+    def recent(self, most: int) -> RowChunk:
+        """Return the last rows, without reading the ones before them."""
+        with self._lock:
+            self._log.look()
+            records, share = self._log.newest(most)
+            self._names.notice(records)
+            rows = [row for row in self._plain(records) if row is not None]
+            filled = rows if self._names.keys.throughput else list(StepRate().fill(rows))
+            return RowChunk(tuple(filled), True, False, share)
+
+    def _began_anew(self, about: About) -> bool:
+        """Begin anew where files or keys are others than before; True if rows were given out."""
+        reading, keys = self._reading, self._names.keys
+        if (about.identity, keys) == (reading.identity, reading.keys):
+            return False
+        self._reading = _Reading(about.identity, keys)
+        return reading.cursor is not None
+
+    def _rows(self, records: Sequence[Record]) -> list[Row]:
+        rows = self._plain(records)
+        return rows if self._names.keys.throughput else list(self._reading.rate.fill(rows))
+
+    def _plain(self, records: Sequence[Record]) -> list[Row]:
+        offset = 0.0 if self._clock_look is None else self._clock_look.offset
+        return [row_of(record, self._names.keys, offset) for record in records]
+
+    def _offset(self, about: About, records: Sequence[Record]) -> float:
+        """Return how far the trainer's clock is off, by when the files were written."""
+        newest = max((each.at for each in records if each.at is not None), default=None)
+        offset = offset_of(Stamps(row=newest), about.mtime, self._clock_look)
+        self._clock_look = Look(Stamps(row=newest), about.mtime, offset)
+        return offset
+
+    def _made(
+        self, about: About, records: Sequence[Record], share: float, offset: float
+    ) -> TrackerValue:
+        rows, keys = self._plain(records), self._names.keys
+        newest = _newest(rows)
+        usual = usual_step_seconds(rows)
+        rate, unit = newest.throughput, keys.unit
+        if keys.throughput is None and usual is not None:
+            rate, unit = 1.0 / usual, STEPS_UNIT
+        read = self._reading.share
+        series = Series(self._reading.columns, rows, rows, read)
+        value = TrackerValue(
+            id=_text(about.id),
+            name=_text(about.name),
+            project=_text(about.project),
+            state="running" if records else "starting",
+            step=newest.step,
+            counts_calls=keys.step == WANDB_STEP and not self._own_steps and _counts_calls(rows),
+            loss=newest.loss,
+            throughput=rate,
+            throughput_unit=unit,
+            grad_norm=newest.grad_norm,
+            last_step_at=newest.at,
+            last_record_at=newest.at,
+            file_mtime=about.mtime,
+            producer=_text(about.producer),
+            fragments=tuple(clean(path.rpartition("/")[2]) for path in about.files),
+            files=about.files,
+            skipped_blocks=self._reading.skipped,
+            scanned=read,
+            usual_step_s=usual,
+            clock_offset_s=offset or None,
+            config=self._config.shown(dict(about.config)),
+            alerts=about.alerts,
+        )
+        # A thousand columns of our own making: not validated again.
+        return value.model_copy(update={"history": series.points(), "columns": series.columns()})
+
+
+class _Reading:
+    """How far the rows were given out, and the loss of all of them."""
+
+    def __init__(self, identity: Hashable, keys: MetricKeys) -> None:
+        self.identity = identity
+        self.keys = keys
+        self.cursor: Hashable = None
+        self.columns = LossColumns()
+        self.rate = StepRate()
+        self.skipped = 0
+        self.share = 0.0
+
+    @property
+    def progress(self) -> Hashable:
+        """What a later state is compared with: equal means that nothing more was read."""
+        return self.cursor, self.share, self.skipped
+
+    def took(
+        self, cursor: Hashable, rows: Sequence[Row], skipped: int, share: float, caught_up: bool
+    ) -> None:
+        """Note what was given out."""
+        self.cursor = cursor
+        self.skipped += skipped
+        self.columns.add(rows)
+        self.share = 1.0 if caught_up else min(share, 0.999)
+
+
+def row_of(record: Record, keys: MetricKeys, offset: float) -> Row:
+    """Return a record as a row, its time on our clock."""
+    values = record.values
+    own = keys.step != WANDB_STEP
+    return Row(
+        step=_whole(values.get(keys.step)) if own else record.step,
+        at=None if record.at is None else record.at - offset,
+        loss=values.get(keys.loss) if keys.loss else None,
+        throughput=values.get(keys.throughput) if keys.throughput else None,
+        grad_norm=values.get(keys.grad_norm) if keys.grad_norm else None,
+    )
+
+
+def _whole(value: float | None) -> int | None:
+    return int(value) if value is not None and abs(value) < 1e15 else None
+
+
+def _newest(rows: Sequence[Row]) -> Row:
+    """Return the newest of everything in rows."""
+    newest = Row(None, None)
+    for row in reversed(rows):
+        missing = [name for name, value in zip(Row._fields, newest, strict=True) if value is None]
+        if not missing:
+            break
+        newest = newest._replace(**{name: getattr(row, name) for name in missing})
+    return newest
+
+
+def _counts_calls(rows: Sequence[Row]) -> bool:
+    """Tell whether steps only count: a trainer that logs now and then skips some."""
+    steps = [row.step for row in rows if row.step is not None]
+    return all(later - step in (0, 1) for step, later in pairwise(steps))
+
+
+def _text(raw: str | None) -> str | None:
+    return scrub(clean(raw, 300)) or None

@@ -1,0 +1,1 @@
+"""TensorBoard: event files in a run's folder (SPEC S-15)."""

@@ -1,0 +1,203 @@
+"""A run's event files in its folder, in the order in which they were begun (SPEC S-15).
+
+Each restart of a trainer begins another file; only the newest grows. Scalars come one event each:
+those that follow one another under one step are one record. Everything blocks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Hashable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cockpit.model.run import TensorboardSpec
+from cockpit.runtime.regular import open_regular
+from cockpit.sources.rowlog.records import About, BadFileError, Batch, Record
+from cockpit.sources.tensorboard.events import BadEventError, Event, event_of
+from cockpit.sources.tensorboard.framing import HEAD, Piece, deframe, starts_well
+from cockpit.text.safe import clean
+
+NAME: Final = "tfevents"
+BATCH: Final = 262_144
+"""Bytes that are read at once: some four thousand scalars, a tenth of a second."""
+TAIL: Final = 131_072
+MOST_TAIL: Final = 4 << 20
+MOST_FILES: Final = 2000
+_BEGUN: Final = re.compile(r"tfevents\.(\d{9,12})")
+_SHOWN: Final = 5
+
+
+class _File(NamedTuple):
+    """One event file as it is now."""
+
+    path: str
+    begun: float
+    size: int
+    mtime: float
+    identity: tuple[int, int]
+
+
+class _Cursor(NamedTuple):
+    """Where reading goes on: in which file (of how many that are done), at which offset."""
+
+    file: int
+    offset: int
+
+
+class TensorboardRun:
+    """Reads the event files of one folder (a ``RecordLog``)."""
+
+    def __init__(self, spec: TensorboardSpec) -> None:
+        self._spec = spec
+        self._files: list[_File] = []
+        self._newest: tuple[Hashable, list[Record], float] | None = None
+        self._began: dict[tuple[int, int], int] = {}
+
+    def look(self) -> About:
+        """List the folder and measure its files; those that were there keep their order."""
+        found = _listed(self._spec.dir.path)
+        for each in found:
+            self._began.setdefault(each.identity, len(self._began))
+        self._files = sorted(found, key=lambda each: self._began[each.identity])
+        folder = Path(found[0].path).parent
+        return About(
+            id=folder.name,
+            name=folder.name,
+            project=None,
+            producer="TensorBoard",
+            files=tuple(each.path for each in self._files),
+            mtime=max(each.mtime for each in found),
+            identity=self._files[0].identity,
+            version=tuple((each.identity, each.size, each.mtime) for each in self._files),
+        )
+
+    def read(self, cursor: Hashable) -> Batch:
+        """Return the records behind a cursor, about ``BATCH`` bytes of them."""
+        at = cursor if isinstance(cursor, _Cursor) else _Cursor(0, 0)
+        total = max(1, sum(each.size for each in self._files))
+        while at.file < len(self._files):
+            file = self._files[at.file]
+            piece = _read(file, at.offset)
+            last = at.file == len(self._files) - 1
+            done = piece.offset + HEAD >= file.size or piece.offset == at.offset
+            went_on = _Cursor(at.file, piece.offset)
+            if done and not last:
+                went_on = _Cursor(at.file + 1, 0)
+            if piece.records or piece.skipped or (done and last):
+                records, bad = _records(piece.records)
+                share = (self._before(at.file) + piece.offset) / total
+                skipped = piece.skipped + bad
+                return Batch(records, went_on, done and last, min(1.0, share), skipped)
+            at = went_on
+        return Batch([], at, caught_up=True, share=1.0)
+
+    def newest(self, count: int) -> tuple[list[Record], float]:
+        """Return about the last records: of each file's end as much as they take."""
+        version = (count, tuple((each.identity, each.size) for each in self._files))
+        if self._newest is None or self._newest[0] != version:
+            self._newest = (version, *self._ends(count))
+        return self._newest[1], self._newest[2]
+
+    def _ends(self, count: int) -> tuple[list[Record], float]:
+        records: list[Record] = []
+        covered, total = 0, max(1, sum(each.size for each in self._files))
+        for file in reversed(self._files):
+            found, read = _end_of(file, count - len(records))
+            records = found + records
+            covered += read
+            if len(records) >= count or read < file.size:
+                break
+        return records[-count:], min(1.0, covered / total)
+
+    def _before(self, file: int) -> int:
+        return sum(each.size for each in self._files[:file])
+
+
+def _listed(folder: str) -> list[_File]:
+    """Return the event files of a folder, or of the only one in it, the first begun first."""
+    files = sorted(_files_in(folder), key=lambda each: (each.begun, each.path))
+    if files:
+        return files
+    below = [name for name in _folders_in(folder) if any(_files_in(str(Path(folder) / name)))]
+    if len(below) == 1:
+        return _listed(str(Path(folder) / below[0]))
+    shown = ", ".join(clean(name, 80) for name in below[:_SHOWN])
+    hint = f"; there are runs in {shown}: name one of them" if below else ""
+    raise FileNotFoundError(f"no event files in {clean(folder)} yet{hint}")
+
+
+def _files_in(folder: str) -> Iterable[_File]:
+    with os.scandir(folder) as entries:
+        for number, entry in enumerate(entries):
+            if number >= MOST_FILES:
+                return
+            if NAME in entry.name and entry.is_file():
+                with suppress(OSError):  # gone since it was listed
+                    status = entry.stat()
+                    begun = _BEGUN.search(entry.name)
+                    yield _File(
+                        path=entry.path,
+                        begun=float(begun[1]) if begun is not None else status.st_mtime,
+                        size=status.st_size,
+                        mtime=status.st_mtime,
+                        identity=(status.st_dev, status.st_ino),
+                    )
+
+
+def _folders_in(folder: str) -> list[str]:
+    with os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir())[:MOST_FILES]
+
+
+def _read(file: _File, offset: int) -> Piece:
+    """Return the whole records from ``offset`` on, about ``BATCH`` bytes; at least one if it is."""
+    with open_regular(file.path) as (fd, _):
+        if offset == 0 and not starts_well(os.pread(fd, HEAD, 0)):
+            raise BadFileError(f"{clean(file.path)} is no event file")
+        data = os.pread(fd, BATCH, offset)
+        piece = deframe(data, offset)
+        if not piece.records and piece.wants > len(data) and offset + piece.wants <= file.size:
+            data = os.pread(fd, piece.wants, piece.offset)
+            piece = deframe(data, piece.offset)
+    return piece
+
+
+def _end_of(file: _File, count: int) -> tuple[list[Record], int]:
+    """Return the last records of a file, and how many bytes of it they were found in."""
+    length = TAIL
+    with open_regular(file.path) as (fd, _):
+        while True:
+            start = max(0, file.size - length)
+            piece = deframe(os.pread(fd, length, start), start, synced=start == 0)
+            records, _bad = _records(piece.records)
+            if start == 0 or len(records) > count or length >= MOST_TAIL:
+                return records[-count:], file.size if start == 0 else length
+            length *= 4
+
+
+def _records(frames: Sequence[bytes]) -> tuple[list[Record], int]:
+    """Return the records in some frames, and how many frames were no events."""
+    records: list[Record] = []
+    bad = 0
+    for frame in frames:
+        try:
+            event = event_of(frame)
+        except BadEventError:
+            bad += 1
+            continue
+        if event.scalars:
+            _add(records, event)
+    return records, bad
+
+
+def _add(records: list[Record], event: Event) -> None:
+    """Add an event: to the last record if that has its step and none of its tags."""
+    last = records[-1] if records else None
+    if last is None or last.step != event.step or last.values.keys() & event.scalars.keys():
+        records.append(Record(event.step, event.at, event.scalars))
+        return
+    at = max((each for each in (last.at, event.at) if each is not None), default=None)
+    records[-1] = Record(last.step, at, {**last.values, **event.scalars})

@@ -1,0 +1,118 @@
+"""Which tracker tells of a run: W&B where the run file names it, else trackio, else TensorBoard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import Final
+
+from cockpit.model.clock import Clock
+from cockpit.model.facet import Facet
+from cockpit.model.observed import TrackerValue
+from cockpit.model.query import Query
+from cockpit.model.run import RunSpec, TensorboardSpec, TrackioSpec
+from cockpit.sources.rowlog.rows import RunRows
+from cockpit.sources.rowlog.source import FileTracker
+from cockpit.sources.tensorboard.folder import TensorboardRun
+from cockpit.sources.trackio.copies import Database
+from cockpit.sources.trackio.database import TrackioRun
+from cockpit.sources.wandb.history import RowChunk
+from cockpit.sources.wandb.tracker import Wandb
+from cockpit.sources.wandb.tracker import places as wandb_places
+
+TRACKIO: Final = "trackio"
+TENSORBOARD: Final = "TensorBoard"
+
+
+def places(run: RunSpec) -> tuple[str, ...]:
+    """Return where a run's tracker is asked for; empty for a run that names none."""
+    if run.wandb is not None:
+        return wandb_places(run)
+    found = [run.trackio.db] if run.trackio is not None else []
+    found += [run.tensorboard.dir] if run.tensorboard is not None else []
+    return tuple(place.endpoint for place in found[:1])
+
+
+def folders(run: RunSpec) -> tuple[str, ...]:
+    """Return what of this machine is watched for news of a run's tracker, beside its files."""
+    if run.job is not None and run.job.host is not None:
+        return ()  # the dir may be there, as it was written
+    if run.wandb is not None:
+        named = run.wandb.dir
+    elif run.trackio is not None:
+        named = run.trackio.db
+    else:
+        named = None if run.tensorboard is None else run.tensorboard.dir
+    return (named.path,) if named is not None and named.here else ()
+
+
+class Trackers:
+    """The tracker of every run; one tells of a run, and the facet's source says which."""
+
+    def __init__(self, clock: Clock, wandb: Wandb | None = None) -> None:
+        self._wandb = wandb or Wandb(clock)
+        self._databases: dict[str, Database] = {}
+        self._lock = Lock()
+        self._trackio = FileTracker(
+            clock, TRACKIO, lambda run: run.trackio, lambda spec: spec.db, self._trackio_rows
+        )
+        self._tensorboard = FileTracker(
+            clock, TENSORBOARD, lambda run: run.tensorboard, lambda spec: spec.dir, _event_rows
+        )
+
+    async def observe(
+        self, queries: Sequence[Query], at: str | None = None
+    ) -> dict[str, Facet[TrackerValue]]:
+        """Return what is said ``at`` a place (or everywhere) of each run; never raises."""
+        groups: dict[int, list[Query]] = {}
+        of = [self._of(query.run) for query in queries]
+        for query, tracker in zip(queries, of, strict=True):
+            groups.setdefault(id(tracker), []).append(query)
+        found: dict[str, Facet[TrackerValue]] = {}
+        for tracker in {id(each): each for each in of}.values():
+            own = groups[id(tracker)]
+            if isinstance(tracker, Wandb):
+                found |= await tracker.observe(own, at)
+            else:
+                answers = await tracker.observe(own)
+                found |= {each.name: _beside(each.run, answers[each.name]) for each in own}
+        return found
+
+    def join(
+        self, at: str, answers: Mapping[str, Facet[TrackerValue]]
+    ) -> dict[str, Facet[TrackerValue]]:
+        """Return the facet of each run, of which one place has answered."""
+        return self._wandb.join(at, answers)
+
+    async def more_rows(self, run: RunSpec) -> RowChunk:
+        """Return the next rows in order, from the very first, then only what is new."""
+        return await self._of(run).more_rows(run)
+
+    async def recent(self, run: RunSpec, rows: int = 3000) -> RowChunk:
+        """Return the newest rows, without those before them."""
+        return await self._of(run).recent(run, rows)
+
+    def _of(self, run: RunSpec) -> Wandb | FileTracker[TrackioSpec] | FileTracker[TensorboardSpec]:
+        if run.wandb is not None or (run.trackio is None and run.tensorboard is None):
+            return self._wandb
+        return self._trackio if run.trackio is not None else self._tensorboard
+
+    def _trackio_rows(self, spec: TrackioSpec) -> RunRows:
+        return RunRows(TrackioRun(spec, self._database), spec.metrics, own_steps=False)
+
+    def _database(self, path: str) -> Database:
+        """Return the one reader of a database that many runs may lie in."""
+        with self._lock:
+            return self._databases.setdefault(path, Database(path))
+
+
+def _event_rows(spec: TensorboardSpec) -> RunRows:
+    return RunRows(TensorboardRun(spec), spec.metrics, own_steps=True)
+
+
+def _beside(run: RunSpec, facet: Facet[TrackerValue]) -> Facet[TrackerValue]:
+    """Return the facet; its source names the tracker that is not read beside this one."""
+    if run.trackio is None or run.tensorboard is None:
+        return facet
+    source = f"{facet.source}; {TENSORBOARD} is not read beside it"
+    return facet.model_copy(update={"source": source})

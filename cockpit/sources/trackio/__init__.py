@@ -1,0 +1,1 @@
+"""trackio: one SQLite file for each project (SPEC S-15)."""

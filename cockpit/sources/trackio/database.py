@@ -1,0 +1,228 @@
+"""A run in trackio's database: its metrics, configuration and alerts (SPEC S-15).
+
+One file holds one project. ``metrics`` has a row for each call of ``log``, numbered as they came;
+its ``metrics`` column is JSON, in which numbers that are none are written as text. Older files have
+no ``run_id``, and no ``alerts``. Standard library only; everything blocks.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+from cockpit.model.observed import TrackerAlert
+from cockpit.model.run import TrackioSpec
+from cockpit.runtime.regular import is_folder
+from cockpit.sources.rowlog.records import MOST_RECORDS, About, BadFileError, Batch, Record
+from cockpit.sources.trackio.copies import Database, State
+from cockpit.text.safe import clean
+from cockpit.text.scrub import scrub
+
+SUFFIX: Final = ".db"
+ALERTS: Final = 20
+_SHOWN: Final = 5
+_DEPTH: Final = 4
+_LONGEST: Final = 1_000_000
+_WORDS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+T = TypeVar("T")
+
+
+class _Held(NamedTuple):
+    """The run in one state of the file: which rows are its own, by their numbers."""
+
+    state: State
+    about: About
+    where: str
+    values: tuple[str, ...]
+    first: int
+    last: int
+
+    def share(self, number: int) -> float:
+        """Return what share of the run's rows come up to this number, as they are spread."""
+        return min(1.0, max(0, number - self.first + 1) / max(1, self.last - self.first + 1))
+
+
+class TrackioRun:
+    """Reads one run (a ``RecordLog``); ``databases`` gives the same database for the same path."""
+
+    def __init__(self, spec: TrackioSpec, databases: Callable[[str], Database]) -> None:
+        self._spec = spec
+        self._databases = databases
+        self._held: _Held | None = None
+        self._newest: tuple[State, int, list[Record], float] | None = None
+
+    def look(self) -> About:
+        """Look at the file; what has not changed is not read again."""
+        database = self._database()
+        state = _sql(database, database.look)
+        if self._held is None or self._held.state != state:
+            self._held = _sql(database, lambda: self._read(database, state))
+        return self._held.about
+
+    def read(self, cursor: Hashable) -> Batch:
+        """Return the records behind the row of this number."""
+        held, after = self._known(), cursor if isinstance(cursor, int) else 0
+        rows = self._rows("id > ?", "id LIMIT ?", (after, MOST_RECORDS))
+        if not rows:
+            return Batch([], after or None, caught_up=True, share=1.0)
+        records, skipped = _records(rows)
+        last = int(rows[-1][0])
+        return Batch(records, last, last >= held.last, held.share(last), skipped)
+
+    def newest(self, count: int) -> tuple[list[Record], float]:
+        """Return the run's last records."""
+        held = self._known()
+        if self._newest is None or self._newest[:2] != (held.state, count):
+            rows = self._rows("1", "id DESC LIMIT ?", (count,))[::-1]
+            share = 1.0 - held.share(int(rows[0][0]) - 1) if rows else 1.0
+            self._newest = (held.state, count, _records(rows)[0], share)
+        return self._newest[2], self._newest[3]
+
+    def _known(self) -> _Held:
+        assert self._held is not None, "it is looked at first"
+        return self._held
+
+    def _rows(self, which: str, order: str, values: tuple[int, ...]) -> list[Any]:
+        held, database = self._known(), self._database()
+        query = (
+            f"SELECT id, step, timestamp, metrics FROM metrics"
+            f" WHERE {held.where} AND {which} ORDER BY {order}"
+        )
+        return _sql(database, lambda: database.rows(query, (*held.values, *values)))
+
+    def _database(self) -> Database:
+        """Return the database; in a folder the project's, or the only one that is there."""
+        path, project = self._spec.db.path, self._spec.project
+        if not is_folder(path):
+            return self._databases(path)
+        there = sorted(each.stem for each in Path(path).glob(f"*{SUFFIX}"))
+        wanted = there[0] if project is None and len(there) == 1 else project
+        named = next((each for each in there if each in (wanted, _file_name(wanted or ""))), None)
+        if named is not None:
+            return self._databases(str(Path(path) / f"{named}{SUFFIX}"))
+        shown = ", ".join(clean(each, 80) for each in there[:_SHOWN]) or "none"
+        what = "trackio.project is not given" if wanted is None else f"no project {clean(wanted)}"
+        raise FileNotFoundError(f"{what} in {clean(path)}; there: {shown}")
+
+    def _read(self, database: Database, state: State) -> _Held:
+        columns = {str(row[1]) for row in database.rows("PRAGMA table_info(metrics)")}
+        if not {"id", "step", "timestamp", "run_name", "metrics"} <= columns:
+            raise BadFileError(f"{clean(database.path)} is no database of trackio's")
+        by_id = "run_id" in columns
+        name = self._spec.run or _newest_name(database)
+        where = "(run_name = ? OR run_id = ?)" if by_id else "run_name = ?"
+        values = (name, name) if by_id else (name,)
+        query = f"SELECT MIN(id), MAX(id), COUNT(*) FROM metrics WHERE {where}"
+        first, last, count = database.rows(query, values)[0]
+        if not count:
+            raise FileNotFoundError(_missing(database, self._spec.run))
+        about = About(
+            id=name,
+            name=name,
+            project=self._spec.project or Path(database.path).stem,
+            producer="trackio",
+            files=(database.path, f"{database.path}-wal"),
+            mtime=state.mtime,
+            identity=(state.file[:2], name),
+            version=state,
+            config=_config(database, where, values),
+            alerts=tuple(_alerts(database, where, values)),
+        )
+        return _Held(state, about, where, values, int(first), int(last))
+
+
+def _sql(database: Database, work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except sqlite3.Error as error:
+        raise BadFileError(f"{clean(database.path)}: {clean(error, 120)}") from None
+
+
+def _file_name(project: str) -> str:
+    """Return how trackio names a project's file."""
+    return "".join(each for each in project if each.isalnum() or each in "-_").rstrip() or "default"
+
+
+def _newest_name(database: Database) -> str:
+    rows = database.rows("SELECT run_name FROM metrics ORDER BY id DESC LIMIT 1")
+    if not rows:
+        raise FileNotFoundError(f"no run in {clean(database.path)} yet")
+    return str(rows[0][0])
+
+
+def _missing(database: Database, wanted: str | None) -> str:
+    query = "SELECT run_name FROM metrics GROUP BY run_name ORDER BY MAX(id) DESC LIMIT ?"
+    there = ", ".join(clean(row[0], 80) for row in database.rows(query, (_SHOWN,))) or "none"
+    return f"no run {clean(wanted, 80)} in {clean(database.path)}; there, the newest first: {there}"
+
+
+def _config(database: Database, where: str, values: Sequence[str]) -> Mapping[str, object]:
+    """Return what the run was configured with, without trackio's own entries."""
+    with suppress(sqlite3.Error):  # a file from before there were configurations
+        rows = database.rows(f"SELECT config FROM configs WHERE {where} ORDER BY id DESC", values)
+        found = _json(rows[0][0]) if rows else None
+        if isinstance(found, dict):
+            return {name: each for name, each in found.items() if not name.startswith("_")}
+    return {}
+
+
+def _alerts(database: Database, where: str, values: Sequence[str]) -> Iterator[TrackerAlert]:
+    query = (
+        f"SELECT timestamp, level, title, text, step FROM alerts"
+        f" WHERE {where} ORDER BY id DESC LIMIT ?"
+    )
+    rows: list[Any] = []
+    with suppress(sqlite3.Error):  # a file from before there were alerts
+        rows = database.rows(query, (*values, ALERTS))
+    for at, level, title, text, step in rows:
+        yield TrackerAlert(
+            at=_instant(at),
+            level=clean(level, 40),
+            title=scrub(clean(title, 200)),
+            text=scrub(clean(text, 500)) or None,
+            step=step if isinstance(step, int) else None,
+        )
+
+
+def _records(rows: Sequence[Any]) -> tuple[list[Record], int]:
+    """Return rows as records, and how many could not be read."""
+    records: list[Record] = []
+    for _, step, at, raw in rows:
+        document = _json(raw)
+        if isinstance(document, dict):
+            number = step if isinstance(step, int) else None
+            records.append(Record(number, _instant(at), dict(_figures(document, "", 0))))
+    return records, len(rows) - len(records)
+
+
+def _figures(document: Mapping[str, Any], prefix: str, depth: int) -> Iterator[tuple[str, float]]:
+    for name, value in document.items():
+        if isinstance(value, dict) and depth < _DEPTH:
+            yield from _figures(value, f"{prefix}{name}/", depth + 1)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            with suppress(OverflowError):
+                yield f"{prefix}{name}", float(value)
+        elif isinstance(value, str) and value in _WORDS:
+            yield f"{prefix}{name}", _WORDS[value]
+
+
+def _json(raw: object) -> object:
+    if not isinstance(raw, str | bytes) or len(raw) > _LONGEST:
+        return None
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _instant(raw: object) -> float | None:
+    try:
+        return datetime.fromisoformat(str(raw)).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None

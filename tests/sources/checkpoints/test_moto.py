@@ -1,0 +1,106 @@
+"""The same against moto, a server that was not made for these tests; it serves GCS's lists too."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cockpit.model.clock import SystemClock
+from cockpit.model.facet import ErrorKind
+from cockpit.model.place import place_of
+from cockpit.runtime import buckets
+from cockpit.runtime.buckets import Bucket
+from cockpit.runtime.http import Http
+from cockpit.sources.checkpoints.source import Checkpoints
+from tests.sources.checkpoints.test_buckets import failure, looked, run_of, states
+from tests.sources.checkpoints.trees import metadata
+
+obstore = pytest.importorskip("obstore", reason="no obstore: pip install 'run-cockpit[stores]'")
+OWN = Path(__file__).parents[3] / ".moto/bin/moto_server"
+MOTO = (
+    os.environ.get("MOTO_SERVER") or shutil.which("moto_server") or (OWN if OWN.exists() else None)
+)
+pytestmark = pytest.mark.skipif(
+    MOTO is None,
+    reason="no moto here: python3 -m venv .moto; .moto/bin/pip install 'moto[s3]' flask flask-cors",
+)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Start moto on a port of its own; it is ended with the tests."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = tmp_path_factory.mktemp("moto") / "log"
+    with log.open("wb") as file:
+        argv = [str(MOTO), "-H", "127.0.0.1", "-p", str(port)]
+        server = subprocess.Popen(argv, stdout=file, stderr=file, stdin=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            try:
+                socket.create_connection(("127.0.0.1", port), 1.0).close()
+                break
+            except OSError:
+                assert server.poll() is None, log.read_text()
+                time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.kill()
+        server.wait()
+
+
+@pytest.fixture
+def bucket(address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    monkeypatch.setattr(buckets, "TIMEOUT", 30.0)  # it serves one request at a time
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name, value in (
+        *(("AWS_ENDPOINT_URL", address), ("STORAGE_EMULATOR_HOST", address)),
+        *(("AWS_REGION", "us-east-1"), ("AWS_ACCESS_KEY_ID", "t"), ("AWS_SECRET_ACCESS_KEY", "t")),
+    ):
+        monkeypatch.setenv(name, value)
+    name = tmp_path.name.replace("_", "")  # moto takes no %2D for a dash, as obstore writes it
+    urllib.request.urlopen(urllib.request.Request(f"{address}/{name}", method="PUT")).close()
+    return name
+
+
+def put(address: str, bucket: str, key: str, data: bytes) -> None:
+    headers = {"x-amz-acl": "public-read", "Content-Type": "application/octet-stream"}
+    asked = urllib.request.Request(f"{address}/{bucket}/{key}", data, headers, method="PUT")
+    urllib.request.urlopen(asked).close()
+
+
+@pytest.mark.parametrize("scheme", ["s3", "gs"])
+async def test_steps_are_listed_and_the_torn_one_is_told(
+    scheme: str, address: str, bucket: str
+) -> None:
+    for step in (900, 10000):
+        put(address, bucket, f"run%201/step-{step}/d/0", b"x" * 10)
+        put(address, bucket, f"run%201/step-{step}/metadata.json", metadata(step, 0.0).encode())
+    put(address, bucket, "run%201/step-10100/d/0", b"x")
+    source, run = Checkpoints(SystemClock()), run_of(f"{scheme}://{bucket}/run 1")
+    facet = await looked(source, run)
+    assert states(facet) == [(900, "complete"), (10000, "complete"), (10100, "writing")]
+    put(address, bucket, "run%201/step-10100/metadata.json", metadata(10100, 0.0).encode())
+    assert states(await looked(source, run))[-1] == (10100, "complete")
+
+
+async def test_a_bucket_that_does_not_exist_and_a_prefix_without_keys(bucket: str) -> None:
+    source = Checkpoints(SystemClock())
+    for path, told in (("s3://nobodys/run", "does not exist"), (f"s3://{bucket}/x", "no key")):
+        kind, said = failure(await looked(source, run_of(path, name=path)))
+        assert kind is ErrorKind.NOT_FOUND and told in said
+
+
+async def test_its_clock_is_ours(bucket: str) -> None:
+    place = place_of(f"s3://{bucket}/run")
+    clock = SystemClock()
+    assert await Bucket(place.scheme, place.host, clock, Http(clock)).skew() == 0.0

@@ -1,0 +1,200 @@
+"""The checkout of an ssh host: what its own git says, in one script for all repositories."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cockpit.actions.checks.code import changes_since
+from cockpit.model.clock import FixedClock
+from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.observed import CodeValue
+from cockpit.model.place import SSH, Place
+from cockpit.model.run import CodeSpec, RunSpec
+from cockpit.runtime.shell import Completed
+from cockpit.runtime.ssh import RemoteError, run_script
+from cockpit.sources.git import away
+from cockpit.sources.git.code import Code
+from tests.sources.git.repos import commit, git, repository
+from tests.sshd import Sshd, needs_sshd, serving
+
+NOW = 1_770_000_000.0
+
+
+class Box:
+    """A host that is this machine's own sh; counts scripts, and can be gone."""
+
+    def __init__(self) -> None:
+        self.scripts = 0
+        self.down: RemoteError | None = None
+
+    async def __call__(self, host: str | None, script: str, **given: Any) -> Completed:
+        assert host == "box"
+        self.scripts += 1
+        if self.down is not None:
+            raise self.down.again()
+        return await run_script(None, script, **given)
+
+
+@pytest.fixture
+def box(monkeypatch: pytest.MonkeyPatch) -> Box:
+    made = Box()
+    monkeypatch.setattr(away, "run_script", made)
+    return made
+
+
+async def look(*repos: Path | str) -> list[Facet[CodeValue]]:
+    runs = [
+        RunSpec(name=str(number), code=CodeSpec(repo=f"ssh://box{repo}"))
+        for number, repo in enumerate(repos)
+    ]
+    return list((await Code(FixedClock(NOW)).observe(runs)).values())
+
+
+async def here(repo: Path) -> CodeValue:
+    run = RunSpec(name="a", code=CodeSpec(repo=str(repo)))
+    value = (await Code(FixedClock(NOW)).observe([run]))["a"].value
+    assert value is not None
+    return value
+
+
+def changed(repo: Path) -> Path:
+    (repo / "note.md").write_text("x\n")
+    commit(repo, "second")
+    git(repo, "tag", "seal/0/500")
+    (repo / "train.py").write_text("lr = 1\n" * 19 + "lr = 2\n")
+    (repo / "new '$(x)'.py").write_text("")
+    return repo
+
+
+async def test_it_says_what_git_here_would_say(tmp_path: Path, box: Box) -> None:
+    odd = tmp_path / "o'dd $(touch pwned)"
+    odd.mkdir()
+    repos = [
+        repository(tmp_path / "clean"),
+        changed(repository(odd / "changed")),
+        repository(tmp_path / "untracked"),
+    ]
+    (repos[2] / "new.py").write_text("")
+    found = await look(*repos)
+    for repo, facet in zip(repos, found, strict=True):
+        assert facet.error is None and facet.value is not None, facet
+        assert facet.value.model_copy(update={"sealed": None}) == await here(repo)
+        assert facet.source == f"git ssh://box{repo}"
+    assert found[1].value is not None and found[1].value.patch_id is not None
+    assert box.scripts == 1 and not list(Path.cwd().glob("pwned"))
+
+
+async def test_two_hundred_runs_cost_one_script(tmp_path: Path, box: Box) -> None:
+    repo = repository(tmp_path / "code")
+    found = await look(*[repo] * 200)
+    assert all(facet.value is not None for facet in found) and box.scripts == 1
+
+
+async def test_a_seal_s_tag_is_seen(tmp_path: Path, box: Box) -> None:
+    facet = (await look(changed(repository(tmp_path / "code"))))[0]
+    assert facet.value is not None and facet.value.sealed == "seal/0/500"
+
+
+async def test_what_cannot_be_told_says_why(
+    tmp_path: Path, box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = repository(tmp_path / "good")
+    (tmp_path / "plain").mkdir()
+    found = await look(tmp_path / "none", tmp_path / "plain", good)
+    kinds = [facet.error and facet.error.kind for facet in found]
+    assert kinds == [ErrorKind.NOT_FOUND, ErrorKind.NOT_FOUND, None]
+    assert found[0].error is not None and "no such folder" in found[0].error.message
+    box.down = RemoteError(ErrorKind.UNAUTHORIZED, "box: log in")
+    (lost,) = await look(good)
+    assert lost.error is not None
+    assert (lost.error.kind, lost.error.message) == (ErrorKind.UNAUTHORIZED, "box: log in")
+    box.down = None
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin")
+    (tmp_path / "bin").mkdir()
+    for name in ("sh", "env", "timeout"):
+        (tmp_path / "bin" / name).symlink_to(f"/usr/bin/{name}")
+    (lost,) = await look(good)
+    assert lost.error is not None and lost.error.kind is ErrorKind.NOT_FOUND
+    assert "git is not installed there" in lost.error.message
+
+
+async def test_a_git_that_hangs_costs_its_limit_and_the_rest_is_told(
+    tmp_path: Path, box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, hung = repository(tmp_path / "good"), repository(tmp_path / "hung")
+    (tmp_path / "bin").mkdir()
+    slow = tmp_path / "bin/git"
+    hangs = 'case "$*" in *hung*status*) sleep 30;; esac'
+    slow.write_text(f'#!/bin/sh\n{hangs}\nexec /usr/bin/git "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setattr(away, "_LIMITED", away._LIMITED.replace("timeout 5", "timeout 0.5"))
+    begun = time.monotonic()
+    first, second = await look(good, hung)
+    assert time.monotonic() - begun < 10.0
+    assert first.value is not None
+    assert second.error is not None and second.error.kind is ErrorKind.TIMEOUT
+
+
+@pytest.mark.parametrize("out", [b"", b"<html>", b"\n@x out 0 status\n", None])
+async def test_an_answer_that_broke_off_is_no_clean_tree(
+    tmp_path: Path, out: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run(host: str | None, script: str, **given: Any) -> Completed:
+        done = await run_script(None, script, **given)
+        return Completed(0, done.out[: done.out.find(b"branch.head")] if out is None else out, b"")
+
+    monkeypatch.setattr(away, "run_script", run)
+    (found,) = await look(repository(tmp_path / "code"))
+    assert found.value is None
+    assert found.error is not None and found.error.kind is ErrorKind.BAD_ANSWER
+
+
+async def test_nothing_of_the_repository_s_own_configuration_is_run(
+    tmp_path: Path, box: Box
+) -> None:
+    repo = changed(repository(tmp_path / "code"))
+    for key in ("core.fsmonitor", "diff.external", "core.pager", "core.editor"):
+        git(repo, "config", key, f"touch {tmp_path}/ran-{key};")
+    index = (repo / ".git/index").stat().st_mtime_ns
+    assert (await look(repo))[0].value is not None
+    assert not any(name.startswith("ran-") for name in os.listdir(tmp_path))  # noqa: PTH208
+    assert (repo / ".git/index").stat().st_mtime_ns == index
+
+
+async def test_what_changed_since_a_commit_is_asked_there(tmp_path: Path, box: Box) -> None:
+    repo = repository(tmp_path / "code")
+    base = git(repo, "rev-parse", "HEAD")
+    changed(repo)
+    now, place = await here(repo), Place(SSH, "box", str(repo))
+    found = await changes_since(place, now, base, "launch 1")
+    assert found.committed == ("note.md",) and found.untracked == ("new '$(x)'.py",)
+    assert found.unpushed == ("note.md",) and found.trouble is None
+    box.down = RemoteError(ErrorKind.REFUSED, "box: the connection broke off")
+    lost = await changes_since(place, now, base, "launch 1")
+    assert (lost.committed, lost.trouble) == (None, "box: the connection broke off")
+
+
+@pytest.fixture
+def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
+    with serving(tmp_path) as server:
+        monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+        yield server
+
+
+@needs_sshd
+async def test_over_a_real_ssh(real: Sshd) -> None:
+    repo = changed(repository(real.home / "my code"))
+    run = RunSpec(name="0", code=CodeSpec(repo=f"ssh://{real.host}/~/my code"))
+    facet = (await Code(FixedClock(NOW)).observe([run]))["0"]
+    assert facet.value is not None, facet.error
+    assert facet.value.model_copy(update={"sealed": None}) == await here(repo)
+    place = Place(SSH, real.host, "~/my code")
+    found = await changes_since(place, facet.value, git(repo, "rev-parse", "HEAD~"), "x")
+    assert found.committed == ("note.md",)

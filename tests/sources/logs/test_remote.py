@@ -1,0 +1,370 @@
+"""Logs on an ssh host, read by scripts: mostly by this machine's own sh, in counted trips."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cockpit.model.clock import SystemClock
+from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.observed import LogValue
+from cockpit.model.place import SSH, Place
+from cockpit.model.query import Query
+from cockpit.model.run import JobSpec, RunSpec
+from cockpit.runtime.shell import Completed
+from cockpit.runtime.ssh import RemoteError, run_script_blocking
+from cockpit.sources.logs import remote
+from cockpit.sources.logs.earlier import before
+from cockpit.sources.logs.file import LogFile
+from cockpit.sources.logs.lines import BLOCK
+from cockpit.sources.logs.local import LocalLog
+from cockpit.sources.logs.pages import PageCache
+from cockpit.sources.logs.pieces import Answer, Ask, Piece
+from cockpit.sources.logs.present import read_present
+from cockpit.sources.logs.ranged import Span, Wish
+from cockpit.sources.logs.remote import Host, RemoteLog, on_our_clock
+from cockpit.sources.logs.seek import line_at, nearest_step
+from cockpit.sources.logs.source import Logs
+from tests.sshd import Sshd, needs_sshd, serving
+
+
+class Box:
+    """A host that is this machine; counts trips and bytes, and can be gone."""
+
+    def __init__(self) -> None:
+        self.trips = 0
+        self.bytes = 0
+        self.down: RemoteError | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
+        if self.down is not None:
+            raise self.down.again()
+        done = run_script_blocking(None, script, deadline=deadline, cap=cap)
+        with self._lock:
+            self.trips += 1
+            self.bytes += len(done.out)
+        return done
+
+
+@pytest.fixture
+def box() -> Box:
+    return Box()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "the run's $(log).txt"
+    path.write_text("".join(f"step {number} loss 2.5\n" for number in range(1, 21)))
+    return path
+
+
+def at(path: Path | str, box: Box) -> RemoteLog:
+    return RemoteLog(Place(SSH, "box", str(path)), Host("box", box, PageCache()))
+
+
+def query(name: str, path: Path | str) -> Query:
+    return Query(
+        run=RunSpec(name=name, job=JobSpec(kind="box", host="box", log=f"ssh://box{path}"))
+    )
+
+
+async def look(logs: Logs, path: Path | str) -> LogValue:
+    facet = (await logs.observe([query("r", path)]))["r"]
+    assert facet.value is not None and facet.error is None, facet.error
+    return facet.value
+
+
+async def refused(logs: Logs, path: Path | str) -> tuple[ErrorKind, str]:
+    facet: Facet[LogValue] = (await logs.observe([query("r", path)]))["r"]
+    assert facet.error is not None
+    return facet.error.kind, facet.error.message
+
+
+async def test_it_is_followed_as_a_local_one_is(log: Path, box: Box) -> None:
+    logs, own = Logs(SystemClock(), run=box), Logs(SystemClock())
+    spec = JobSpec(kind="local", log=str(log))
+    for text in ("", "step 21 loss 2.0\nhalf", " a line\n", "", "step 22 loss 1.5\n"):
+        with log.open("a") as file:
+            file.write(text)
+        there = await look(logs, log)
+        here = (await own.observe([Query(run=RunSpec(name="r", job=spec))]))["r"].value
+        assert here is not None and there.path == f"ssh://box{log}"
+        same = {"path": here.path, "mtime": here.mtime}
+        assert there.model_copy(update=same) == here
+        assert there.mtime == pytest.approx(here.mtime, abs=0.001)
+    assert box.trips == 5
+
+
+async def test_two_hundred_logs_cost_one_trip_and_only_new_bytes(tmp_path: Path, box: Box) -> None:
+    queries = []
+    for number in range(200):
+        path = tmp_path / f"{number}.log"
+        path.write_text("step 1 loss 2.5\n" * 40)
+        queries.append(query(str(number), path))
+    logs = Logs(SystemClock(), run=box)
+    first = await logs.observe(queries)
+    assert all(facet.value is not None for facet in first.values()) and box.trips == 1
+    second = await logs.observe(queries)
+    box.bytes = 0
+    third = await logs.observe(queries)
+    assert all(third[name].value is facet.value for name, facet in second.items())
+    assert box.trips == 3 and box.bytes < 200 * 300
+    with (tmp_path / "7.log").open("a") as file:
+        file.write("step 2 loss 2.5\n")
+    box.bytes = 0
+    values = await logs.observe(queries)
+    assert box.trips == 4 and box.bytes < 200 * 300 + 5000
+    seven = values["7"].value
+    assert seven is not None and [row.step for row in seven.rows] == [2]
+
+
+async def test_the_first_look_at_a_huge_log_reads_its_end(tmp_path: Path, box: Box) -> None:
+    path = tmp_path / "log"
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+        file.seek(0, os.SEEK_END)
+        file.write(b"\n" + b"step 5 loss 2.5\n" * 3000)
+    value = await look(Logs(SystemClock(), run=box), path)
+    assert len(value.lines) == 50 and value.rows[-1].step == 5
+    assert value.skipped is not None and value.skipped.unscanned == value.skipped.bytes > 1 << 29
+    assert box.trips == 1 and box.bytes < 3 * BLOCK
+
+
+def write(path: Path, text: str) -> None:
+    path.write_text(text)
+
+
+def rotate(path: Path, last: str) -> None:
+    path.write_text(path.read_text() + last)
+    path.rename(path.with_name(path.name + ".1"))
+
+
+async def test_more_than_one_trip_can_carry_takes_another(
+    tmp_path: Path, box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "MOST_SENT", 10_000)
+    queries = []
+    for number in range(10):
+        path = tmp_path / f"{number}.log"
+        path.write_text(f"step {number} loss 2.5\n" * 200)
+        queries.append(query(str(number), path))
+    found = await Logs(SystemClock(), run=box).observe(queries)
+    rows = [facet.value.rows[-1].step for facet in found.values() if facet.value is not None]
+    assert rows == list(range(10)) and box.trips == 5
+
+
+async def test_rotated_truncated_and_replaced(log: Path, box: Box) -> None:
+    logs, seen = Logs(SystemClock(), run=box), []
+    await look(logs, log)
+    rotate(log, "step 21 loss 2.5\n")
+    write(log, "step 22 loss 2.5\n")
+    seen += [row.step for row in (await look(logs, log)).rows]
+    assert seen == [21, 22]
+    write(log, "step 1 loss 3.5\n")
+    assert [row.step for row in (await look(logs, log)).rows] == [1], "shorter: begun again"
+    write(log, "step 7 loss 3.5\nstep 8 loss 3.5\n")
+    assert [row.step for row in (await look(logs, log)).rows] == [7, 8], "longer: begun again"
+
+
+async def test_a_pattern_follows_the_newest(tmp_path: Path, box: Box) -> None:
+    folder = tmp_path / "a [b] $x"
+    folder.mkdir()
+    (folder / "run-1.log").write_text("step 1 loss 3\n")
+    os.utime(folder / "run-1.log", (1e9, 1e9))
+    (folder / "other.log").write_text("no\n")
+    pattern = f"{tmp_path}/a ?b] $x/run-[0-9].log"
+    logs = Logs(SystemClock(), run=box)
+    assert (await look(logs, pattern)).path.endswith("run-1.log")
+    (folder / "run-2.log").write_text("step 2 loss 3\n")
+    value = await look(logs, pattern)
+    assert value.path.endswith("run-2.log") and [row.step for row in value.rows] == [2]
+    trips = box.trips
+    (folder / "run-2.log").write_text("step 2 loss 3\nstep 3 loss 3\n")
+    assert [row.step for row in (await look(logs, pattern)).rows] == [3]
+    assert box.trips == trips + 1
+    assert await refused(logs, f"{tmp_path}/none-*.log") == (
+        ErrorKind.NOT_FOUND, f"no log ssh://box{tmp_path}/none-*.log",
+    )  # fmt: skip
+
+
+def test_a_real_name_is_no_pattern(tmp_path: Path, box: Box) -> None:
+    (tmp_path / "run[1]*.log").write_text("it\n")
+    (tmp_path / "run1x.log").write_text("not it\n")
+    log = at(tmp_path / "run[1]*.log", box).newest()
+    assert [line.plain for line in LogFile(log).tail(5).lines] == ["it"]
+
+
+async def test_what_cannot_be_read_says_why_and_comes_back(log: Path, box: Box) -> None:
+    logs = Logs(SystemClock(), run=box)
+    assert (await refused(logs, log / "x"))[0] is ErrorKind.NOT_FOUND
+    kind, text = await refused(logs, log.parent)
+    assert kind is ErrorKind.BAD_ANSWER and "not a regular file" in text
+    os.mkfifo(log.parent / "pipe")
+    assert (await refused(logs, log.parent / "pipe"))[0] is ErrorKind.BAD_ANSWER
+    assert (await refused(logs, "/dev/zero"))[0] is ErrorKind.BAD_ANSWER
+    box.down = RemoteError(ErrorKind.UNAUTHORIZED, "box: run 'ssh box' by hand")
+    assert await refused(logs, log) == (ErrorKind.UNAUTHORIZED, "box: run 'ssh box' by hand")
+    box.down = None
+    assert (await look(logs, log)).rows
+
+
+@pytest.mark.parametrize("out", [b"", b"garbage\n" * 99, b"<html>", None])
+async def test_an_answer_that_is_none_is_said(log: Path, out: bytes | None) -> None:
+    def run(host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
+        whole = run_script_blocking(None, script, deadline=deadline, cap=cap).out
+        return Completed(0, whole[: len(whole) // 2] if out is None else out, b"")
+
+    logs = Logs(SystemClock(), run=run)
+    kind, text = await refused(logs, log)
+    assert kind is ErrorKind.BAD_ANSWER and "answer" in text
+
+
+def test_a_log_of_one_gigabyte_is_paged_in_few_trips(tmp_path: Path, box: Box) -> None:
+    path = tmp_path / "log"
+    line = b"2026-11-21 08:06:59 step=%09d loss=2.5000\n"
+    with path.open("wb") as file:
+        for number in range(40_000):
+            file.write(line % number)
+        end = file.tell()
+        file.truncate(1 << 30)
+    log = LogFile(at(path, box))
+    page = log.page(end // 2, 600)
+    assert len(page.lines) == 600 and box.trips == 1
+    for _ in range(5):
+        page = log.page(page.end, 600)
+    for _ in range(5):
+        page = log.page(page.start, 600, back=True)
+    assert len(page.lines) == 600
+    assert box.trips <= 11 and box.bytes < 11 * 5 * BLOCK
+
+
+def test_pages_are_those_of_the_file(log: Path, box: Box) -> None:
+    log.write_bytes(b"".join(b"%d " % n + b"y" * (n % 300) + b"\n" for n in range(5000)))
+    far, near = LogFile(at(log, box)), LogFile(LocalLog(log))
+    size = log.stat().st_size
+    for offset in (0, 1, 4095, 4096, 65535, 65536, 70_000, size - 1, size, size + 10):
+        for back in (False, True):
+            assert far.page(offset, 100, back) == near.page(offset, 100, back), (offset, back)
+    assert far.tail(200) == near.tail(200)
+    assert far.search("4321 ", 0) == near.search("4321 ", 0)
+    assert far.search("4321 ", size, back=True) == near.search("4321 ", size, back=True)
+
+
+def test_a_place_in_it_is_found_where_it_lies(log: Path, box: Box) -> None:
+    log.write_text("".join(f"step {n} loss 2.5\n" for n in range(200_000)))
+    far, near = at(log, box), LocalLog(log)
+    assert nearest_step(far, 123_456) == nearest_step(near, 123_456)
+    box.bytes = 0
+    for number in (1, 2, 150_000, 200_000, 200_001, 10**9):
+        assert line_at(far, number) == line_at(near, number), number
+    assert box.bytes < 500_000, "counted there, not sent"
+
+
+def test_triage_reads_the_present_job_and_what_was_rotated_away(log: Path, box: Box) -> None:
+    log.with_name(log.name + ".2.gz").write_bytes(gzip.compress(b"oldest\n"))
+    log.with_name(log.name + ".1").write_text("older\n")
+    for path in log.parent.iterdir():
+        os.utime(path, (2e9, 2e9))
+    os.utime(log.with_name(log.name + ".2.gz"), (1.9e9, 1.9e9))
+    far = read_present(at(log, box), started_at=1e9)
+    near = read_present(LocalLog(log), started_at=1e9)
+    assert [line.text for line in far.lines] == [line.text for line in near.lines]
+    assert far.lines[0].text == "oldest" and far.read == near.read
+    assert [line.number for line in far.lines] == [line.number for line in near.lines]
+
+
+def test_the_lines_before_its_end_are_counted_there(log: Path, box: Box) -> None:
+    log.write_text("".join(f"{'z' * 90} {n}\n" for n in range(60_000)))
+    far, near = read_present(at(log, box)), read_present(LocalLog(log))
+    assert far.lines == tuple(line for line in near.lines)
+    assert box.bytes < 6_000_000 and box.trips <= 5
+
+
+def test_where_a_loss_broke_is_found(log: Path, box: Box) -> None:
+    text = "".join(f"step {n} loss 2.5\n" for n in range(3000))
+    log.write_text(text + "".join(f"step {n} loss nan\n" for n in range(3000, 9000)))
+    size = log.stat().st_size
+    assert before(at(log, box), size) == before(LocalLog(log), size)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_slow_file_costs_only_itself(log: Path, tmp_path: Path, box: Box, there: bool) -> None:
+    """A ``stat`` that hangs, as on a dead mount."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "hung").write_text("x" if there else "")
+    if not there:
+        (tmp_path / "hung").unlink()
+    hung = tmp_path / "bin/stat"
+    hung.write_text('#!/bin/sh\ncase "$*" in *hung*) sleep 30;; esac\nexec /usr/bin/stat "$@"\n')
+    hung.chmod(0o755)
+    asks = [Ask(f"{tmp_path}/hung"), Ask(str(log), Wish((Span(0),)))]
+    piece = Piece(asks)
+    script = piece.script.replace("timeout 2", "timeout 0.3").replace(
+        "LC_ALL=C;", f"PATH={tmp_path}/bin:$PATH; LC_ALL=C;", 1
+    )
+    begun = time.monotonic()
+    first, second = piece.answers(box("box", script, deadline=10.0, cap=1 << 20).out)
+    assert time.monotonic() - begun < 5.0
+    assert isinstance(first, TimeoutError) and "no answer" in str(first)
+    assert isinstance(second, Answer) and second.pieces[0][1] == log.read_bytes()
+
+
+@pytest.mark.parametrize("off", [-3600.0, 0.0, 3600.0])
+def test_the_time_of_a_file_is_on_our_clock(off: float) -> None:
+    """Its host's clock is an hour off, and the answer took five seconds."""
+    told = Answer("/x", "v", (1, 2), 5, mtime=1e9 + off, now=1e9 + 10.0 + off)
+    ours = on_our_clock(told, sent=1e9 + 8.0, got=1e9 + 13.0)
+    assert isinstance(ours, Answer) and ours.mtime == pytest.approx(1e9, abs=6.0)
+    if not off:
+        assert ours.mtime == 1e9
+
+
+@given(
+    changes=st.lists(
+        st.tuples(st.integers(0, 60_000), st.integers(1, 30_000), st.booleans()), max_size=12
+    )
+)
+def test_kept_pages_are_never_those_of_another_text(changes: list[tuple[int, int, bool]]) -> None:
+    cache, text = PageCache(most=40_960, altogether=40_960), b""
+    for number, (start, length, again) in enumerate(changes):
+        if again:
+            text = b"%d|" % number * 20_000
+        begin = start // 4096 * 4096
+        cache.seen("f", len(text))
+        cache.put("f", begin, text[begin : begin + length])
+        data, end = cache.get("f", begin, begin + length)
+        assert data == text[begin:end] and cache.kept <= 40_960
+
+
+@pytest.fixture
+def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
+    with serving(tmp_path) as server:
+        monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+        yield server
+
+
+@needs_sshd
+async def test_over_a_real_ssh(real: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    real.rc("echo welcome to the box")
+    log = real.home / "run 1.log"
+    log.write_text("step 1 loss 2.5\n")
+    spec = JobSpec(kind="box", host=real.host, log=f"ssh://{real.host}/~/run 1.log")
+    asked = [Query(run=RunSpec(name="r", job=spec))]
+    logs = Logs(SystemClock())
+    value = (await logs.observe(asked))["r"].value
+    assert value is not None and [row.step for row in value.rows] == [1]
+    with log.open("a") as file:
+        file.write("step 2 loss 2.5\n")
+    value = (await logs.observe(asked))["r"].value
+    assert value is not None and [row.step for row in value.rows] == [2] and real.logins == 1
+    page = LogFile(remote.remote_log(Place(SSH, real.host, str(log)))).tail(5)
+    assert [line.plain for line in page.lines] == ["step 1 loss 2.5", "step 2 loss 2.5"]

@@ -1,0 +1,249 @@
+"""TensorBoard's event files, as tensorboardX 2.6 and TensorBoard 2.21 have written them."""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cockpit.model.clock import SystemClock
+from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.observed import Row, TrackerValue
+from cockpit.model.query import Query
+from cockpit.model.run import RunSpec, TensorboardSpec
+from cockpit.sources.rowlog.records import BadFileError, Record
+from cockpit.sources.tensorboard import folder
+from cockpit.sources.tensorboard.events import BadEventError, event_of
+from cockpit.sources.tensorboard.folder import TensorboardRun
+from cockpit.sources.tensorboard.framing import deframe, masked_crc
+from cockpit.sources.trackers import Trackers
+
+DATA = Path(__file__).resolve().parents[2] / "data" / "tensorboard"
+SCALARS = (DATA / "scalars.tfevents").read_bytes()
+TENSORS = (DATA / "tensors.tfevents").read_bytes()
+FIRST = "events.out.tfevents.1795340000.node-1"
+
+
+def spec_of(path: Path) -> TensorboardSpec:
+    return TensorboardSpec.model_validate({"dir": str(path)})
+
+
+def run_of(path: Path) -> RunSpec:
+    return RunSpec(name="toy", tensorboard=spec_of(path))
+
+
+async def facet_of(path: Path, source: Trackers | None = None) -> Facet[TrackerValue]:
+    source = source or Trackers(SystemClock())
+    return (await source.observe([Query(run=run_of(path))]))["toy"]
+
+
+async def rows_of(source: Trackers, path: Path) -> list[Row]:
+    rows: list[Row] = []
+    while True:
+        chunk = await source.more_rows(run_of(path))
+        rows = [*([] if chunk.restarted else rows), *chunk.rows]
+        if chunk.caught_up:
+            return rows
+
+
+def records_in(path: Path) -> list[Record]:
+    log = TensorboardRun(spec_of(path))
+    log.look()
+    records, cursor, caught_up = [], None, False
+    while not caught_up:
+        batch = log.read(cursor)
+        cursor, caught_up = batch.cursor, batch.caught_up
+        records += batch.records
+    return records
+
+
+def losses_in(records: list[Record]) -> list[tuple[int | None, float]]:
+    return [(one.step, one.values["train/loss"]) for one in records if "train/loss" in one.values]
+
+
+async def test_what_is_told_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / FIRST).write_bytes(SCALARS)
+    os.utime(tmp_path / FIRST, (1795341000.0, 1795341000.0))
+    source = Trackers(SystemClock())
+    first = (await facet_of(tmp_path, source)).value
+    rows = await rows_of(source, tmp_path)
+    facet = await facet_of(tmp_path, source)
+    value = facet.value
+    assert facet.source == f"TensorBoard in {tmp_path}"
+    assert first is not None and value is not None
+    assert (first.step, first.scanned, value.scanned) == (2000, 0.0, 1.0)
+    assert value.step == 2000 and value.loss is not None and math.isnan(value.loss)
+    assert value.grad_norm == 0.5 and not value.counts_calls
+    assert (value.last_step_at, value.usual_step_s) == (1795341000.0, 0.5)
+    assert (value.throughput, value.throughput_unit) == (2.0, "it/s")
+    assert [row.step for row in rows] == [*range(0, 2001, 10)]
+    assert rows[5].loss == pytest.approx(2.995) and rows[5].at == 1795340025.0
+    assert value.history[0][0] == 0 and value.history[-1][0] == 2000
+    assert (await source.recent(run_of(tmp_path), 10)).rows[-2].step == 1990
+
+
+async def test_scalars_that_are_tensors(tmp_path: Path) -> None:
+    (tmp_path / FIRST).write_bytes(TENSORS)
+    value = (await facet_of(tmp_path)).value
+    assert value is not None and value.step == 4900
+    assert value.loss == pytest.approx(2.01) and value.grad_norm == 1.0
+    assert len(losses_in(records_in(tmp_path))) == 50
+
+
+async def test_a_file_that_grows_gives_what_is_new(tmp_path: Path) -> None:
+    path, source = tmp_path / FIRST, Trackers(SystemClock())
+    path.write_bytes(SCALARS[:10_000])
+    early = await rows_of(source, tmp_path)
+    path.write_bytes(SCALARS)
+    late = await rows_of(source, tmp_path)
+    seen = [row.step for row in (*early, *late) if row.loss is not None]
+    assert seen == [*range(0, 2001, 10)] and early and late
+
+
+async def test_a_restart_begins_another_file(tmp_path: Path) -> None:
+    (tmp_path / FIRST).write_bytes(SCALARS)
+    source = Trackers(SystemClock())
+    assert len(await rows_of(source, tmp_path)) == 201
+    (tmp_path / "events.out.tfevents.1795342000.node-1").write_bytes(TENSORS)
+    assert [row.step for row in await rows_of(source, tmp_path)] == [*range(0, 5000, 100)]
+    value = (await facet_of(tmp_path, source)).value
+    assert value is not None and value.step == 4900 and len(value.fragments) == 2
+
+
+async def test_where_there_are_none_it_is_said_what_is_there(tmp_path: Path) -> None:
+    for name in ("version_0", "version_1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / FIRST).write_bytes(TENSORS)
+    error = (await facet_of(tmp_path)).error
+    assert error is not None and error.kind is ErrorKind.NOT_FOUND
+    assert error.message.endswith("there are runs in version_0, version_1: name one of them")
+    (tmp_path / "version_0" / FIRST).unlink()
+    value = (await facet_of(tmp_path)).value
+    assert value is not None and value.name == "version_1", "the only one is meant"
+    gone = (await facet_of(tmp_path / "none")).error
+    assert gone is not None and gone.kind is ErrorKind.NOT_FOUND
+
+
+@pytest.mark.parametrize("data", [b"hello, this is some text\n" * 100, b"\0" * 1000, b"\xff" * 50])
+async def test_a_file_of_another_kind_is_said(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / FIRST).write_bytes(data)
+    source = Trackers(SystemClock())
+    facet = await facet_of(tmp_path, source)
+    if facet.error is None:
+        assert facet.value is not None and facet.value.state == "starting"
+    assert await rows_of(source, tmp_path) == []
+    log = TensorboardRun(spec_of(tmp_path))
+    log.look()
+    with pytest.raises(BadFileError):
+        log.read(None)
+
+
+async def test_an_empty_file_is_a_run_that_starts(tmp_path: Path) -> None:
+    (tmp_path / FIRST).write_bytes(b"")
+    value = (await facet_of(tmp_path)).value
+    assert value is not None and value.state == "starting" and value.step is None
+
+
+WHOLE = deframe(SCALARS, 0).records
+
+
+@settings(max_examples=30, deadline=None)
+@given(cut=st.integers(0, len(SCALARS)))
+def test_a_cut_anywhere_is_not_written_yet(cut: int) -> None:
+    piece = deframe(SCALARS[:cut], 0)
+    assert piece.records == WHOLE[: len(piece.records)] and piece.skipped == 0
+    rest = deframe(SCALARS[piece.offset :], piece.offset)
+    assert [*piece.records, *rest.records] == WHOLE
+
+
+@settings(max_examples=25, deadline=None)
+@given(at=st.integers(0, len(SCALARS) - 1), bit=st.integers(0, 7))
+def test_a_flipped_bit_costs_one_record_and_is_counted(at: int, bit: int) -> None:
+    data = bytearray(SCALARS)
+    data[at] ^= 1 << bit
+    piece = deframe(bytes(data), 0)
+    lost = len(WHOLE) - len(piece.records)
+    assert 0 <= lost <= 2 and (piece.skipped > 0 or piece.records == WHOLE or lost == 0)
+    events = [event_of(record) for record in piece.records]
+    assert len(events) == len(piece.records)
+
+
+@settings(max_examples=20, deadline=None)
+@given(start=st.integers(1, len(SCALARS) - 200))
+def test_reading_can_begin_anywhere(start: int) -> None:
+    piece = deframe(SCALARS[start:], start, synced=False)
+    assert piece.records == WHOLE[len(WHOLE) - len(piece.records) :] and piece.records
+
+
+@settings(max_examples=80, deadline=None)
+@given(data=st.binary(max_size=200))
+def test_no_bytes_break_an_event(data: bytes) -> None:
+    try:
+        event = event_of(data)
+    except BadEventError:
+        return
+    assert all(isinstance(value, float) for value in event.scalars.values())
+
+
+def test_the_checksum_is_the_one_of_the_format() -> None:
+    assert masked_crc(b"123456789") == ((0xE3069283 >> 15 | 0xE3069283 << 17) + 0xA282EAD8) % 2**32
+
+
+def field(number: int, wire: int, data: bytes) -> bytes:
+    size = bytes([len(data)]) if wire == 2 else b""
+    return bytes([number << 3 | wire]) + size + data
+
+
+def tensor(kind: int, rest: bytes) -> bytes:
+    made = field(8, 2, field(1, 0, bytes([kind])) + rest)
+    value = field(1, 2, field(1, 2, b"loss") + made)
+    return field(2, 0, b"\x07") + field(5, 2, value)
+
+
+TYPES = [
+    (1, field(4, 2, struct.pack("<f", 1.5)), 1.5),
+    (2, field(4, 2, struct.pack("<d", 1.5)), 1.5),
+    (19, field(4, 2, struct.pack("<e", 1.5)), 1.5),
+    (14, field(4, 2, b"\xc0\x3f"), 1.5),
+    (9, field(4, 2, struct.pack("<q", -3)), -3.0),
+    (1, field(5, 2, struct.pack("<f", 1.5)), 1.5),
+    (1, field(5, 5, struct.pack("<f", 1.5)), 1.5),
+    (2, field(6, 1, struct.pack("<d", 1.5)), 1.5),
+    (3, field(7, 2, b"\x05"), 5.0),
+    (19, field(13, 2, b"\x80\x7c"), 1.5),
+    (1, field(5, 2, struct.pack("<ff", 1.0, 2.0)), None),
+    (7, field(8, 2, b"text"), None),
+    (1, field(4, 2, b"\0" * 8), None),
+]
+
+
+@pytest.mark.parametrize(("kind", "rest", "figure"), TYPES)
+def test_a_tensor_of_one_figure_is_a_scalar(kind: int, rest: bytes, figure: float | None) -> None:
+    event = event_of(tensor(kind, rest))
+    assert event.step == 7 and event.scalars.get("loss") == figure
+
+
+async def test_a_big_record_and_a_long_file_end_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def framed(data: bytes) -> bytes:
+        head = struct.pack("<Q", len(data))
+        crcs = struct.pack("<I", masked_crc(head)), struct.pack("<I", masked_crc(data))
+        return head + crcs[0] + data + crcs[1]
+
+    monkeypatch.setattr(folder, "BATCH", 2_000)
+    monkeypatch.setattr(folder, "TAIL", 1_000)
+    image = framed(bytes([7 << 3 | 2, 0x80, 0x80, 0x02]) + b"\0" * 32_768)
+    (tmp_path / FIRST).write_bytes(SCALARS[:10_000] + SCALARS[10_000:])
+    whole = records_in(tmp_path)
+    at = deframe(SCALARS[:10_000], 0).offset
+    (tmp_path / FIRST).write_bytes(SCALARS[:at] + image + SCALARS[at:] + image)
+    assert [one[0] for one in losses_in(records_in(tmp_path))] == [*range(0, 2001, 10)]
+    assert len(losses_in(whole)) == 201
+    value = (await facet_of(tmp_path)).value
+    assert value is not None and value.step == 2000

@@ -1,0 +1,114 @@
+"""Whatever the steps and however the server answers: every row once, in order, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cockpit.sources.wandb.ledger import PAGE, RECENT, Ledger, Page, Raw, rows_of, step_of
+
+
+class Server:
+    """A history by steps; it thins out what it has too many of, and may lag its summary."""
+
+    def __init__(self, steps: Sequence[int]) -> None:
+        self.steps = list(steps)
+        self.asked = 0
+
+    def rows(self, page: Page) -> list[Raw]:
+        self.asked += 1
+        held = [step for step in self.steps if page.low <= step < page.high]
+        if len(held) > page.most:
+            held = [held[index * len(held) // page.most] for index in range(page.most)]
+        return [{"_step": float(step)} for step in held]
+
+
+def look(ledger: Ledger, server: Server, rows: int = 400, lag: int = 0) -> list[int]:
+    """One look: what the summary says, the newest page, some older ones; what is given out."""
+    ledger.know(server.steps[-1] + lag if server.steps else None, len(server.steps))
+    newest = ledger.newest(rows)
+    older = ledger.pages(rows)
+    if newest is not None:
+        ledger.take_newest(newest, server.rows(newest))
+    for page in older:
+        ledger.take(page, server.rows(page))
+    return [step_of(row) for row in ledger.next()]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    gaps=st.lists(st.sampled_from((1, 1, 1, 2, 7, 300)), min_size=1, max_size=900),
+    more=st.lists(st.lists(st.sampled_from((1, 1, 5, 900)), max_size=40), max_size=5),
+    rows=st.sampled_from((16, 100, 1000)),
+)
+def test_every_row_is_given_out_once_and_in_order(
+    gaps: list[int], more: list[list[int]], rows: int
+) -> None:
+    steps = [0]
+    for gap in gaps:
+        steps.append(steps[-1] + gap)
+    server, ledger, given_out = Server(steps), Ledger(), list[int]()
+    for added in [*more, []]:
+        for _ in range(3):
+            given_out += look(ledger, server, rows)
+        for gap in added:
+            server.steps.append(server.steps[-1] + gap)
+    for _ in range(3000):
+        if ledger.caught_up:
+            break
+        given_out += look(ledger, server, rows)
+    assert ledger.caught_up
+    assert given_out == server.steps
+
+
+def test_the_newest_rows_are_read_at_once_and_all_looks_are_bounded() -> None:
+    server, ledger = Server(range(20_000)), Ledger()
+    first = look(ledger, server, PAGE)
+    assert [step_of(row) for row in ledger.recent] == list(range(20_000 - RECENT, 20_000))
+    assert first == list(range(PAGE)) and ledger.share < 1.0
+    looks = 1
+    while not ledger.caught_up:
+        first += look(ledger, server, 4 * PAGE)
+        looks += 1
+    assert first == list(range(20_000)) and looks <= 7
+    assert ledger.share == 1.0
+
+
+def test_a_row_that_the_history_does_not_show_yet_is_asked_for_again() -> None:
+    server, ledger = Server(range(10)), Ledger()
+    assert look(ledger, server, lag=5) == list(range(10))
+    server.steps += [10, 11]
+    assert look(ledger, server, lag=3) == [10, 11]
+    assert look(ledger, server) == []
+    assert ledger.caught_up
+
+
+def test_steps_that_are_only_in_the_summary_are_given_up_in_the_end() -> None:
+    server, ledger = Server(range(10)), Ledger()
+    for _ in range(9):
+        look(ledger, server, lag=500)
+    assert ledger.caught_up
+    server.steps += range(700, 710)
+    assert [*look(ledger, server), *look(ledger, server)] == list(range(700, 710))
+
+
+def test_a_history_that_was_cut_begins_anew() -> None:
+    server, ledger = Server(range(100)), Ledger()
+    look(ledger, server)
+    server.steps = list(range(20))
+    assert ledger.know(19, 20)
+    assert look(ledger, server) == list(range(20))
+
+
+def test_parts_of_rows_are_joined_by_their_steps() -> None:
+    parts = [
+        [{"_step": 1.0, "_timestamp": 5.0}, {"_step": 2.0}],
+        [{"_step": 2.0, "loss": 3.0}, {"_step": 0.0, "loss": 4.0}],
+    ]
+    assert rows_of(parts) == [
+        {"_step": 0.0, "loss": 4.0},
+        {"_step": 1.0, "_timestamp": 5.0},
+        {"_step": 2.0, "loss": 3.0},
+    ]
