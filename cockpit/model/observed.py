@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from cockpit.model.base import Frozen, Instant, Number, Seconds
-from cockpit.model.jobs import Bundle, LiveJob
+from cockpit.model.jobs import Bundle, LiveJob, Stopped
 from cockpit.model.logtext import LogMark, Read, Skipped
 from cockpit.model.records import Rejected
 from cockpit.model.safetext import SafeText
@@ -47,14 +47,6 @@ class Tasks(Frozen):
 
     running: int
     total: int
-
-
-class Stopped(Frozen):
-    """A process that is stopped: by SIGSTOP or Ctrl-Z, or ``held`` by a debugger."""
-
-    pid: int
-    since: Instant
-    held: bool = False
 
 
 class JobValue(Frozen):
