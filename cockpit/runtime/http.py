@@ -140,7 +140,12 @@ class Http:
         return await self._asked(_Request("GET", url, headers or {}, reads=True), deadline)
 
     async def query(
-        self, url: str, document: object, headers: Mapping[str, str] | None = None
+        self,
+        url: str,
+        document: object,
+        headers: Mapping[str, str] | None = None,
+        *,
+        deadline: float | None = None,
     ) -> Answer:
         """Return the answer to a POST that only reads (GraphQL, RPC); it is asked again as a GET.
 
@@ -148,7 +153,7 @@ class Http:
         """
         typed = {"content-type": "application/json", **(headers or {})}
         content = json.dumps(document).encode()
-        return await self._asked(_Request("POST", url, typed, content, reads=True))
+        return await self._asked(_Request("POST", url, typed, content, reads=True), deadline)
 
     async def send(
         self,
@@ -211,7 +216,7 @@ class Http:
                 pause = BACK_OFF * 2**attempt * (0.5 + random.random())
                 pause = max(pause, error.retry_in or 0.0)
                 left = until - self._clock.monotonic()
-                passing = error.status is not None or error.kind in _PASSING
+                passing = error.status in _AGAIN or error.kind in _PASSING
                 if attempt == ATTEMPTS - 1 or pause >= left or not passing:
                     raise
                 await self._clock.sleep(pause)

@@ -56,7 +56,7 @@ def checked(host: str) -> str:
     """Return a host's name if ssh can take it for nothing else; raises ``RemoteError``."""
     if not _HOST.fullmatch(host):
         text = f"{host[:80]!r} cannot be the name of an ssh host"
-        raise RemoteError(ErrorKind.NOT_CONFIGURED, text)
+        raise RemoteError(ErrorKind.NOT_FOUND, text)
     return host
 
 
@@ -175,7 +175,7 @@ def started(host: str, command: str) -> Session:
         return Session(argv, _ENV)
     except OSError as error:
         text = f"ssh cannot be started: {error.strerror}"
-        raise unreachable(host, ErrorKind.NOT_CONFIGURED, text) from error
+        raise unreachable(host, ErrorKind.NOT_FOUND, text) from error
 
 
 def words(host: str) -> list[str]:
@@ -183,7 +183,7 @@ def words(host: str) -> list[str]:
     done = run_blocking(["ssh", "-G", "--", host], deadline=CONFIG, env=_ENV)
     if done.rc == NO_PROGRAM:
         text = "ssh is not installed on this machine"
-        raise unreachable(host, ErrorKind.NOT_CONFIGURED, text)
+        raise unreachable(host, ErrorKind.NOT_FOUND, text)
     if not done.ok:
         raise refusal(host, done.err or b"ssh -G: timed out")
     return ["ssh", "-T", *_options(host, done.text)]

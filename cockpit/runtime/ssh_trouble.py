@@ -52,7 +52,7 @@ _SIGNS: Final = (
     _sign(
         "bad owner or permissions|unprotected private key", ErrorKind.PERMISSION, "chmod go-w it"
     ),
-    _sign("bad configuration option|terminating, \\d+ bad", ErrorKind.NOT_CONFIGURED, "correct it"),
+    _sign("bad configuration option|terminating, \\d+ bad", ErrorKind.BAD_ANSWER, "correct it"),
     _sign(
         "could not resolve|name or service not known|nodename nor servname",
         ErrorKind.DNS,

@@ -165,7 +165,7 @@ def test_why_a_host_gives_no_shell_is_said_with_what_to_do(box: Sshd) -> None:
     assert "Connection refused" in str(gone)
     bad = f"{box.host}-bad"
     box.configure("NoSuchOption yes")
-    assert failure(bad).kind is ErrorKind.NOT_CONFIGURED
+    assert failure(bad).kind is ErrorKind.BAD_ANSWER
 
 
 @needs_sshd
@@ -178,7 +178,7 @@ def test_a_name_that_nobody_resolves(box: Sshd) -> None:
 )
 def test_what_is_no_name_is_never_given_to_ssh(host: str) -> None:
     error = failure(host)
-    assert (error.kind, error.sent) == (ErrorKind.NOT_CONFIGURED, False)
+    assert (error.kind, error.sent) == (ErrorKind.NOT_FOUND, False)
     assert "\n" not in str(error)
 
 
@@ -192,7 +192,7 @@ def test_no_word_of_a_shell_holds_a_nul() -> None:
 def test_no_ssh_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     error = failure("some-host")
-    assert error.kind is ErrorKind.NOT_CONFIGURED
+    assert error.kind is ErrorKind.NOT_FOUND
     assert "not installed" in str(error)
 
 

@@ -178,13 +178,14 @@ class Tokens:
         return {name: token if " " in token else f"Bearer {token}"}
 
     def refused(self, job: JobSpec, headers: Mapping[str, str]) -> bool:
-        """Run the command anew next time; tells whether the refused token was a kept one."""
+        """Drop a refused token that a command gave; tells whether another one can be had."""
         auth = auth_of(job)
-        key = repr(auth.token_command) if auth is not None else ""
-        kept = self._kept.get(key)
-        if kept is None or not any(value.endswith(kept.value) for value in headers.values()):
+        if auth is None or auth.token_command is None:
             return False
-        del self._kept[key]
+        key = repr(auth.token_command)
+        kept = self._kept.get(key)
+        if kept is not None and any(value.endswith(kept.value) for value in headers.values()):
+            del self._kept[key]
         return True
 
     async def _token(self, auth: Auth) -> str:
@@ -217,9 +218,10 @@ class _Kept(NamedTuple):
 
 def auth_of(job: JobSpec) -> Auth | None:
     """Return how to authenticate, where the run file says so."""
-    if job.auth is not None:
-        return job.auth
-    return None if job.token_command is None else Auth(token_command=job.token_command)
+    if job.auth is None:
+        return None if job.token_command is None else Auth(token_command=job.token_command)
+    command = job.auth.token_command or job.token_command
+    return job.auth.model_copy(update={"token_command": command})
 
 
 def remedy_of(job: JobSpec) -> str:

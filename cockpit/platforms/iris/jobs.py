@@ -13,22 +13,21 @@ from typing import Any, Final, NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
-from cockpit.model.jobs import Live, LiveJob
+from cockpit.model.jobs import Live
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.iris.access import AccessError, Tokens, address_of, auth_of, endpoint_of
 from cockpit.platforms.iris.answers import Job
+from cockpit.platforms.iris.beside import OWN, Beside, live_job, of_interest, roots_of
 from cockpit.platforms.iris.details import Details
 from cockpit.platforms.iris.memory import Look, Memory
-from cockpit.platforms.iris.request import Mark, bundle_of, mark_of, named_by
+from cockpit.platforms.iris.request import bundle_of
 from cockpit.platforms.iris.rpc import Controller
 from cockpit.platforms.iris.trees import (
     Tree,
-    belongs_to,
     deciding,
     is_job_id,
-    launch_id_of,
     user_of,
     value_of,
 )
@@ -41,6 +40,7 @@ QUICK: Final = 4.5
 """Seconds that a look may take: a single check gives a facet six."""
 PATIENT: Final = 15.0
 """The same after a look that was not answered in time: a slow tunnel is no dead one."""
+SPARE: Final = 0.3
 DETAILS: Final = 1.0
 """Seconds that a look waits for what single jobs tell; what comes later is shown later."""
 FILES: Final = 2.0
@@ -60,9 +60,14 @@ class _Place:
         self.controller = controller
         self.memory = Memory(clock)
         self.details = Details(clock)
-        self.patience = QUICK
+        self.be_patient(False)
         self.offset = 0.0
         self._asking: asyncio.Task[None] | None = None
+
+    def be_patient(self, patient: bool) -> None:
+        """Say how long a look may take; a request less, so that it is its error that is told."""
+        self.patience = PATIENT if patient else QUICK
+        self.controller.deadline = self.patience - SPARE
 
     def heed_clock(self, now: float) -> None:
         """Take the controller's clock for wrong where it is, by a figure that does not wobble."""
@@ -75,7 +80,7 @@ class _Place:
         """Ask about single jobs, and wait a moment for it: the rest comes with a later look."""
         if self._asking is None:
             lives = [tree for tree in look.trees.values() if phase_of(tree.own).lives]
-            ended, new = list(_badly_ended(runs, look)), list(_of_interest(look))
+            ended, new = list(_badly_ended(runs, look)), list(of_interest(look))
             self._asking = asyncio.create_task(
                 self.details.ask(self.controller, ended, new, lives), name="details of Iris jobs"
             )
@@ -91,6 +96,7 @@ class Asked(NamedTuple):
     place: _Place
     look: Look
     never: frozenset[str]
+    beside: Beside
 
 
 class IrisJobs:
@@ -121,7 +127,7 @@ class IrisJobs:
 
     def _unnamed(self, run: RunSpec, endpoint: str) -> Facet[JobValue] | None:
         """Return why a run's job cannot be asked about, if it cannot."""
-        job_id = _id_of(run)
+        job_id = id_of(run)
         if is_job_id(job_id):
             return None
         text = f"job.id {clean(job_id, 80)} is no Iris job: /user/name is meant"
@@ -135,6 +141,8 @@ class IrisJobs:
             place = await self.place(runs)
             asked = await self._look(place, runs)
         except HttpError as error:
+            if place is not None and error.kind is ErrorKind.TIMEOUT:
+                place.be_patient(True)
             return self._failed(runs, endpoint, error.kind, str(error), error.retry_in)
         except AccessError as error:
             return self._failed(runs, endpoint, error.kind, str(error))
@@ -142,9 +150,9 @@ class IrisJobs:
             seconds = QUICK if place is None else place.patience
             text = f"{endpoint} did not answer within {seconds:g} s: is its tunnel up?"
             if place is not None:
-                place.patience = PATIENT
+                place.be_patient(True)
             return self._failed(runs, endpoint, ErrorKind.TIMEOUT, text)
-        place.patience = QUICK
+        place.be_patient(False)
         return {run.name: self._facet(run, asked, endpoint) for run in runs}
 
     def _failed(
@@ -155,7 +163,8 @@ class IrisJobs:
         text: str,
         retry_in: float | None = None,
     ) -> dict[str, Facet[JobValue]]:
-        text += "; is it up, and its tunnel?" if kind is ErrorKind.REFUSED else ""
+        lost = kind in (ErrorKind.REFUSED, ErrorKind.TIMEOUT)
+        text += "; is it up, and its tunnel?" if lost and "tunnel" not in text else ""
         facet: Facet[Any] = unknown(kind, text, endpoint, self._clock.now())
         facet = facet.model_copy(update={"retry_after": retry_in})
         return {run.name: facet for run in runs}
@@ -172,16 +181,16 @@ class IrisJobs:
         return self._places[key]
 
     async def _look(self, place: _Place, runs: Sequence[RunSpec]) -> Asked:
-        ids = sorted({_id_of(run) for run in runs})
+        ids = sorted({id_of(run) for run in runs})
         async with asyncio.timeout(place.patience):
             look = await place.memory.look(place.controller, ids)
             never = await _never(place.controller, look)
         place.heed_clock(self._clock.now())
         await place.ask(runs, look)
-        return Asked(place, look, never)
+        return Asked(place, look, never, Beside(look, place.details))
 
     def _facet(self, run: RunSpec, asked: Asked, endpoint: str) -> Facet[JobValue]:
-        now, job_id = self._clock.now(), _id_of(run)
+        now, job_id = self._clock.now(), id_of(run)
         tree = asked.look.trees.get(job_id)
         if tree is None or run.job is None:
             text = f"{endpoint} does not list {clean(job_id, 200)}: that does not say that it ended"
@@ -190,7 +199,7 @@ class IrisJobs:
         shown = deciding(tree, run.job)
         value = value_of(tree, run.job, details.end_of(shown), never=shown.id in asked.never)
         request = details.request_of(tree.own)
-        live = _beside(run, asked.look, details)
+        live = asked.beside.of(run, job_id)
         update: dict[str, object] = {
             "bundle": None if request is None else bundle_of(request),
             "config": details.config_of(tree),
@@ -215,7 +224,7 @@ class IrisJobs:
         return {name: live for answer in answers for name, live in answer.items()}
 
     async def _live(self, endpoint: str, runs: Sequence[RunSpec]) -> dict[str, Live]:
-        named = [run for run in runs if is_job_id(_id_of(run))]
+        named = [run for run in runs if is_job_id(id_of(run))]
         found = {run.name: Live(unknown=NOT_NAMED) for run in runs if run not in named}
         if not named:
             return found
@@ -223,33 +232,34 @@ class IrisJobs:
             async with asyncio.timeout(LIVE_DEADLINE):
                 place = await self.place(named)
                 memory = Memory(self._clock)
-                look = await memory.look(place.controller, sorted({_id_of(run) for run in named}))
-                roots = _roots(look)
-                await place.details.requests(place.controller, roots, MOST_ASKED)
+                look = await memory.look(place.controller, sorted({id_of(run) for run in named}))
+                await place.details.requests(place.controller, roots_of(look), MOST_ASKED)
         except (HttpError, AccessError, TimeoutError) as error:
             text = str(error) or f"{endpoint} did not answer within {LIVE_DEADLINE:g} s"
             return found | {run.name: Live(unknown=text) for run in named}
-        return found | {run.name: self._of_lineage(run, look, place.details) for run in named}
-
-    def _of_lineage(self, run: RunSpec, look: Look, details: Details) -> Live:
-        live, tree = _beside(run, look, details), look.trees.get(_id_of(run))
-        jobs = live.jobs
-        if tree is None:
-            text = f"the controller does not list {_id_of(run)}: that does not say that it ended"
-            return live.model_copy(update={"unknown": text})
-        if phase_of(tree.own) is Phase.UNKNOWN:
-            return live.model_copy(update={"unknown": f"{tree.own.id} is {tree.own.state}"})
-        if phase_of(tree.own).lives:
-            jobs = (_live_job(tree.own, Mark("the recorded job", sure=True)), *jobs)
-        told = {job.id for job in jobs}
-        unread = [job for job in _roots(look) if user_of(job.id) == user_of(tree.own.id)]
-        unread = [job for job in unread if details.request_of(job) is None and job.id not in told]
-        named = ", ".join(job.id for job in unread[:3])
-        why = f"{len(unread)} live jobs could not be looked into: {named}" if unread else None
-        return live.model_copy(update={"jobs": jobs, "unknown": why})
+        beside = Beside(look, place.details)
+        return found | {run.name: _of_lineage(run, look, place.details, beside) for run in named}
 
 
-def _id_of(run: RunSpec) -> str:
+def _of_lineage(run: RunSpec, look: Look, details: Details, beside: Beside) -> Live:
+    """Return what lives of a run's lineage; *unknown* where something that lives is not known."""
+    live, tree = beside.of(run, id_of(run)), look.trees.get(id_of(run))
+    if tree is None:
+        text = f"the controller does not list {id_of(run)}: that does not say that it ended"
+        return live.model_copy(update={"unknown": text})
+    if phase_of(tree.own) is Phase.UNKNOWN:
+        return live.model_copy(update={"unknown": f"{tree.own.id} is {tree.own.state}"})
+    jobs = (live_job(tree.own, OWN), *live.jobs) if phase_of(tree.own).lives else live.jobs
+    told = {job.id for job in jobs}
+    unread = [job for job in beside.roots if user_of(job.id) == user_of(tree.own.id)]
+    unread = [job for job in unread if details.request_of(job) is None and job.id not in told]
+    named = ", ".join(job.id for job in unread[:3])
+    why = f"{len(unread)} live jobs could not be looked into: {named}" if unread else None
+    return live.model_copy(update={"jobs": jobs, "unknown": why})
+
+
+def id_of(run: RunSpec) -> str:
+    """Return the id of a run's current job, empty if it has none."""
     return (run.job.id if run.job is not None else None) or ""
 
 
@@ -280,55 +290,12 @@ def _all(tree: Tree) -> tuple[Job, ...]:
 
 def _badly_ended(runs: Sequence[RunSpec], look: Look) -> Iterator[Job]:
     for run in runs:
-        tree = look.trees.get(_id_of(run))
+        tree = look.trees.get(id_of(run))
         if tree is None or run.job is None:
             continue
         shown = deciding(tree, run.job)
         if phase_of(shown) in (Phase.FAILED, Phase.CANCELLED):
             yield shown
-
-
-def _of_interest(look: Look) -> Iterator[Job]:
-    """Yield the jobs whose request is of interest: the watched ones, then what lives beside."""
-    own = sorted((tree.own for tree in look.trees.values()), key=_newest_first)
-    yield from (job for job in own if phase_of(job).lives)
-    yield from sorted(_roots(look), key=_newest_first)
-    yield from own
-
-
-def _newest_first(job: Job) -> float:
-    return -(job.submitted_at or 0.0)
-
-
-def _roots(look: Look) -> list[Job]:
-    """Return the jobs that live and that no other job has submitted."""
-    return [job for job in look.live.values() if job.id.count("/") == 2]
-
-
-def _beside(run: RunSpec, look: Look, details: Details) -> Live:
-    """Return the jobs of the lineage that live beside the run's own tree (C-25)."""
-    own = _id_of(run)
-    jobs: list[LiveJob] = []
-    possible: list[LiveJob] = []
-    for job in _roots(look):
-        if belongs_to(own, job.id) or user_of(job.id) != user_of(own):
-            continue
-        request = details.request_of(job)
-        mark = named_by(run, job.id) or (None if request is None else mark_of(run, request))
-        if mark is not None:
-            (jobs if mark.sure else possible).append(_live_job(job, mark))
-    return Live(jobs=tuple(jobs), possible=tuple(possible))
-
-
-def _live_job(job: Job, mark: Mark) -> LiveJob:
-    return LiveJob(
-        id=job.id,
-        name=clean(job.id.rpartition("/")[2], 120),
-        why=mark.why,
-        launch_id=launch_id_of(job.id),
-        started_at=job.started_at,
-        handle={"job_id": job.id},
-    )
 
 
 def _on_our_clock(value: JobValue, offset: float) -> JobValue:

@@ -63,6 +63,11 @@ class Memory:
             self._take(seen[job_id], lost=job_id in lost)
         return Look({each: self._trees[each] for each in known}, live)
 
+    def own(self, job_id: str) -> Job | None:
+        """Return a job as it was last seen, ``None`` if it never was."""
+        tree = self._trees.get(job_id)
+        return None if tree is None else tree.own
+
     def _keep_only(self, ids: Iterable[str]) -> None:
         for known in self._trees.keys() - set(ids):
             del self._trees[known]

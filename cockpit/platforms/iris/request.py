@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 from cockpit.model.jobs import Bundle
 from cockpit.model.run import RunSpec
 from cockpit.platforms.iris.answers import Request
-from cockpit.platforms.local.launcher.launches import number_of
 from cockpit.platforms.local.naming import Use, arguments, names_the_tracker_run, use_of
 from cockpit.text.safe import clean
 
@@ -49,12 +48,11 @@ def _provenance(request: Request) -> dict[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def named_by(run: RunSpec, job_id: str) -> Mark | None:
-    """Return that a job is named by a launch id of the run, if it is."""
-    name = job_id.rpartition("/")[2]
-    if number_of(run.name, name) is None:
-        return None
-    return Mark(f"launch {name} by its name", sure=True)
+def words_of(run: RunSpec) -> tuple[str, ...]:
+    """Return what a job's words must hold somewhere to name the run at all: cheap to look for."""
+    root, wandb = run.output_root, run.wandb
+    told = (root and root.normal().seen_from(run.job), wandb and wandb.run_id)
+    return tuple(word for word in told if word)
 
 
 def mark_of(run: RunSpec, request: Request) -> Mark | None:

@@ -27,6 +27,7 @@ from cockpit.platforms.iris.answers import (
 )
 from cockpit.runtime.http import Answer, Http, HttpError
 from cockpit.runtime.http_trouble import date_of, told
+from cockpit.text.safe import clean
 
 CONTROLLER: Final = "iris.cluster.ControllerService"
 ENDPOINTS: Final = "iris.cluster.EndpointService"
@@ -37,7 +38,7 @@ MOST_PAGES: Final = 11
 IDS: Final = 500
 """Job ids in one question for states."""
 LINES: Final = 1000
-"""Lines in one answer: the server's own limit."""
+"""Lines in one answer, where no other number is asked for."""
 _MOVED: Final = frozenset({301, 302, 303, 307, 308})
 
 
@@ -53,6 +54,8 @@ class Controller:
         self._http = http
         self._tokens = tokens
         self._job = job
+        self.deadline: float | None = None
+        """Seconds that one request may take with all its attempts; ``None``: the client's own."""
         self.server_date: float | None = None
         """The controller's clock in its newest answer, in seconds since the epoch."""
 
@@ -95,6 +98,11 @@ class Controller:
         """Return the log lines that the controller takes for the cause of a task's failure."""
         return highlights_of(await self.call("GetTaskStatus", {"taskId": task_id}))
 
+    async def user(self) -> tuple[str, str]:
+        """Return as whom the controller sees us, and in which role."""
+        found = await self.call("GetCurrentUser", {})
+        return clean(found.get("userId") or "nobody", 80), clean(found.get("role") or "no role", 80)
+
     async def empty_groups(self) -> set[str]:
         """Return the scale groups that have no slice at all, not even one on its way."""
         status = (await self.call("GetAutoscalerStatus", {})).get("status", {})
@@ -112,14 +120,19 @@ class Controller:
         return [name for name in each if isinstance(name, str)]
 
     async def lines(
-        self, source: str, cursor: int | None = None, since: float | None = None
+        self,
+        source: str,
+        cursor: int | None = None,
+        *,
+        since: float | None = None,
+        lines: int = LINES,
     ) -> tuple[list[Line], int]:
         """Return the lines of all tasks whose keys begin with ``source``, and the next cursor.
 
         Without a cursor the newest ones, with one what came after it, oldest first.
         """
         body: dict[str, object] = {"source": source, "matchScope": "MATCH_SCOPE_PREFIX"}
-        body |= {"maxLines": LINES}
+        body |= {"maxLines": lines}
         body |= {"tail": True} if cursor is None else {"cursor": str(cursor)}
         body |= {} if since is None else {"sinceMs": str(int(since * 1000))}
         return lines_of(await self.call("FetchLogs", body, service=LOGS))
@@ -127,7 +140,8 @@ class Controller:
     async def page(self, path: str) -> Answer | None:
         """Return a page behind the controller's proxy, ``None`` where there is none."""
         url = f"{self.address}/{quote(path)}"
-        answer = await self._answered(lambda headers: self._http.get(url, headers))
+        limit = self.deadline
+        answer = await self._answered(lambda sent: self._http.get(url, sent, deadline=limit))
         if answer.status == 404:
             return None
         self._expect(answer, path)
@@ -138,7 +152,10 @@ class Controller:
     ) -> dict[str, Any]:
         """Return the document that a method answers with; raises ``HttpError``."""
         url = f"{self.address}/{service}/{method}"
-        answer = await self._answered(lambda headers: self._http.query(url, body, headers))
+        limit = self.deadline
+        answer = await self._answered(
+            lambda sent: self._http.query(url, body, sent, deadline=limit)
+        )
         self._expect(answer, method)
         found = answer.json()
         if not isinstance(found, dict):

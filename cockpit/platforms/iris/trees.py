@@ -89,14 +89,15 @@ def _since(job: Job) -> float:
 
 def family_of(tree: Tree, spec: JobSpec) -> Family:
     """Tell the children that train from the others; who matches nothing is diagnostic (SPEC J)."""
-    trains, others = [], []
+    training, others = [], []
     for job in tree.below:
         name = job.id[len(tree.own.id) + 1 :]
-        trains.append(job) if _is_production(name, job.id, spec) else others.append(job)
-    return Family(tuple(trains), tuple(others))
+        training.append(job) if trains(name, job.id, spec) else others.append(job)
+    return Family(tuple(training), tuple(others))
 
 
-def _is_production(name: str, job_id: str, spec: JobSpec) -> bool:
+def trains(name: str, job_id: str, spec: JobSpec) -> bool:
+    """Tell whether a child trains, by its name below the job or its whole id."""
     if spec.production is None or _matches(spec.diagnostic, name, job_id):
         return False
     return _matches((spec.production,), name, job_id)

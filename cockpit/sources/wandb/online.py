@@ -33,6 +33,8 @@ KEEP: Final = 120.0
 CAP: Final = 16_000_000
 BUDGET: Final = 4_000_000
 """Bytes of rows that one query asks for, for all its runs together."""
+FIRST_BUDGET: Final = 1_500_000
+"""Bytes of rows at the first look: those must come while somebody waits."""
 LEAST_OLDER: Final = 200_000
 """Bytes of older rows worth asking a run for: where many are unread they take turns."""
 LEAST_SCALE: Final = 1 / 64
@@ -167,7 +169,7 @@ class OnlineWandb:
         try:
             key = await self._key(where)
             runs = [self._run(query, where) for query in queries]
-            facets = await self._look(where, key, _planned(queries, runs, project), allowed)
+            facets = await self._look(where, key, _planned(queries, runs, project, BUDGET), allowed)
             left = allowed - (self._clock.monotonic() - began)
             await self._first_rows(where, key, queries, facets, left)
         except HttpError as error:
@@ -195,7 +197,7 @@ class OnlineWandb:
         if not new or paused or left < 1.0:
             return
         runs = [self._run(query, where) for query in new]
-        planned = _planned(new, runs, self._projects[where])
+        planned = _planned(new, runs, self._projects[where], FIRST_BUDGET)
         try:
             facets.update(await self._look(where, key, planned, left))
         except HttpError:
@@ -204,41 +206,38 @@ class OnlineWandb:
     async def _look(
         self, where: Where, key: Key, asked: Sequence[_Asked], allowed: float
     ) -> dict[str, Facet[TrackerValue]]:
-        """Ask once about some runs of a project; raises ``HttpError``."""
+        """Ask once about some runs of a project, read what came; raises ``HttpError``."""
         document = Document(where.entity, where.project)
         for each in asked:
             each.run.ask(document, each.plan)
-        answer = await self._sent(where, key, document, allowed)
         try:
-            return await offload(self._read, where, key, asked, answer, deadline=READING)
+            async with asyncio.timeout(max(0.1, allowed)):
+                answer = await self._sent(where, key, document)
+                return await offload(self._read, where, key, asked, answer, deadline=READING)
         except TimeoutError:
-            message = f"{where.host}: the answer was not read within {READING:g} s"
+            message = f"{where.host}: no answer within {allowed:.3g} s"
             raise HttpError(ErrorKind.TIMEOUT, message) from None
 
-    async def _sent(self, where: Where, key: Key, document: Document, allowed: float) -> Answer:
+    async def _sent(self, where: Where, key: Key, document: Document) -> Answer:
         """Send a query; a server that was out of reach just now is not asked again."""
         server = self._servers.setdefault(where.base_url, _Server())
         if server.trouble is None:
-            return await self._exchanged(server, where, key, document, allowed)
+            return await self._exchanged(server, where, key, document)
         async with server.probing:
             if server.trouble is not None:
                 at, error = server.trouble
                 if self._clock.monotonic() - at < SAME_TROUBLE:
                     raise error
-            return await self._exchanged(server, where, key, document, allowed)
+            return await self._exchanged(server, where, key, document)
 
     async def _exchanged(
-        self, server: _Server, where: Where, key: Key, document: Document, allowed: float
+        self, server: _Server, where: Where, key: Key, document: Document
     ) -> Answer:
         headers = {"authorization": key.header, "user-agent": "run-cockpit"}
         try:
-            async with asyncio.timeout(max(0.1, allowed)):
-                answer = await self._http.query(f"{where.base_url}/graphql", document.body, headers)
+            answer = await self._http.query(f"{where.base_url}/graphql", document.body, headers)
             if answer.status == 401:
                 project_of(answer, (), key, where.label)
-        except TimeoutError:
-            message = f"{where.host}: no answer within {allowed:.0f} s"
-            raise HttpError(ErrorKind.TIMEOUT, message) from None
         except HttpError as error:
             wide = error.kind in _SERVERS
             server.trouble = (self._clock.monotonic(), error) if wide else None
@@ -303,16 +302,16 @@ def _source(where: Where) -> str:
 
 
 def _planned(
-    queries: Sequence[Query], runs: Sequence[OnlineRun], project: _Project
+    queries: Sequence[Query], runs: Sequence[OnlineRun], project: _Project, most: float
 ) -> list[_Asked]:
-    """Share a query's bytes: first the newest rows of all runs, then older ones in turn."""
-    budget = BUDGET * project.scale
+    """Share the bytes: first the newest rows of all runs, then older ones in turn."""
+    budget = most * project.scale
     likely = sum(run.likely_bytes() for run in runs)
     spare = max(0.0, budget - likely)
     unread = [index for index, run in enumerate(runs) if run.unread()]
-    most = max(1, int(spare / LEAST_OLDER))
-    chosen = {unread[(project.turn + n) % len(unread)] for n in range(min(most, len(unread)))}
-    project.turn += most
+    many = max(1, int(spare / LEAST_OLDER))
+    chosen = {unread[(project.turn + n) % len(unread)] for n in range(min(many, len(unread)))}
+    project.turn += many
     older = spare / max(1, len(chosen))
     newest = budget / max(1, len(runs)) if likely > budget else budget
     plans = [run.plan(newest, older if at in chosen else 0.0) for at, run in enumerate(runs)]

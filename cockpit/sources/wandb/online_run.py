@@ -39,9 +39,9 @@ KEYED_BYTES: Final = 60
 """Bytes of one named value of a row, its step included."""
 CONFIG_EVERY: Final = 40
 """Looks after which a configuration is read again: it may be added to while a run goes on."""
+ROOMY: Final = 50_000
+"""Bytes for one run's rows above which its drawing is sampled in full at once."""
 REDRAW: Final = 1.1
-LATE: Final = 120.0
-"""Seconds by which a row may be newer than the heartbeat: they are stored apart."""
 SLOW_CLOCK: Final = 900.0
 """Seconds by which a clock must be behind to be told from rows that were sent late."""
 _EACH_SHAPE, _SHAPES = 3, 60
@@ -56,7 +56,8 @@ class Plan(NamedTuple):
     newest: Page | None = None
     older: tuple[Page, ...] = ()
     keyed: bool = False
-    drawn: bool = False
+    points: int = 0
+    """Rows of a sample for the drawing."""
 
 
 class Came(NamedTuple):
@@ -147,8 +148,9 @@ class OnlineRun:
             older = self._ledger.pages(room)
             lines = self._ledger.lines or self._ledger.last or 0
             unseen = self._ledger.unread > 0 and lines > self._drawn_at * REDRAW
-            drawn = unseen and self._keys.loss is not None
-            return Plan(not self._summary, config, newest, tuple(older), keyed, drawn)
+            points = POINTS if newest_bytes > ROOMY else POINTS // 3
+            points = points if unseen and self._keys.loss is not None else 0
+            return Plan(not self._summary, config, newest, tuple(older), keyed, points)
 
     def ask(self, document: Document, plan: Plan) -> None:
         """Add the run to a query."""
@@ -164,9 +166,9 @@ class OnlineRun:
                 parts.append(f"p{index}: sampledHistory(specs: {specs})")
             else:
                 parts.append(_history(f"p{index}", page))
-        if plan.drawn:
+        if plan.points:
             names = list(dict.fromkeys((WANDB_STEP, self._keys.step, self._keys.loss)))
-            spec = json.dumps({"keys": names, "samples": POINTS})
+            spec = json.dumps({"keys": names, "samples": plan.points})
             parts.append(f"d: sampledHistory(specs: {document.variable('[JSONString!]!', [spec])})")
         document.add_run(self._spec.recorded.run or "", " ".join(parts))
 
@@ -213,7 +215,7 @@ class OnlineRun:
     def _take_summary(self, raw: object, *, whole: bool) -> None:
         found = self._names.numbers(raw)
         if whole and isinstance(raw, str):
-            self.row_bytes = self.row_bytes or float(len(raw))
+            self.row_bytes = self.row_bytes or float(_sent_bytes(raw))
         self._summary = {**self._summary, **found}
         self._notice(found)
         last = found.get(WANDB_STEP)
@@ -238,7 +240,7 @@ class OnlineRun:
                 self._ranged = False  # a server that does not know ranges of steps
                 break
             self._ledger.take(page, rows if plan.keyed else rows_in(raw, self._names))
-        if plan.drawn and isinstance(raw := fields.get("d"), list) and raw:
+        if plan.points and isinstance(raw := fields.get("d"), list) and raw:
             self._drawn = rows_in(raw[0], self._names)
             self._drawn_at = self._ledger.lines or self._ledger.last or 0
 
@@ -252,9 +254,9 @@ class OnlineRun:
 
     def _weigh(self, raw: list[Any]) -> None:
         """Learn how many bytes a row of this run takes on the way."""
-        texts = [len(each) for each in raw if isinstance(each, str)]
+        texts = [each for each in raw if isinstance(each, str)]
         if texts:
-            self.row_bytes = sum(texts) / len(texts) + 8.0
+            self.row_bytes = sum(map(_sent_bytes, texts)) / len(texts)
 
     def _notice(self, row: Raw) -> None:
         shape = frozenset(row)
@@ -329,19 +331,22 @@ class OnlineRun:
             return self._made(known, recent, now)
 
     def _judge_clock(self, came: Came) -> None:
-        """Find out how far the trainer's clock is off: a row cannot be newer than its receipt."""
+        """Find out how far the trainer's clock is off: no row is newer than its answer.
+
+        One that was not there at the look before is no older than that, but for what it took on
+        its way. The heartbeat is no witness: who keeps it does not say how.
+        """
         beat = self.head.heartbeat_at
         self._heartbeat = None if beat is None else min(came.at, beat - came.ahead)
         newest = self._ledger.recent[-1] if self._ledger.recent else self._summary
         at = newest.get(WANDB_TIME)
-        if at is None or self._heartbeat is None:
+        if at is None:
             return
-        seen = at if self._heartbeat <= at <= self._heartbeat + LATE else self._heartbeat
         stamps, former = Stamps(row=at), self._look
-        offset = offset_of(stamps, seen, former)
+        offset = offset_of(stamps, came.at, former)
         if offset < 0.0 and (former is None or (former.stamps.row != at and offset > -SLOW_CLOCK)):
             offset = 0.0  # rows that were sent late, as far as anybody can tell
-        self._look = Look(stamps, seen, offset)
+        self._look = Look(stamps, came.at, offset)
 
     def _made(self, known: Row, recent: Sequence[Row], now: float) -> TrackerValue:
         usual, keys = usual_step_seconds(recent), self._keys
@@ -393,6 +398,11 @@ class OnlineRun:
 def _history(alias: str, page: Page) -> str:
     limits = f"minStep: {page.low}, maxStep: {page.high}, samples: {page.most}"
     return f"{alias}: history({limits})"
+
+
+def _sent_bytes(text: str) -> int:
+    """Return the bytes of a JSON text inside another one: each quote is escaped there."""
+    return len(text) + text.count('"') + 4
 
 
 def _whole(value: float | None) -> int | None:

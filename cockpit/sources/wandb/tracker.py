@@ -191,9 +191,10 @@ class _Parts:
         they hold is shown, with why the rest is unknown.
         """
         error = server.error
-        goes_on = here.state != "silent" or (error is not None and error.kind in _ABSENT)
-        if self._seen is not None and _newer(self._seen, here) and not goes_on:
+        absent = error is not None and error.kind in _ABSENT
+        if self._seen is not None and _newer(self._seen, here) and not absent:
             return server
+        goes_on = absent or here.state != "silent"
         self.best = FILES
         why = f"; {error.message}" if error is not None else ""
         update: dict[str, object] = {"source": f"{files.source}{why}"}

@@ -75,6 +75,7 @@ class Controller:
         self.token: str | None = None
         self.reply: dict[str, Reply] = {}
         self.fault: Fault | None = None
+        self.connections: list[asyncio.StreamWriter] = []
         self.url = ""
 
     @property
@@ -94,6 +95,7 @@ class Controller:
         ]  # fmt: skip
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections.append(writer)
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -243,3 +245,6 @@ async def running(controller: Controller) -> AsyncIterator[Controller]:
         yield controller
     finally:
         server.close()
+        for writer in controller.connections:
+            writer.close()
+        await asyncio.sleep(0)

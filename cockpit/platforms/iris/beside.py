@@ -1,0 +1,87 @@
+"""What lives beside a run's own job and belongs to its lineage (SPEC J, C-25).
+
+Told by a launch id in the name, else by what a job was submitted with. Only jobs that no other
+job has submitted count: what lies below one is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from cockpit.model.jobs import Live, LiveJob
+from cockpit.model.run import RunSpec
+from cockpit.platforms.iris.answers import Job, Request
+from cockpit.platforms.iris.details import Details
+from cockpit.platforms.iris.memory import Look
+from cockpit.platforms.iris.request import Mark, mark_of, words_of
+from cockpit.platforms.iris.trees import belongs_to, launch_id_of, user_of
+from cockpit.text.safe import clean
+
+OWN: Final = Mark("the recorded job", sure=True)
+Key = tuple[str, str]
+
+
+class Beside:
+    """All that lives at one look, sorted so that each run finds its own at once."""
+
+    def __init__(self, look: Look, details: Details) -> None:
+        self.roots = roots_of(look)
+        self._launched: dict[Key, list[Job]] = {}
+        """By user and by what stands before the number of a launch id: the run's name."""
+        self._told: list[tuple[Job, Request, str]] = []
+        for job in self.roots:
+            launch_id = launch_id_of(job.id)
+            if launch_id is not None:
+                key = user_of(job.id), launch_id.rpartition("-i")[0]
+                self._launched.setdefault(key, []).append(job)
+            request = details.request_of(job)
+            if request is not None:
+                told = "\0".join((*request.argv, *request.variables.values()))
+                self._told.append((job, request, told))
+
+    def of(self, run: RunSpec, own: str) -> Live:
+        """Return the jobs of the run's lineage beside the tree of its job ``own``."""
+        marks: dict[str, tuple[Job, Mark]] = {}
+        for job in self._launched.get((user_of(own), run.name), ()):
+            marks[job.id] = job, Mark(f"launch {launch_id_of(job.id)} by its name", sure=True)
+        words = words_of(run)
+        for job, request, told in self._told:
+            if job.id not in marks and any(word in told for word in words):
+                mark = mark_of(run, request)
+                if mark is not None and user_of(job.id) == user_of(own):
+                    marks[job.id] = job, mark
+        found = [each for each in marks.values() if not belongs_to(own, each[0].id)]
+        return Live(
+            jobs=tuple(live_job(job, mark) for job, mark in found if mark.sure),
+            possible=tuple(live_job(job, mark) for job, mark in found if not mark.sure),
+        )
+
+
+def roots_of(look: Look) -> list[Job]:
+    """Return the jobs that live and that no other job has submitted."""
+    return [job for job in look.live.values() if job.id.count("/") == 2]
+
+
+def of_interest(look: Look) -> Iterable[Job]:
+    """Yield the jobs whose request is of interest: the watched ones, then what lives beside."""
+    own = sorted((tree.own for tree in look.trees.values()), key=_newest_first)
+    yield from (job for job in own if job.id in look.live)
+    yield from sorted(roots_of(look), key=_newest_first)
+    yield from own
+
+
+def _newest_first(job: Job) -> float:
+    return -(job.submitted_at or 0.0)
+
+
+def live_job(job: Job, mark: Mark) -> LiveJob:
+    """Return a job that lives, and why it is taken for one of the lineage."""
+    return LiveJob(
+        id=job.id,
+        name=clean(job.id.rpartition("/")[2], 120),
+        why=mark.why,
+        launch_id=launch_id_of(job.id),
+        started_at=job.started_at,
+        handle={"job_id": job.id},
+    )

@@ -1,0 +1,225 @@
+"""The lines of all jobs of a user, followed by one cursor and laid into a spool for each run.
+
+A controller numbers the lines of all tasks with one counter. One question with the last number
+brings what is new of every job of a user (SPEC S-1); what was written before a run was first
+looked at is fetched once for each job, a few at each look. Where the two overlap, lines that
+came by both ways count once: June's lines do not tell their numbers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import posixpath
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from cockpit.model.facet import ErrorKind
+from cockpit.model.place import Place
+from cockpit.model.run import JobSpec
+from cockpit.platforms.iris.answers import Job, Line
+from cockpit.platforms.iris.rpc import Controller
+from cockpit.platforms.iris.trees import trains, user_of
+from cockpit.runtime.http import HttpError
+from cockpit.runtime.offload import offload
+from cockpit.sources.logs.spool import Spool
+
+FULL: Final = 1000
+"""Lines from which an answer may have been cut: every server gives so many."""
+AT_ONCE: Final = 5000
+PAGES: Final = 6
+"""Answers in a row that are asked for at one look; who is further behind begins at the end."""
+FIRST: Final = 10_000
+"""Lines that are fetched of a job that is first looked at: its newest."""
+JOINS: Final = 8
+"""Jobs whose former lines are fetched at one look."""
+AFTER: Final = 4
+"""Looks at which lines of a job that is over are still asked for."""
+WRITE: Final = 4.0
+
+
+class Wanted(NamedTuple):
+    """A run whose log is wanted: its job as the controller last listed it."""
+
+    run: str
+    spec: JobSpec
+    own: Job
+    over: bool
+
+
+class Tail:
+    """The spool of one run's job, and how it stands to the cursor of all."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.joined = False
+        """True while every line up to the common cursor is in the spool."""
+        self.twice: Counter[Line] = Counter()
+        """Lines of the spool that may come once more by the common cursor."""
+        self.spool = Spool(wanted.run, f"{wanted.own.id} {wanted.own.submitted_at}")
+        self.since: str | None = None
+        self.after = 0
+        """Looks since the job was first seen to be over: its last lines come a little later."""
+
+    @property
+    def place(self) -> Place:
+        """Where its lines lie."""
+        return self.spool.place
+
+    def takes(self, job_id: str) -> bool:
+        """Tell whether a job's lines are the run's: its own, or those of a child that trains."""
+        own = self.wanted.own.id
+        if job_id == own:
+            return True
+        return trains(job_id[len(own) + 1 :], job_id, self.wanted.spec)
+
+    def once(self, lines: Iterable[Line]) -> list[Line]:
+        """Return the lines that did not come already when the tail was joined."""
+        if not self.twice:
+            return list(lines)
+        fresh = []
+        for line in lines:
+            if self.twice[line] > 0:
+                self.twice[line] -= 1
+            else:
+                fresh.append(line)
+        return fresh
+
+
+class Stream:
+    """The logs of one controller. ``offset`` is its clock minus ours (s)."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._tails: dict[str, Tail] = {}
+        self._cursors: dict[str, int] = {}
+        self.offset = 0.0
+
+    async def look(self, wanted: Sequence[Wanted]) -> Mapping[str, Tail]:
+        """Fetch what is new, and return the tail of each run; raises ``HttpError``, ``OSError``."""
+        self._tails = {each.run: self._tail(each) for each in wanted}
+        users: dict[str, list[Tail]] = {}
+        for tail in self._tails.values():
+            users.setdefault(user_of(tail.wanted.own.id), []).append(tail)
+        for user, tails in users.items():
+            await self._follow(user, tails)
+        late = [tail for tail in self._tails.values() if not tail.joined]
+        late.sort(key=lambda tail: tail.wanted.over)
+        await asyncio.gather(*(self._join(tail) for tail in late[:JOINS]))
+        return self._tails
+
+    def _tail(self, wanted: Wanted) -> Tail:
+        known = self._tails.get(wanted.run)
+        if known is not None and known.wanted.own.key == wanted.own.key:
+            known.wanted = wanted
+            return known
+        return Tail(wanted)
+
+    async def _follow(self, user: str, tails: Sequence[Tail]) -> None:
+        """Lay what came since the last look into the spools of those that are joined."""
+        for tail in tails:
+            tail.after = tail.after + 1 if tail.wanted.over and tail.joined else 0
+        if all(tail.after > AFTER for tail in tails):
+            return  # nothing is written any more
+        sources = [f"{tail.wanted.own.id}/" for tail in tails]
+        source = posixpath.commonprefix(sources)
+        cursor = self._cursors.get(user)
+        if cursor is None:
+            _, self._cursors[user] = await self._controller.lines(source, lines=1)
+            return
+        for _ in range(PAGES):
+            lines, found = await self._controller.lines(source, cursor, lines=AT_ONCE)
+            cursor = self._cursors[user] = max(cursor, found)
+            await self._deal(tails, lines, cursor)
+            if len(lines) < FULL:
+                for tail in tails:
+                    tail.twice.clear()
+                return
+        del self._cursors[user]  # too far behind: each begins at its own end
+        for tail in tails:
+            tail.joined = False
+
+    async def _deal(self, tails: Sequence[Tail], lines: Sequence[Line], cursor: int) -> None:
+        """Give each tail its lines of an answer that ends at ``cursor``."""
+        owners: dict[str, list[Tail]] = {}
+        for tail in tails:
+            if tail.joined:
+                owners.setdefault(tail.wanted.own.id, []).append(tail)
+        shares: dict[str, list[Line]] = {}
+        for line in lines:
+            for tail in _owners(line, owners):
+                shares.setdefault(tail.wanted.run, []).append(line)
+        work = [(tail, tail.once(shares.get(tail.wanted.run, ()))) for tail in tails if tail.joined]
+        work = [(tail, fresh) for tail, fresh in work if fresh]
+        if work:
+            deal = functools.partial(self._lay_all, work, cursor)
+            await offload(deal, deadline=WRITE)
+
+    def _lay_all(self, work: Sequence[tuple[Tail, list[Line]]], cursor: int) -> None:
+        for tail, lines in work:
+            tail.joined = self._lay(tail, lines, str(cursor))
+
+    def _lay(self, tail: Tail, lines: Sequence[Line], cursor: str, *, hole: bool = False) -> bool:
+        """Append lines; False if another process has come further. Blocking."""
+        data = [_bytes(line) for line in lines]
+        at = max((line.at for line in lines if line.at is not None), default=0.0) - self.offset
+        if not tail.spool.append(data, cursor, at, since=tail.since, hole=hole):
+            return False
+        tail.since = cursor
+        return True
+
+    async def _join(self, tail: Tail) -> None:
+        """Fetch what came before the common cursor: all since the spool's own, or the end."""
+        tail.since = await offload(tail.spool.cursor, deadline=WRITE)
+        user = user_of(tail.wanted.own.id)
+        reached = self._cursors.get(user, 0)
+        lines, cursor, hole = await self._former(tail)
+        mine = [line for line in lines if tail.takes(_job_of(line))]
+        at = str(max(cursor, reached))
+        lay = functools.partial(self._lay, tail, mine, at, hole=hole)
+        tail.joined = await offload(lay, deadline=WRITE) and user in self._cursors
+        tail.twice = Counter(mine)
+
+    async def _former(self, tail: Tail) -> tuple[list[Line], int, bool]:
+        """Return the lines that the spool lacks, where they end, and whether some are lost."""
+        source = f"{tail.wanted.own.id}/"
+        since = int(tail.since) if tail.since is not None else None
+        found: list[Line] = []
+        for _ in range(PAGES if since is not None else 0):
+            lines, cursor = await self._controller.lines(source, since, lines=AT_ONCE)
+            found += lines
+            since = max(since or 0, cursor)
+            if len(lines) < FULL:
+                return found, since, False
+        lines, cursor = await self._end(source, tail.wanted.own.submitted_at)
+        return lines, cursor, tail.since is not None or len(lines) >= FIRST
+
+    async def _end(self, source: str, since: float | None) -> tuple[list[Line], int]:
+        """Return the newest lines of a job; fewer where they are too long for one answer."""
+        before = None if since is None else since - 1.0
+        try:
+            return await self._controller.lines(source, since=before, lines=FIRST)
+        except HttpError as error:
+            if error.kind is not ErrorKind.BAD_ANSWER:
+                raise
+        return await self._controller.lines(source, since=before, lines=FULL)
+
+
+def _job_of(line: Line) -> str:
+    """Return the job whose task has written a line: ``/user/job`` of ``/user/job/0:1``."""
+    return posixpath.dirname(line.key)
+
+
+def _owners(line: Line, owners: Mapping[str, Sequence[Tail]]) -> list[Tail]:
+    """Return the tails that take a line: those of its job and of the jobs above it."""
+    job = root = _job_of(line)
+    found: list[Tail] = []
+    while root.count("/") >= 2:
+        found += [tail for tail in owners.get(root, ()) if tail.takes(job)]
+        root = posixpath.dirname(root)
+    return found
+
+
+def _bytes(line: Line) -> bytes:
+    return line.data.replace("\n", " ").encode("utf-8", "replace")

@@ -1,0 +1,146 @@
+"""Which other jobs belong to a run (C-25), and what lives of its lineage."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from cockpit.platforms.iris.details import REQUESTS
+from tests.platforms.iris.controller import Controller, job, running
+from tests.platforms.iris.making import platform_of, run_of, value
+
+ROOT = "gs://bucket/hero"
+HERO: dict[str, Any] = {
+    "output_root": ROOT,
+    "wandb": {"entity": "marin", "project": "moe", "id": "hero-1"},
+}
+
+
+@pytest.fixture
+async def iris() -> AsyncIterator[Controller]:
+    async with running(Controller()) as controller:
+        controller.put(job("/ada/hero-i002"))
+        yield controller
+
+
+def submitted(iris: Controller, name: str, *argv: str, **variables: str) -> None:
+    """A living job with what it was submitted with."""
+    iris.jobs[name] = job(name)
+    request: dict[str, Any] = {
+        "entrypoint": {"runCommand": {"argv": ["python", "train.py", *argv]}}
+    }
+    request |= {"environment": {"envVars": variables}}
+    iris.status[name] = {"job": iris.jobs[name], "request": request}
+
+
+async def lineage(iris: Controller, **more: Any) -> tuple[set[str], set[str]]:
+    found = await value(platform_of(), run_of(iris.url, "/ada/hero-i002", "hero", **HERO | more))
+    return {each.id for each in found.rivals}, {each.id for each in found.possible}
+
+
+async def test_an_earlier_launch_that_lives_is_a_rival_by_its_name(iris: Controller) -> None:
+    iris.jobs |= {name: job(name) for name in ("/ada/hero-i001", "/ada/hero-eval-i001")}
+    iris.jobs |= {"/bob/hero-i003": job("/bob/hero-i003"), "/ada/hero": job("/ada/hero")}
+    iris.jobs["/ada/hero-i000"] = job("/ada/hero-i000", "FAILED")
+    assert await lineage(iris) == ({"/ada/hero-i001"}, set())
+
+
+@pytest.mark.parametrize(
+    ("argv", "variables", "sure"),
+    [
+        (("--output_dir", ROOT), {}, True),
+        ((f"--trainer.output_dir={ROOT}/run",), {}, True),
+        (("--wandb_run_id", "hero-1"), {}, True),
+        ((), {"WANDB_RUN_ID": "hero-1"}, True),
+        ((), {"OUTPUT_DIR": ROOT}, True),
+        ((ROOT,), {}, False),
+        (("--dir", f"{ROOT}/"), {}, False),
+        (("--name", "hero-1"), {}, False),
+    ],
+)
+async def test_who_writes_to_the_same_place_is_a_rival(
+    iris: Controller, argv: tuple[str, ...], variables: dict[str, str], sure: bool
+) -> None:
+    submitted(iris, "/ada/other", *argv, **variables)
+    assert await lineage(iris) == (({"/ada/other"}, set()) if sure else (set(), {"/ada/other"}))
+
+
+@pytest.mark.parametrize(
+    ("argv", "variables"),
+    [
+        (("--output_dir", f"{ROOT}2"), {}),
+        (("--initialize_from", f"{ROOT}/step-100"), {}),
+        (("--checkpoint", f"{ROOT}/step-100"), {}),
+        ((), {"WANDB_RUN_ID": "hero-1", "WANDB_PROJECT": "another"}),
+        ((), {"WANDB_RUN_ID": "hero-12"}),
+        (("--prompt", "hero-1"), {}),
+    ],
+)
+async def test_who_reads_it_or_is_named_alike_is_none(
+    iris: Controller, argv: tuple[str, ...], variables: dict[str, str]
+) -> None:
+    submitted(iris, "/ada/other", *argv, **variables)
+    assert await lineage(iris) == (set(), set())
+
+
+async def test_a_job_above_the_recorded_one_is_not_its_rival(iris: Controller) -> None:
+    iris.put()
+    submitted(iris, "/ada/coord", "--output_dir", ROOT)
+    iris.jobs["/ada/coord/train"] = job("/ada/coord/train")
+    run = run_of(iris.url, "/ada/coord/train", "hero", **HERO)
+    assert (await value(platform_of(), run)).rivals == ()
+
+
+async def test_requests_are_looked_into_a_few_at_a_time_and_once(iris: Controller) -> None:
+    for n in range(10):
+        submitted(iris, f"/ada/other{n}", "--output_dir", ROOT)
+    platform, run = platform_of(), run_of(iris.url, "/ada/hero-i002", "hero", **HERO)
+    seen = [len((await value(platform, run)).rivals) for _ in range(4)]
+    assert seen[0] < REQUESTS and seen[-1] == 10
+    asked = iris.counted["GetJobStatus"]
+    await value(platform, run)
+    assert iris.counted["GetJobStatus"] == asked == 11
+
+
+async def test_live_looks_into_every_job_before_it_answers(iris: Controller) -> None:
+    for n in range(10):
+        submitted(iris, f"/ada/other{n}", "--output_dir", ROOT)
+    run = run_of(iris.url, "/ada/hero-i002", "hero", **HERO)
+    live = (await platform_of().live([run]))["hero"]
+    assert live.unknown is None and len(live.jobs) == 11
+    assert live.jobs[0].id == "/ada/hero-i002" and live.jobs[0].launch_id == "hero-i002"
+    iris.reply["GetJobStatus"] = (400, b'{"code":"invalid_argument","message":"no"}', ())
+    live = (await platform_of().live([run]))["hero"]
+    assert live.unknown is not None and "10 live jobs could not be looked into" in live.unknown
+
+
+async def test_an_empty_answer_is_never_nothing_lives(iris: Controller) -> None:
+    iris.put()
+    run = run_of(iris.url, "/ada/hero-i002", "hero", **HERO)
+    live = (await platform_of().live([run]))["hero"]
+    assert live.unknown is not None and "does not say that it ended" in live.unknown
+    iris.put(job("/ada/hero-i002", "FAILED"))
+    live = (await platform_of().live([run]))["hero"]
+    assert live.unknown is None and live.jobs == ()
+    iris.put(job("/ada/hero-i002", "DREAMING"))
+    live = (await platform_of().live([run]))["hero"]
+    assert live.unknown == "/ada/hero-i002 is JOB_STATE_DREAMING"
+
+
+async def test_the_code_in_the_bundle_is_told_and_no_secret_with_it(iris: Controller) -> None:
+    iris.jobs = Controller().jobs
+    run = run_of(iris.url, "/ada/hero-toy-coord")
+    found = await value(platform_of(), run)
+    assert found.bundle is not None and found.bundle.commit is None
+    assert found.bundle.id == "5a0a43bfeacbfa50b438041b8014eb714aaa2af346a8ae19f66331fa49463a77"
+    variables = iris.status["/ada/hero-toy-coord"]["request"]["environment"]["envVars"]
+    assert "toy-not-a-key" in variables["MARIN_PROVENANCE"]
+    variables["MARIN_PROVENANCE"] = (
+        '{"base_commit": "0123abcd", "dirty": true, "branch": "main\\u001b[31m", "tree_hash": "ff"}'
+    )
+    found = await value(platform_of(), run)
+    assert found.bundle is not None
+    assert (found.bundle.commit, found.bundle.dirty, found.bundle.tree) == ("0123abcd", True, "ff")
+    assert found.bundle.branch is not None and "\x1b" not in found.bundle.branch
