@@ -154,18 +154,18 @@ async def test_data_that_goes_later_is_missed_in_turn(asked: list[str], tmp_path
 async def test_more_files_than_an_answer_holds_are_judged_over_several_looks(
     asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for step in range(1, 21):
+    for step in range(1, 41):
         levanter(tmp_path, step, at=time.time() - QUIET)
-    monkeypatch.setattr(host, "CAP", 4000)
+    monkeypatch.setattr(host, "CAP", 6000)
     source, run = Checkpoints(SystemClock()), run_of(f"ssh://self{tmp_path}")
     first = await looked(source, run)
     assert first.value is not None and first.value.unjudged
-    assert len(first.value.items) + first.value.unjudged == 20
-    assert first.value.latest_complete == 20 and first.value.trainer_would_load is None
-    for _ in range(12):
+    assert len(first.value.items) + first.value.unjudged == 40
+    assert first.value.latest_complete == 40 and first.value.trainer_would_load is None
+    for _ in range(6):
         last = await looked(source, run)
     assert last.value is not None and not last.value.unjudged
-    assert [step for step, state in states(last) if state == "complete"] == list(range(1, 21))
+    assert [step for step, state in states(last) if state == "complete"] == list(range(1, 41))
 
 
 @pytest.mark.parametrize(
