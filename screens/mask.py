@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 from textual.content import Content
 
@@ -215,14 +216,16 @@ def _machine() -> str:
 
 def _people(run: RunSpec) -> set[str]:
     wandb = run.wandb
-    found = {run.dri, wandb.entity if wandb is not None else None}
+    found = {run.dri, wandb.recorded.entity if wandb is not None else None}
     return {word for word in found if word}
 
 
 def _places(run: RunSpec) -> set[str]:
     from cockpit.platforms.private import PRIVATE  # here: only a shared screen needs it
 
-    job = run.job
+    job, wandb = run.job, run.wandb
+    server = urlsplit((wandb.recorded.base_url if wandb is not None else None) or "").hostname
+    found = {server} if server else set()
     if job is None:
-        return set()
-    return {str(word) for name in PRIVATE if (word := getattr(job, name))}
+        return found
+    return found | {str(word) for name in PRIVATE if (word := getattr(job, name))}

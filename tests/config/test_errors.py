@@ -64,6 +64,7 @@ WRONG = [
     ("[run.checkpoints]\ncustom = {pattern='((',marker=''}", 4, "pattern: expected a regular"),
     ("[run.checkpoints]\nprotect = [1,\n 'x']", 5, "such as protect = [20000]"),
     ("[run.thresholds]\ndisk_frac = 90", 4, "expected a share between 0 and 1"),
+    ("[run.wandb]\nbase_url = 'w.example.org'", 4, 'expected an address such as "https://wandb'),
     ("[[run]]\nname = 'a'", 4, 'run.name: "a" is already run number 1'),
     ("[[run]]", 3, "run.name: is missing"),
     ("[[run]]\nname = 'a b'", 4, "run.name: expected a slug"),

@@ -27,6 +27,7 @@ from cockpit.platforms.iris.answers import (
 )
 from cockpit.runtime.http import Answer, Http, HttpError
 from cockpit.runtime.http_trouble import date_of, told
+from cockpit.text.safe import clean
 
 CONTROLLER: Final = "iris.cluster.ControllerService"
 ENDPOINTS: Final = "iris.cluster.EndpointService"
@@ -96,6 +97,11 @@ class Controller:
     async def highlights(self, task_id: str) -> list[str]:
         """Return the log lines that the controller takes for the cause of a task's failure."""
         return highlights_of(await self.call("GetTaskStatus", {"taskId": task_id}))
+
+    async def user(self) -> tuple[str, str]:
+        """Return as whom the controller sees us, and in which role."""
+        found = await self.call("GetCurrentUser", {})
+        return clean(found.get("userId") or "nobody", 80), clean(found.get("role") or "no role", 80)
 
     async def empty_groups(self) -> set[str]:
         """Return the scale groups that have no slice at all, not even one on its way."""

@@ -94,14 +94,16 @@ class SlurmJobs:
         if isinstance(seen, Trouble):
             return {run.name: unknown(seen.kind, seen.line, where, now) for run in runs}
         told, book = seen
-        cluster = self._clusters[host]
-        found = {run.name: lineage_of(run, book, cluster.chains) for run in runs}
-        return {run.name: self._facet(run, where, told, found[run.name], cluster) for run in runs}
+        facets = {}
+        for run in runs:
+            facets[run.name] = self._facet(run, where, told, book, self._clusters[host])
+            await asyncio.sleep(0)  # hundreds of runs: others go on meanwhile
+        return facets
 
     def _facet(
-        self, run: RunSpec, where: str, told: Told, found: Lineage, cluster: _Cluster
+        self, run: RunSpec, where: str, told: Told, book: Book, cluster: _Cluster
     ) -> Facet[JobValue]:
-        now = self._clock.now()
+        now, found = self._clock.now(), lineage_of(run, book, cluster.chains)
         if found.job is None:
             return unknown(*_absent(run, where, told), where, now)
         value = value_of(run, found.job, found.passed, found.queued, found.freed)

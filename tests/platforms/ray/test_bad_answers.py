@@ -104,6 +104,7 @@ async def test_a_head_whose_jobs_hang_while_its_version_answers(
     handler: Handler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(heads, "PATIENCE", 0.2)
+    monkeypatch.setattr(heads, "PROBE", 0.2)
     async with head() as ray:
         ray.handlers[LIST] = handler
         asked, run = platform(), run_of(ray.url, "hero-i001")

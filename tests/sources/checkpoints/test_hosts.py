@@ -94,7 +94,7 @@ async def test_two_hundred_runs_of_a_host_are_one_script_a_look(
         runs.append(run_of(f"ssh://self{tmp_path}/run-{number}", name=f"run-{number}"))
     source = Checkpoints(SystemClock())
     assert states(await looked(source, *runs)) == [(100, "complete")]
-    assert len(asked) == 3, "names, files, markers"
+    assert len(asked) <= 5, "names, then files and markers: of the newest first"
     levanter(tmp_path / "run-0", 200, at=time.time(), marker=None)
     del asked[:]
     await looked(source, *runs[1:])

@@ -176,3 +176,37 @@ async def test_a_root_that_is_not_listed_leaves_the_others_to_be_seen(tmp_path: 
     assert (both.value.latest_complete, both.value.relaunch_from) == (None, None)
     assert both.value.unlisted == ("hdfs://host/x",)
     assert alone.known and alone.value.latest_complete == 900
+
+
+async def test_what_cannot_be_reached_rests_for_all_that_share_its_fate(tmp_path: Path) -> None:
+    clock, rest, pollers = SteppedClock(200.0), Rest(), []
+    sources = [Fake(clock, checkpoints(1)) for _ in range(2)]
+    for source, project in zip(sources, ("p", "q"), strict=True):
+        poller = AwayPoller(
+            ("job", project),
+            source.observe,
+            lambda run: 100.0,
+            clock,
+            lambda facet, answers: None,
+            Supervisor(clock, tmp_path),
+            rest,
+        )
+        pollers.append(poller)
+    gone = unknown(ErrorKind.REFUSED, "no", "w", 0.0)
+    sources[0].answers["a"] = gone
+    loops = []
+    try:
+        for poller in pollers:
+            poller.assign([on_cluster("a", cadence=900.0)])
+            loops.append(asyncio.create_task(poller.run()))
+            await until(lambda: sources[0].asked)
+        await asyncio.sleep(0.05)
+        assert sources[1].asked == [] and clock.monotonic() < rest.refused_until
+        assert rest.refused_until >= 0.8 * 200.0
+        pollers[1].wake("a", at_once=True)  # a person looks all the same
+        await until(lambda: sources[1].asked)
+    finally:
+        for loop in loops:
+            loop.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await loop
