@@ -27,6 +27,9 @@ from cockpit.text.safe import clean
 PROBE_WITHIN: Final = 60.0
 """Seconds within which a head must have run the smallest of jobs."""
 LOOK_EVERY: Final = 1.0
+FORGOTTEN_WITHIN: Final = 30.0
+QUIET: Final = 3
+"""Looks in a row that show none of its jobs, until a demo is forgotten."""
 DEADLINE: Final = 15.0
 CAP: Final = 64_000_000
 SEES: Final = "the-demo-is-seen"
@@ -123,9 +126,17 @@ class RaySite(Site):
             self._asked("POST", f"/api/jobs/{quote(each)}/stop", missing=True)
 
     def forget(self, token: str) -> None:
-        """Delete the jobs from the head's list; it keeps their logs for as long as it runs."""
-        for name in self._own(token):
-            self._asked("DELETE", f"/api/jobs/{quote(name)}", missing=True)
+        """Delete the jobs from the head's list; it keeps their logs for as long as it runs.
+
+        One whose driver's end the head notes just then is listed again: it is looked for anew.
+        """
+        until, quiet = time.monotonic() + FORGOTTEN_WITHIN, 0
+        while quiet < QUIET and time.monotonic() < until:
+            own = self._own(token)
+            for name in own:
+                self._asked("DELETE", f"/api/jobs/{quote(name)}", missing=True)
+            quiet = 0 if own else quiet + 1
+            time.sleep(LOOK_EVERY)
 
     def clear(self, ground: Ground) -> None:
         """Nothing lies there that is not here."""
