@@ -185,10 +185,10 @@ def _away(layout: DemoLayout, args: argparse.Namespace) -> int:
     from cockpit.demo.away.session import prepare, running
     from cockpit.demo.layout import Lock
 
+    site = _site(args)
     folder.take(layout)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
-    site = _site(args)
     with Lock(layout.lock):
         journal = prepare(layout, site)
         if journal.jobs:
@@ -232,7 +232,7 @@ def _headless(layout: DemoLayout, fleet: DemoFleet, args: argparse.Namespace) ->
         print_document(report.document())
     else:
         put("\n".join(fleet_lines(report)))
-    for line in missing:
+    for line in missing if fleet.trouble is None else ():
         say(line)
     return NOT_MADE if missing else exit_code(report)
 

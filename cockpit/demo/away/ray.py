@@ -45,8 +45,9 @@ class RaySite(Site):
         self._address, self._python = address, python
         try:
             self._base = base_of(address)
-        except ValueError as error:
-            raise CannotError(str(error)) from None
+        except ValueError:
+            text = f"--address {clean(address, 120)!r}: expected a head's dashboard"
+            raise CannotError(f"{text}, as http://127.0.0.1:8265") from None
         self.where = f"Ray at {clean(self._base, 200)}"
 
     @property

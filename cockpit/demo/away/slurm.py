@@ -126,7 +126,8 @@ class SlurmSite(Site):
         """Return our jobs that are named after this demo, by their ids."""
         done = self._ran(_LIVING)
         if not done.ok:
-            raise CannotError(f"{self.where}: squeue: {hosts.said(done)}")
+            advice = "; name a login node with --host" if self._host is None else ""
+            raise CannotError(f"{self.where}: squeue: {hosts.said(done)}{advice}")
         rows = (line.split("|") for line in done.text.splitlines())
         named = {row[0]: row[1] for row in rows if len(row) == 3 and row[0].isdecimal()}
         return {job_id: name for job_id, name in named.items() if is_own(name, token)}
