@@ -177,19 +177,6 @@ class LogValue(Frozen):
     """The writer's clock minus ours where it is off: the times of lines are on ours."""
 
 
-class LogPage(NamedTuple):
-    """Consecutive lines of a log and where each starts; they cover bytes ``[start, end)``.
-
-    ``size`` is the file's size at that moment; ``end == size`` means: this is the end so far.
-    """
-
-    lines: tuple[SafeText, ...]
-    offsets: tuple[int, ...]
-    start: int
-    end: int
-    size: int
-
-
 class Column(NamedTuple):
     """One column of a chart over steps ``[first, last]``: extremes, mean and non-finite count.
 
