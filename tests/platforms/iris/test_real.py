@@ -27,9 +27,9 @@ from tests.platforms.iris.making import facet, facets, platform_of, run_of, valu
 ROOT = Path(__file__).resolve().parents[3]
 IRIS = Path(os.environ.get("IRIS_VENV", ROOT / ".iris")).absolute() / "bin" / "iris"
 CLUSTER = Path(__file__).with_name("cluster.yaml")
-pytestmark = pytest.mark.skipif(
-    not IRIS.exists(), reason="no Iris here: `make test-iris` installs it (Python 3.12, 0.7 GB)"
-)
+if not IRIS.exists():
+    text = "no Iris here: `make test-iris` installs it (Python 3.12, 0.7 GB)"
+    pytest.skip(text, allow_module_level=True)
 TRAIN = "for i in $(seq 600); do echo step $i loss 0.$((900 - i)); sleep 0.2; done"
 HEAD = {"content-type": "application/json"}
 
@@ -117,7 +117,7 @@ async def test_a_tree_its_log_and_its_rival(rig: Rig) -> None:
     rig.launch("/ada/hero-i002", "sleep 600")
     rig.launch("/ada/hero-i002/train_lm", TRAIN, 2)
     rig.launch("/ada/hero-i002/eval", "exit 3")
-    variables = {"environment": {"envVars": {"WANDB_RUN_ID": "hero"}}}
+    variables: Any = {"environment": {"envVars": {"WANDB_RUN_ID": "hero"}}}
     rig.launch("/ada/writer", "sleep 600", **variables)
     rig.launch("/ada/hero-i001", "sleep 600")
     platform = platform_of()
