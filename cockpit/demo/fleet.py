@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from git import GitError
@@ -44,8 +45,9 @@ MONITORS_AFTER = 2
 class DemoFleet:
     """The processes of one demo, and the thread that brings them up and their troubles about."""
 
-    def __init__(self, layout: DemoLayout) -> None:
+    def __init__(self, layout: DemoLayout, situations: Sequence[Situation] = SITUATIONS) -> None:
         self.layout = layout
+        self.situations = situations
         self.trouble: str | None = None
         self._leaving = threading.Event()
         self._thread = threading.Thread(target=self._conduct, name="demo", daemon=True)
@@ -79,17 +81,23 @@ class DemoFleet:
 
     def _start_all(self) -> None:
         sha = folder.code_sha(self.layout)
-        for number, situation in enumerate(SITUATIONS):
+        for number, situation in enumerate(self.situations):
             if number == MONITORS_AFTER:
                 self._start_monitors()
             if self._leaving.is_set():
                 return
-            if noted(self.layout.run(situation.name).pid_file) is None:
-                self._start_run(situation)
-                folder.log_launch(self.layout, situation, sha)
+            if self._start_run(situation, sha):
                 self._leaving.wait(STAGGER)
 
-    def _start_run(self, situation: Situation) -> None:
+    def _start_run(self, situation: Situation, sha: str) -> bool:
+        """Start a training unless it was, and write its launch down; return whether it was now."""
+        if noted(self.layout.run(situation.name).pid_file) is not None:
+            return False
+        self._start_here(situation)
+        folder.log_launch(self.layout, situation, sha)
+        return True
+
+    def _start_here(self, situation: Situation) -> None:
         """Start a training as an action would: under its lineage's locks, its launch id used up."""
         places = self.layout.run(situation.name)
         spec = next(run for run in load(self.layout.run_file).runs if run.name == situation.name)
@@ -118,7 +126,7 @@ class DemoFleet:
 
     def _start_monitors(self) -> None:
         for name in ("fleet", MORTAL):
-            runs = [each.name for each in SITUATIONS if each.monitor == name]
+            runs = [each.name for each in self.situations if each.monitor == name]
             pid_file = self.layout.monitors / f"{name}.pid"
             if noted(pid_file) is None:
                 watch = own_python("cockpit", "watch", *runs, "--config")
@@ -133,12 +141,16 @@ class DemoFleet:
 
     def _make_situations(self) -> None:
         """Do to each run what is to be done to it, once its moment has come."""
-        waiting = [self._tear, self._kill_monitor, self._log_end]
+        waiting = self._to_be_done()
         while waiting and not self._leaving.wait(LOOK):
             for attempt in tuple(waiting):
                 with suppress(FileNotFoundError):  # gone under the look (rotation): not yet
                     if attempt():
                         waiting.remove(attempt)
+
+    def _to_be_done(self) -> list[Callable[[], bool]]:
+        """Return what is done to the runs; each is tried until it returns True."""
+        return [self._tear, self._kill_monitor, self._log_end]
 
     def _tear(self) -> bool:
         """Kill the run in the middle of a save, once an older checkpoint is complete."""
@@ -159,8 +171,9 @@ class DemoFleet:
         victim = noted(self.layout.monitors / f"{MORTAL}.pid")
         if victim is None or not victim.alive:
             return victim is not None
-        states = self.layout.run("demo-monitor").scratch.glob("*_monitoring_state.json")
-        newest = max((path.stat().st_mtime for path in states), default=0.0)
+        watched = (each.name for each in self.situations if each.monitor == MORTAL)
+        states = (self.layout.run(name).scratch.glob("*_monitoring_state.json") for name in watched)
+        newest = max((path.stat().st_mtime for each in states for path in each), default=0.0)
         if newest < victim.start + 2 * CADENCE:
             return False
         kill(victim, signal.SIGKILL)

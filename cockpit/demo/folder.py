@@ -75,17 +75,21 @@ def empty(layout: DemoLayout) -> None:
 
 def build(layout: DemoLayout) -> None:
     """Make everything but the processes. The folder is ours and empty."""
-    who = login_name()
+    build_runs(layout, SITUATIONS)
+    text = run_file(layout, login_name(), sys.executable)
+    layout.run_file.write_text(text, encoding="utf-8")
+
+
+def build_runs(layout: DemoLayout, situations: Sequence[Situation]) -> None:
+    """Make everything but the run file: code, configs, folders, logbooks."""
     _code(layout)
     layout.monitors.mkdir()
-    for situation in SITUATIONS:
+    for situation in situations:
         places = layout.run(situation.name)
         for folder in (*places.roots, places.scratch, places.folder / "wandb"):
             folder.mkdir(parents=True)
         write_config(situation.config, places.config)
-    _records(layout, who)
-    text = run_file(layout, who, sys.executable)
-    layout.run_file.write_text(text, encoding="utf-8")
+    _records(layout, situations, login_name())
 
 
 def _code(layout: DemoLayout) -> None:
@@ -102,10 +106,10 @@ def _code(layout: DemoLayout) -> None:
         repository.push()
 
 
-def _records(layout: DemoLayout, who: str) -> None:
+def _records(layout: DemoLayout, situations: Sequence[Situation], who: str) -> None:
     layout.logbooks.mkdir(parents=True)
     with DemoRepository.create(layout.records, layout.remotes / "records.git") as repository:
-        for situation in SITUATIONS:
+        for situation in situations:
             path, contract = layout.logbook(situation.name), _contract(situation, who)
             path.write_bytes(new_logbook(RunSpec(name=situation.name), contract))
             repository.commit([path], f"{situation.name}: start hero-run logbook")
@@ -131,11 +135,17 @@ def code_sha(layout: DemoLayout) -> str:
         return repository.head()
 
 
-def log_launch(layout: DemoLayout, situation: Situation, sha: str) -> None:
-    """Write the launch of a run into its logbook, commit and push it."""
+def log_launch(
+    layout: DemoLayout, situation: Situation, sha: str, words: Sequence[str] | None = None
+) -> None:
+    """Write the launch of a run into its logbook, commit and push it.
+
+    ``words`` are what it was started with, where that is not this machine's own command.
+    """
+    words = command(layout, situation, sys.executable) if words is None else words
     keep = situation.config.trainer.checkpointer
     fields = {
-        "Command": f"`{' '.join(command(layout, situation, sys.executable))}`",
+        "Command": f"`{' '.join(words)}`",
         "Git SHA": sha,
         "Dirty tree": "clean",
         "Source bundle/container": "none",

@@ -72,6 +72,8 @@ class Faults:
     learning_rate_jump: tuple[int, float] | None = None
     break_at: int | None = None
     shard_seconds: float = 0.0
+    killed_in_save: int | None = None
+    time_limit: int | None = None
 
 
 def read_config(path: Path) -> TrainingConfig:
@@ -127,5 +129,17 @@ def _parser() -> argparse.ArgumentParser:
         default=0.0,
         metavar="S",
         help="each data file of a checkpoint takes S seconds to write",
+    )
+    parser.add_argument(
+        "--killed-in-save",
+        type=int,
+        metavar="N",
+        help="in the middle of its Nth save the process is killed with -9",
+    )
+    parser.add_argument(
+        "--time-limit",
+        type=int,
+        metavar="S",
+        help="leave after S seconds as if told to by SIGTERM",
     )
     return parser

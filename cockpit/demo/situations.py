@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cockpit.demo.settings import CheckpointerConfig, OptimizerConfig, TrainerConfig, TrainingConfig
@@ -31,16 +31,13 @@ class Situation:
     seen: ReportTest
     expected: str
     faults: tuple[str, ...] = ()
+    monitor: str = "fleet"
+    """Which of the two monitors watches it."""
 
     @property
     def launch_id(self) -> str:
         """The id of the launch that the demo itself makes."""
         return f"{self.name}-i001"
-
-    @property
-    def monitor(self) -> str:
-        """Which of the two monitors watches it."""
-        return MORTAL if self.name == "demo-monitor" else "fleet"
 
 
 MORTAL = "demo-monitor"
@@ -126,6 +123,7 @@ SITUATIONS = (
         goal="shows a dead monitor on a run that is well",
         config=_config("demo-monitor", seed=6),
         seen=_monitor_dead,
+        monitor=MORTAL,
         expected="healthy, its monitor stale (C-03)",
     ),
     Situation(
@@ -139,12 +137,12 @@ SITUATIONS = (
 """In the order in which they are started: the ones that take longest come first."""
 
 
-def missing(report: FleetReport) -> tuple[str, ...]:
+def missing(report: FleetReport, situations: Sequence[Situation] = SITUATIONS) -> tuple[str, ...]:
     """Return a line for each situation that a check does not show."""
     runs = {run.name: run for run in report.runs}
     return tuple(
         f"{each.name}: expected {each.expected}, found {_found(runs.get(each.name))}"
-        for each in SITUATIONS
+        for each in situations
         if each.name not in runs or not each.seen(runs[each.name])
     )
 

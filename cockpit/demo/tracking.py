@@ -5,6 +5,7 @@ Only the trainer's process imports this.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import threading
@@ -27,7 +28,25 @@ def say(logger: str, text: str, level: str = "I") -> None:
     sys.stdout.flush()
 
 
-class WandbTracker:
+class Tracker:
+    """Where the rows of a run go; this one keeps none: the run's log alone tells of them."""
+
+    def log(self, row: dict[str, Any], step: int) -> None:
+        """Log one row at the trainer's own step."""
+
+    def finish(self, exit_code: int) -> None:
+        """Write the exit record and flush."""
+
+
+def tracker_of(config: TrainingConfig, folder: Path) -> Tracker:
+    """Return the tracker, one that keeps nothing where the client is not installed."""
+    if importlib.util.find_spec("wandb") is not None:
+        return WandbTracker(config, folder)
+    say("trainer", "wandb is not installed here: this log alone tells the loss.", "W")
+    return Tracker()
+
+
+class WandbTracker(Tracker):
     """One W&B run; started again with the same id it adds a fragment in the same folder."""
 
     def __init__(self, config: TrainingConfig, folder: Path) -> None:

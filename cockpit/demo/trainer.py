@@ -8,6 +8,7 @@ one. SIGUSR1 saves a checkpoint now; SIGTERM and SIGINT save one and leave (128 
 from __future__ import annotations
 
 import math
+import os
 import signal
 import sys
 import time
@@ -20,7 +21,7 @@ from cockpit.demo.checkpointing import Checkpointer, TrainingState
 from cockpit.demo.data import CORPUS, PacedFile, batch, read_corpus
 from cockpit.demo.evaluation import evaluate
 from cockpit.demo.settings import Faults, TrainingConfig, read_arguments, read_config
-from cockpit.demo.tracking import WandbTracker, say
+from cockpit.demo.tracking import Tracker, say, tracker_of
 
 LINE_EVERY = 1.0
 """Seconds between two progress lines, at least."""
@@ -33,11 +34,13 @@ class Signals:
         self.leave: int | None = None
         self._save = False
 
-    def listen(self) -> None:
-        """Take the signals over."""
+    def listen(self, time_limit: int | None = None) -> None:
+        """Take the signals over; with a limit (s), one comes by itself when it has passed."""
         signal.signal(signal.SIGUSR1, self._on_save)
         signal.signal(signal.SIGTERM, self._on_leave)
         signal.signal(signal.SIGINT, self._on_leave)
+        signal.signal(signal.SIGALRM, self._on_leave)
+        signal.alarm(time_limit or 0)
 
     def take_save(self) -> bool:
         """Return whether a checkpoint was asked for, once."""
@@ -83,7 +86,9 @@ class Training:
             output / "checkpoints-temp",
             keep.keep_last_temporary_checkpoints,
             faults.shard_seconds,
+            self._while_saving,
         )
+        self.saves = 0
         self.signals = Signals()
         self.saved_at = time.monotonic()
         self.saved: tuple[int, bool] | None = None
@@ -102,9 +107,9 @@ class Training:
         say("trainer", f"Resuming training from step {state.step + 1}")
         return state
 
-    def run(self, tracker: WandbTracker) -> int:
+    def run(self, tracker: Tracker) -> int:
         """Train to the end or until told to leave; return the exit status."""
-        self.signals.listen()
+        self.signals.listen(self.faults.time_limit)
         pace = StepPace(self.config.trainer.steps_per_second)
         total = self.config.trainer.num_train_steps
         with CORPUS.open("rb") as file:
@@ -116,7 +121,7 @@ class Training:
         say("trainer", f"Training complete at step {total - 1} (target: {total}).")
         return 0
 
-    def _step(self, step: int, file: BinaryIO, pace: StepPace, tracker: WandbTracker) -> None:
+    def _step(self, step: int, file: BinaryIO, pace: StepPace, tracker: Tracker) -> None:
         begun = time.monotonic()
         rate = self._learning_rate(step)
         loss, gradient = model.loss_and_gradient(
@@ -189,9 +194,16 @@ class Training:
         """Save this step, unless it is saved already at least as durably."""
         step = self.state.step
         if self.saved not in ((step, True), (step, permanent)):
+            self.saves += 1
             self.checkpointer.save(self.state, permanent=permanent)
             self.saved = (step, permanent)
         self.saved_at = time.monotonic()
+
+    def _while_saving(self, seconds: float) -> None:
+        """Wait for a slow disk, unless this is the save that the process is killed in."""
+        time.sleep(seconds)
+        if self.saves == self.faults.killed_in_save:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def _leave(self, number: int) -> int:
         say("trainer", f"Received {signal.Signals(number).name}: saving a checkpoint and leaving.")
@@ -204,7 +216,7 @@ def train(config: TrainingConfig, faults: Faults, output: Path) -> int:
     trainer = config.trainer
     say("trainer", f"{trainer.id}: {trainer.num_train_steps} steps, seed {trainer.seed}")
     training = Training(config, faults, output)
-    tracker = WandbTracker(config, output)
+    tracker = tracker_of(config, output)
     status = 1
     try:
         status = training.run(tracker)

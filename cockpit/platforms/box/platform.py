@@ -8,17 +8,19 @@ from typing import Any, ClassVar, Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, not_configured
-from cockpit.model.jobs import Live
+from cockpit.model.jobs import Live, OwnJob
 from cockpit.model.observed import HostValue, JobValue
 from cockpit.model.query import Query
-from cockpit.model.run import RunSpec
-from cockpit.platforms.base import EndpointFinding
+from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.base import CannotError, EndpointFinding
 from cockpit.platforms.box import PRIVATE
 from cockpit.platforms.box.doctor import finding_of
 from cockpit.platforms.box.health import BoxHosts
 from cockpit.platforms.box.jobs import BoxJobs
+from cockpit.platforms.box.own import own_jobs
 from cockpit.platforms.box.probe import Actor
 from cockpit.platforms.unsupported import Unsupported
+from cockpit.runtime.ssh import run_script
 from cockpit.sources.logs.source import Logs
 
 Ask = Callable[[str, list[Query]], Awaitable[Mapping[str, Facet[Any]]]]
@@ -83,6 +85,12 @@ class BoxPlatform(Unsupported):
         looked = await asyncio.gather(*(self._jobs.look(*group) for group in groups.items()))
         hosts = zip(groups, looked, strict=True)
         return [finding_of(host, view, groups[host]) for host, view in hosts]
+
+    async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
+        """Return the tmux sessions of a host; raises ``CannotError``."""
+        if not job.host:
+            raise CannotError("name the host: box@HOST")
+        return await own_jobs(run_script, job.host)
 
     def name_for(self, launch_id: str) -> str:
         """Return the session's name: tmux would turn these two into underscores by itself."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, not_configured, unknown
-from cockpit.model.jobs import Live, LiveJob
+from cockpit.model.jobs import Live, LiveJob, OwnJob
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
@@ -20,6 +20,7 @@ from cockpit.platforms.ray.head import CAP, MOST_PATIENCE, Head, base_of
 from cockpit.platforms.ray.hosts import RayHosts
 from cockpit.platforms.ray.jobs import RayJobs
 from cockpit.platforms.ray.logs import RayLogs
+from cockpit.platforms.ray.own import own_jobs
 from cockpit.platforms.ray.token import Tokens
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.http import Http, HttpError
@@ -36,7 +37,10 @@ class RayPlatform(Unsupported):
 
     kind: ClassVar[str] = "ray"
     fields: ClassVar[frozenset[str]] = frozenset(
-        {"id", "address", "token_env", "auth", "token_command", "resubmit_runs", "log"}
+        {
+            *("id", "address", "token_env", "auth", "token_command"),
+            *("resubmit_runs", "log", "workdir"),
+        }
     )
     private: ClassVar[tuple[str, ...]] = PRIVATE
     log_needs_job: ClassVar[bool] = True
@@ -47,7 +51,7 @@ class RayPlatform(Unsupported):
         self._tokens = Tokens(clock)
         self._heads: dict[object, Head] = {}
         self._jobs = RayJobs(clock)
-        self._tails = RayLogs(clock, self._jobs.last_log)
+        self._tails = RayLogs(clock, logs, self._jobs.recent, self._jobs.last_log)
         self._hosts = RayHosts(clock)
 
     async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:
@@ -89,6 +93,16 @@ class RayPlatform(Unsupported):
         ]
         asked = (finding(head, [query.name for query in own]) for head, own in groups)
         return [*wrong, *await asyncio.gather(*asked)]
+
+    async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
+        """Return the jobs of a head, living ones first; raises ``CannotError``."""
+        try:
+            if not job.address:
+                raise ValueError(f"{ADDRESS} is not given")
+            head = self._head(job)
+            return own_jobs(head, await head.jobs())
+        except (ValueError, HttpError) as error:
+            raise CannotError(clean(str(error), 400)) from None
 
     async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
         """Return what lives of each run's lineage, from one list of each head."""

@@ -9,17 +9,18 @@ from typing import ClassVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
-from cockpit.model.jobs import Live
+from cockpit.model.jobs import Live, OwnJob
 from cockpit.model.observed import HostValue, JobValue, LogValue, Phase
 from cockpit.model.place import Place, on_host
 from cockpit.model.query import Query
-from cockpit.model.run import RunSpec
+from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CommandError, EndpointFinding
 from cockpit.platforms.slurm import PRIVATE
 from cockpit.platforms.slurm.ask import Run
 from cockpit.platforms.slurm.checkup import checkup
 from cockpit.platforms.slurm.jobs import SlurmJobs, where_of
 from cockpit.platforms.slurm.nodes import Nodes
+from cockpit.platforms.slurm.own import own_jobs
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.ssh import run_script
 from cockpit.sources.logs.source import Logs
@@ -89,6 +90,10 @@ class SlurmPlatform(Unsupported):
         hosts = {run.job.host for run in runs if run.job is not None}
         asked = (checkup(self._run, host) for host in sorted(hosts, key=str))
         return [finding for found in await asyncio.gather(*asked) for finding in found]
+
+    async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
+        """Return this user's jobs of a cluster; raises ``CannotError``."""
+        return await own_jobs(self._run, job.host)
 
     def formed(self, words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...]:
         """Return the words with the launch id as sbatch's comment (INTERFACE "resubmit")."""
