@@ -9,17 +9,20 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps
 TRAINERS := .trainers
+RAY := .ray
+RAY_VERSION ?= 2.60.0
 # One more than the cores of a small machine: much of a test's time is waiting.
 WORKERS ?= 3
 ARGS ?=
 MINUTES ?= 15
 SEED ?= $(shell date +%s)
 
-.PHONY: demo test trainers lint bench screenshots fuzz soak lock clean help
+.PHONY: demo test test-ray trainers lint bench screenshots fuzz soak lock clean help
 
 help:
 	@echo 'make demo        set up, then open the cockpit on seven real small training runs'
 	@echo 'make test        set up, then run the tests'
+	@echo 'make test-ray    set up a real Ray (about 320 MB), run the tests of Ray jobs against a head of it'
 	@echo 'make trainers    set up real trainers (about 2 GB), compare what is said of them with the truth'
 	@echo 'make lint        formatting, lint, strict types, import direction'
 	@echo 'make bench       speed and memory, as ratios measured in one run'
@@ -56,6 +59,17 @@ demo: $(VENV)/.project
 
 test: $(VENV)/.dev $(VENV)/.project
 	@$(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+# A real Ray head, in an environment of its own: by name from the index, not part of the program.
+$(RAY)/.made-$(RAY_VERSION):
+	@test -n '$(PYTHON)' || { echo 'cockpit needs Python 3.11 or newer; set PYTHON=/path/to/python3' >&2; exit 2; }
+	@echo 'setting up: installing ray $(RAY_VERSION) into $(RAY) (once)'
+	@$(PYTHON) -m venv $(RAY)
+	@$(RAY)/bin/python -m pip --disable-pip-version-check install --quiet 'ray[default]==$(RAY_VERSION)'
+	@touch $@
+
+test-ray: $(VENV)/.dev $(VENV)/.project $(RAY)/.made-$(RAY_VERSION)
+	@COCKPIT_RAY=$(abspath $(RAY))/bin/ray $(PY) -m pytest -n 0 tests/platforms/ray $(ARGS)
 
 # Real trainers, in an environment of their own: by name from the index, not part of the program.
 $(TRAINERS)/.made: tests/trainers/requirements.txt
@@ -97,4 +111,4 @@ lock:
 		--no-annotate --no-header --no-emit-index-url -q -c requirements.lock -o requirements-dev.lock
 
 clean:
-	@rm -rf $(VENV) $(TRAINERS) .moto .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	@rm -rf $(VENV) $(TRAINERS) $(RAY) .moto .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 from textual.content import Content
 
+from cockpit.model.place import Place
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.text.names import Kind, names_in
 
@@ -215,14 +217,27 @@ def _machine() -> str:
 
 def _people(run: RunSpec) -> set[str]:
     wandb = run.wandb
-    found = {run.dri, wandb.entity if wandb is not None else None}
+    found = {run.dri, wandb.recorded.entity if wandb is not None else None}
     return {word for word in found if word}
 
 
 def _places(run: RunSpec) -> set[str]:
     from cockpit.platforms.private import PRIVATE  # here: only a shared screen needs it
 
-    job = run.job
+    job, wandb = run.job, run.wandb
+    server = urlsplit((wandb.recorded.base_url if wandb is not None else None) or "").hostname
+    found = {server} if server else set()
+    found |= {place.host for place in _named_places(run) if place.host}
     if job is None:
-        return set()
-    return {str(word) for name in PRIVATE if (word := getattr(job, name))}
+        return found
+    return found | {str(word) for name in PRIVATE if (word := getattr(job, name))}
+
+
+def _named_places(run: RunSpec) -> Iterator[Place]:
+    """Yield the places that a run file names beside its job's machine: hosts, buckets."""
+    job, marks = run.job, run.checkpoints
+    named = [run.output_root, None if job is None else job.log]
+    named += [] if marks is None else [*marks.path, marks.initialize_from]
+    named.append(None if run.code is None else run.code.repo)
+    named.append(None if run.wandb is None else run.wandb.dir)
+    yield from (place for place in named if place is not None)

@@ -9,6 +9,7 @@ from typing import Any
 from cockpit.config.check import Trouble, table_of
 from cockpit.config.lines import KeyPath
 from cockpit.model.base import parse_duration
+from cockpit.model.wandb_address import server_of
 from cockpit.text.scrub import scrub
 from cockpit.text.secret_names import is_placeholder
 
@@ -139,6 +140,12 @@ def _lasting(path: KeyPath, value: object) -> str | None:
     return None if 0 < seconds < _FOREVER else 'expected a duration such as "15m", longer than 0'
 
 
+def _server(path: KeyPath, value: object) -> str | None:
+    if table_of(path) != "run.wandb.base_url" or not isinstance(value, str):
+        return None
+    return None if server_of(value) else 'expected an address such as "https://wandb.example.org"'
+
+
 _CHECKS: tuple[Callable[[KeyPath, object], str | None], ...] = (
-    *(_showable, _secret, _variable, _range, _lasting),
+    *(_showable, _secret, _variable, _range, _lasting, _server),
 )

@@ -105,13 +105,17 @@ def shown(words: Sequence[str]) -> str:
 
 
 def masked(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words for a record: safe, and masked also where two words make the secret."""
+    """Return the words for a record: safe, and masked also where words before make it a secret.
+
+    That is one word (``--api-key x``), or two (``-e API_KEY x``).
+    """
     safe = [scrub(clean(word, LONGEST)) for word in words]
     for place in range(1, len(safe)):
-        pair = f"{safe[place - 1]} {safe[place]}"
-        hidden = scrub(pair)
-        if hidden != pair and hidden.startswith(f"{safe[place - 1]} "):
-            safe[place] = hidden[len(safe[place - 1]) + 1 :]
+        for begin in (place - 1, place - 2):
+            before = " ".join(safe[max(0, begin) : place]) + " "
+            hidden = scrub(before + safe[place])
+            if hidden != before + safe[place] and hidden.startswith(before):
+                safe[place] = hidden[len(before) :]
     return tuple(safe)
 
 

@@ -75,7 +75,7 @@ def settings_of(scheme: str, bucket: str) -> Settings:
         if endpoint is not None and "://" not in endpoint:
             endpoint = f"http://{endpoint}"
         return Settings(scheme, endpoint and endpoint.rstrip("/"), bucket)
-    named = [env.get(f"AWS_{name}") for name in ("ENDPOINT_URL_S3", "ENDPOINT_URL", "ENDPOINT")]
+    named = map(env.get, ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"))
     profile = _profile("AWS_CONFIG_FILE", "config", env)
     endpoint = next(filter(None, (*named, profile.get("endpoint_url"))), None)
     region = env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or profile.get("region")

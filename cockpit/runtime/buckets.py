@@ -105,16 +105,18 @@ class Bucket:
 
         return await self._asked(ask, prefix)
 
-    async def keys(self, prefix: str, most: int) -> tuple[tuple[Key, ...], bool]:
-        """Return the objects below a prefix, and whether these are all: ``most`` are enough."""
+    async def keys(self, prefix: str, most: int, into: list[Key]) -> bool:
+        """List the objects below a prefix, and tell whether these are all: ``most`` are enough.
 
-        async def ask(client: _Client, store: object) -> tuple[tuple[Key, ...], bool]:
-            found: list[Key] = []
+        They are added to ``into`` page by page: what has come of a listing that is given up stays.
+        """
+
+        async def ask(client: _Client, store: object) -> bool:
             async for page in client.list(store, prefix or None, chunk_size=PAGE):
-                found += map(_key, page)
-                if len(found) > most:
-                    return tuple(found), False
-            return tuple(found), True
+                into.extend(map(_key, page))
+                if len(into) > most:
+                    return False
+            return True
 
         return await self._asked(ask, prefix)
 

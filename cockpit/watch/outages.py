@@ -16,7 +16,7 @@ from cockpit.model.place import HERE, place_of
 from cockpit.model.report import FACETS
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import Platform
-from cockpit.watch.polling.places import places_of
+from cockpit.watch.polling.places import fate_of, places_of
 from cockpit.watch.runstate import RunState
 
 PlatformOf = Callable[[RunSpec], Platform | None]
@@ -41,10 +41,12 @@ def find_outages(
     """
     dark = _dark(states, platform_of)
     places = {place for _, place in dark}
+    wider = _servers(states, places, platform_of) if places else {}
     by_place: dict[str, dict[str, list[RunState]]] = defaultdict(dict)
     for (facet, place), group in dark.items():
         host = place.rpartition(" ")[2]  # "slurm login1" is dark because login1 is
-        by_place[host if host in places else place].setdefault(facet, []).extend(group)
+        cause = wider.get(place) or (host if host in places else place)
+        by_place[cause].setdefault(facet, []).extend(group)
     found: dict[str, list[Outage]] = defaultdict(list)
     for place, facets in by_place.items():
         outage = _outage(place, facets)
@@ -52,6 +54,19 @@ def find_outages(
             assert outage is not None
             found[name].append(outage)
     return {name: tuple(each) for name, each in found.items()}
+
+
+def _servers(
+    states: Collection[RunState], dark: Collection[str], platform_of: PlatformOf
+) -> dict[str, str]:
+    """Return, by place, the server of which several places are asked, and all of them are dark."""
+    shared: dict[str, set[str]] = defaultdict(set)
+    for state in states:
+        for place in _away("tracker", state, platform_of):
+            shared[fate_of(place)].add(place)
+    gone = {fate: places for fate, places in shared.items() if len(places) > 1}
+    gone = {fate: places for fate, places in gone.items() if places <= set(dark)}
+    return {place: fate for fate, places in gone.items() for place in places}
 
 
 def _dark(

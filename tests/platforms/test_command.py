@@ -76,6 +76,8 @@ def test_secrets_are_masked_in_both_forms() -> None:
     assert "hf_abc" not in shown(words)
     assert "hf_abc" not in " ".join(masked(words))
     assert masked(words)[-2:] == ("--lr", "3")
+    three = ("iris", "job", "run", "-e", "WANDB_API_KEY", "toy-not-a-key", "-e", "STEPS", "400")
+    assert masked(three) == (*three[:5], "****", *three[6:])
 
 
 def test_flags_go_by_name_and_words_by_place() -> None:

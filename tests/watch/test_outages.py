@@ -8,9 +8,9 @@ import pytest
 
 from cockpit.model.alert import Alert
 from cockpit.model.facet import ErrorKind, Facet, known, unknown
-from cockpit.model.observed import HostValue, JobValue, Phase
+from cockpit.model.observed import HostValue, JobValue, Phase, TrackerValue
 from cockpit.model.report import Facets, Verdict
-from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec
+from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec, WandbSpec
 from cockpit.platforms.base import Platform
 from cockpit.platforms.table import Platforms
 from cockpit.watch.engine import Engine
@@ -118,3 +118,22 @@ def test_who_tells_of_a_place_goes_on_telling() -> None:
     assert first.told_by == "quick" and first.since == 100.0
     states[0].open = {first.key_of(CLUSTER): None}  # type: ignore[dict-item]
     assert find_outages(states, of)["quick"][0].told_by == "slow"
+
+
+def test_all_projects_of_a_server_are_one_outage_and_one_project_is_its_own() -> None:
+    def tracked(name: str, project: str, kind: ErrorKind | None) -> RunState:
+        wandb = WandbSpec(url=f"http://w:8/acme/{project}/runs/{name}")
+        tracker = known(TrackerValue(id=name, state="running"), "w", 1.0)
+        if kind is not None:
+            tracker = unknown(kind, "why", "w", 100.0)
+        facets = Facets().model_copy(update={"tracker": tracker})
+        return RunState(RunSpec(name=name, wandb=wandb), name, facets=facets, looked={"tracker"})
+
+    refused = ErrorKind.REFUSED
+    states = [tracked("a", "p", refused), tracked("b", "p", refused), tracked("c", "q", refused)]
+    found = find_outages(states, Platforms(FastClock()).of)
+    assert {outage.place for each in found.values() for outage in each} == {"http://w:8"}
+    assert found["a"][0].runs == ("a", "b", "c")
+    states[2] = tracked("c", "q", None)
+    found = find_outages(states, Platforms(FastClock()).of)
+    assert found.keys() == {"a", "b"} and found["a"][0].place == "http://w:8/acme/p"

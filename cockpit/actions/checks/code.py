@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from cockpit.actions.checks.globs import Touches, touches
 from cockpit.actions.core.context import ActionContext
 from cockpit.model.base import Frozen
-from cockpit.model.observed import CodeValue
+from cockpit.model.observed import CodeValue, JobValue
 from cockpit.model.place import Place
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import CodeSpec
@@ -20,6 +20,7 @@ from cockpit.text.checks import blocked, passed, warned
 from cockpit.text.safe import clean
 
 ID = "C-15"
+BUNDLE = "the job's own bundle"
 SHOWN = 8
 _ORDER = (Touches.TRAJECTORY, Touches.SAFE, Touches.IGNORE)
 _SHA: Final = re.compile(r"[0-9a-f]{7,64}")
@@ -55,7 +56,8 @@ def lineage(
         why = facet.error.message if facet.error is not None else "it has no commit yet"
         return [blocked(ID, f"the code's state is unknown: {why}", overridable=True)]
     code = Code(spec, facet.value, changes, prior)
-    return [_files(code, context.spec.dri, first=first), *_unpushed(code), *_branch(code)]
+    found = [_files(code, context.spec.dri, first=first), *_unpushed(code), *_branch(code)]
+    return [*found, *_bundle(context.report.facets.job.value, code)]
 
 
 def of_the_dri(context: ActionContext, changes: Changes) -> list[str]:
@@ -125,6 +127,35 @@ def _dirty_as_before(code: Code) -> bool:
     return same and not worst_first(untracked, code.spec)
 
 
+def bundled_commit(job: JobValue | None, prior: Snapshot | None) -> str | None:
+    """Return the commit that the last launched job runs, by the provenance of its own bundle.
+
+    ``None`` where its platform does not tell, or where the job is of another launch than ``prior``.
+    """
+    bundle = None if job is None else job.bundle
+    if job is None or bundle is None or bundle.commit is None:
+        return None
+    same = prior is None or job.launch_id in (None, prior.launch_id)
+    return bundle.commit if same else None
+
+
+def _bundle(job: JobValue | None, code: Code) -> list[Check]:
+    """Check that the code in the job's bundle is what its launch has recorded."""
+    ran, recorded = bundled_commit(job, code.prior), code.changes.recorded
+    if job is None or job.bundle is None or ran is None or recorded is None:
+        return []
+    name, by = f"{ID}:bundle", code.changes.recorded_by
+    if not (ran.startswith(recorded) or recorded.startswith(ran)):
+        text = f"bundle differs: {job.id} runs commit {ran[:10]}, {by} has recorded {recorded[:10]}"
+        return [blocked(name, text, value=job.bundle.id or ran, overridable=True)]
+    if job.bundle.dirty and not (code.prior is not None and code.prior.dirty):
+        text = (
+            f"bundle differs: {job.id} runs commit {ran[:10]} of a dirty tree, not recorded as one"
+        )
+        return [blocked(name, text, value=job.bundle.id or ran, overridable=True)]
+    return [passed(name, f"the bundle of {job.id} is of the recorded commit", value=ran)]
+
+
 def _unpushed(code: Code) -> list[Check]:
     name, count = f"{ID}:unpushed", code.now.unpushed
     if count is None:
@@ -150,13 +181,16 @@ def _branch(code: Code) -> list[Check]:
 class Changes(Frozen):
     """Changed files, as safe names from the repository's root; ``None``: cannot be told.
 
-    ``base`` is the recorded commit and ``source`` who recorded it. ``committed`` changed from
-    there to HEAD, ``unpushed`` in commits that the upstream does not have, ``untracked`` are
-    new files that git does not know.
+    ``base`` is the commit that ran and ``source`` who says so: the job's own bundle where its
+    platform tells of it, else the record (``recorded``, by ``recorded_by``). ``committed``
+    changed from there to HEAD, ``unpushed`` in commits that the upstream does not have,
+    ``untracked`` are new files that git does not know.
     """
 
     base: str | None = None
     source: str = ""
+    recorded: str | None = None
+    recorded_by: str = ""
     committed: tuple[str, ...] | None = None
     unpushed: tuple[str, ...] | None = None
     untracked: tuple[str, ...] | None = None

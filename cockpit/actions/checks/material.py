@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from cockpit.actions.checks.code import Changes, changes_since
+from cockpit.actions.checks.code import BUNDLE, Changes, bundled_commit, changes_since
 from cockpit.actions.checks.config_file import (
     ConfigReadError,
     ResolvedConfig,
@@ -17,7 +18,7 @@ from cockpit.actions.checks.config_file import (
 from cockpit.actions.core.action import RefuseError
 from cockpit.actions.core.context import ActionContext
 from cockpit.model.history import FormerFailure
-from cockpit.model.observed import TrackerValue
+from cockpit.model.report import Facets
 from cockpit.records.logbook.reading import Instance, Logbook, read_logbook, value_of
 from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import read_text
@@ -74,21 +75,29 @@ async def gather(context: ActionContext) -> Material:
     ):
         prior = None  # another machine has launched since, and only the logbook knows
         read = read._replace(prior=None)
-    code = context.report.facets.code.value
-    base, source = (prior.sha, prior.launch_id) if prior is not None and prior.sha else (
-        code.record_sha if code is not None else None, "the logbook",
-    )  # fmt: skip
-    spec = context.spec.code
+    return Material(
+        read=read,
+        changes=await _changes(context, prior),
+        instance=instance,
+        config_was=_config_was(prior, context.report.facets),
+        recorded_by=f"launch {prior.launch_id}" if prior is not None else "the last launch",
+    )
+
+
+async def _changes(context: ActionContext, prior: Snapshot | None) -> Changes:
+    """Return what changed since the code that ran: the job's own bundle tells it, or the record."""
+    facets, spec = context.report.facets, context.spec.code
+    code, by = facets.code.value, "the logbook"
+    base = code.record_sha if code is not None else None
+    if prior is not None and prior.sha:
+        base, by = prior.sha, prior.launch_id
+    recorded = {"recorded": base, "recorded_by": by}
+    ran = bundled_commit(facets.job.value, prior)
+    base, source = (base, by) if ran is None else (ran, BUNDLE)
     changes = Changes(base=base, source=source)
     if spec is not None and spec.repo is not None:
         changes = await changes_since(spec.repo, code, base, source)
-    return Material(
-        read=read,
-        changes=changes,
-        instance=instance,
-        config_was=_config_was(prior, context.report.facets.tracker.value),
-        recorded_by=f"launch {prior.launch_id}" if prior is not None else "the last launch",
-    )
+    return changes.model_copy(update=recorded)
 
 
 def _read(context: ActionContext) -> Read:
@@ -156,12 +165,17 @@ def logged_command(instance: Instance | None) -> tuple[str, ...] | None:
         return None
 
 
-def _config_was(prior: Snapshot | None, tracker: TrackerValue | None) -> ResolvedConfig | None:
+def _config_was(prior: Snapshot | None, facets: Facets) -> ResolvedConfig | None:
+    """Return the config of the last launch: as snapshotted, else as the job or tracker tells it."""
     if prior is not None and prior.config is not None:
         return ResolvedConfig(values=prior.config, source=f"launch {prior.launch_id}")
-    if tracker is None or not tracker.config:
-        return None
-    try:
-        return ResolvedConfig(values=flattened(tracker.config), source="the tracker's config")
-    except ConfigReadError:
-        return None
+    job, tracker = facets.job.value, facets.tracker.value
+    told = {
+        "the config that the job itself shows": job.config if job is not None else {},
+        "the tracker's config": tracker.config if tracker is not None else {},
+    }
+    for source, config in told.items():
+        with suppress(ConfigReadError):
+            if config:
+                return ResolvedConfig(values=flattened(config), source=source)
+    return None

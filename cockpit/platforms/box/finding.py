@@ -7,7 +7,7 @@ that waits for a person proves neither that the job lives nor that it ended.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cockpit.model.facet import Problem
 from cockpit.model.run import JobSpec, RunSpec
@@ -19,8 +19,9 @@ from cockpit.platforms.local.census import Process, lineage_up
 from cockpit.platforms.local.files import BadNote, PidNote
 from cockpit.platforms.local.lineage import Recorded
 from cockpit.platforms.local.recorded import Identity, Who, identify
-from cockpit.platforms.local.tools import is_shell, is_tool
+from cockpit.platforms.local.tools import is_shell, is_tool, program
 
+_MANAGERS: Final = ("tmux", "screen")
 Matched = tuple[int, ...] | str | Problem | None
 """What ``pgrep`` found, why it could not look, ``None`` without it."""
 
@@ -102,7 +103,7 @@ def _works(pane: Session, sight: HostSight) -> bool:
     members = sight.below(pane.pid)
     if not members:
         return True
-    return any(not _waits(one) for one in members if not is_tool(one.argv))
+    return any(not _waits(one) and program(one.argv).lower() not in _MANAGERS for one in members)
 
 
 def _waits(process: Process) -> bool:

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
-from cockpit.model.jobs import Live, LiveJob
-from cockpit.model.observed import JobValue, Phase, Stopped
+from cockpit.model.jobs import Live, LiveJob, Stopped
+from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import Place
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
@@ -34,15 +34,30 @@ from cockpit.platforms.box.sight import HostSight, places_of, words_of
 from cockpit.platforms.box.smallfiles import JobFiles, job_files
 from cockpit.platforms.local.belonging import LINEAGE, Candidate
 from cockpit.platforms.local.files import FILE_SLACK, PidNote
-from cockpit.platforms.local.judging import GONE, Seen, doubted, ended_as, judge, value_of, whose
+from cockpit.platforms.local.judging import (
+    GONE,
+    PROCESS_TABLE,
+    Seen,
+    doubted,
+    ended_as,
+    judge,
+    source_of,
+    value_of,
+    whose,
+)
 from cockpit.platforms.local.lineage import candidates_of, live_of
 from cockpit.platforms.local.recorded import Who
 from cockpit.platforms.local.stopped import STOP_STATES, Stop, workers
 
 REAP_WAIT: Final = 1.0
 """Seconds that a wrapper is given to write the exit status of a process that has ended."""
+TOGETHER: Final = 32
+"""Runs whose files are looked at by one piece."""
 ALWAYS: Final = (words.ABOUT, words.STATS, words.ARGV, words.OWNERS, words.FOLDERS, words.PS)
 NEEDED: Final = (words.ABOUT, words.STATS, words.ARGV)
+
+
+Files = dict[str, JobFiles | Problem]
 
 
 @dataclass(frozen=True)
@@ -50,7 +65,7 @@ class View:
     """What one look at a host has told of its runs."""
 
     sight: HostSight
-    files: Mapping[str, JobFiles | Problem]
+    files: Files
     sessions: Multiplexed
     matches: Mapping[str, Matched]
     candidates: Sequence[Candidate]
@@ -70,6 +85,8 @@ class BoxJobs:
         self._gone: dict[str, str | None] = {}
         self._left: dict[str, float | None] = {}
         """When the log of a job that is gone was written last, as that was first seen."""
+        self._apart: set[str] = set()
+        """Runs among whose files one hangs: they are asked for one by one."""
         self._stops: dict[tuple[str, int, int], float] = {}
 
     async def observe(self, host: str, queries: Sequence[Query]) -> dict[str, Facet[JobValue]]:
@@ -82,9 +99,11 @@ class BoxJobs:
         return facets
 
     def _may_still_write(self, query: Query, facet: Facet[JobValue]) -> bool:
-        """Tell whether a job is first seen gone whose wrapper may be writing its status."""
+        """Tell whether a job is first seen gone whose exit status may be on its way."""
         job, value = query.run.job, facet.value
-        if job is None or job.exit_file is None or value is None or value.state != GONE:
+        if job is None or value is None or value.state != GONE:
+            return False
+        if job.exit_file is None and job.session is None:
             return False
         first = self._gone.get(query.name, "") != value.id
         self._gone[query.name] = value.id
@@ -119,9 +138,9 @@ class BoxJobs:
         """
         actor = self._actor_of(host)
         await self._follow(actor, runs)
-        pieces = _pieces(runs, self._links)
         sent = self._clock.now()
-        answers = await actor.ask(pieces)
+        asked = asyncio.gather(actor.ask(_pieces(runs, self._links)), self._files(actor, runs))
+        answers, files = await asked
         problem = next(
             (said for each in NEEDED if isinstance(said := answers[each], Problem)), None
         )
@@ -132,18 +151,54 @@ class BoxJobs:
         if seen is None:
             text = f"{host}: neither /proc nor ps tells its processes"
             return Problem(kind=ErrorKind.BAD_ANSWER, message=text)
-        return self._view(seen, runs, answers)
+        files = await self._one_by_one(actor, runs, files)
+        return self._view(seen, runs, answers, files)
 
-    def _view(self, host: Host, runs: Sequence[RunSpec], answers: Answers) -> View:
-        files: dict[str, JobFiles | Problem] = {}
+    async def _files(self, actor: Actor, runs: Sequence[RunSpec]) -> Files:
+        """Return the files of each run; those of many are asked for at once."""
+        todo = [run for run in runs if run.name not in self._apart]
+        groups = [todo[at : at + TOGETHER] for at in range(0, len(todo), TOGETHER)]
+        alone = [[run] for run in runs if run.name in self._apart]
+        return await self._asked(actor, [*groups, *alone])
+
+    async def _one_by_one(self, actor: Actor, runs: Sequence[RunSpec], found: Files) -> Files:
+        """Return the same, asked again for those whose neighbour's file may hang."""
+        hung = [run for run in runs if isinstance(found[run.name], Problem)]
+        again = [run for run in hung if run.name not in self._apart]
+        self._apart |= {run.name for run in again}
+        found |= await self._asked(actor, [[run] for run in again])
+        self._apart -= {name for name, each in found.items() if isinstance(each, JobFiles)}
+        return found
+
+    async def _asked(self, actor: Actor, groups: Sequence[Sequence[RunSpec]]) -> Files:
+        if not groups:
+            return {}
+        pieces = [
+            words.files([run.name for run in group], [run.job for run in group if run.job])
+            for group in groups
+        ]
+        answers = await actor.ask(pieces)
+        found: Files = {}
+        for piece, group in zip(pieces, groups, strict=True):
+            said = answers[piece]
+            jobs = [run.job for run in group if run.job is not None]
+            if isinstance(said, Problem):
+                found |= dict.fromkeys((run.name for run in group), said)
+            else:
+                found |= zip((run.name for run in group), job_files(said, jobs), strict=True)
+        return found
+
+    def _view(
+        self,
+        host: Host,
+        runs: Sequence[RunSpec],
+        answers: Answers,
+        files: Files,
+    ) -> View:
         matches: dict[str, Matched] = {}
-        for run in runs:
-            assert run.job is not None
-            said = answers[words.files(run.name, run.job)]
-            files[run.name] = said if isinstance(said, Problem) else job_files(said, run.job)
-            if run.job.match is not None:
-                found = answers[words.matching(run.job.match)]
-                matches[run.job.match] = found if isinstance(found, Problem) else matched(found)
+        for pattern in {run.job.match for run in runs if run.job and run.job.match}:
+            found = answers[words.matching(pattern)]
+            matches[pattern] = found if isinstance(found, Problem) else matched(found)
         logs = {name: each for name, each in files.items() if isinstance(each, JobFiles)}
         sight = HostSight(host, self._links, logs)
         return View(sight, files, _multiplexed(answers), matches, candidates_of(sight))
@@ -179,7 +234,9 @@ class BoxJobs:
             facet = facet.model_copy(update={"value": _whole(value, found, live, host)})
             facet = whose(facet, () if facet.value is None else facet.value.rivals, now)
             facet = self._written(run.name, facet, seen.log_at, now)
-        return facet.model_copy(update={"source": f"{job.host}: {facet.source}"})
+        nameless = job.pid_file is None and facet.source == source_of(job) and job.exit_file is None
+        source = PROCESS_TABLE if nameless else facet.source
+        return facet.model_copy(update={"source": f"{job.host}: {source}"})
 
     def _written(
         self, name: str, facet: Facet[JobValue], log_at: float | None, now: float
@@ -241,11 +298,11 @@ class BoxJobs:
         former = self._alive.get(run.name)
         if former is None and seen.log_size == 0:
             text = f"{found.absent}: nothing was launched there, or it left no trace"
-            return unknown(ErrorKind.NOT_FOUND, text, "process table", now)
+            return unknown(ErrorKind.NOT_FOUND, text, PROCESS_TABLE, now)
         note = None if former is None else former.note
         reason = f"gone without an exit status ({found.absent})"
         value = value_of(seen._replace(pid=note), GONE, Phase.FAILED, reason=reason)
-        return known(value, "process table", now)
+        return known(value, PROCESS_TABLE, now)
 
 
 def _pieces(runs: Sequence[RunSpec], links: Mapping[Place, str]) -> list[Piece]:
@@ -254,8 +311,7 @@ def _pieces(runs: Sequence[RunSpec], links: Mapping[Place, str]) -> list[Piece]:
     marks = [word for run in runs for word in words_of(run, links)]
     pieces = [*ALWAYS, words.environments([f"{LINEAGE}=", *marks]), words.open_files(marks)]
     pieces += [words.TMUX, words.SCREEN] if any(job.session for _, job in jobs) else []
-    pieces += [words.matching(job.match) for _, job in jobs if job.match is not None]
-    return [*pieces, *(words.files(run.name, job) for run, job in jobs)]
+    return [*pieces, *(words.matching(job.match) for _, job in jobs if job.match is not None)]
 
 
 def _multiplexed(answers: Answers) -> Multiplexed:
@@ -310,7 +366,7 @@ def _whole(value: JobValue, found: Found, live: Live, host: Host) -> JobValue:
             "id": found.id or value.id,
             "rivals": rivals,
             "possible": possible,
-            "rivals_source": "process table",
+            "rivals_source": PROCESS_TABLE,
             "processes": (),
         }
     )

@@ -25,9 +25,10 @@ DEADLINE: Final = 12.0
 """Seconds for a probe and what it has to ask again: less than any facet of a host is given."""
 LEAST: Final = 1.0
 """Seconds for which it is worth asking again for what a hung piece kept from being asked."""
-GROUP_LIMIT: Final = 3
-PIECE_LIMIT: Final = 2
+LIMITS: Final = (3, 2)
 """Seconds on the host for a group, and for a piece that has hung before."""
+MANY: Final = 50
+"""Pieces for which a group is given a second more."""
 APART: Final = 3
 """Pieces that have hung and are tried in one probe; the others wait their turn."""
 MOST_SENT: Final = 60_000
@@ -69,6 +70,32 @@ else t() {
 """
 
 
+HELPERS: Final = """\
+q() {
+  if [ -e "$w" ]; then
+    case $1 in pid:*|exit:*)
+      [ -r "$w" ] || { printf 'N %s|Permission denied\\n' "$1"; return 1; }
+      [ ! -f "$w" ] || r "$1";;
+    esac
+    k="$k $1"; return 0
+  fi
+  d=${w%/*}; [ "$d" != "$w" ] || d=.
+  if [ -x "${d:-/}" ]; then e=': No such file or directory'
+  else e=$(stat -L -- "$w" 2>&1 >/dev/null); fi
+  printf 'N %s|%s\\n' "$1" "${e##*: }"; return 1
+}
+r() {
+  printf 'C %s\\n' "$1"; i=0
+  while IFS= read -r l || [ -n "$l" ]; do
+    printf '>%s\\n' "$l"; i=$((i + 1)); [ $i -lt 40 ] || break
+  done <"$w"
+}
+n() { [ -f "$f" ] && { [ ! -e "$w" ] || [ "$f" -nt "$w" ]; } && w=$f; }
+"""
+"""What pieces may use: ``q KEY`` notes the key if the file ``$w`` is there, and prints what a small
+one holds; ``n`` takes ``$f`` for ``$w`` if it is newer."""
+
+
 def script_of(mark: str, groups: Sequence[tuple[int, Sequence[tuple[int, Piece]]]]) -> str:
     """Return the script for groups of (number, piece), each under a limit in seconds.
 
@@ -80,7 +107,7 @@ def script_of(mark: str, groups: Sequence[tuple[int, Sequence[tuple[int, Piece]]
             f"printf '\\n{mark}+ {number}\\n'\n({piece.script}\n)\nprintf '\\n{mark}- {number}\\n'"
             for number, piece in pieces
         )
-        lines.append(f"t {limit} sh -c {quote(body)}")
+        lines.append(f"t {limit} sh -c {quote(HELPERS + body)}")
     return "\n".join(lines) + "\n:"
 
 
@@ -98,7 +125,9 @@ def parsed(mark: str, out: bytes) -> tuple[dict[int, bytes], set[int]]:
 
 
 def groups_of(
-    todo: Sequence[tuple[int, Piece]], tries: Sequence[tuple[int, Piece]]
+    todo: Sequence[tuple[int, Piece]],
+    tries: Sequence[tuple[int, Piece]],
+    limits: tuple[int, int] = LIMITS,
 ) -> list[tuple[int, list[tuple[int, Piece]]]]:
     """Return pieces as they share a time limit (s); those that have hung come last, each alone."""
     groups: dict[tuple[str, int], list[tuple[int, Piece]]] = {}
@@ -106,8 +135,11 @@ def groups_of(
     for number, piece in todo:
         size = sizes[piece.group] = sizes.get(piece.group, 0) + len(piece.script) + 2 * len(MARK)
         groups.setdefault((piece.group, size // MOST_SENT), []).append((number, piece))
-    together = [(GROUP_LIMIT, group) for group in groups.values()]
-    return [*together, *((PIECE_LIMIT, [each]) for each in tries)]
+    together, alone = limits
+    return [
+        *((together + len(group) // MANY, group) for group in groups.values()),
+        *((alone, [each]) for each in tries),
+    ]
 
 
 @dataclass
@@ -117,6 +149,7 @@ class Actor:
     host: str | None
     run: Run = run_script
     deadline: float = DEADLINE
+    limits: tuple[int, int] = LIMITS
     _waiting: list[tuple[Sequence[Piece], asyncio.Future[Answers]]] = field(default_factory=list)
     _worker: asyncio.Task[None] | None = None
     _hung: dict[Piece, None] = field(default_factory=dict)
@@ -171,7 +204,7 @@ class Actor:
     ) -> Problem | None:
         """Ask once; fill in what has answered, note what hangs, return what went wrong."""
         numbered = list(enumerate([*todo, *tries]))
-        groups = groups_of(numbered[: len(todo)], numbered[len(todo) :])
+        groups = groups_of(numbered[: len(todo)], numbered[len(todo) :], self.limits)
         mark = f"{MARK}-{secrets.token_hex(6)}"
         script = script_of(mark, groups)
         problem, late = None, True

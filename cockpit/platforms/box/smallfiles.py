@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.model.facet import ErrorKind, Problem
@@ -39,20 +40,23 @@ class JobFiles(NamedTuple):
     exit: ExitNote | BadNote | None = None
     marker_at: float | None = None
     log: Stat | None = None
-    log_path: str | None = None
     problem: Problem | None = None
 
 
-def job_files(out: bytes, job: JobSpec) -> JobFiles:
-    """Return the files of a job as its host tells them."""
-    seen, log_path = _read(out)
+def job_files(out: bytes, jobs: Sequence[JobSpec]) -> list[JobFiles]:
+    """Return the files of each of these jobs as their host tells them, in order."""
+    told = _read(out)
+    return [_one(told, number, job) for number, job in enumerate(jobs)]
+
+
+def _one(told: Mapping[str, Told], number: int, job: JobSpec) -> JobFiles:
     places = {"pid": job.pid_file, "exit": job.exit_file, "marker": job.done_marker, "log": job.log}
-    asked = {key: place for key, place in places.items() if place is not None}
     silent = Problem(kind=ErrorKind.BAD_ANSWER, message="its host does not tell of it")
+    seen = {key: told.get(f"{key}:{number}", Told(problem=silent)) for key in places if places[key]}
     troubles = [
-        Problem(kind=each.kind, message=f"{asked[key]}: {each.message}")
-        for key in asked
-        if (each := seen.get(key, Told(problem=silent)).problem) is not None
+        Problem(kind=each.problem.kind, message=f"{places[key]}: {each.problem.message}")
+        for key, each in seen.items()
+        if each.problem is not None
     ]
     pid, exit_file = seen.get("pid", Told()), seen.get("exit", Told())
     marker, log = seen.get("marker", Told()).stat, seen.get("log", Told()).stat
@@ -61,7 +65,6 @@ def job_files(out: bytes, job: JobSpec) -> JobFiles:
         None if exit_file.stat is None else _exit(exit_file, job.exit_file, exit_file.stat),
         None if marker is None else marker.mtime,
         log,
-        log_path,
         troubles[0] if troubles else None,
     )
 
@@ -78,28 +81,34 @@ def _exit(seen: Told, place: Place | None, stat: Stat) -> ExitNote | BadNote:
     return exit_note(seen.text, str(place), stat.mtime)
 
 
-def _read(out: bytes) -> tuple[dict[str, Told], str | None]:
-    seen: dict[str, Told] = {}
-    key, log_path = "", None
-    for line in out.decode("utf-8", "replace").splitlines():
-        if line.startswith(">") and key in seen:
-            seen[key] = seen[key]._replace(text=seen[key].text + line[1:] + "\n")
-        elif line.startswith("@"):
-            log_path = line[1:]
-        elif (sign := line.partition("|"))[0] in ("pid", "exit", "marker", "log") and sign[1]:
-            key = sign[0]
-            seen[key] = _seen(sign[2])
-    return seen, log_path
+def _read(out: bytes) -> dict[str, Told]:
+    """Return what is told by key: ``C`` what a file holds, ``S`` its figures, ``N`` why not."""
+    told: dict[str, Told] = {}
+    texts: dict[str, str] = {}
+    key = ""
+    for line in out.decode("utf-8", "replace").split("\n"):
+        if line.startswith(">"):
+            texts[key] = texts.get(key, "") + line[1:] + "\n"
+        elif line.startswith("C "):
+            key = line[2:]
+        elif line.startswith(("S ", "N ")):
+            name, _, rest = line[2:].partition("|")
+            told[name] = _figures(rest) if line[0] == "S" else _refused(rest)
+    return {name: each._replace(text=texts.get(name, "")) for name, each in told.items()}
 
 
-def _seen(told: str) -> Told:
+def _figures(told: str) -> Told:
     fields = told.split("|")
-    if len(fields) == _FIELDS and all(each.lstrip("-").isdigit() for each in fields[1:]):
-        kind, (size, mtime, inode, uid) = fields[0], map(int, fields[1:])
-        return Told(Stat(kind.startswith("regular"), size, float(mtime), inode, uid))
-    if told.rstrip().endswith(_ABSENT):
+    if len(fields) != _FIELDS or not all(each.lstrip("-").isdigit() for each in fields[1:]):
+        return _refused(told)
+    kind, (size, mtime, inode, uid) = fields[0], map(int, fields[1:])
+    return Told(Stat(kind.startswith("regular"), size, float(mtime), inode, uid))
+
+
+def _refused(told: str) -> Told:
+    if told.strip() in _ABSENT:
         return Told()
-    denied = told.rstrip().endswith("Permission denied")
-    kind_of = ErrorKind.PERMISSION if denied else ErrorKind.BAD_ANSWER
-    text = "permission denied" if denied else clean(told, 160) or "nothing is told of it"
-    return Told(problem=Problem(kind=kind_of, message=text))
+    denied = told.strip() == "Permission denied"
+    kind = ErrorKind.PERMISSION if denied else ErrorKind.BAD_ANSWER
+    text = clean(told, 160) or "it changed while it was looked at"
+    return Told(problem=Problem(kind=kind, message=text))

@@ -49,7 +49,7 @@ TMUX: Final = Piece(
     "tmux",
     f"""command -v tmux >/dev/null || {{ echo {ABSENT}; exit; }}
 tmux -u list-panes -a -F '#{{session_created}}|#{{pane_pid}}|#{{pane_dead}}|#{{pane_dead_status}}|\
-#{{session_name}}' 2>&1""",
+#{{pane_dead_signal}}|#{{session_name}}' 2>&1""",
     "sessions",
 )
 SCREEN: Final = Piece(
@@ -120,22 +120,38 @@ pgrep -f -- {quote(pattern)} 2>&1; echo "rc $?\""""
     return Piece("pgrep", script, PROCESSES)
 
 
-_FILE: Final = """\
-e() { printf '%s|' "$1"; stat -L -c '%F|%s|%Y|%i|%u' -- "$2" 2>&1; }
-c() { e "$1" "$2"; [ -f "$2" ] && { head -c 4096 -- "$2" 2>&1 | sed 's/^/>/'; echo; }; }
-n() { k=$1; shift; b=$1; for f; do [ -f "$f" ] && { [ ! -e "$b" ] || [ "$f" -nt "$b" ]; } && b=$f
-  done; e "$k" "$b"; printf '@%s\\n' "$b"; }
-"""
+_STAT: Final = """\
+[ $# -eq 0 ] || s=$(stat -L -c '%F|%s|%Y|%i|%u' -- "$@")
+for x in $k; do IFS= read -r r; printf 'S %s|%s\\n' "$x" "$r"; done <<END
+$s
+END"""
 
 
-def files(name: str, job: JobSpec) -> Piece:
-    """Return what prints the small files of a run's job, and what its log is."""
-    lines = [_FILE]
-    for key, place in (("pid", job.pid_file), ("exit", job.exit_file)):
-        lines += [] if place is None else [f"c {key} {spelled(place)}"]
-    lines += [] if job.done_marker is None else [f"e marker {spelled(job.done_marker)}"]
-    lines += [] if job.log is None else [f"n log {patterned(job.log)}"]
-    return Piece(f"the files of {name}", "\n".join(lines), FILES)
+def files(names: Sequence[str], jobs: Sequence[JobSpec]) -> Piece:
+    """Return what prints the small files of some jobs, and what their logs are.
+
+    The shell's own words tell most of it, one program the rest: a program for each file would
+    cost the host more than all else. Where the numbers of files and lines differ, one went.
+    """
+    lines = ["set --; k=; s="]
+    for number, job in enumerate(jobs):
+        for key, place in (
+            ("pid", job.pid_file),
+            ("exit", job.exit_file),
+            ("marker", job.done_marker),
+            ("log", job.log),
+        ):
+            if place is not None:
+                lines.append(f'{_newest(place)}; q {key}:{number} && set -- "$@" "$w"')
+    title = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+    return Piece(f"the files of {title}", "\n".join((*lines, _STAT)), FILES)
+
+
+def _newest(place: Place) -> str:
+    """Return what puts a path into ``w``, of a pattern the newest that matches it."""
+    if not _MAGIC.search(place.path):
+        return f"w={spelled(place)}"
+    return f"w={spelled(place)}; for f in {patterned(place)}; do n; done"
 
 
 def real(places: Sequence[Place]) -> Piece:

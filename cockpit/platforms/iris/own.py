@@ -12,6 +12,7 @@ from cockpit.platforms.base import CannotError
 from cockpit.platforms.iris.access import AccessError, endpoint_of
 from cockpit.platforms.iris.answers import Job
 from cockpit.platforms.iris.jobs import PATIENT, IrisJobs
+from cockpit.platforms.iris.rpc import ANYBODY, Controller
 from cockpit.platforms.iris.trees import is_job_id, user_of
 from cockpit.platforms.iris.words import phase_of
 from cockpit.runtime.http import HttpError
@@ -24,15 +25,14 @@ PAGES: Final = 1
 
 
 async def own_jobs(asked: IrisJobs, job: JobSpec) -> Sequence[OwnJob]:
-    """Return the jobs of this account, or of the user whom ``job.id`` names, living ones first.
+    """Return a user's jobs, living ones first: of whom ``job.id`` names, else of our token, or us.
 
     Raises ``CannotError``.
     """
-    user = user_of(job.id) if job.id and is_job_id(job.id) else login_name()
-    prefix = f"/{user}/"
     try:
         async with asyncio.timeout(PATIENT):
             place = await asked.place([RunSpec(name="init", job=job)])
+            prefix = f"/{await _user(place.controller, job)}/"
             jobs = await place.controller.jobs(prefix, pages=PAGES)
     except (HttpError, AccessError) as error:
         raise CannotError(str(error)) from None
@@ -40,6 +40,13 @@ async def own_jobs(asked: IrisJobs, job: JobSpec) -> Sequence[OwnJob]:
         text = f"{endpoint_of(job)} did not answer within {PATIENT:g} s: is its tunnel up?"
         raise CannotError(text) from None
     return _shown(each for each in jobs if each.id.startswith(prefix) and each.id.count("/") == 2)
+
+
+async def _user(controller: Controller, job: JobSpec) -> str:
+    if job.id and is_job_id(job.id):
+        return user_of(job.id)
+    name, _ = await controller.user()
+    return login_name() if name == ANYBODY else name
 
 
 def _shown(jobs: Iterable[Job]) -> list[OwnJob]:

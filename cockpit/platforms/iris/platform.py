@@ -8,20 +8,25 @@ from typing import ClassVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
-from cockpit.model.jobs import Live, OwnJob
+from cockpit.model.jobs import Live, LiveJob, OwnJob
 from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.plan import Check
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
+from cockpit.platforms.base import EndpointFinding
 from cockpit.platforms.iris import PRIVATE
-from cockpit.platforms.iris.access import Tokens, endpoint_of
+from cockpit.platforms.iris.access import AccessError, Tokens, endpoint_of
 from cockpit.platforms.iris.command import command_checks
+from cockpit.platforms.iris.doctor import finding
+from cockpit.platforms.iris.evidence import gather
 from cockpit.platforms.iris.jobs import PATIENT, IrisJobs
 from cockpit.platforms.iris.logs import IrisLogs
 from cockpit.platforms.iris.own import own_jobs
+from cockpit.platforms.iris.trees import is_job_id
 from cockpit.platforms.unsupported import Unsupported
 from cockpit.runtime.http import Http
 from cockpit.sources.logs.source import Logs
+from cockpit.text.safe import clean
 
 KEEP: float = 90.0
 """Seconds that a connection outlives a look: three of the slowest cadence."""
@@ -71,9 +76,35 @@ class IrisPlatform(Unsupported):
         """Return what lives of each run's lineage, from a fresh look."""
         return await self._jobs.live(runs)
 
+    async def findings(self, runs: Sequence[RunSpec]) -> Sequence[EndpointFinding]:
+        """Return what ``doctor`` says of each controller."""
+        groups: dict[str, list[RunSpec]] = {}
+        for run in runs:
+            groups.setdefault(self.endpoint(run), []).append(run)
+        return await asyncio.gather(*(self._finding(*group) for group in groups.items()))
+
+    async def _finding(self, endpoint: str, runs: list[RunSpec]) -> EndpointFinding:
+        try:
+            place = await self._jobs.place(runs)
+            return await finding(place.controller, endpoint, runs, self._clock)
+        except (AccessError, TimeoutError) as error:
+            text = str(error) or "the configuration of its cluster did not answer"
+            remedy = "set job.controller_url, or job.cluster to a configuration that is there"
+            return EndpointFinding(endpoint=endpoint, text=text, remedy=remedy)
+
     async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
-        """Return the jobs of this user, or of the one whom ``job.id`` names."""
+        """Return this user's jobs on the controller that ``job`` names."""
         return await own_jobs(self._jobs, job)
+
+    async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
+        """Return what the controller says of the run's jobs, secrets masked."""
+        recorded = [run.job.id] if run.job is not None and run.job.id else []
+        ids = [each for each in (*recorded, *(job.id for job in jobs)) if is_job_id(each)]
+        try:
+            place = await self._jobs.place([run])
+        except (AccessError, TimeoutError) as error:
+            return {"iris.txt": f"not had: {clean(error, 400)}\n".encode()}
+        return await gather(place.controller, list(dict.fromkeys(ids)))
 
     def command_checks(self, run: RunSpec, words: Sequence[str]) -> list[Check]:
         """Return what speaks for and against an Iris command (SPEC A-2)."""

@@ -27,10 +27,13 @@ from cockpit.platforms.iris.answers import (
 )
 from cockpit.runtime.http import Answer, Http, HttpError
 from cockpit.runtime.http_trouble import date_of, told
+from cockpit.text.safe import clean
 
 CONTROLLER: Final = "iris.cluster.ControllerService"
 ENDPOINTS: Final = "iris.cluster.EndpointService"
 LOGS: Final = "proxy/system.log-server/finelog.logging.LogService"
+ANYBODY: Final = "anonymous"
+"""Who we are where nobody asked: through a tunnel, an administrator over everyone's jobs."""
 PAGE: Final = 500
 MOST_PAGES: Final = 11
 """Pages of a list: the controller refuses offsets beyond 5000."""
@@ -96,6 +99,11 @@ class Controller:
     async def highlights(self, task_id: str) -> list[str]:
         """Return the log lines that the controller takes for the cause of a task's failure."""
         return highlights_of(await self.call("GetTaskStatus", {"taskId": task_id}))
+
+    async def user(self) -> tuple[str, str]:
+        """Return as whom the controller sees us, and in which role."""
+        found = await self.call("GetCurrentUser", {})
+        return clean(found.get("userId") or "nobody", 80), clean(found.get("role") or "no role", 80)
 
     async def empty_groups(self) -> set[str]:
         """Return the scale groups that have no slice at all, not even one on its way."""

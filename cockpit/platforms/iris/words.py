@@ -105,9 +105,10 @@ def tasks_of(job: Job) -> Tasks | None:
 def restarts_of(job: Job) -> int:
     """Return how often the controller started a task of it again: preemptions and failures.
 
-    The failure of a task that stays failed has restarted nothing.
+    What a task has not come back from has restarted nothing.
     """
-    return job.preemptions + max(0, job.failures - job.counts.get("failed", 0))
+    lost = max(0, job.preemptions - job.counts.get("preempted", 0))
+    return lost + max(0, job.failures - job.counts.get("failed", 0))
 
 
 def counted(job: Job) -> str:

@@ -67,15 +67,23 @@ class Head:
         self._clock = clock
         self._patience = PATIENCE
         self._listed: tuple[float, tuple[RayJob, ...]] | None = None
+        self._asking: asyncio.Task[tuple[RayJob, ...]] | None = None
 
     async def recent_jobs(self) -> tuple[RayJob, ...]:
         """Return the list as it was last asked for, within ``RECENT`` seconds; else ask for it."""
         if self._listed is not None and self._clock.monotonic() - self._listed[0] < RECENT:
             return self._listed[1]
-        return await self.jobs()
+        return await self.shared_jobs()
+
+    async def shared_jobs(self) -> tuple[RayJob, ...]:
+        """Return all jobs, by the answer that is awaited already if there is one."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self.jobs())
+            self._asking.add_done_callback(_seen)
+        return await asyncio.shield(self._asking)
 
     async def jobs(self) -> tuple[RayJob, ...]:
-        """Return all jobs that the head lists."""
+        """Return all jobs that the head lists now."""
         try:
             answer = await self._get("/api/jobs/", self._patience)
         except HttpError as error:
@@ -221,6 +229,12 @@ class Head:
         skew = skew if abs(skew) > SKEW else 0.0
         if self.skew is None or abs(skew - self.skew) > STEADY:
             self.skew = skew
+
+
+def _seen(task: asyncio.Task[tuple[RayJob, ...]]) -> None:
+    """Take note of how it ended: nobody may wait for it any more."""
+    if not task.cancelled():
+        task.exception()
 
 
 def base_of(address: str) -> str:

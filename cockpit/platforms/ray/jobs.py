@@ -21,7 +21,7 @@ from cockpit.model.run import RunSpec
 from cockpit.platforms.local.launcher.launches import number_of
 from cockpit.platforms.ray.answers import RayJob
 from cockpit.platforms.ray.head import Head
-from cockpit.platforms.ray.lineage import launch_id_of, live_of
+from cockpit.platforms.ray.lineage import candidate_of, launch_id_of, live_of
 from cockpit.platforms.ray.states import phase_of, reason_of
 from cockpit.platforms.ray.waiting import Wait, waits
 from cockpit.runtime.http import HttpError
@@ -67,15 +67,26 @@ class RayJobs:
         now = self._clock.now()
         return {run.name: self._facet(head, run, listed, lives[run.name], now) for run in runs}
 
+    async def recent(self, head: Head, runs: Sequence[RunSpec]) -> dict[str, JobValue]:
+        """Return the jobs of runs of which the watch knows none yet; raises ``HttpError``."""
+        jobs = await head.recent_jobs()
+        found = {run.name: (run, current_of(run, jobs)) for run in runs}
+        return {
+            name: self._value(head, run, job, None)
+            for name, (run, job) in found.items()
+            if job is not None
+        }
+
     def live(self, head: Head, jobs: Sequence[RayJob], runs: Sequence[RunSpec]) -> dict[str, Live]:
         """Return what lives of each run's lineage among the jobs of its head, by run name."""
-        since = {job.id: self._since(head, job) for job in jobs if phase_of(job).lives}
-        return {run.name: live_of(run, jobs, since) for run in runs}
+        living = [job for job in jobs if phase_of(job).lives]
+        candidates = [candidate_of(job, self._since(head, job)) for job in living]
+        return {run.name: live_of(run, candidates) for run in runs}
 
     async def listed(self, head: Head, runs: Sequence[RunSpec]) -> Listed:
         """Return all jobs of a head, and more of those of these runs; raises ``HttpError``."""
         began = self._clock.monotonic()
-        jobs = await head.jobs()
+        jobs = await head.shared_jobs()
         current = [current_of(run, jobs) for run in runs]
         own = {job.id: job for job in current if job is not None}
         left = max(AT_LEAST, ALL_WITHIN - (self._clock.monotonic() - began))
@@ -171,12 +182,8 @@ def current_of(run: RunSpec, jobs: Sequence[RayJob]) -> RayJob | None:
     recorded = run.job.id if run.job is not None else None
     if recorded is not None:
         return next((job for job in jobs if job.is_called(recorded)), None)
-    launches = [
-        (number, job)
-        for job in jobs
-        if (number := number_of(run.name, job.submission_id or "")) is not None
-    ]
-    return max(launches, key=lambda each: each[0])[1] if launches else None
+    launches = [job for job in jobs if launch_id_of(run, job) is not None]
+    return max(launches, key=lambda job: number_of(run.name, job.id) or 0, default=None)
 
 
 def failed(error: HttpError, source: str, now: float) -> Facet[Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import posixpath
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from cockpit.model.jobs import Live, LiveJob
@@ -26,7 +26,6 @@ from cockpit.platforms.local.naming import (
     use_of,
 )
 from cockpit.platforms.ray.answers import RayJob
-from cockpit.platforms.ray.states import phase_of
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
@@ -43,13 +42,27 @@ class Mark(NamedTuple):
     certain: bool = True
 
 
-def live_of(run: RunSpec, jobs: Sequence[RayJob], ours: Mapping[str, float | None]) -> Live:
-    """Return what lives of a run among all jobs of its head.
+class Candidate(NamedTuple):
+    """A job that lives, and what its entrypoint says: looked at once for all runs."""
 
-    ``ours`` is when each job was submitted or began, on our clock, by its id.
-    """
-    found = [(job, mark) for job in jobs if _lives(job) and (mark := mark_of(run, job)) is not None]
-    made = [(_live(run, job, mark, ours.get(job.id)), mark.certain) for job, mark in found]
+    job: RayJob
+    told: tuple[tuple[str, str], ...]
+    """(key, value) of the arguments; none where the program only looks."""
+    since: float | None
+
+
+def candidate_of(job: RayJob, since: float | None) -> Candidate:
+    """Return a living job as a candidate; ``since`` is when it began, on our clock."""
+    words = words_of(job.entrypoint)
+    looks = any(only_looks(word) for word in words if word.endswith((".py", ".sh")))
+    return Candidate(job, () if looks else tuple(arguments(["", *words])), since)
+
+
+def live_of(run: RunSpec, candidates: Sequence[Candidate]) -> Live:
+    """Return what lives of a run among all living jobs of its head."""
+    marks = Marks(run)
+    found = [(each, mark) for each in candidates if (mark := marks.of(each)) is not None]
+    made = [(_live(run, each, mark), mark.certain) for each, mark in found]
     return Live(
         jobs=tuple(each for each, certain in made if certain),
         possible=tuple(each for each, certain in made if not certain),
@@ -59,21 +72,71 @@ def live_of(run: RunSpec, jobs: Sequence[RayJob], ours: Mapping[str, float | Non
 def launch_id_of(run: RunSpec, job: RayJob) -> str | None:
     """Return the launch id that a job was submitted under, ``None`` if it is none of this run."""
     name = job.submission_id
-    return name if name is not None and number_of(run.name, name) is not None else None
+    if name is None or not name.startswith(f"{run.name}-i"):
+        return None
+    return name if number_of(run.name, name) is not None else None
 
 
-def mark_of(run: RunSpec, job: RayJob) -> Mark | None:
-    """Return why a job belongs to a run, ``None`` if nothing says that it does."""
-    recorded = run.job.id if run.job is not None else None
-    if recorded is not None and job.is_called(recorded):
-        return Mark("the recorded job")
-    tag, own = _tag(job), tag_of(run)
-    if tag and own:
-        return Mark("its lineage") if related(tag, own) else None
-    if launch_id_of(run, job) is not None:
-        return Mark("its submission id is a launch id of the run")
-    marks = [*_in_environment(run, job), *_in_entrypoint(run, job)]
-    return max(marks, key=lambda mark: mark.certain, default=None)
+class Marks:
+    """What of a run its jobs are known by."""
+
+    def __init__(self, run: RunSpec) -> None:
+        root = run.output_root
+        self._run = run
+        self._recorded = run.job.id if run.job is not None else None
+        self._tag = tag_of(run)
+        self._root = None if root is None else root.normal().seen_from(run.job)
+        self._wandb = None if run.wandb is None else run.wandb.run_id
+
+    def of(self, candidate: Candidate) -> Mark | None:
+        """Return why a job belongs to the run, ``None`` if nothing says that it does."""
+        job = candidate.job
+        if self._recorded is not None and job.is_called(self._recorded):
+            return Mark("the recorded job")
+        tag = job.env.get(LINEAGE[0]) or job.metadata.get(LINEAGE[1]) or ""
+        if tag and self._tag:
+            return Mark("its lineage") if related(tag, self._tag) else None
+        if launch_id_of(self._run, job) is not None:
+            return Mark("its submission id is a launch id of the run")
+        if self._root is None and self._wandb is None:
+            return None
+        marks = [*self._in_environment(job), *self._in_entrypoint(candidate)]
+        return max(marks, key=lambda mark: mark.certain, default=None)
+
+    def _in_environment(self, job: RayJob) -> Iterator[Mark]:
+        for name, value in job.env.items():
+            shown = clean(name, 40)
+            if name == "WANDB_RUN_ID" and value == self._wandb:
+                if self._same_project(job):
+                    yield Mark(f"the W&B id in its environment ({shown})")
+            elif self._root is not None and within(self._root, value):
+                use = use_of(name)
+                if use is Use.WRITES or (use is Use.EITHER and names_a_place(name)):
+                    yield Mark(f"the output root in its environment ({shown})", use is Use.WRITES)
+
+    def _in_entrypoint(self, candidate: Candidate) -> Iterator[Mark]:
+        for key, value in candidate.told:
+            if self._root is not None and within(self._root, value):
+                if (use := use_of(key)) is not Use.READS:
+                    sure = use is Use.WRITES
+                    yield Mark(f"the output root in its entrypoint{_as_key(key)}", sure)
+            elif value == self._wandb and use_of(key) is not Use.READS:
+                certain = names_the_tracker_run(key)
+                if certain is not False and self._same_project(candidate.job):
+                    yield Mark(f"the W&B id in its entrypoint{_as_key(key)}", certain is True)
+
+    def _same_project(self, job: RayJob) -> bool:
+        """Tell whether nothing in its environment says that the W&B id is another project's."""
+        wandb = self._run.wandb
+        told = (
+            (wandb.project if wandb else None, "WANDB_PROJECT"),
+            (wandb.entity if wandb else None, "WANDB_ENTITY"),
+        )
+        return all(mine is None or (job.env.get(name) or mine) == mine for mine, name in told)
+
+
+def _as_key(key: str) -> str:
+    return f" ({clean(key, 40)})" if key else ""
 
 
 def shown_name(job: RayJob) -> str:
@@ -81,55 +144,16 @@ def shown_name(job: RayJob) -> str:
     return clean(scrub(clean(job.entrypoint, 2000)), NAME_LENGTH)
 
 
-def _lives(job: RayJob) -> bool:
-    phase = phase_of(job)
-    return phase.lives
-
-
-def _live(run: RunSpec, job: RayJob, mark: Mark, since: float | None) -> LiveJob:
+def _live(run: RunSpec, candidate: Candidate, mark: Mark) -> LiveJob:
+    job = candidate.job
     return LiveJob(
         id=clean(job.id, 200),
         name=shown_name(job),
         why=mark.why,
         launch_id=launch_id_of(run, job),
-        started_at=since,
+        started_at=candidate.since,
         handle={"submission_id": job.submission_id} if job.submission_id is not None else {},
     )
-
-
-def _tag(job: RayJob) -> str:
-    return job.env.get(LINEAGE[0]) or job.metadata.get(LINEAGE[1]) or ""
-
-
-def _in_environment(run: RunSpec, job: RayJob) -> Iterator[Mark]:
-    root, wandb_id = _root(run), _wandb_id(run)
-    for name, value in job.env.items():
-        shown = clean(name, 40)
-        if wandb_id is not None and name == "WANDB_RUN_ID" and value == wandb_id:
-            if _same_project(run, job):
-                yield Mark(f"the W&B id in its environment ({shown})")
-        elif root is not None and within(root, value):
-            use = use_of(name)
-            if use is Use.WRITES or (use is Use.EITHER and names_a_place(name)):
-                yield Mark(f"the output root in its environment ({shown})", use is Use.WRITES)
-
-
-def _in_entrypoint(run: RunSpec, job: RayJob) -> Iterator[Mark]:
-    root, wandb_id = _root(run), _wandb_id(run)
-    words = words_of(job.entrypoint)
-    if any(only_looks(word) for word in words if word.endswith((".py", ".sh"))):
-        return
-    for key, value in arguments(["", *words]):
-        shown = f" ({clean(key, 40)})" if key else ""
-        use = use_of(key)
-        if use is Use.READS:
-            continue
-        if root is not None and within(root, value):
-            yield Mark(f"the output root in its entrypoint{shown}", use is Use.WRITES)
-        elif wandb_id is not None and value == wandb_id:
-            certain = names_the_tracker_run(key)
-            if certain is not False and _same_project(run, job):
-                yield Mark(f"the W&B id in its entrypoint{shown}", certain is True)
 
 
 def words_of(entrypoint: str) -> list[str]:
@@ -156,22 +180,3 @@ def within(root: str, value: str) -> bool:
         return False
     path = posixpath.normpath(value)
     return path == root or path.startswith(root.rstrip("/") + "/")
-
-
-def _root(run: RunSpec) -> str | None:
-    root = run.output_root
-    return None if root is None else root.normal().seen_from(run.job)
-
-
-def _wandb_id(run: RunSpec) -> str | None:
-    return None if run.wandb is None else run.wandb.run_id
-
-
-def _same_project(run: RunSpec, job: RayJob) -> bool:
-    """Tell whether nothing in its environment says that the W&B id is another project's."""
-    wandb = run.wandb
-    told = (
-        (wandb.project if wandb else None, "WANDB_PROJECT"),
-        (wandb.entity if wandb else None, "WANDB_ENTITY"),
-    )
-    return all(mine is None or (job.env.get(name) or mine) == mine for mine, name in told)

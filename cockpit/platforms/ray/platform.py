@@ -37,7 +37,10 @@ class RayPlatform(Unsupported):
 
     kind: ClassVar[str] = "ray"
     fields: ClassVar[frozenset[str]] = frozenset(
-        {"id", "address", "token_env", "auth", "token_command", "resubmit_runs", "log"}
+        {
+            *("id", "address", "token_env", "auth", "token_command"),
+            *("resubmit_runs", "log", "workdir"),
+        }
     )
     private: ClassVar[tuple[str, ...]] = PRIVATE
     log_needs_job: ClassVar[bool] = True
@@ -48,7 +51,7 @@ class RayPlatform(Unsupported):
         self._tokens = Tokens(clock)
         self._heads: dict[object, Head] = {}
         self._jobs = RayJobs(clock)
-        self._tails = RayLogs(clock, self._jobs.last_log)
+        self._tails = RayLogs(clock, logs, self._jobs.recent, self._jobs.last_log)
         self._hosts = RayHosts(clock)
 
     async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:
@@ -91,6 +94,16 @@ class RayPlatform(Unsupported):
         asked = (finding(head, [query.name for query in own]) for head, own in groups)
         return [*wrong, *await asyncio.gather(*asked)]
 
+    async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
+        """Return the jobs of a head, living ones first; raises ``CannotError``."""
+        try:
+            if not job.address:
+                raise ValueError(f"{ADDRESS} is not given")
+            head = self._head(job)
+            return own_jobs(head, await head.jobs())
+        except (ValueError, HttpError) as error:
+            raise CannotError(clean(str(error), 400)) from None
+
     async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
         """Return what lives of each run's lineage, from one list of each head."""
         wrong, groups = self._grouped([Query(run=run) for run in runs])
@@ -110,15 +123,6 @@ class RayPlatform(Unsupported):
         named = [recorded] if recorded is not None else []
         ids = dict.fromkeys([*named, *(job.id for job in jobs)])
         return await gather(groups[0][0], list(ids)) if groups else {}
-
-    async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
-        """Return all jobs of a head; raises ``CannotError``."""
-        if not job.address:
-            raise CannotError("name the head's dashboard: ray@http://127.0.0.1:8265")
-        try:
-            return await own_jobs(self._head(job))
-        except ValueError as error:
-            raise CannotError(str(error)) from None
 
     def name_for(self, launch_id: str) -> str:
         """Return the submission id; one with a slash makes a job that nobody can ask for."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-FIRST: Final = 200
-"""Lines of a first look."""
+FIRST: Final = 60
+"""Lines of a first look; where they are short more are asked for at once."""
 MOST: Final = 2000
 WANTED: Final = 60_000
 """Bytes that a look should bring at most; a single long line may be more."""

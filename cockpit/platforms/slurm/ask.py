@@ -9,7 +9,7 @@ from typing import Final
 from cockpit.platforms.slurm.record import Record
 from cockpit.platforms.slurm.script import jobs_script, new_mark, parts_of
 from cockpit.platforms.slurm.text import sacct_records, scontrol_records, squeue_records
-from cockpit.platforms.slurm.trouble import Trouble, last_words, late, torn, trouble_of
+from cockpit.platforms.slurm.trouble import Trouble, garbled, last_words, late, torn, trouble_of
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError
 
@@ -61,13 +61,17 @@ async def ask(run: Run, host: str | None, where: str, wanted: Collection[str]) -
         return found
     if found.get("squeue.rc", "").strip() != "0":
         return trouble_of(where, found.get("squeue.err", ""), _number(found.get("squeue.rc", "")))
+    try:
+        queue = squeue_records(found.get("squeue.out", ""), mark)
+    except ValueError as error:
+        return garbled(where, str(error))
     shown = found.get("scontrol.out", "")
     if found.get("scontrol.rc", "").strip() != "0" and not _is_empty(shown):
         return trouble_of(where, shown, _number(found.get("scontrol.rc", "")))
     date = found.get("date", "").split()
     failed = "sacct.rc" in found and found["sacct.rc"].strip() != "0"
     return Told(
-        queue=tuple(squeue_records(found.get("squeue.out", ""), mark)),
+        queue=tuple(queue),
         shown=tuple(scontrol_records(shown)),
         accounted=tuple(sacct_records(found.get("sacct.out", ""), mark)),
         host_now=float(date[0]) if date and date[0].isdecimal() else None,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from cockpit.model.observed import Phase
@@ -70,13 +71,18 @@ class Book:
                 return Job(job_id, (replace(each, id=job_id),))
         return None
 
-    def jobs(self) -> Iterator[Job]:
-        """Yield everything there is, arrays and het jobs each as one."""
+    @cached_property
+    def jobs(self) -> tuple[Job, ...]:
+        """Everything there is, arrays and het jobs each as one."""
         groups: dict[str, list[Record]] = {}
         for each in self.records.values():
             groups.setdefault(each.base, []).append(each)
-        for base, records in groups.items():
-            yield Job(base, tuple(records))
+        return tuple(Job(base, tuple(records)) for base, records in groups.items())
+
+    @cached_property
+    def living(self) -> tuple[tuple[Job, Record], ...]:
+        """Of these what runs or waits to, each with the record that speaks for it."""
+        return tuple((job, job.main) for job in self.jobs if job.lives)
 
 
 def _holds(record: Record, task: int) -> bool:
@@ -128,8 +134,3 @@ def _with_ending(known: Record, told: Record) -> Record:
         return known
     state = told.state if told.word == known.word else known.state
     return replace(known, state=state, steps=told.steps)
-
-
-def ended_records(jobs: Sequence[Job]) -> list[Record]:
-    """Return the records among these that have ended for good."""
-    return [record for job in jobs for record in job.records if record.phase.terminal]

@@ -16,6 +16,10 @@ from cockpit.platforms.slurm.reasons import never_starts
 from cockpit.platforms.slurm.record import Record
 from cockpit.platforms.slurm.script import is_job_id
 
+WAITED: Final = 2.0
+"""Seconds from which on a job was not eligible at once: Slurm tells whole ones."""
+UNNAMED: Final = "wrap"
+"""How every job is called that ``sbatch --wrap`` has made of a command."""
 FREED_WITHIN: Final = 60.0
 """Seconds after a job's end within which the scheduler sees that others need not wait for it."""
 
@@ -125,9 +129,10 @@ def _freed_by_its_end(run: RunSpec, book: Book, job: Job) -> Job | None:
         return None
     freed = [
         one
-        for one in book.jobs()
+        for one in book.jobs
         if one.records[0].base != job.records[0].base and _alike(run, one, job)
         if one.main.workdir == job.main.workdir and _was_freed(one.main, ended)
+        if one.main.name != UNNAMED or (one.main.command and one.main.command == job.main.command)
     ]
     return freed[0] if len(freed) == 1 else None
 
@@ -136,24 +141,24 @@ def _was_freed(record: Record, at: float) -> bool:
     submitted, eligible = record.submitted, record.eligible
     if submitted is None or eligible is None or never_starts(record.reason):
         return False
-    return submitted < at <= eligible <= at + FREED_WITHIN
+    waited = eligible - submitted >= WAITED
+    return waited and submitted < at <= eligible <= at + FREED_WITHIN
 
 
 def _unnamed(run: RunSpec, book: Book) -> tuple[Job | None, str]:
     """Return the job of the newest launch id; else the newest living one of the lineage."""
     launched = [
         (number_of(run.name, launch) or 0, one.main.submitted or 0.0, one)
-        for one in book.jobs()
+        for one in book.jobs
         if (launch := launch_of(run, one.main)) is not None
     ]
     if launched:
         newest = max(launched, key=lambda each: each[:2])[2]
         return newest, f"found by launch id {launch_of(run, newest.main)}"
     marked = [
-        (one.main.phase is Phase.RUNNING, one.main.submitted or 0.0, one, mark)
-        for one in book.jobs()
-        if one.lives and not is_diagnostic(run, one.main)
-        if (mark := mark_of(run, one.main)) is not None
+        (main.phase is Phase.RUNNING, main.submitted or 0.0, one, mark)
+        for one, main in book.living
+        if (mark := mark_of(run, main)) is not None and not is_diagnostic(run, main)
     ]
     if not marked:
         return None, ""
@@ -165,16 +170,14 @@ def _beside(run: RunSpec, book: Book, job: Job, own: set[str]) -> _Beside:
     """Return the other living jobs of the run's lineage (C-25)."""
     beside = _Beside()
     bases = {each.base for each in job.records}
-    for one in book.jobs():
-        if not one.lives or one.id in own or one.records[0].base in bases:
+    for one, main in book.living:
+        mark = mark_of(run, main)
+        if mark is None or one.id in own or main.base in bases:
             continue
-        mark = mark_of(run, one.main)
-        if mark is None:
-            continue
-        if is_diagnostic(run, one.main):
+        if is_diagnostic(run, main):
             beside.spared.append(live_job(one, "a diagnostic job (job.diagnostic)"))
-        elif never_starts(one.main.reason) and one.main.phase is Phase.WAITING:
-            why = f"{mark.why}; {one.main.reason}: it never starts by itself"
+        elif never_starts(main.reason) and main.phase is Phase.WAITING:
+            why = f"{mark.why}; {main.reason}: it never starts by itself"
             beside.possible.append(live_job(one, why, mark.launch_id))
         else:
             beside.rivals.append(live_job(one, mark.why, mark.launch_id, mark.proven))

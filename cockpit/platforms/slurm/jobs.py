@@ -94,14 +94,16 @@ class SlurmJobs:
         if isinstance(seen, Trouble):
             return {run.name: unknown(seen.kind, seen.line, where, now) for run in runs}
         told, book = seen
-        cluster = self._clusters[host]
-        found = {run.name: lineage_of(run, book, cluster.chains) for run in runs}
-        return {run.name: self._facet(run, where, told, found[run.name], cluster) for run in runs}
+        facets = {}
+        for run in runs:
+            facets[run.name] = self._facet(run, where, told, book, self._clusters[host])
+            await asyncio.sleep(0)  # hundreds of runs: others go on meanwhile
+        return facets
 
     def _facet(
-        self, run: RunSpec, where: str, told: Told, found: Lineage, cluster: _Cluster
+        self, run: RunSpec, where: str, told: Told, book: Book, cluster: _Cluster
     ) -> Facet[JobValue]:
-        now = self._clock.now()
+        now, found = self._clock.now(), lineage_of(run, book, cluster.chains)
         if found.job is None:
             return unknown(*_absent(run, where, told), where, now)
         value = value_of(run, found.job, found.passed, found.queued, found.freed)
@@ -165,13 +167,14 @@ def _remember(cluster: _Cluster, told: Told, book: Book, wanted: set[str]) -> No
         job = book.find(job_id)
         if job is None:
             continue
+        for record in job.records:
+            if record.phase.terminal:
+                cluster.ended[record.id] = record  # an array's tasks are forgotten one by one
+            else:
+                cluster.ended.pop(record.id, None)
         if not job.over:
             cluster.settled.discard(job_id)
-            for record in job.records:
-                cluster.ended.pop(record.id, None)
             continue
-        for record in job.records:
-            cluster.ended[record.id] = record
         if told.no_accounting is not None or accounted & {job_id, *(r.id for r in job.records)}:
             cluster.settled.add(job_id)
     for old in list(cluster.ended)[: max(0, len(cluster.ended) - KEPT)]:

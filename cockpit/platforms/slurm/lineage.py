@@ -48,11 +48,25 @@ def is_diagnostic(run: RunSpec, record: Record) -> bool:
 
 def mark_of(run: RunSpec, record: Record) -> Mark | None:
     """Return why a job is one of the run's lineage, ``None`` if nothing says so."""
+    if not _may_be(run, record):
+        return None
     launch_id = launch_of(run, record)
     if launch_id is not None:
         return Mark(f"its comment says launch {launch_id}", True, launch_id)
     told = next(_told(run, record), None)
     return told or _by_folder(run, record)
+
+
+def _may_be(run: RunSpec, record: Record) -> bool:
+    """Tell at little cost whether a job's texts hold any of the run's names at all."""
+    root = run.output_root
+    names = (
+        f"{run.name}-i",
+        None if root is None else posixpath.basename(root.path.rstrip("/")),
+        None if run.wandb is None else run.wandb.run_id,
+    )
+    told = (record.comment, record.command, record.output, record.workdir)
+    return any(name in text for name in names if name for text in told if text)
 
 
 def _told(run: RunSpec, record: Record) -> Iterator[Mark]:

@@ -25,7 +25,7 @@ async def own_jobs(run: Run, host: str | None) -> Sequence[OwnJob]:
     told = await ask(run, host, where_of(host), ())
     if isinstance(told, Trouble):
         raise CannotError(told.line)
-    jobs = sorted(book_of(told).jobs(), key=lambda job: (not job.lives, -_submitted(job)))
+    jobs = sorted(book_of(told).jobs, key=lambda job: (not job.lives, -_submitted(job)))
     return [_own(job) for job in jobs]
 
 

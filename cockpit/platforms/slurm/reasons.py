@@ -17,7 +17,7 @@ _WORDS: Final = tuple(
         ("^JobHeldUser|requeued.{0,20}held", "held: never starts before it is released"),
         ("^JobHeldAdmin", "held by an administrator: never starts before they release it"),
         ("^PartitionNodeLimit", "never starts: more nodes than its partition gives"),
-        ("^BadConstraints", "never starts: no node has what it asks for"),
+        ("^BadConstraints", "no node has what it asks for"),
         ("^PartitionTimeLimit", "more time than its partition gives"),
         ("^JobArrayTaskLimit", "waits for earlier tasks of its array"),
         ("^(Resources|Priority)", "waits for other jobs"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from cockpit.model.observed import Phase
@@ -67,20 +68,31 @@ class Record:
     @property
     def word(self) -> str:
         """The state without what stands behind it: of ``CANCELLED by 1000`` the first word."""
-        words = self.state.replace("+", ",").split(",")
-        plain = [word.split()[0] for word in words if word.split()]
-        told = next((word for word in plain if word in ("COMPLETING", "SPECIAL_EXIT")), None)
-        return told or (plain[0] if plain else "")
+        return _word_of(self.state)
 
     @property
     def phase(self) -> Phase:
         """The state in one of six words."""
-        return PHASE_OF.get(self.word, Phase.UNKNOWN)
+        return _phase_of(self.state)
 
     @property
     def waits_for_tasks(self) -> bool:
         """True of the one record that stands for an array's tasks that have not begun."""
         return self.kind == "array" and not self.tasks.isdecimal()
+
+
+@lru_cache(maxsize=512)
+def _word_of(state: str) -> str:
+    """Return the one word of several that counts: what still ends has not ended."""
+    words = state.replace("+", ",").split(",")
+    plain = [word.split()[0] for word in words if word.split()]
+    told = next((word for word in plain if word in ("COMPLETING", "SPECIAL_EXIT")), None)
+    return told or (plain[0] if plain else "")
+
+
+@lru_cache(maxsize=512)
+def _phase_of(state: str) -> Phase:
+    return PHASE_OF.get(_word_of(state), Phase.UNKNOWN)
 
 
 def task_numbers(tasks: str) -> list[range]:

@@ -96,11 +96,13 @@ $1 == mark { raw = $2; base = $4; tasks = $6; shown = $8; state = $10
   seen[raw] = 1; seen[base] = 1; seen[shown] = 1
   lead = shown; sub(/[+].*/, "", lead); seen[lead] = 1
   if (!good) { bad[raw] = 1; bad[shown] = 1; bad[base] = 1 }
+  else if (state != "COMPLETED") lives[base] = 1
   pending[base] = pending[base] "," tasks }
 END { n = split(asked, id, " ")
   for (i = 1; i <= n; i++) { split(id[i], part, "_")
     listed = (id[i] in seen) || (part[2] != "" && within(pending[part[1]], part[2]))
-    if (!listed || (id[i] in bad)) printf "%s%s", (some++ ? "," : ""), id[i] } }
+    if (listed && (!(id[i] in bad) || (id[i] in lives))) continue
+    printf "%s%s", (some++ ? "," : ""), id[i] } }
 """
 """Prints which of the jobs asked for the queue does not tell of; with ``ends`` those besides whose
 end it tells without its cause."""

@@ -34,12 +34,17 @@ _HET: Final = re.compile(r"(\d+)\+\d+")
 
 
 def squeue_records(out: str, mark: str) -> list[Record]:
-    """Return the records of squeue: each begins with ``mark``, which also parts its fields."""
+    """Return the records of squeue: each begins with ``mark``, which also parts its fields.
+
+    Raises ``ValueError`` for anything else: a job that cannot be read is not one that is gone.
+    """
+    before, *parts = f"\n{out}".split(f"\n{mark}{UNIT}")
+    if before.strip():
+        raise ValueError(before.strip().partition("\n")[0])
     records = []
-    for part in f"\n{out}".split(f"\n{mark}{UNIT}")[1:]:
+    for part in parts:
         fields = part.split(f"{UNIT}{mark}{UNIT}")
-        if len(fields) == len(SQUEUE):
-            records.append(_squeued(dict(zip(SQUEUE, fields, strict=True))))
+        records.append(_squeued(dict(zip(SQUEUE, fields, strict=True))))
     return records
 
 

@@ -112,6 +112,12 @@ def torn(where: str, size: int, cut: bool) -> Trouble:
     return Trouble(ErrorKind.BAD_ANSWER, text, "does the login shell print into every command?")
 
 
+def garbled(where: str, said: str) -> Trouble:
+    """Return that squeue has printed something else than what it was asked for."""
+    text = f"{where}: squeue printed no list of jobs: {scrub(clean(said, _LONGEST))}"
+    return Trouble(ErrorKind.BAD_ANSWER, text, "is that Slurm's own squeue?")
+
+
 def last_words(said: str) -> str:
     """Return the last line that a command has said, safe and short."""
     lines = [line for line in said.splitlines() if line.strip()]

@@ -18,6 +18,8 @@ from cockpit.text.scrub import scrub
 
 MOST_CHILDREN: Final = 200
 LARGEST_SIGNAL: Final = 64
+NO_LAUNCH: Final = (0, 53)
+"""What Slurm tells as the exit of a job that could not be started."""
 _OOM: Final = "OUT_OF_MEMORY"
 
 
@@ -67,7 +69,7 @@ def _reason(job: Job, passed: Sequence[str]) -> str | None:
     """Return why it is in its state, in one line; ``None`` where there is nothing to say."""
     main = _speaks(job)
     said: list[str | None] = [
-        in_words(main.reason),
+        _words(main),
         _by_whom(main),
         _node_lost(main),
         _of_steps(main),
@@ -81,6 +83,13 @@ def _reason(job: Job, passed: Sequence[str]) -> str | None:
     said.append(_of_tasks(job))
     line = "; ".join(filter(None, said))
     return scrub(clean(line, 400)) or None
+
+
+def _words(record: Record) -> str | None:
+    """Return the reason in words; older versions call any signal a launch failure."""
+    if record.reason == "JobLaunchFailure" and record.exit != NO_LAUNCH:
+        return f"its batch script was ended: {record.reason}"
+    return in_words(record.reason)
 
 
 def _speaks(job: Job) -> Record:
@@ -133,11 +142,13 @@ def _exit_code(record: Record, phase: Phase) -> int | None:
 
     53 and 125 stand in the place of a signal for a launch that failed and for lost memory.
     """
-    if record.exit is None or not phase.terminal:
+    if record.exit is None or not phase.terminal or record.exit == NO_LAUNCH:
         return None
+    if record.reason == "BadConstraints":
+        return None  # it never ran
     code, number = record.exit
     if number:
-        return -number if number <= LARGEST_SIGNAL and number != 53 else None
+        return -number if number <= LARGEST_SIGNAL else None
     return None if code == 0 and phase is not Phase.SUCCEEDED else code
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
-from cockpit.sources.checkpoints.contents import Contents, late
+from cockpit.sources.checkpoints.contents import LATE, Contents, late
 from cockpit.sources.checkpoints.layouts import is_single
 from cockpit.sources.checkpoints.listing import (
     MARKERS,
@@ -271,6 +271,9 @@ class Assembly:
             listed = (self._told.contents.listed(path, entry) for entry in files)
             folder = Folder(name, tuple(listed))
         self._out.seen.add(path)
+        if any(file.error == LATE for file in folder.files):  # the newest are read first
+            self._pending += 1
+            return self._told.kept.get(path)
         self._out.fresh[path] = folder
         return folder
 

@@ -125,19 +125,23 @@ class BucketTree:
         seen = self._too_many.get(prefix)
         if seen is not None and self._looks - seen < LOOKS:
             return
+        keys: list[Key] = []
+        complete = False
         try:
-            keys, complete = await self._bucket.keys(prefix, PAGE * min(PAGES, count))
+            complete = await self._bucket.keys(prefix, PAGE * min(PAGES, count), keys)
+            if not keys:
+                await self._bucket.see_nothing(prefix)
+            self._too_many.pop(prefix, None)
         except BucketError as error:
             if error.whole:
                 raise
             self._too_many[prefix] = self._looks  # it may be listed further down only
-            return
-        if not keys:
-            await self._bucket.see_nothing(prefix)
-        self._too_many.pop(prefix, None)
+        finally:
+            entries = [self._entry(key) for key in keys]
+            if entries or complete:
+                found.indexes.append(Index(prefix, entries, complete))
         if not complete:
             self._too_many[prefix] = self._looks
-        found.indexes.append(Index(prefix, (self._entry(key) for key in keys), complete))
 
     async def _first(self, levels: Collection[str], walks: Sequence[str], found: _Found) -> None:
         """Ask one question alone: what refuses that one is not asked the others."""
@@ -160,8 +164,8 @@ class BucketTree:
         return Level(tuple(files), tuple(each[cut:].rstrip("/") for each in level.prefixes))
 
     async def _walk(self, path: str) -> tuple[Entry, ...] | ListingError:
-        keys, complete = await self._bucket.keys(path, PAGE * BIG)
-        if not complete:
+        keys: list[Key] = []
+        if not await self._bucket.keys(path, PAGE * BIG, keys):
             text = f"more than {PAGE * BIG:,} objects"
             return ListingError(ErrorKind.BAD_ANSWER, text, whole=False)
         return tuple(self._entry(key, path) for key in keys if key.path != path)

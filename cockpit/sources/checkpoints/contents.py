@@ -15,7 +15,7 @@ from cockpit.runtime.offload import offload
 from cockpit.sources.checkpoints.archive import ArchiveSays, archive_says, legacy_says
 from cockpit.sources.checkpoints.listing import POINTERS, ZERO_SHARD, Listed
 from cockpit.sources.checkpoints.rejected import NAME
-from cockpit.sources.checkpoints.tree import Entry, ListingError, Piece, Tree, join
+from cockpit.sources.checkpoints.tree import Entry, ListingError, Piece, Tree, join, latest
 
 WHOLE: Final = 1 << 20
 """Bytes of a marker that are read at most."""
@@ -72,7 +72,8 @@ class Contents:
 
         Raises ``ListingError`` when nothing there can be read any more.
         """
-        missing, self.missing = self.missing, {}
+        missing = dict(sorted(self.missing.items(), key=lambda item: latest(_folder(item[0]))))
+        self.missing = {}
         pieces = {path: _piece(path, entry) for path, entry in missing.items()}
         small = {p: piece for p, piece in pieces.items() if not self._archive(p, missing[p])}
         found = await self._tree.read([each for each in small.values() if each.length], until)
@@ -113,6 +114,10 @@ class Contents:
             self._known[path] = _Read(entry.tag, error=LATE)
         except OSError as error:
             self._known[path] = _Read(entry.tag, error=str(error))
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def _first_shard(path: str) -> bool:

@@ -163,7 +163,7 @@ def joined(
     """Return the roots, why some of those asked could not be listed, and the turnless folders.
 
     One of several roots that does not exist (yet) holds nothing. Raises what went wrong when
-    none of those that were asked can be listed, and no other either if they do not exist.
+    none of those that were asked can be listed, or no root exists at all.
     """
     there = {place: listings[place] for place in places if place in listings}
     roots = [root for listing in there.values() for root in listing.roots]
@@ -171,7 +171,8 @@ def joined(
     failed = {place: each.error for place, each in own.items() if each.error is not None}
     errors = {place: error for place, error in failed.items() if not own[place].missing}
     answered = any(each.error is None for each in own.values())
-    if failed and not answered and (errors or not roots):
+    nothing = len(there) == len(set(places)) and all(each.missing for each in there.values())
+    if failed and not answered and (errors or nothing):
         raise next(iter((*errors.values(), *failed.values())))
     return roots, errors, sum(each.unjudged for each in there.values())
 

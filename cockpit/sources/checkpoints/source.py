@@ -41,9 +41,10 @@ from cockpit.sources.checkpoints.look import (
     unpicked,
 )
 from cockpit.sources.checkpoints.rejected import Books
-from cockpit.sources.checkpoints.surveys import Surveys, folder_names, wants_of
+from cockpit.sources.checkpoints.surveys import SECONDS, Surveys, folder_names, wants_of
 from cockpit.sources.checkpoints.tree import ListingError
-from cockpit.sources.checkpoints.turns import SECONDS, Turns
+from cockpit.sources.checkpoints.turns import SECONDS as TURNS
+from cockpit.sources.checkpoints.turns import Turns
 from cockpit.text.safe import clean
 
 DEADLINE: Final = 12.0
@@ -174,7 +175,7 @@ class Checkpoints:
         spec = _spec(run)
         key = (run.name, spec)
         if key not in self._looks:
-            scanner = replace(scanner_of(spec, folder_names(run)), turns=Turns(SECONDS))
+            scanner = replace(scanner_of(spec, folder_names(run)), turns=Turns(TURNS))
             self._looks[key] = Look(spec, self._clock, scanner)
         return self._looks[key]
 
@@ -296,7 +297,7 @@ async def list_anywhere(
     surveys = Surveys(clock)
     for endpoint in dict.fromkeys(place.endpoint for place in spec.path if not place.here):
         wants = wants_of(spec, endpoint, frozenset())
-        answers = await surveys.look(endpoint, wants)
+        answers = await surveys.look(endpoint, wants, SECONDS)
         listings |= {want.place: listing_of(answers[want], None) for want in wants}
     for listing in listings.values():
         if listing.error is not None:

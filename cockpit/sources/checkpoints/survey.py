@@ -8,7 +8,6 @@ asked for together, until nothing is missing or the time is over.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -23,19 +22,21 @@ from cockpit.sources.checkpoints.assembly import (
 )
 from cockpit.sources.checkpoints.contents import Contents
 from cockpit.sources.checkpoints.listing import Folder, compact
-from cockpit.sources.checkpoints.tree import ListingError, Tree
+from cockpit.sources.checkpoints.tree import ListingError, Tree, latest
 from cockpit.text.safe import clean
 
 ROTATION: Final = 4
 """Complete checkpoints of an endpoint that are listed anew at each look, in turns."""
 UNFINISHED: Final = 64
 """Others of an endpoint that are listed anew at each look, in turns if there are more."""
+MANY: Final = 24
+NEWEST: Final = 6
+"""Of more new checkpoints than ``MANY`` so many come first, with their markers."""
 BARREN: Final = 5
 """Looks for which a folder in which no checkpoint was found is not looked into again."""
 ROUNDS: Final = 8
 """Times that what is missing is asked for: names three levels deep, files, their contents."""
 _LIMIT: Final = 4096
-_NUMBER: Final = re.compile(r"\d{1,18}")
 
 
 class _Kept(NamedTuple):
@@ -94,37 +95,42 @@ class Survey:
         self, wants: Collection[Want], told: Told, until: float
     ) -> tuple[dict[Want, Surveyed | ListingError], Outcome]:
         """Ask until nothing is missing, or the time is over."""
-        levels = [*dict.fromkeys((*(want.path for want in wants), *self._levels))]
-        walks = [*self._again()]
+        roots = tuple({f"{want.path.rstrip('/')}/" if want.path else "" for want in wants})
+        former = (path for path in self._levels if path.startswith(roots))
+        levels = [*dict.fromkeys((*(want.path for want in wants), *former))]
+        walks, begun = [*self._again(roots)], False
         for _ in range(ROUNDS):
             if levels or walks:
                 told.answers.append(await self._tree.fetch(levels, walks, until))
             outcome = Outcome()
             found = {want: Assembly(want, told, outcome).result() for want in wants}
             levels = [path for path in outcome.missing.levels if path not in levels]
-            walks = sorted((p for p in outcome.missing.walks if p not in walks), key=_latest)
+            new = sorted((p for p in outcome.missing.walks if p not in walks), key=latest)
+            walks = new[:NEWEST] if len(new) > MANY and not begun else new
+            begun = begun or bool(new)
             reads = bool(self._contents.missing)
             await self._contents.fill(until)
             if not (levels or walks or reads):
                 break
         return found, outcome
 
-    def _again(self) -> Iterator[str]:
+    def _again(self, roots: tuple[str, ...]) -> Iterator[str]:
         """Yield what is listed anew though it is known: the unfinished, and some in turns.
 
         The newest of the complete ones is what a relaunch would load: its turn comes often.
         """
 
         def turn(path: str) -> tuple[int, tuple[bool, int]]:
-            return (self._kept[path].looked, _latest(path))
+            return (self._kept[path].looked, latest(path))
 
-        unfinished = [path for path, kept in self._kept.items() if not kept.settled]
+        wanted = {path: kept for path, kept in self._kept.items() if path.startswith(roots)}
+        unfinished = [path for path, kept in wanted.items() if not kept.settled]
         yield from sorted(unfinished, key=turn)[:UNFINISHED]
-        settled = sorted((p for p, kept in self._kept.items() if kept.settled), key=turn)
+        settled = sorted((path for path, kept in wanted.items() if kept.settled), key=turn)
         newest: dict[str, str] = {}
         for path in settled:
             root = path.rpartition("/")[0]
-            newest[root] = min(path, newest.get(root, path), key=_latest)
+            newest[root] = min(path, newest.get(root, path), key=latest)
         first = sorted(newest.values(), key=turn)[: ROTATION // 2]
         yield from [*dict.fromkeys((*first, *settled))][:ROTATION]
 
@@ -141,9 +147,3 @@ class Survey:
         barren = dict.fromkeys(outcome.used - outcome.fruitful - outcome.seen, self._looks)
         recent = {p: at for p, at in self._barren.items() if self._looks - at < BARREN}
         self._barren = {**recent, **barren}
-
-
-def _latest(path: str) -> tuple[bool, int]:
-    """Sort names without a number first, then the highest number (a step, in every layout)."""
-    found = _NUMBER.search(path.rpartition("/")[2])
-    return (found is not None, 0 if found is None else -int(found[0]))

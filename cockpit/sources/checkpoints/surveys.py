@@ -23,7 +23,10 @@ from cockpit.text.safe import clean
 
 SECONDS: Final = 22.0
 """Seconds that a look at one endpoint takes at most: less than its poller waits for it."""
-CLOCK_WITHIN: Final = 5.0
+AT_FIRST: Final = 4.5
+"""Seconds for the first look, of which everything is new: what it has no time for comes with the
+next one. A check has no more for each of its questions."""
+CLOCK_WITHIN: Final = 2.5
 BUCKETS: Final = ("s3", "gs")
 
 
@@ -37,12 +40,13 @@ class Surveys:
         self._turns: dict[str, asyncio.Lock] = {}
 
     async def look(
-        self, endpoint: str, wants: Collection[Want]
+        self, endpoint: str, wants: Collection[Want], seconds: float | None = None
     ) -> dict[Want, Surveyed | ListingError]:
         """List what is wanted at one endpoint; never raises."""
         if not wants:
             return {}
-        until = asyncio.get_running_loop().time() + SECONDS
+        usual = SECONDS if endpoint in self._surveys else AT_FIRST
+        until = asyncio.get_running_loop().time() + (seconds or usual)
         every = dict.fromkeys(wants)
         place = next(iter(every)).place
         survey = self._survey(endpoint, place)
@@ -55,7 +59,9 @@ class Surveys:
             async with asyncio.timeout_at(until):
                 await turn.acquire()
         except TimeoutError:
-            late = ListingError(ErrorKind.TIMEOUT, f"{endpoint}: no listing within {SECONDS:g} s")
+            late = ListingError(
+                ErrorKind.TIMEOUT, f"{endpoint}: no listing yet, the former look still goes on"
+            )
             return dict.fromkeys(every, late)
         try:
             return await survey.look(every, until)

@@ -7,6 +7,7 @@ into this machine's clock, so that two clocks that disagree are judged by the di
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
@@ -147,4 +148,10 @@ class Index:
         return tuple(found)
 
 
-NOTHING: Final = "nothing lies there"
+_NUMBER: Final = re.compile(r"\d{1,18}")
+
+
+def latest(path: str) -> tuple[bool, int]:
+    """Sort names without a number first, then the highest number (a step, in every layout)."""
+    found = _NUMBER.search(path.rpartition("/")[2])
+    return (found is not None, 0 if found is None else -int(found[0]))

@@ -16,13 +16,15 @@ from cockpit.model.logtext import Hit
 from cockpit.model.observed import LogPage
 from cockpit.model.safetext import SafeText
 from cockpit.sources.logs.lines import BLOCK, RawLine, line_start, lines_before, lines_from
-from cockpit.sources.logs.ranged import Ranged, Span, Wish
-from cockpit.sources.logs.scanning import Matcher, scan
+from cockpit.sources.logs.ranged import Opened, Ranged, Span, Wish
+from cockpit.sources.logs.scanning import Matcher, ScanStop, scan
 from cockpit.text.safe import safe_line
 from cockpit.text.scrub import scrub_line
 
 MOST_LINES: Final = 2000
 """Lines of a page at most (memory: a line is at most two blocks)."""
+FAR: Final = 512 << 20
+"""Bytes that are searched at once on another machine."""
 AROUND: Final = 2 * BLOCK
 """Bytes that a page of usual lines takes: asked for at once where a trip costs more than bytes."""
 
@@ -85,12 +87,41 @@ class LogFile:
         matcher = Matcher.of(pattern, regex, ignore_case)
         with self.log.open() as log:
             size = log.stat.size
-            stop = scan(log, matcher, line_start(log, offset, size), size, back, budget_s)
+            at = line_start(log, offset, size)
+            if self.log.far and not regex:
+                stop = _scan_there(log, matcher, pattern.encode(), ignore_case, at, back)
+            else:
+                stop = scan(log, matcher, at, size, back, budget_s)
         if stop is None:
             return None
         if stop.line is None:
             return Hit(False, stop.at, stop.at)
         return Hit(True, stop.line.start, stop.line.end, show(stop.line.data))
+
+
+def _scan_there(
+    log: Opened, matcher: Matcher, raw: bytes, ignore_case: bool, at: int, back: bool
+) -> ScanStop | None:
+    """Scan a log of another machine: what is near is read, what is farther is searched there."""
+    size = log.stat.size
+    stop = scan(log, matcher, at, size, back, 0.0)
+    if stop is None or stop.line is not None:
+        return stop
+    if back:
+        begin, end = line_start(log, stop.at - FAR, size), stop.at
+    else:
+        begin, end = stop.at, min(size, stop.at + FAR)
+        end = end if end == size else line_start(log, end, size)
+    try:
+        found = log.find_there(raw, ignore_case, begin, end, back)
+    except OSError:
+        return stop
+    if found is not None:
+        line = lines_from(log, line_start(log, found, size), size, 1)[0]
+        return ScanStop(line.start, line)
+    if (begin <= log.stat.begin) if back else (end >= size):
+        return None
+    return ScanStop(begin if back else end, None)
 
 
 def _page(lines: list[RawLine], at: int, size: int) -> LogPage:

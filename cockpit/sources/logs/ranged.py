@@ -7,6 +7,7 @@ only these two; ``local.py`` (a file of this machine), ``remote.py`` (a file ove
 
 from __future__ import annotations
 
+import errno
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
@@ -90,6 +91,16 @@ class Opened(ABC):
                 return at + _behind(data, left)
             left, at = left - here, at + len(data)
         return at if left == 0 else None
+
+    def find_there(
+        self, raw: bytes, ignore_case: bool, begin: int, end: int, back: bool
+    ) -> int | None:
+        """Return where a text first stands in ``[begin, end)`` (``back``: last); ``None``: nowhere.
+
+        For logs that are searched where they lie. Colours do not hide it. Raises ``OSError`` where
+        that is not possible, as it is here: read the bytes.
+        """
+        raise OSError(errno.EOPNOTSUPP, "this log is searched by reading it")
 
 
 class Ranged(ABC):

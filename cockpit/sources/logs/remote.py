@@ -8,6 +8,7 @@ are put on this machine's clock. Blocking.
 from __future__ import annotations
 
 import errno
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from typing import Final, Protocol
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.runtime.shell import Completed
-from cockpit.runtime.ssh import RemoteError, run_script_blocking
+from cockpit.runtime.ssh import RemoteError, quote, run_script_blocking
 from cockpit.sources.logs.pages import PageCache
 from cockpit.sources.logs.pieces import Answer, Ask, LaterError, Piece, Told
 from cockpit.sources.logs.ranged import NOTHING, Opened, Ranged, Span, Stat, Wish
@@ -34,6 +35,11 @@ NEAR: Final = 65536
 FARTHEST: Final = 262_144
 COUNTING: Final = 6.0
 """Seconds for counting the lines of a log where it lies."""
+_LIMITED: Final = (
+    f"LC_ALL=C; export LC_ALL; T=; command -v timeout >/dev/null 2>&1 && T='timeout {COUNTING:g}'"
+)
+_COLOUR: Final = b"(\x1b\\[[0-9;:]*m)*"
+_SPECIAL: Final = re.compile(rb"([\\.\[\](){}*+?^$|])")
 _SLACK: Final = 1 << 20
 _HEAD: Final = 10_000
 
@@ -84,8 +90,7 @@ class Host:
 
     def _trip(self, asks: Sequence[Ask], deadline: float) -> list[Told]:
         piece = Piece(asks, MOST_SENT)
-        first = sum((span.last or 0) + (span.end or 0) - span.begin for span in asks[0].wish.spans)
-        cap = MOST_SENT + first + _SLACK + _HEAD * len(asks)
+        cap = MOST_SENT + sum(map(_width, asks[0].wish.spans)) + _SLACK + _HEAD * len(asks)
         sent = self._now()
         out = self.script(piece.script, deadline, cap)
         got = self._now()
@@ -104,6 +109,12 @@ class Host:
             return self._run(self.name, script, deadline=deadline, cap=cap).out
         except RemoteError as error:
             raise HostError(error.kind, str(error)) from error
+
+
+def _width(span: Span) -> int:
+    """Return how many bytes a span may bring; of one without a bound only what a trip carries."""
+    bounds = [span.last] if span.end is None else [span.last, span.end - span.begin]
+    return min((each for each in bounds if each is not None), default=0)
 
 
 def on_our_clock(told: Told, sent: float, got: float) -> Told:
@@ -228,13 +239,35 @@ class _OpenRemote(Opened):
         at = self._counted(f"head -n {int(breaks)} {word_of(self._path)} | wc -c")
         return at if self.read(at - 1, at) == b"\n" and at <= self.stat.size else None
 
+    def find_there(
+        self, raw: bytes, ignore_case: bool, begin: int, end: int, back: bool
+    ) -> int | None:
+        """Return where a text first (``back``: last) stands in ``[begin, end)``, by ``grep``."""
+        some = f"tail -c +{begin + 1} {word_of(self._path)} | head -c {end - begin}"
+        look = f"grep -a -b -o {'-i ' * ignore_case}{'' if back else '-m 1 '}-E -e {_coloured(raw)}"
+        which = "tail -n 2" if back else "head -n 1"
+        script = f'{{ {some} | $T {look}; echo "ended $?"; }} | {which} | cut -c 1-200'
+        out = self._host.script(f"{_LIMITED}; {script}", COUNTING + 2.0, 10_000)
+        found = [line.partition(b":")[0] for line in out.splitlines()]
+        offsets = [int(each) for each in found if each.isdigit()]
+        if offsets:
+            return begin + offsets[0]
+        if found == [b"ended 1"]:
+            return None
+        raise OSError(errno.EOPNOTSUPP, "it cannot be searched there")
+
     def _counted(self, command: str) -> int:
-        limited = f"command -v timeout >/dev/null 2>&1 && T='timeout {COUNTING:g}'; $T {command}"
-        out = self._host.script(f"T=; {limited}", COUNTING + 1.0, 1000)
+        out = self._host.script(f"{_LIMITED}; $T {command}", COUNTING + 1.0, 1000)
         try:
             return int(out)
         except ValueError:
             raise OSError(errno.EIO, "its lines could not be counted") from None
+
+
+def _coloured(raw: bytes) -> str:
+    """Return, as a shell's word, an expression for a text that colours may run through."""
+    letters = (_SPECIAL.sub(rb"\\\1", raw[at : at + 1]) for at in range(len(raw)))
+    return quote(_COLOUR.join(letters).decode("utf-8", "surrogateescape"))
 
 
 def stat_of(told: Answer) -> Stat:

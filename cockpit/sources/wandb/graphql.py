@@ -99,7 +99,7 @@ def project_of(answer: Answer, runs: Sequence[str], key: Key, what: str) -> Proj
         _word(project.get("entityName")),
         _word(project.get("name")),
         tuple(
-            _run(project, errors, f"r{index}", f"{answer.host}: run {clean(run)} in {what}")
+            _run(project, errors, f"r{index}", f"run {clean(run)} in {what}")
             for index, run in enumerate(runs)
         ),
     )

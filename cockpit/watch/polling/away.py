@@ -22,7 +22,7 @@ from cockpit.watch.polling.poller import (
 )
 from cockpit.watch.polling.supervise import Supervisor
 
-UNREACHED = frozenset({ErrorKind.REFUSED, ErrorKind.DNS, ErrorKind.TLS})
+UNREACHED = frozenset({ErrorKind.REFUSED, ErrorKind.DNS, ErrorKind.TLS, ErrorKind.UNAUTHORIZED})
 LATER = 0.1
 """Share by which the wait that a place asked for is stretched: not all may come back at once."""
 
@@ -128,7 +128,7 @@ class AwayPoller:
 
 
 def _out_of_reach(answers: Iterable[AnyFacet]) -> bool:
-    """Tell whether nothing at all could be asked: that holds for whatever shares its fate."""
+    """Tell whether nothing at all was answered: that holds for whatever shares its fate."""
     return any(facet.error is not None and facet.error.kind in UNREACHED for facet in answers)
 
 

@@ -8,14 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.actions.checks.code import Changes, changes_since, lineage, only_dri
+from cockpit.actions.checks.code import (
+    Changes,
+    bundled_commit,
+    changes_since,
+    lineage,
+    only_dri,
+)
 from cockpit.actions.checks.globs import Touches, any_match, touches
-from cockpit.model.observed import CodeValue
+from cockpit.model.jobs import Bundle
+from cockpit.model.observed import CodeValue, JobValue
 from cockpit.model.place import place_of
 from cockpit.model.run import CodeSpec
 from cockpit.store.snapshots import Snapshot
 from tests.actions.contexts import by_id, context, levels, soft
-from tests.rules.making import blind, run_spec
+from tests.rules.making import blind, job, run_spec
 
 SPEC = CodeSpec(repo="/r", safe=("launch/**", "callbacks/**"), trajectory=("launch/mesh.py",))
 SHA = "a" * 40
@@ -89,6 +96,39 @@ def test_the_recorded_commit_passes_and_files_that_never_count_do_too() -> None:
     assert checked(code(), SAME) == {"C-15": "pass"}
     moved = SAME.model_copy(update={"base": "b" * 40, "committed": ("docs/x.md", "tests/a.py")})
     assert checked(code(dirty=("notes.md",)), moved) == {"C-15": "pass"}
+
+
+def bundled(commit: str | None, dirty: bool | None = False, **more: Any) -> JobValue:
+    bundle = Bundle(id="c" * 64, commit=commit, dirty=dirty)
+    return job(id="/ada/toy-i001", bundle=bundle, **more)
+
+
+RECORDED = SAME.model_copy(update={"recorded": SHA, "recorded_by": "toy-i001"})
+
+
+@pytest.mark.parametrize(
+    ("ran", "levels_found"),
+    [
+        (bundled(SHA), {"C-15": "pass", "C-15:bundle": "pass"}),
+        (bundled(SHA[:12]), {"C-15": "pass", "C-15:bundle": "pass"}),
+        (bundled("b" * 40), {"C-15": "pass", "C-15:bundle": "block"}),
+        (bundled(SHA, dirty=True), {"C-15": "pass", "C-15:bundle": "block"}),
+        (bundled(None), {"C-15": "pass"}),
+        (job(), {"C-15": "pass"}),
+    ],
+)
+def test_what_is_in_the_jobs_bundle_is_held_against_the_record(
+    ran: JobValue, levels_found: dict[str, str]
+) -> None:
+    run = run_spec(code=SPEC)
+    assert levels(lineage(context(run, code=code(), job=ran), RECORDED, None)) == levels_found
+
+
+def test_a_bundle_of_another_launch_says_nothing_of_this_one() -> None:
+    prior = Snapshot(launch_id="toy-i002", at=1.0, action="launch", command=(), sha=SHA)
+    assert bundled_commit(bundled("b" * 40, launch_id="toy-i001"), prior) is None
+    assert bundled_commit(bundled("b" * 40, launch_id="toy-i002"), prior) == "b" * 40
+    assert bundled_commit(None, prior) is None
 
 
 def test_safe_files_are_approved_by_name_and_trajectory_only_by_the_dri() -> None:

@@ -6,13 +6,10 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.clock import SystemClock
-from cockpit.model.facet import ErrorKind
 from cockpit.model.observed import Gpu
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec
 from cockpit.platforms.local.host import Hosts, read_disk, read_gpus
 from cockpit.platforms.local.host_memory import read_memory
-from cockpit.platforms.table import Platforms
-from tests.queries import queries_of
 
 GIB = 2**30
 
@@ -150,14 +147,3 @@ async def test_memory_of_the_job_s_process(tmp_path: Path) -> None:
     (tmp_path / "pid").write_text("77\n")
     facet = (await Hosts(SystemClock(), root).observe([run_in(tmp_path)]))["a"]
     assert facet.value is not None and facet.value.mem_frac == 1.0
-
-
-async def test_other_hosts_are_not_read_yet() -> None:
-    runs = [
-        RunSpec(name="box", job=JobSpec(kind="box", host="gpu-box")),
-        RunSpec(name="none"),
-    ]
-    facets = await Platforms(SystemClock()).hosts(queries_of(runs))
-    error = facets["box"].error
-    assert error is not None and error.kind is ErrorKind.UNSUPPORTED
-    assert facets["box"].source == "gpu-box" and not facets["none"].configured

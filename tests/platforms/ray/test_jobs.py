@@ -12,6 +12,7 @@ from cockpit.model.observed import Phase
 from cockpit.model.place import place_of
 from cockpit.model.query import Query
 from cockpit.model.run import WandbSpec
+from cockpit.platforms.base import CannotError
 from tests.platforms.ray.recorded import NODE, head, job_of, platform, reply, run_of
 
 STATES = [
@@ -224,3 +225,33 @@ async def test_the_health_of_the_drivers_node() -> None:
     assert facet.value.mem_frac is not None and 0 < facet.value.mem_frac < 0.2
     assert facet.value.load is not None and len(facet.value.disks) == 1
     assert dead.value is None and "is DEAD" in str(dead.error)
+
+
+async def test_what_a_new_run_file_may_begin_from() -> None:
+    async with head() as ray:
+        env = {"env_vars": {"WANDB_RUN_ID": "w1", "WANDB_API_KEY": SECRET}}
+        ray.add("fresh", entrypoint="python t.py --save-to gs://b/fresh", runtime_env=env)
+        ray.job("fresh")["start_time"] = 1795990000000
+        ray.add("open", entrypoint=f"python t.py --api-key={SECRET}")
+        spec = run_of(ray.url, None).job
+        assert spec is not None
+        own = await platform().own_jobs(spec)
+    assert own[0].id == "fresh" and own[0].text.startswith("RUNNING since ")
+    assert own[0].settings == {
+        "job.id": "fresh", "wandb.id": "w1", "output_root": "gs://b/fresh",
+        "resubmit": "python t.py --save-to gs://b/fresh",
+    }  # fmt: skip
+    states = [each.text.split()[0] for each in own]
+    assert states == sorted(states, key=lambda word: word not in ("RUNNING", "PENDING"))
+    assert {each.name for each in own} >= {"hero", "fail", "02000000", "a/b"}
+    assert SECRET not in str(own)
+
+
+async def test_a_head_that_cannot_list_says_why() -> None:
+    async with head() as ray:
+        ray.answers("/api/jobs/", reply(401, b"Unauthorized"))
+        for url, why in ((ray.url, "wants a token"), ("", "job.address is not given")):
+            spec = run_of(url, None).job
+            assert spec is not None
+            with pytest.raises(CannotError, match=why):
+                await platform().own_jobs(spec)

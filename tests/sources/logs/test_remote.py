@@ -15,13 +15,15 @@ from hypothesis import strategies as st
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.logtext import Hit
 from cockpit.model.observed import LogValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script_blocking
-from cockpit.sources.logs import remote
+from cockpit.sources.logs import file as log_file
+from cockpit.sources.logs import remote, scanning
 from cockpit.sources.logs.earlier import before
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.lines import BLOCK
@@ -133,10 +135,17 @@ async def test_the_first_look_at_a_huge_log_reads_its_end(tmp_path: Path, box: B
         file.truncate(1 << 30)
         file.seek(0, os.SEEK_END)
         file.write(b"\n" + b"step 5 loss 2.5\n" * 3000)
-    value = await look(Logs(SystemClock(), run=box), path)
+    logs = Logs(SystemClock(), run=box)
+    value = await look(logs, path)
     assert len(value.lines) == 50 and value.rows[-1].step == 5
     assert value.skipped is not None and value.skipped.unscanned == value.skipped.bytes > 1 << 29
     assert box.trips == 1 and box.bytes < 3 * BLOCK
+    again = await look(logs, path)
+    with path.open("ab") as file:
+        file.write(b"step 6 loss 2.5\n")
+    new = await look(logs, path)
+    assert again.size == value.size and [row.step for row in new.rows] == [6]
+    assert box.trips == 3 and box.bytes < 4 * BLOCK
 
 
 def write(path: Path, text: str) -> None:
@@ -257,6 +266,48 @@ def test_pages_are_those_of_the_file(log: Path, box: Box) -> None:
     assert far.tail(200) == near.tail(200)
     assert far.search("4321 ", 0) == near.search("4321 ", 0)
     assert far.search("4321 ", size, back=True) == near.search("4321 ", size, back=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "cased"),
+    [("4321 ", True), ("[x] $a^.*(b)", False), ("ROT", True), ("ROT", False), ("é", True)],
+)
+def test_what_is_searched_there_is_found_as_it_is_here(
+    log: Path, box: Box, text: str, cased: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanning, "CHUNK", 3 * BLOCK)
+    monkeypatch.setattr(log_file, "FAR", 150_000)
+    lines = [b"%d %s" % (n, b"z" * 90) for n in range(15_000)]
+    lines[4000] = "[x] $a^.*(b) \\ é".encode()
+    lines[6000] = b"a \x1b[31mr\x1b[1mo\x1b[0mt \0 x" + b"w" * 100_000
+    log.write_bytes(b"\n".join(lines))
+    far, near, size = LogFile(at(log, box)), LogFile(LocalLog(log)), log.stat().st_size
+
+    def all_of(file: LogFile, back: bool) -> list[Hit]:
+        found, offset = [], size if back else 0
+        while hit := file.search(text, offset, back, budget_s=60.0, ignore_case=cased):
+            found += [hit] if hit.found else []
+            offset = hit.offset if back or not hit.found else hit.end
+        return found
+
+    for back in (False, True):
+        assert all_of(far, back) == all_of(near, back)
+    assert box.bytes < 3_000_000
+
+
+def test_where_grep_cannot_tell_the_bytes_are_read(
+    log: Path, box: Box, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/grep").write_text("#!/bin/sh\necho 'no option -b' >&2; exit 2\n")
+    (tmp_path / "bin/grep").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setattr(scanning, "CHUNK", 3 * BLOCK)
+    log.write_bytes(b"".join(b"line %d\n" % n for n in range(30_000)))
+    hit = LogFile(at(log, box)).search("line 29999", 0)
+    while hit is not None and not hit.found:
+        hit = LogFile(at(log, box)).search("line 29999", hit.offset)
+    assert hit is not None and hit.line is not None and hit.line.plain == "line 29999"
 
 
 def test_a_place_in_it_is_found_where_it_lies(log: Path, box: Box) -> None:

@@ -1,0 +1,249 @@
+"""Jobs of an ssh host: found by file, session, command line or what they write (SPEC J).
+
+A real sshd and a real tmux of this user's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cockpit.model.clock import SystemClock
+from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.observed import JobValue, Phase
+from cockpit.model.query import Query
+from cockpit.model.run import RunSpec
+from cockpit.platforms.box.jobs import BoxJobs
+from cockpit.platforms.box.platform import BoxPlatform
+from cockpit.platforms.box.probe import Actor
+from cockpit.runtime.shell import Completed
+from cockpit.runtime.ssh import run_script
+from cockpit.sources.logs.source import Logs
+from tests.platforms.box.conftest import MakeRun, Start
+from tests.queries import queries_of
+from tests.sshd import Sshd, needs_sshd
+
+pytestmark = needs_sshd
+SLEEP = (sys.executable, "-c", "import time; time.sleep(60)")
+There = Callable[[str], str]
+
+
+class Counted(Actor):
+    """An actor that counts its trips."""
+
+    trips = 0
+
+    def __init__(self, host: str | None) -> None:
+        super().__init__(host, self._counted)
+
+    async def _counted(self, host: str | None, script: str, **options: Any) -> Completed:
+        Counted.trips += 1
+        return await run_script(host, script, **options)
+
+
+def platform() -> BoxPlatform:
+    Counted.trips = 0
+    clock = SystemClock()
+    made = BoxPlatform(clock, Logs(clock), Counted)
+    made._jobs = BoxJobs(clock, made._actor_of, reap_wait=0.05)
+    return made
+
+
+def jobs_of(runs: Sequence[RunSpec], asked: BoxPlatform | None = None) -> dict[str, Any]:
+    made = asked or platform()
+    return dict(asyncio.run(made.jobs(queries_of(runs))))
+
+
+def value_of(facet: Facet[JobValue]) -> JobValue:
+    assert facet.value is not None, facet.error
+    return facet.value
+
+
+def test_a_session_with_a_dead_pane_has_its_status_and_one_with_a_shell_tells_nothing(
+    run_of: MakeRun, there: There, box: Sshd
+) -> None:
+    there(
+        "tmux new-session -d -s dead 'sleep 0.2; exit 7'"
+        " \\; set-option -t dead remain-on-exit on; tmux new-session -d -s idle 'exec sh -i'; n=0;"
+        "until tmux list-panes -a -F '#{pane_dead_status}' | grep 7 || [ $n = 60 ];"
+        " do n=$((n + 1)); sleep 0.05; done;"
+        f"tmux display-message -p '#{{pid}}' >{box.home}/tmux.pid"
+    )
+    found = jobs_of([run_of("dead", session="dead"), run_of("idle", session="idle")])
+    dead = value_of(found["dead"])
+    assert (dead.phase, dead.exit_code) == (Phase.FAILED, 7)
+    idle = found["idle"]
+    assert value_of(idle).phase is Phase.UNKNOWN
+    assert "nothing runs in it but a shell" in idle.error.message
+
+
+def test_every_way_to_find_a_job_and_two_hundred_runs_in_one_trip(
+    run_of: MakeRun, start: Start, there: There, tmp_path: Path, box: Sshd
+) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("step 1\n")
+    mine, other = start(*SLEEP, "my_train.py"), start(*SLEEP, "--output_dir", str(tmp_path / "out"))
+    (tmp_path / "run.pid").write_text(f"{mine}\n")
+    there("tmux new-session -d -s train-2 'exec sleep 60'; tmux new-session -d -s train 'sleep 61'")
+    there(f"tmux display-message -p '#{{pid}}' >{box.home}/tmux.pid")
+    runs = [
+        run_of("by-file", pid_file=tmp_path / "run.pid", log=log),
+        run_of("by-session", session="train"),
+        run_of("by-prefix", session="trai"),
+        run_of("by-match", match="my_trai[n].py", log=log),
+        run_of("by-root", root=tmp_path / "out"),
+        *(run_of(f"many-{n}", pid_file=tmp_path / "run.pid", log=log) for n in range(195)),
+    ]
+    asked = platform()
+    found = jobs_of(runs, asked)
+    assert {name for name, facet in found.items() if not facet.known} == {"by-prefix"}
+    assert found["by-prefix"].error.kind is ErrorKind.NOT_FOUND
+    ids = {name: value_of(facet).id for name, facet in found.items() if facet.value}
+    assert ids["by-file"] == ids["by-match"] == ids["many-194"] == f"pid:{mine}"
+    assert (ids["by-session"], ids["by-root"]) == ("session:train", f"pid:{other}")
+    assert all(value_of(facet).phase is Phase.RUNNING for facet in found.values() if facet.value)
+    started = value_of(found["by-match"]).started_at
+    assert started is not None and abs(started - SystemClock().now()) < 60
+    assert Counted.trips == 2  # where links lead is asked once
+    jobs_of(runs, asked)
+    assert Counted.trips == 3
+    assert box.logins == 1
+
+
+GONE = 4_194_300
+ENDS = {
+    "status 0": ({"exit": "0\n"}, Phase.SUCCEEDED, 0),
+    "status 3": ({"exit": "3\n"}, Phase.FAILED, 3),
+    "killed": ({"exit": "137"}, Phase.FAILED, 137),
+    "a marker": ({"done": ""}, Phase.SUCCEEDED, 0),
+    "both": ({"exit": "1\n", "done": ""}, Phase.FAILED, 1),
+    "nothing": ({}, Phase.FAILED, None),
+}
+
+
+def test_the_order_of_belief_is_that_of_every_process(run_of: MakeRun, tmp_path: Path) -> None:
+    runs = []
+    for name, (files, _, _) in ENDS.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        for file, text in ({"pid": f"{GONE}\n"} | files).items():
+            (folder / file).write_text(text)
+        paths = {"pid_file": "pid", "exit_file": "exit", "done_marker": "done"}
+        runs.append(run_of(name, **{key: folder / file for key, file in paths.items()}))
+    found = jobs_of(runs)
+    told = {
+        name: (value_of(facet).phase, value_of(facet).exit_code) for name, facet in found.items()
+    }
+    assert told == {name: (phase, code) for name, (_, phase, code) in ENDS.items()}
+    assert value_of(found["nothing"]).reason == "gone without an exit status"
+    with_record = platform()
+    query = Query(run=runs[-1], exit_record=0)
+    (facet,) = asyncio.run(with_record.jobs([query])).values()
+    assert value_of(facet).phase is Phase.SUCCEEDED
+
+
+def test_a_number_that_another_process_has_now_is_not_the_job(
+    run_of: MakeRun, start: Start, tmp_path: Path
+) -> None:
+    pid = start(*SLEEP)
+    (tmp_path / "pid").write_text(f"{pid}\nticks=12\n")
+    (facet,) = jobs_of([run_of("a", pid_file=tmp_path / "pid")]).values()
+    value = value_of(facet)
+    assert (value.state, value.phase) == ("gone", Phase.FAILED)
+    assert f"pid {pid} now belongs to another process" in str(value.reason)
+
+
+def test_another_job_that_writes_to_the_run_is_a_rival(
+    run_of: MakeRun, start: Start, tmp_path: Path
+) -> None:
+    root = tmp_path / "out"
+    root.mkdir()
+    mine = start(*SLEEP, "--output_dir", str(root))
+    writes = f"f = open({str(root / 'x.log')!r}, 'w'); import time; time.sleep(60)"
+    (tmp_path / "pid").write_text(f"{mine}\n")
+    rivals = {
+        start(*SLEEP, "--save-dir", str(root)),
+        start("env", f"OUTPUT_DIR={root}", *SLEEP),
+        start(sys.executable, "-c", writes.replace("'", '"')),
+    }
+    start("tail", "-f", str(root / "x.log"))
+    start(*SLEEP, "--output_dir", f"{root}-2")
+    run = run_of("a", root=root, pid_file=tmp_path / "pid")
+    (facet,) = jobs_of([run]).values()
+    value = value_of(facet)
+    assert (value.id, value.phase) == (f"pid:{mine}", Phase.RUNNING)
+    assert {job.id for job in value.rivals} == {f"pid:{pid}" for pid in rivals}
+    live = asyncio.run(platform().live([run]))["a"]
+    assert live.unknown is None
+    assert {job.id for job in live.jobs} == {f"pid:{pid}" for pid in (mine, *rivals)}
+
+
+def test_names_that_would_be_commands_are_words(
+    run_of: MakeRun, there: There, tmp_path: Path
+) -> None:
+    folder = tmp_path / 'it\'s $(touch pwned) `id`\n;rm -rf "x"'
+    folder.mkdir()
+    (folder / "-rf").write_text(f"{GONE}\n")
+    (folder / "exit").write_text("4\n")
+    runs = [
+        run_of("a", pid_file=folder / "-rf", exit_file=folder / "exit", log=folder / "*.log"),
+        run_of("b", session="$(touch pwned)"),
+        run_of("c", match="-rf'; touch pwned; '"),
+        run_of("d", pid_file="-rf"),
+        run_of("e", pid_file="~/run.pid"),
+    ]
+    there(f"echo {GONE} >run.pid")
+    found = jobs_of(runs)
+    assert value_of(found["a"]).exit_code == 4
+    assert {name: facet.value for name, facet in found.items() if name in "bcd"} == {
+        "b": None, "c": None, "d": None
+    }  # fmt: skip
+    assert value_of(found["e"]).state == "gone"
+    assert "pwned" not in there("ls")
+
+
+def test_what_may_not_be_read_is_not_taken_for_absent(run_of: MakeRun, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "pid").write_text("not a number\n")
+    (tmp_path / "file").write_text("")
+    found = jobs_of([
+        run_of("fifo", pid_file=tmp_path / "fifo"),
+        run_of("text", pid_file=tmp_path / "pid"),
+        run_of("none", pid_file=tmp_path / "nowhere"),
+        run_of("below", pid_file=tmp_path / "file/pid"),
+    ])  # fmt: skip
+    kinds = {name: facet.error.kind for name, facet in found.items()}
+    bad, none = ErrorKind.BAD_ANSWER, ErrorKind.NOT_FOUND
+    assert kinds == {"fifo": bad, "text": bad, "none": none, "below": none}
+
+
+def test_a_host_that_went_is_unknown_and_comes_back_without_a_restart(
+    run_of: MakeRun, tmp_path: Path, box: Sshd
+) -> None:
+    (tmp_path / "pid").write_text(f"{GONE}\n")
+    runs, asked = [run_of(f"r{n}", pid_file=tmp_path / "pid") for n in range(3)], platform()
+    assert value_of(jobs_of(runs, asked)["r0"]).state == "gone"
+    box.signal(signal.SIGKILL)
+    box.stop()
+    trips = Counted.trips
+    lost = jobs_of(runs, asked)
+    assert {facet.value for facet in lost.values()} == {None}
+    assert {facet.error.kind for facet in lost.values()} == {ErrorKind.REFUSED}
+    assert Counted.trips == trips + 1
+    (finding,) = asyncio.run(asked.findings(runs))
+    assert finding.endpoint == box.host and finding.remedy
+    box.start()
+    assert value_of(jobs_of(runs, asked)["r2"]).state == "gone"
+    (finding,) = asyncio.run(asked.findings(runs))
+    assert finding.text.startswith("answers; ") and finding.remedy is None
+
+
+def test_a_run_without_a_host_is_not_configured() -> None:
+    run = RunSpec.model_validate({"name": "a", "job": {"kind": "box", "match": "x"}})
+    (facet,) = jobs_of([run]).values()
+    assert not facet.configured

@@ -1,0 +1,186 @@
+"""Which jobs are a run's: by comment, command and folders; what lives beside the current one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cockpit.platforms.slurm.book import Book
+from cockpit.platforms.slurm.chain import Chains, links_of
+from cockpit.platforms.slurm.current import Lineage, lineage_of
+from cockpit.platforms.slurm.lineage import mark_of
+from cockpit.platforms.slurm.record import Record
+from tests.platforms.slurm.asking import run_of
+
+TOY = run_of("toy", "12", root="/runs/toy", wandb="abc123", diagnostic=("*-eval*",))
+
+
+def record(raw: str = "12", state: str = "RUNNING", **more: object) -> Record:
+    plain = Record(id=raw, raw=raw, base=raw, state=state, name="train", workdir="/home/ada")
+    return replace(plain, **more)  # type: ignore[arg-type]
+
+
+def found(*records: Record, chains: Chains | None = None, job: str | None = "12") -> Lineage:
+    book, chains = Book({each.raw: each for each in records}), chains or Chains()
+    chains.learn(book)
+    assert TOY.job is not None
+    run = TOY.model_copy(update={"job": TOY.job.model_copy(update={"id": job})})
+    return lineage_of(run, book, chains)
+
+
+@pytest.mark.parametrize(
+    ("more", "proven"),
+    [
+        ({"comment": "toy-i003"}, True),
+        ({"comment": "team=x, toy-i003"}, True),
+        ({"command": "/home/ada/train.sh --output-dir /runs/toy"}, True),
+        ({"command": "train.sh --output-dir=/runs/toy/seed0 --x 1"}, True),
+        ({"command": "train.sh /runs/toy"}, False),
+        ({"command": "sbatch --export=ALL,WANDB_RUN_ID=abc123 train.sh"}, True),
+        ({"comment": "wandb=abc123"}, True),
+        ({"output": "/runs/toy/slurm-12.out"}, True),
+        ({"workdir": "/runs/toy"}, False),
+    ],
+)
+def test_what_shows_the_lineage(more: dict[str, str], proven: bool) -> None:
+    mark = mark_of(TOY, record(**more))
+    assert mark is not None and mark.proven is proven
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"comment": "toy2-i003"},
+        {"comment": "my-toy-i003"},
+        {"command": "train.sh --output-dir /runs/toy2"},
+        {"command": "train.sh --init-from /runs/toy/step-100"},
+        {"command": "plot.py /runs/toy"},
+        {"command": "train.sh --seed abc123"},
+        {"output": "/runs/toys/slurm-12.out"},
+    ],
+)
+def test_what_does_not(more: dict[str, str]) -> None:
+    assert mark_of(TOY, record(**more)) is None
+
+
+def test_another_living_job_of_the_lineage_is_a_rival() -> None:
+    other = record("13", comment="toy-i004")
+    lineage = found(record(), other, record("14"), record("15", "COMPLETED", comment="toy-i001"))
+    (rival,) = lineage.rivals
+    assert (rival.id, rival.launch_id, rival.handle["job"]) == ("13", "toy-i004", "13")
+
+
+def test_one_that_never_starts_by_itself_is_only_possible() -> None:
+    held = record("13", "PENDING", reason="JobHeldUser", comment="toy-i004")
+    lineage = found(record(), held)
+    assert lineage.rivals == () and [job.id for job in lineage.possible] == ["13"]
+
+
+def test_a_diagnostic_job_stands_apart() -> None:
+    lineage = found(record(), record("13", name="toy-eval-100", output="/runs/toy/eval.out"))
+    assert lineage.rivals == () and [job.id for job in lineage.spared] == ["13"]
+
+
+def test_without_an_id_the_newest_launch_is_the_job() -> None:
+    jobs = (record("20", "FAILED", comment="toy-i002"), record("19", comment="toy-i010"))
+    lineage = found(*jobs, job=None)
+    assert lineage.job is not None and lineage.job.id == "19"
+    assert lineage.why == "found by launch id toy-i010"
+
+
+def test_without_an_id_and_a_launch_the_living_writer_is_the_job() -> None:
+    lineage = found(record("20", output="/runs/toy/log"), record("21"), job=None)
+    assert lineage.job is not None and lineage.job.id == "20" and "output root" in lineage.why
+    assert found(record("21"), job=None).job is None
+
+
+def test_an_id_that_nothing_lists_gives_way_to_the_living_writer() -> None:
+    lineage = found(record("20", comment="toy-i002"))
+    assert lineage.job is not None and lineage.job.id == "20"
+    assert lineage.why.endswith("12 is not listed any more")
+
+
+@pytest.mark.parametrize(
+    ("text", "links"),
+    [
+        ("afterany:12(unfulfilled)", [("afterany", "12")]),
+        ("afternotok:12_*(unfulfilled)", [("afternotok", "12")]),
+        ("afterany:12(failed),afterok:13(x)", [("afterany", "12"), ("afterok", "13")]),
+        ("afterany:12(x)?afterok:14+0(x)", [("afterany", "12"), ("afterok", "14")]),
+        ("singleton(unfulfilled)", [("singleton", "")]),
+        ("after:12+5(unfulfilled)", []),
+        ("(null)", []),
+    ],
+)  # fmt: skip
+def test_what_a_job_waits_for(text: str, links: list[tuple[str, str]]) -> None:
+    assert [tuple(link) for link in links_of(record(dependency=text))] == links
+
+
+def test_newer_versions_show_the_words_of_sbatch() -> None:
+    told = record(command="sbatch --parsable -d afterany:12:13 train.sh")
+    assert [link.before for link in links_of(told)] == ["12", "13"]
+    told = record(command="sbatch --dependency=singleton train.sh")
+    assert [link.kind for link in links_of(told)] == ["singleton"]
+
+
+def waiting(raw: str, before: str, kind: str = "afterany", **more: object) -> Record:
+    told = f"{kind}:{before}(unfulfilled)"
+    return record(raw, "PENDING", reason="Dependency", dependency=told, **more)
+
+
+def test_all_that_waits_comes_next_in_order() -> None:
+    lineage = found(record(), waiting("13", "12"), waiting("14", "13", "afternotok"))
+    assert [(job.id, job.why) for job in lineage.queued] == [
+        ("13", "afterany 12"), ("14", "afternotok 13"),
+    ]  # fmt: skip
+    assert lineage.rivals == ()
+
+
+def test_what_can_never_start_does_not_come_next() -> None:
+    never = waiting("13", "12", "afterok", comment="toy-i009")
+    never = replace(never, reason="DependencyNeverSatisfied")
+    lineage = found(record(state="FAILED", ended=5.0), never)
+    assert lineage.job is not None and lineage.job.id == "12" and lineage.queued == ()
+
+
+def test_a_chain_moves_on_and_its_links_are_remembered() -> None:
+    """Slurm clears a dependency once it is met, and forgets jobs that have ended."""
+    chains = Chains()
+    found(record(), waiting("13", "12"), waiting("14", "13"), chains=chains)
+    second = record("13", "TIMEOUT", ended=9.0)
+    lineage = found(second, record("14"), chains=chains)
+    assert lineage.job is not None and lineage.job.id == "14"
+    assert lineage.passed == ("12", "13") and lineage.queued == ()
+
+
+def test_another_kind_of_job_that_waits_is_no_successor() -> None:
+    chains = Chains()
+    found(record(), waiting("13", "12", name="upload"), chains=chains)
+    ended = record(state="FAILED", ended=9.0)
+    lineage = found(ended, record("13", name="upload"), chains=chains)
+    assert lineage.job is not None and lineage.job.id == "12" and lineage.passed == ()
+
+
+def test_a_namesake_that_was_free_to_start_before_is_no_successor() -> None:
+    ended = record(state="FAILED", ended=1000.0)
+    free = record("13", submitted=900.0, eligible=900.0, started=1000.0)
+    assert found(ended, free).passed == ()
+    freed = replace(free, eligible=1001.0)
+    assert found(ended, freed).passed == ("12",)
+    assert found(ended, freed, replace(freed, id="14", raw="14", base="14")).passed == ()
+
+
+def test_jobs_that_nobody_named_are_not_alike() -> None:
+    ended = record(state="FAILED", name="wrap", ended=1000.0)
+    freed = record("13", name="wrap", submitted=900.0, eligible=1001.0)
+    assert found(ended, freed).passed == ()
+    both = (replace(each, command="/home/ada/train.sh") for each in (ended, freed))
+    assert found(*both).passed == ("12",)
+
+
+def test_a_job_that_was_eligible_a_moment_after_it_came_waited_for_nothing() -> None:
+    ended = record(state="FAILED", ended=1000.0)
+    at_once = record("13", submitted=999.0, eligible=1000.0)
+    assert found(ended, at_once).passed == ()

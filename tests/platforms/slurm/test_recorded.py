@@ -1,0 +1,156 @@
+"""What three versions of Slurm have answered, recorded: one reader, the same facts from each."""
+
+from __future__ import annotations
+
+import pytest
+
+from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.observed import JobValue, Phase, Tasks
+from cockpit.platforms.slurm.text import scontrol_records, squeue_records
+from tests.platforms.slurm.asking import VERSIONS, observed, reader, recorded, run_of
+
+R, W, F, C, S = Phase.RUNNING, Phase.WAITING, Phase.FAILED, Phase.CANCELLED, Phase.SUCCEEDED
+JOBS = "/home/ada/jobs"
+every_version = pytest.mark.parametrize("version", VERSIONS)
+
+
+async def read(monkeypatch: pytest.MonkeyPatch, version: str, job: str) -> Facet[JobValue]:
+    jobs = reader(monkeypatch, recorded(version))
+    return (await observed(jobs, run_of("toy", job)))["toy"]
+
+
+async def value(monkeypatch: pytest.MonkeyPatch, version: str, job: str) -> JobValue:
+    facet = await read(monkeypatch, version, job)
+    assert facet.value is not None and facet.error is None
+    return facet.value
+
+
+@every_version
+@pytest.mark.parametrize(
+    ("job", "phase", "reason", "code"),
+    [
+        ("3", S, None, 0),
+        ("4", F, "its command failed: NonZeroExitCode", 3),
+        ("7_1", F, "its command failed: NonZeroExitCode", 1),
+        ("11", W, "DependencyNeverSatisfied; afterok:10(failed)", None),
+        ("13", W, "held: never starts before it is released: JobHeldUser", None),
+        ("14", W, "waits for its begin time: BeginTime", None),
+        ("16", W, "requeued once", None),
+        ("21", W, "waits for other jobs: Resources", None),
+        ("22+1", W, "waits for other jobs: Resources", None),
+    ],
+)
+async def test_each_version_tells_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+    version: str, job: str, phase: Phase, reason: str | None, code: int | None,
+) -> None:  # fmt: skip
+    found = await value(monkeypatch, version, job)
+    assert (found.id, found.phase, found.exit_code) == (job, phase, code)
+    assert (reason or "") in (found.reason or "") and bool(reason) == bool(found.reason)
+    assert found.never is (job in ("11", "13"))
+
+
+@every_version
+async def test_a_job_killed_by_a_signal(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    found = await value(monkeypatch, version, "5")
+    assert (found.phase, found.exit_code) == (F, -9)
+    assert found.reason is not None and "folder" not in found.reason
+
+
+@every_version
+async def test_who_cancelled_a_job_is_told_by_accounting(
+    monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    found = await value(monkeypatch, version, "6")
+    assert (found.phase, found.exit_code) == (C, -15)
+    told = ("CANCELLED by 0", "cancelled by user 0") if version != "22.05" else ("CANCELLED", None)
+    assert (found.state, found.reason) == told
+
+
+@every_version
+async def test_a_hostile_name_leads_to_the_right_file(
+    monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    found = await value(monkeypatch, version, "9")
+    assert found.output == f'{JOBS}/out dir we|ird "name" é,{{x}}-9.txt'
+
+
+@every_version
+async def test_a_name_that_holds_another_jobs_record_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    """Job 17 is called like a record of job 2, and its comment names another output."""
+    second = await value(monkeypatch, version, "2")
+    spoof = await value(monkeypatch, version, "17")
+    assert second.phase is R and second.output is None
+    assert spoof.phase is R and spoof.output != "/etc/passwd"
+
+
+@every_version
+async def test_an_array_counts_its_tasks(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    found = await value(monkeypatch, version, "7")
+    assert found.tasks is not None and found.tasks.total == 6
+    assert found.phase in (R, W) and "tasks did not succeed: 7_" in (found.reason or "")
+    assert any(child.startswith("7_0") for child in found.children)
+
+
+@every_version
+async def test_tasks_one_by_one_are_a_chain(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    found = await value(monkeypatch, version, "8")
+    assert (found.phase, found.restarts, found.tasks) == (R, 2, None)
+    assert found.output == f"{JOBS}/one_8_2.log"
+    (after,) = found.queued
+    assert after.id in ("8_3", "8_[3%1]") and "one by one" in after.why
+
+
+@every_version
+async def test_a_heterogeneous_job_is_one_job(
+    monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    found = await value(monkeypatch, version, "22")
+    assert (found.tasks, found.children) == (Tasks(running=0, total=2), ("22+0", "22+1"))
+
+
+@every_version
+async def test_what_waited_for_a_jobs_end_goes_on_for_it(
+    monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    """Job 10 has failed; 12 waited for that, 11 for its success: nothing tells but the times."""
+    facet = await read(monkeypatch, version, "10")
+    assert facet.value is not None and facet.source.endswith("follows 10")
+    assert (facet.value.id, facet.value.phase, facet.value.restarts) == ("12", R, 1)
+
+
+@every_version
+async def test_a_job_that_the_controller_forgot(
+    monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    facet = await read(monkeypatch, version, "1")
+    if version == "22.05":  # there accounting is off
+        assert facet.error is not None and facet.error.kind is ErrorKind.NOT_FOUND
+        assert "accounting storage is disabled" in facet.error.message
+    else:
+        assert facet.value is not None and facet.source == "slurm here, sacct"
+        assert (facet.value.phase, facet.value.exit_code) == (F, 3)
+
+
+@every_version
+async def test_times_are_the_hosts_and_waiting_has_no_start(
+    monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    runs = await value(monkeypatch, version, "9")
+    waits = await value(monkeypatch, version, "14")
+    assert runs.started_at is not None and runs.pending_since is None
+    assert waits.started_at is None and waits.pending_since is not None
+    assert waits.expected_start is not None
+    assert 3590 <= waits.expected_start - waits.pending_since <= 3610
+
+
+@every_version
+def test_both_commands_tell_of_the_same_jobs(version: str) -> None:
+    parts = recorded(version).split("\nMARK ")
+    queue = next(part for part in parts if part.startswith("squeue.out\n"))[len("squeue.out\n") :]
+    shown = next(part for part in parts if part.startswith("scontrol.out"))
+    queued = {each.raw for each in squeue_records(queue, "MARK")}
+    told = {each.raw for each in scontrol_records(shown)}
+    assert queued - told == {"2", "17"} and len(queued) >= 20
