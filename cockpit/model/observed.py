@@ -9,13 +9,14 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from cockpit.model.base import Frozen, Instant, Number, Seconds
-from cockpit.model.jobs import Bundle, LiveJob
+from cockpit.model.jobs import Bundle, LiveJob, Stopped
 from cockpit.model.logtext import LogMark, Read, Skipped
 from cockpit.model.monitoring import MonitorValue as MonitorValue
 from cockpit.model.monitoring import OtherMonitor as OtherMonitor
 from cockpit.model.records import Rejected
 from cockpit.model.safetext import SafeText
 from cockpit.model.told import Told
+from cockpit.model.tracker_alert import TrackerAlert
 
 
 class Phase(StrEnum):
@@ -48,14 +49,6 @@ class Tasks(Frozen):
 
     running: int
     total: int
-
-
-class Stopped(Frozen):
-    """A process that is stopped: by SIGSTOP or Ctrl-Z, or ``held`` by a debugger."""
-
-    pid: int
-    since: Instant
-    held: bool = False
 
 
 class JobValue(Frozen):
@@ -184,19 +177,6 @@ class LogValue(Frozen):
     """The writer's clock minus ours where it is off: the times of lines are on ours."""
 
 
-class LogPage(NamedTuple):
-    """Consecutive lines of a log and where each starts; they cover bytes ``[start, end)``.
-
-    ``size`` is the file's size at that moment; ``end == size`` means: this is the end so far.
-    """
-
-    lines: tuple[SafeText, ...]
-    offsets: tuple[int, ...]
-    start: int
-    end: int
-    size: int
-
-
 class Column(NamedTuple):
     """One column of a chart over steps ``[first, last]``: extremes, mean and non-finite count.
 
@@ -217,16 +197,6 @@ class Writer(Frozen):
     name: str
     since: Instant
     last_record_at: Instant
-
-
-class TrackerAlert(Frozen):
-    """What the trainer itself has raised an alert about, by its tracker's own call."""
-
-    at: Instant | None
-    level: str
-    title: str
-    text: str | None = None
-    step: int | None = None
 
 
 class TrackerValue(Frozen):

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
-from cockpit.model.jobs import Live, LiveJob
-from cockpit.model.observed import JobValue, Phase, Stopped
+from cockpit.model.jobs import Live, LiveJob, Stopped
+from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import Place
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
