@@ -171,7 +171,7 @@ class Actor:
             pieces = dict.fromkeys(piece for wanted, _ in asked for piece in wanted)
             try:
                 answers = await self._probe(list(pieces))
-            except Exception as fault:  # a fault of ours is told to all who wait, who report it
+            except Exception as fault:  # noqa: BLE001 - told to all who wait, who report it
                 for _, future in asked:
                     if not future.done():
                         future.set_exception(fault)
