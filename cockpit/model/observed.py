@@ -14,6 +14,7 @@ from cockpit.model.logtext import LogMark, Read, Skipped
 from cockpit.model.records import Rejected
 from cockpit.model.safetext import SafeText
 from cockpit.model.told import Told
+from cockpit.model.tracker_alert import TrackerAlert
 
 
 class Phase(StrEnum):
@@ -209,16 +210,6 @@ class Writer(Frozen):
     last_record_at: Instant
 
 
-class TrackerAlert(Frozen):
-    """What the trainer itself has raised an alert about, by its tracker's own call."""
-
-    at: Instant | None
-    level: str
-    title: str
-    text: str | None = None
-    step: int | None = None
-
-
 class TrackerValue(Frozen):
     """What the experiment tracker (W&B) knows of the run, its three clocks kept apart.
 
@@ -382,6 +373,9 @@ class MonitorValue(Frozen):
     last_signal: str | None = Field(default=None, exclude=True)
     tunnel_session: str | None = Field(default=None, exclude=True)
     server_session: str | None = Field(default=None, exclude=True)
+    mcp_url: str | None = Field(default=None, exclude=True)
+    gone: tuple[str, ...] = Field(default=(), exclude=True)
+    """What it needs to live and that is gone: its tunnel, its server; one line each (C-03)."""
     notes: tuple[str, ...] = Field(default=(), exclude=True)
     """What was odd about the clocks or files that this rests on, one line each."""
 
