@@ -255,7 +255,7 @@ async def test_what_was_listed_before_the_time_was_over_counts(
 ) -> None:
     for step in range(1, 31):
         levanter(tmp_path, step, at=time.time() - QUIET)
-    slow = host_script.HEAD.replace("bytes='", 'bytes=\'[ "$#" -lt 30 ] || sleep 60; ')
+    slow = host_script.HEAD.replace("whole='", 'whole=\'[ "$#" -lt 10 ] || sleep 60; ')
     assert slow != host_script.HEAD
     monkeypatch.setattr(host_script, "HEAD", slow)
     monkeypatch.setattr(surveys, "AT_FIRST", 3.0)

@@ -67,7 +67,7 @@ def bucket(address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str
         *(("AWS_REGION", "us-east-1"), ("AWS_ACCESS_KEY_ID", "t"), ("AWS_SECRET_ACCESS_KEY", "t")),
     ):
         monkeypatch.setenv(name, value)
-    name = tmp_path.name.replace("_", "")  # moto takes no %2D for a dash, as obstore writes it
+    name = tmp_path.name.replace("_", "-")
     urllib.request.urlopen(urllib.request.Request(f"{address}/{name}", method="PUT")).close()
     return name
 
