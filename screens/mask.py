@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from textual.content import Content
 
+from cockpit.model.place import Place
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.text.names import Kind, names_in
 
@@ -226,6 +227,17 @@ def _places(run: RunSpec) -> set[str]:
     job, wandb = run.job, run.wandb
     server = urlsplit((wandb.recorded.base_url if wandb is not None else None) or "").hostname
     found = {server} if server else set()
+    found |= {place.host for place in _named_places(run) if place.host}
     if job is None:
         return found
     return found | {str(word) for name in PRIVATE if (word := getattr(job, name))}
+
+
+def _named_places(run: RunSpec) -> Iterator[Place]:
+    """Yield the places that a run file names beside its job's machine: hosts, buckets."""
+    job, marks = run.job, run.checkpoints
+    named = [run.output_root, None if job is None else job.log]
+    named += [] if marks is None else [*marks.path, marks.initialize_from]
+    named.append(None if run.code is None else run.code.repo)
+    named.append(None if run.wandb is None else run.wandb.dir)
+    yield from (place for place in named if place is not None)

@@ -71,7 +71,8 @@ class Diagnoser:
         question = question_of(case, asked(state) or stalled)
         name = state.spec.name
         if question is None:
-            state.diagnosis = None
+            if not _outlives(state, case):
+                state.diagnosis = None
             return None
         if state.diagnosis is not None and state.diagnosis.question == question:
             return None
@@ -91,8 +92,25 @@ class Diagnoser:
                 f"triage of {name}", DEADLINE + 1.0, offload(work, deadline=DEADLINE)
             )
         if not isinstance(found, Problem):
-            state.diagnosis = Diagnosis(question, found)
+            triage, read = found
+            state.diagnosis = Diagnosis(question if read else question._replace(size=-1), triage)
             self._ready(name)
+
+
+def _outlives(state: RunState, case: Case) -> bool:
+    """Tell whether a diagnosis still holds of a log that cannot be read now: its job is the same.
+
+    A link that drops says nothing new about why a job ended.
+    """
+    job, log = job_of(case.history), case.history.facets.log
+    if state.diagnosis is None or job is None or log.value is None or log.error is None:
+        return False
+    known: JobValue = state.diagnosis.question[0]
+    return _alone(job) == known
+
+
+def _alone(job: JobValue) -> JobValue:
+    return job.model_copy(update={"rivals": (), "queued": ()})
 
 
 def asked(state: RunState) -> bool:
@@ -107,23 +125,28 @@ def question_of(case: Case, stalled: bool) -> _Question | None:
         return None
     if not job.phase.terminal and not (job.phase is Phase.RUNNING and stalled):
         return None
-    plain = job.model_copy(update={"rivals": (), "queued": ()})
+    plain = _alone(job)
     short, value = fell_short(case.spec, seen_of(case)), log.value
     return _Question(plain, value.path, value.size, value.mtime, value.inode, short)
 
 
-def diagnosed(run: RunSpec, job: JobValue, log: LogValue, short: bool | None) -> Triage:
-    """Return SPEC T's answer for a job from its log. Blocking."""
-    text = _read(run, job, log)
+def diagnosed(
+    run: RunSpec, job: JobValue, log: LogValue, short: bool | None
+) -> tuple[Triage, bool]:
+    """Return SPEC T's answer for a job from its log, and whether that could be read. Blocking."""
+    text, read = _read(run, job, log)
     found = diagnose(text, word_of(job), job.exit_code, short=short, final=run.final_step)
     lines = tuple(
         line.model_copy(update={"text": show(line.text.encode()).plain}) for line in found.evidence
     )
-    return found.model_copy(update={"evidence": lines})
+    return found.model_copy(update={"evidence": lines}), read
 
 
-def _read(run: RunSpec, job: JobValue, log: LogValue) -> PresentLog:
-    """Return the present job's lines: from the file where it is here, else what is at hand."""
+def _read(run: RunSpec, job: JobValue, log: LogValue) -> tuple[PresentLog, bool]:
+    """Return the present job's lines: from the log where it can be read, else what is at hand.
+
+    False: another look may read more.
+    """
     from cockpit.platforms.table import kind_of
 
     kind = kind_of(run)
@@ -131,8 +154,9 @@ def _read(run: RunSpec, job: JobValue, log: LogValue) -> PresentLog:
     lines = tuple(line.plain for line in log.lines)
     why = f"only its last {len(lines)} lines are at hand" if len(lines) >= TAIL else None
     if place is None:
-        return held(lines, why)
+        return held(lines, why), True
     try:
-        return read_present(log_at(place), job.log_mark, job.started_at)
+        return read_present(log_at(place), job.log_mark, job.started_at), True
     except OSError as error:
-        return held(lines, why and f"{why}: {(error.strerror or 'it cannot be read').lower()}")
+        said = (error.strerror or "it cannot be read").lower()
+        return held(lines, why and f"{why}: {said}"), place.here

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from textual.content import Content
 
+from cockpit.model.run import CheckpointSpec, CockpitFile, CodeSpec, JobSpec, RunSpec
 from screens.mask import Mask
 
 
@@ -87,3 +88,17 @@ def test_a_line_that_was_masked_is_masked_no_further() -> None:
     hide = mask()
     once = hide(Content("user carol on node-23, owner bob@gpu-box, 10.1.2.3 and /a/b"))
     assert hide(once).plain == once.plain
+
+
+def test_the_hosts_and_buckets_of_every_address_in_the_run_file_are_names() -> None:
+    run = RunSpec(
+        name="ada-run",
+        output_root="ssh://isambard/scratch/a",
+        job=JobSpec(kind="box", host="gpu-box", log="ssh://logs-7x/run.log"),
+        checkpoints=CheckpointSpec(path=("gs://hero-bucket/a",)),
+        code=CodeSpec(repo="ssh://codebox/src"),
+    )
+    file = CockpitFile(path="/x", runs=(run,))
+    hide = Mask.of(file, ())
+    for name in ("isambard", "gpu-box", "logs-7x", "hero-bucket", "codebox"):
+        assert name not in hide(Content(f"{name}: no answer within 4 s")).plain

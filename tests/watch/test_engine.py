@@ -9,7 +9,7 @@ import pytest
 
 from cockpit.model.alert import Acknowledgement
 from cockpit.model.facet import ErrorKind, unknown
-from cockpit.model.observed import LogValue, Phase, Row
+from cockpit.model.observed import LogValue, Phase, Row, Triage
 from cockpit.model.report import RunReport, Verdict
 from cockpit.store.alerts import Alerts
 from cockpit.store.memory import RunMemory
@@ -273,6 +273,29 @@ async def test_a_failed_job_s_log_is_triaged() -> None:
         log = run_of(engine).facets.log.value
     assert log is not None and log.triage is not None
     assert log.triage.name == "small_code_bug"
+
+
+def triaged(engine: Engine) -> Triage | None:
+    log = run_of(engine).facets.log.value
+    return None if log is None else log.triage
+
+
+async def test_why_it_ended_is_kept_while_its_log_cannot_be_read() -> None:
+    world = World(cadence=4.0)
+    log = world.fakes["log"]
+    world.fakes["job"].value = failed(world.clock.now())
+    log.value = log_value(world.clock.now(), "ModuleNotFoundError: No module named 'jx'")
+    async with watching(world) as engine:
+        await until(lambda: triaged(engine))
+        found = triaged(engine)
+        name = world.file.runs[0].name
+        log.answers[name] = unknown(ErrorKind.TIMEOUT, "no answer", "x", world.clock.now())
+        await until(lambda: kind_of(engine, "log") is ErrorKind.TIMEOUT)
+        rounds = len(world.fakes["job"].asked) + 3
+        await until(lambda: len(world.fakes["job"].asked) > rounds)
+        assert found is not None and triaged(engine) == found
+        world.fakes["job"].value = running(world.clock.now())
+        await until(lambda: triaged(engine) is None)
 
 
 async def test_a_fault_in_a_source_is_an_unknown_facet_and_one_notice(tmp_path: Path) -> None:

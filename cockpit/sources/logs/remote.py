@@ -90,8 +90,7 @@ class Host:
 
     def _trip(self, asks: Sequence[Ask], deadline: float) -> list[Told]:
         piece = Piece(asks, MOST_SENT)
-        first = sum((span.last or 0) + (span.end or 0) - span.begin for span in asks[0].wish.spans)
-        cap = MOST_SENT + first + _SLACK + _HEAD * len(asks)
+        cap = MOST_SENT + sum(map(_width, asks[0].wish.spans)) + _SLACK + _HEAD * len(asks)
         sent = self._now()
         out = self.script(piece.script, deadline, cap)
         got = self._now()
@@ -110,6 +109,12 @@ class Host:
             return self._run(self.name, script, deadline=deadline, cap=cap).out
         except RemoteError as error:
             raise HostError(error.kind, str(error)) from error
+
+
+def _width(span: Span) -> int:
+    """Return how many bytes a span may bring; of one without a bound only what a trip carries."""
+    bounds = [span.last] if span.end is None else [span.last, span.end - span.begin]
+    return min((each for each in bounds if each is not None), default=0)
 
 
 def on_our_clock(told: Told, sent: float, got: float) -> Told:

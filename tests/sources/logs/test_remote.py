@@ -135,10 +135,17 @@ async def test_the_first_look_at_a_huge_log_reads_its_end(tmp_path: Path, box: B
         file.truncate(1 << 30)
         file.seek(0, os.SEEK_END)
         file.write(b"\n" + b"step 5 loss 2.5\n" * 3000)
-    value = await look(Logs(SystemClock(), run=box), path)
+    logs = Logs(SystemClock(), run=box)
+    value = await look(logs, path)
     assert len(value.lines) == 50 and value.rows[-1].step == 5
     assert value.skipped is not None and value.skipped.unscanned == value.skipped.bytes > 1 << 29
     assert box.trips == 1 and box.bytes < 3 * BLOCK
+    again = await look(logs, path)
+    with path.open("ab") as file:
+        file.write(b"step 6 loss 2.5\n")
+    new = await look(logs, path)
+    assert again.size == value.size and [row.step for row in new.rows] == [6]
+    assert box.trips == 3 and box.bytes < 4 * BLOCK
 
 
 def write(path: Path, text: str) -> None:

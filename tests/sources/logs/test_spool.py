@@ -23,7 +23,7 @@ from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.present import DROPPED, read_present
 from cockpit.sources.logs.source import Logs
-from cockpit.sources.logs.spool import HOLE, Spool, tidy
+from cockpit.sources.logs.spool import HOLE, Spool, passing, tidy
 
 
 @pytest.fixture
@@ -198,6 +198,19 @@ def test_spools_that_nobody_writes_to_are_removed(
     tidy(tmp_path, now)
     left = {path.parent.name.rpartition("-")[0] for path in tmp_path.glob("*/*.spool")}
     assert left == {"younger"}
+
+
+def test_a_look_that_writes_nothing_leaves_no_spool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with passing():
+        spool = Spool("run", "j")
+        assert spool.append(numbered(1), "c1", 1.0, since=None) and spool.cursor() == "c1"
+        assert stat.S_IMODE(spool.folder.parents[1].stat().st_mode) == 0o700
+    assert not spool.folder.exists() and not (tmp_path / "state").exists()
+    kept = Spool("run", "j")
+    assert kept.cursor() is None and (tmp_path / "state") in kept.folder.parents
 
 
 def query() -> Query:
