@@ -84,6 +84,11 @@ class DemoLayout:
         return self.folder / ".kept"
 
     @property
+    def away(self) -> Path:
+        """The journal of a demo on another system: which one, and what was submitted there."""
+        return self.folder / "away.json"
+
+    @property
     def code(self) -> Path:
         """The git repository that the trainings run from."""
         return self.folder / "code"

@@ -19,12 +19,12 @@ routes = [{ min = "alert", command = ["tee", "-a", "messages.log"] }]
 
 def run_file(layout: DemoLayout, operator: str, python: str) -> str:
     """Return the text of the run file; its paths start at its own folder."""
-    parts = [HEAD, _table("[cockpit]", {"cadence": f"{CADENCE}s", "operator": operator})]
+    parts = [HEAD, table("[cockpit]", {"cadence": f"{CADENCE}s", "operator": operator})]
     parts.append(NOTIFY)
     for situation in SITUATIONS:
         run, tables = _run(layout, situation, operator, python)
-        parts.append(_table("[[run]]", run))
-        parts += [_table(f"[run.{name}]", table) for name, table in tables.items()]
+        parts.append(table("[[run]]", run))
+        parts += [table(f"[run.{name}]", fields) for name, fields in tables.items()]
     return "\n".join(parts)
 
 
@@ -74,17 +74,24 @@ def _tables(layout: DemoLayout, situation: Situation, folder: str) -> dict[str, 
             "save_every": f"{SAVE_EVERY}s",
             "permanent_every": situation.config.trainer.checkpointer.permanent_every,
         },
+        **own_tables(layout, situation, folder),
+    }
+
+
+def own_tables(layout: DemoLayout, situation: Situation, folder: str) -> dict[str, dict[str, Any]]:
+    """Return what lies on this machine wherever a run trains; ``folder`` is its own here."""
+    return {
         "monitor": {
             "state": f"{folder}/scratch/*_monitoring_state.json",
             "events": f"{layout.monitors.name}/{situation.monitor}.log",
         },
-        "records": {"logbook": str(layout.logbook(name).relative_to(layout.folder))},
+        "records": {"logbook": str(layout.logbook(situation.name).relative_to(layout.folder))},
         "code": {"repo": layout.code.name},
         "thresholds": {"warmup_steps": 50},
     }
 
 
-def _table(head: str, fields: Mapping[str, Any]) -> str:
+def table(head: str, fields: Mapping[str, Any]) -> str:
     """Return a TOML table: JSON strings and lists are TOML too, as long as they keep letters."""
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items()]
     return "\n".join([head, *lines, ""])

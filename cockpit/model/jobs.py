@@ -13,6 +13,14 @@ from pydantic import Field
 from cockpit.model.base import Frozen, Instant
 
 
+class Stopped(Frozen):
+    """A process that is stopped: by SIGSTOP or Ctrl-Z, or ``held`` by a debugger."""
+
+    pid: int
+    since: Instant
+    held: bool = False
+
+
 class Bundle(Frozen):
     """The code that a job runs, where it travels with the job: by its platform's word (C-15).
 

@@ -9,11 +9,14 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from cockpit.model.base import Frozen, Instant, Number, Seconds
-from cockpit.model.jobs import Bundle, LiveJob
+from cockpit.model.jobs import Bundle, LiveJob, Stopped
 from cockpit.model.logtext import LogMark, Read, Skipped
+from cockpit.model.monitoring import MonitorValue as MonitorValue
+from cockpit.model.monitoring import OtherMonitor as OtherMonitor
 from cockpit.model.records import Rejected
 from cockpit.model.safetext import SafeText
 from cockpit.model.told import Told
+from cockpit.model.tracker_alert import TrackerAlert
 
 
 class Phase(StrEnum):
@@ -46,14 +49,6 @@ class Tasks(Frozen):
 
     running: int
     total: int
-
-
-class Stopped(Frozen):
-    """A process that is stopped: by SIGSTOP or Ctrl-Z, or ``held`` by a debugger."""
-
-    pid: int
-    since: Instant
-    held: bool = False
 
 
 class JobValue(Frozen):
@@ -182,19 +177,6 @@ class LogValue(Frozen):
     """The writer's clock minus ours where it is off: the times of lines are on ours."""
 
 
-class LogPage(NamedTuple):
-    """Consecutive lines of a log and where each starts; they cover bytes ``[start, end)``.
-
-    ``size`` is the file's size at that moment; ``end == size`` means: this is the end so far.
-    """
-
-    lines: tuple[SafeText, ...]
-    offsets: tuple[int, ...]
-    start: int
-    end: int
-    size: int
-
-
 class Column(NamedTuple):
     """One column of a chart over steps ``[first, last]``: extremes, mean and non-finite count.
 
@@ -215,16 +197,6 @@ class Writer(Frozen):
     name: str
     since: Instant
     last_record_at: Instant
-
-
-class TrackerAlert(Frozen):
-    """What the trainer itself has raised an alert about, by its tracker's own call."""
-
-    at: Instant | None
-    level: str
-    title: str
-    text: str | None = None
-    step: int | None = None
 
 
 class TrackerValue(Frozen):
@@ -365,33 +337,6 @@ class CheckpointsValue(Frozen):
     def _document(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = plain(self)
         return {k: v for k, v in document.items() if k not in ("unlisted", "unjudged") or v}
-
-
-class OtherMonitor(Frozen):
-    """Another monitor's state file that names the same job."""
-
-    path: str
-    owner: str | None = None
-    last_update: Instant | None = None
-    fresh: bool
-
-
-class MonitorValue(Frozen):
-    """The monitor that watches this run; never says anything about the run's own health."""
-
-    fresh: bool
-    last_update: Instant | None
-    cadence_s: Seconds
-    owner: str | None = None
-    restart_count: int | None = None
-    job_id: str | None = None
-    path: str | None = None
-    others: tuple[OtherMonitor, ...] = ()
-    last_signal: str | None = Field(default=None, exclude=True)
-    tunnel_session: str | None = Field(default=None, exclude=True)
-    server_session: str | None = Field(default=None, exclude=True)
-    notes: tuple[str, ...] = Field(default=(), exclude=True)
-    """What was odd about the clocks or files that this rests on, one line each."""
 
 
 class Disk(Frozen):

@@ -12,7 +12,8 @@ from typing import Any
 from cockpit.model.alert import Evidence
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.history import History
-from cockpit.model.observed import JobValue, Phase, Stopped, TrackerValue
+from cockpit.model.jobs import Stopped
+from cockpit.model.observed import JobValue, Phase, TrackerValue
 from cockpit.model.run import RunSpec
 
 _PHASES = {

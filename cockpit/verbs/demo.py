@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import shutil
 import signal
 import sys
@@ -29,11 +30,14 @@ from cockpit.verbs.common import (
 from cockpit.verbs.table import fleet_lines
 
 if TYPE_CHECKING:
+    from cockpit.demo.away.site import Site
     from cockpit.demo.fleet import DemoFleet
     from cockpit.demo.layout import DemoLayout
 
 PATIENCE = 120.0
 """Seconds in which every situation must exist."""
+AWAY_PATIENCE = 300.0
+"""The same on another system, where jobs wait for their turn."""
 LOOK_EVERY = 1.0
 HEADLESS_PATIENCE = 10.0
 """Seconds in which the runs may save and leave by themselves: their files are looked at later."""
@@ -41,7 +45,18 @@ LEAVING_PATIENCE = 1.0
 """The same when a person leaves the UI and waits: the next demo begins anew anyway."""
 NOT_MADE = 70
 EXAMPLE = "example: cockpit demo --headless --json --dir /tmp/demo"
-
+DESCRIPTION = """\
+Starts seven small, real training runs, makes things go wrong with them, and opens the terminal UI
+on them. Leaving stops them. With --on the runs are submitted to a system of yours, each a job of
+one CPU that ends by itself within 65 minutes; leaving cancels them by their ids and removes all
+files. On Slurm the folder (--dir) must lie on a file system that login and compute nodes share,
+and so must the Python; over ssh it is a folder of its own in the home there. A Ray head must see
+the folder too; the runs are its own drivers, and the head keeps their logs until it ends. On a
+box they are processes with a folder in the home.
+"""
+SYSTEMS: Final = ("slurm", "ray", "box")
+RAY_ADDRESS: Final = "RAY_ADDRESS"
+USUAL_RAY: Final = "http://127.0.0.1:8265"
 
 ENGINE_LEAVES: Final = 3.0
 """Seconds within which the engine ends after its last window."""
@@ -49,10 +64,7 @@ ENGINE_LEAVES: Final = 3.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``demo`` takes."""
-    parser.description = (
-        "Starts seven small, real training runs, makes things go wrong with them, "
-        "and opens the terminal UI on them. Leaving stops them."
-    )
+    parser.description = DESCRIPTION
     parser.epilog = EXAMPLE
     parser.add_argument("--dir", type=Path, metavar="D", help="where the demo lives")
     parser.add_argument("--keep", action="store_true", help="leave the runs running")
@@ -62,23 +74,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="no UI: wait until each situation exists, check once, print, stop the runs",
     )
     parser.add_argument("--clean", action="store_true", help="stop and remove everything")
+    parser.add_argument("--on", choices=SYSTEMS, help="run it on this system (default: here)")
+    parser.add_argument(
+        "--host", metavar="H", help="box: the ssh host; slurm: the login node (default: here)"
+    )
+    parser.add_argument(
+        "--address",
+        metavar="URL",
+        help=f"ray: the dashboard (default: ${RAY_ADDRESS}, {USUAL_RAY})",
+    )
+    parser.add_argument("--python", metavar="P", help="with --on: the Python that trains there")
+    parser.add_argument(
+        "--sbatch", metavar="OPTIONS", default="", help="slurm: as in --sbatch='-p debug -A x'"
+    )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the demo; return INTERFACE's exit code."""
     _check_call(args)
+    from cockpit.demo.away.journal import JournalError
+    from cockpit.demo.away.session import LeftError
     from cockpit.demo.folder import FolderError
     from cockpit.demo.layout import DemoBusyError, DemoLayout
+    from cockpit.platforms.base import CannotError, LostError
 
-    layout = DemoLayout((args.dir or state_dir() / "demo").expanduser().absolute())
+    name = "demo" if args.on is None else f"demo-{args.on}"
+    layout = DemoLayout((args.dir or state_dir() / name).expanduser().absolute())
     try:
-        return _clean(layout) if args.clean else _demo(layout, args)
+        if args.clean:
+            return _clean(layout)
+        return _demo(layout, args) if args.on is None else _away(layout, args)
     except FolderError as error:
         raise UsageError(str(error)) from error
     except DemoBusyError as error:
         say(str(error))
         return BLOCKED
+    except (CannotError, LostError, LeftError, JournalError) as error:
+        say(str(error))
+        return NOT_MADE
 
 
 def _check_call(args: argparse.Namespace) -> None:
@@ -86,6 +120,7 @@ def _check_call(args: argparse.Namespace) -> None:
         raise UsageError("--json prints a check: it goes with --headless")
     if args.clean and (args.headless or args.keep):
         raise UsageError("--clean removes the demo: it goes with --dir alone")
+    _check_system(args)
     if not args.clean and shutil.which("git") is None:
         raise UsageError("git is not installed; the demo keeps code and logbooks in git")
     if not (args.clean or args.headless) and not is_terminal(sys.stdin, sys.stdout):
@@ -94,10 +129,23 @@ def _check_call(args: argparse.Namespace) -> None:
         check_screen()
 
 
+def _check_system(args: argparse.Namespace) -> None:
+    if args.on is None and (args.host or args.address or args.python or args.sbatch):
+        raise UsageError("--host, --address, --python and --sbatch go with --on")
+    if args.host and args.on == "ray":
+        raise UsageError("a Ray head is named by --address, not by --host")
+    if args.address and args.on != "ray":
+        raise UsageError("--address goes with --on ray")
+    if args.sbatch and args.on != "slurm":
+        raise UsageError("--sbatch goes with --on slurm")
+    if args.on == "box" and not args.host and not args.clean:
+        raise UsageError("name the box: cockpit demo --on box --host H")
+
+
 def _clean(layout: DemoLayout) -> int:
+    from cockpit.demo.away.session import remove
     from cockpit.demo.folder import FolderError
     from cockpit.demo.layout import Lock
-    from cockpit.demo.session import remove
 
     if not layout.folder.exists():
         say(f"{layout.folder}: there is nothing to remove")
@@ -132,6 +180,43 @@ def _demo(layout: DemoLayout, args: argparse.Namespace) -> int:
     return code
 
 
+def _away(layout: DemoLayout, args: argparse.Namespace) -> int:
+    from cockpit.demo import folder
+    from cockpit.demo.away.session import prepare, running
+    from cockpit.demo.layout import Lock
+
+    site = _site(args)
+    folder.take(layout)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
+    with Lock(layout.lock):
+        journal = prepare(layout, site)
+        if journal.ground is not None and not journal.ground.seen:
+            say(f"{site.where} does not see {layout.folder}: no checkpoints, and no torn one")
+        if journal.jobs:
+            say(f"the runs that were kept on {site.where} are still there: back to them")
+        with running(journal, keep=args.keep) as fleet:
+            code = _headless(layout, fleet, args) if args.headless else _open(layout)
+            say(f"the runs go on on {site.where}" if args.keep else f"removing all on {site.where}")
+    if fleet.trouble is not None:
+        say(fleet.trouble)
+    return code
+
+
+def _site(args: argparse.Namespace) -> Site:
+    from cockpit.demo.away.box import BoxSite
+    from cockpit.demo.away.ray import RaySite
+    from cockpit.demo.away.slurm import SlurmSite
+
+    if args.on == "slurm":
+        return SlurmSite(args.host, args.python, args.sbatch)
+    if args.on == "box":
+        return BoxSite(args.host, args.python)
+    named = os.environ.get(RAY_ADDRESS, "")
+    usual = named if named.startswith(("http://", "https://")) else USUAL_RAY
+    return RaySite(args.address or usual, args.python)
+
+
 def _open(layout: DemoLayout) -> int:
     from cockpit.app.application import run_app
     from cockpit.attach.meeting import wait_until_left
@@ -143,27 +228,28 @@ def _open(layout: DemoLayout) -> int:
 
 
 def _headless(layout: DemoLayout, fleet: DemoFleet, args: argparse.Namespace) -> int:
-    report, missing = asyncio.run(_until_made(layout, fleet, SystemClock()))
+    patience = PATIENCE if args.on is None else AWAY_PATIENCE
+    report, missing = asyncio.run(_until_made(layout, fleet, patience, SystemClock()))
     if args.json:
         print_document(report.document())
     else:
         put("\n".join(fleet_lines(report)))
-    for line in missing:
+    for line in missing if fleet.trouble is None else ():
         say(line)
     return NOT_MADE if missing else exit_code(report)
 
 
 async def _until_made(
-    layout: DemoLayout, fleet: DemoFleet, clock: Clock
+    layout: DemoLayout, fleet: DemoFleet, patience: float, clock: Clock
 ) -> tuple[FleetReport, tuple[str, ...]]:
     """Return the first check that sees every situation, or the last one and what is missing."""
     from cockpit.demo.situations import missing
 
     file = load(layout.run_file)
-    deadline = clock.monotonic() + PATIENCE
+    deadline = clock.monotonic() + patience
     while True:
         report = await checked(file, [], clock)
-        lines = missing(report)
+        lines = missing(report, fleet.situations)
         if not lines or fleet.trouble is not None or clock.monotonic() >= deadline:
             return report, lines
         await clock.sleep(LOOK_EVERY)

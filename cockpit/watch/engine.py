@@ -203,11 +203,24 @@ class Engine:
             state = self._fleet.states.get(name)
             if state is None:
                 continue
+            whose = _told_by_job(state)
             if state.take(facet, found):
                 self._note(facet, state)
                 self._judge.touch(name)
+            if facet == "job" and _told_by_job(state) != whose:
+                self._look_where_the_job_says(state)
             if facet == "tracker" and found.known:
                 self._ingest.offer(name)
+
+    def _look_where_the_job_says(self, state: RunState) -> None:
+        """Look at a log and a host that only the job tells of, now that it tells another."""
+        platform, job = self.platform_of(state.spec), state.spec.job
+        if platform is None or job is None or not platform.log_needs_job:
+            return
+        if job.log is None:
+            self._pollers.wake("log", state.spec.name, at_once=True)
+        if "host" in state.looked and not state.facets.host.known:
+            self._pollers.wake("host", state.spec.name, at_once=True)
 
     def _note(self, facet: str, state: RunState) -> None:
         """Remember what a new answer changes in time, and ask those whom it concerns."""
@@ -232,3 +245,9 @@ class Engine:
             remember_report(state, self._store_writer)
         with contextlib.suppress(TimeoutError):
             await within(self._clock, LAST_WORDS, self._store_writer.flush())
+
+
+def _told_by_job(state: RunState) -> tuple[str | None, ...]:
+    """Return what a job tells of where its log and its machine are."""
+    job = state.facets.job.value
+    return () if job is None else (job.id, job.output, job.node)

@@ -246,3 +246,16 @@ def test_an_edit_that_changes_nothing_keeps_the_same_object(write: Write) -> Non
     assert not keeper.check()
     assert keeper.file is old
     assert keeper.problems == ()
+
+
+def test_trackers_lie_beside_the_file_or_where_they_say(tmp_path: Path) -> None:
+    path = tmp_path / "cockpit.toml"
+    path.write_text(
+        '[[run]]\nname = "a"\ntrackio = { db = "t/p.db", run = "r", metrics = { loss = "x" } }\n'
+        '[[run]]\nname = "b"\ntensorboard = { dir = "ssh://box/runs/b" }\n'
+    )
+    one, two = load(path).runs
+    assert one.trackio is not None and two.tensorboard is not None
+    assert one.trackio.db == place_of(str(tmp_path / "t/p.db"))
+    assert (one.trackio.run, one.trackio.metrics.loss) == ("r", "x")
+    assert two.tensorboard.dir == Place("ssh", "box", "/runs/b")

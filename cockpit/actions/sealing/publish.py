@@ -19,6 +19,7 @@ from cockpit.actions.core.recording import log_step
 from cockpit.actions.sealing.passport import PASSPORT, SIGNOFF, Signed, find_folder, inspect
 from cockpit.actions.stopping.rejecting import put_whole
 from cockpit.model.observed import CheckpointState
+from cockpit.model.place import place_of
 from cockpit.model.plan import Basis, Check, Draft, Plan, Request
 from cockpit.model.records import EventEntry
 from cockpit.model.wording import duration
@@ -102,7 +103,8 @@ def _folders(context: ActionContext, given: str | None) -> list[str]:
         return [str(Path(given).expanduser().absolute())]
     value = context.report.facets.checkpoints.value
     items = value.items if value is not None else ()
-    done = [item.path for item in items if item.state is CheckpointState.COMPLETE]
+    complete = (item.path for item in items if item.state is CheckpointState.COMPLETE)
+    done = [path for path in complete if place_of(path).here]
     spec = context.spec.checkpoints
     places = (context.spec.output_root, *(spec.path if spec is not None else ()))
     here = [place.path for place in places if place is not None and place.here]

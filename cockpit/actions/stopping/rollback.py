@@ -72,6 +72,7 @@ class Rollback(Action):
             about,
             *_suspicion(value, chosen, request.run),
             *_newer(value, newer, to),
+            *_markable(context),
             *_movable(context, newer, move=move),
             *_would_load(context.spec, chosen, after, len(newer), move=move),
         )
@@ -165,6 +166,13 @@ def _newer(value: CheckpointsValue, newer: Sequence[Checkpoint], to: int) -> Ite
     for item in value.items:
         if _step(item) is None:
             yield warned("rejected", f"the step of {item.path} is unknown: it is left alone")
+
+
+def _markable(context: ActionContext) -> Iterator[Check]:
+    remote = remote_root(context)
+    if remote is not None:
+        text = f"{remote} is not on this machine: this version only reads it, and rejects nothing"
+        yield blocked("mark", text)
 
 
 def _movable(context: ActionContext, newer: Sequence[Checkpoint], *, move: bool) -> Iterator[Check]:

@@ -24,7 +24,7 @@ from cockpit.actions.core.parameters import plural, safe, yes_param
 from cockpit.actions.core.recording import log_step
 from cockpit.actions.launching.launch_records import LOST
 from cockpit.actions.launching.run_log_steps import status_step
-from cockpit.actions.retention.at_rest import JOB, job_name
+from cockpit.actions.retention.at_rest import JOB, job_name, local_roots, remote_root
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import CheckpointState, CheckpointsValue
 from cockpit.model.plan import (
@@ -289,7 +289,11 @@ def why_no_save(context: ActionContext) -> str | None:
     if platform is None or not context.live.jobs:
         return "nothing lives that could save a checkpoint first"
     answers = (platform.can_save(context.spec, job) for job in context.live.jobs)
-    return next((why for why in answers if why is not None), None)
+    why = next((why for why in answers if why is not None), None)
+    remote = remote_root(context)
+    if why is None and remote is not None and not local_roots(context):
+        return f"{remote} is not on this machine: whether a save is complete is not followed there"
+    return why
 
 
 def save_within(context: ActionContext) -> float:

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
-from cockpit.model.jobs import Live, LiveJob
-from cockpit.model.observed import JobValue, Phase, Stopped
+from cockpit.model.jobs import Live, LiveJob, Stopped
+from cockpit.model.observed import JobValue, Phase
 from cockpit.model.place import Place
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
@@ -99,9 +99,11 @@ class BoxJobs:
         return facets
 
     def _may_still_write(self, query: Query, facet: Facet[JobValue]) -> bool:
-        """Tell whether a job is first seen gone whose wrapper may be writing its status."""
+        """Tell whether a job is first seen gone whose exit status may be on its way."""
         job, value = query.run.job, facet.value
-        if job is None or job.exit_file is None or value is None or value.state != GONE:
+        if job is None or value is None or value.state != GONE:
+            return False
+        if job.exit_file is None and job.session is None:
             return False
         first = self._gone.get(query.name, "") != value.id
         self._gone[query.name] = value.id

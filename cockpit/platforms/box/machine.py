@@ -202,12 +202,14 @@ def sessions(out: bytes) -> list[Session] | None:
         return None
     found = []
     for line in lines:
-        created, pid, dead, status, name = (*line.split("|", 4), "", "", "", "", "")[:5]
+        created, pid, dead, status, signal, name = (*line.split("|", 5), *[""] * 6)[:6]
         number = _integer(pid)
         if name and number is not None:
             at = _integer(created)
             since = None if at is None else float(at)
-            found.append(Session(name, number, since, dead == "1", _integer(status)))
+            by = _integer(signal)
+            code = _integer(status) if by is None else -by
+            found.append(Session(name, number, since, dead == "1", code))
     return found
 
 

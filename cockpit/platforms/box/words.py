@@ -49,7 +49,7 @@ TMUX: Final = Piece(
     "tmux",
     f"""command -v tmux >/dev/null || {{ echo {ABSENT}; exit; }}
 tmux -u list-panes -a -F '#{{session_created}}|#{{pane_pid}}|#{{pane_dead}}|#{{pane_dead_status}}|\
-#{{session_name}}' 2>&1""",
+#{{pane_dead_signal}}|#{{session_name}}' 2>&1""",
     "sessions",
 )
 SCREEN: Final = Piece(

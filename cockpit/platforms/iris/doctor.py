@@ -1,27 +1,21 @@
-"""What ``doctor`` says of an Iris controller, each asked once, and whose jobs are on it."""
+"""What ``doctor`` says of an Iris controller: each is asked once."""
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Sequence
 from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
-from cockpit.model.jobs import OwnJob
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import EndpointFinding
 from cockpit.platforms.iris.access import remedy_of
-from cockpit.platforms.iris.rpc import Controller, MissingMethodError
+from cockpit.platforms.iris.rpc import ANYBODY, Controller, MissingMethodError
 from cockpit.platforms.iris.trees import is_job_id, user_of
-from cockpit.platforms.iris.words import phase_of
 from cockpit.runtime.http import HttpError
 from cockpit.text.safe import clean
 
-ANYBODY: Final = "anonymous"
-"""Who we are where nobody asked: through a tunnel, an administrator over everyone's jobs."""
 SKEW: Final = 60.0
-MOST: Final = 50
 OCTOBER: Final = "of October 2026 or later"
 JUNE: Final = "of June 2026"
 REMEDIES: Final = {
@@ -78,26 +72,3 @@ async def _generation(controller: Controller) -> str:
 def _owner(run: RunSpec) -> str:
     job_id = (run.job.id if run.job is not None else None) or ""
     return user_of(job_id) if is_job_id(job_id) else ""
-
-
-async def own_jobs(controller: Controller, job: JobSpec) -> list[OwnJob]:
-    """Return a user's own jobs, living ones first: whose ``job.id`` is, else whose token, ours."""
-    user, _ = await controller.user()
-    if job.id is not None and is_job_id(job.id):
-        user = user_of(job.id)
-    user = getpass.getuser() if user == ANYBODY else user
-    listed = [each for each in await controller.jobs(f"/{user}/", pages=1) if _is_root(each.id)]
-    listed.sort(key=lambda each: not phase_of(each).lives)
-    return [
-        OwnJob(
-            id=each.id,
-            name=clean(each.id.rpartition("/")[2], 120),
-            text=f"{each.state.removeprefix('JOB_STATE_').lower()}, {each.tasks} tasks",
-            settings={"job.id": each.id},
-        )
-        for each in listed[:MOST]
-    ]
-
-
-def _is_root(job_id: str) -> bool:
-    return job_id.count("/") == 2

@@ -148,7 +148,7 @@ class IrisJobs:
             return self._failed(runs, endpoint, error.kind, str(error))
         except TimeoutError:
             seconds = QUICK if place is None else place.patience
-            text = f"{endpoint} did not answer within {seconds:g} s: is its tunnel up?"
+            text = f"{endpoint} did not answer within {seconds:g} s"
             if place is not None:
                 place.be_patient(True)
             return self._failed(runs, endpoint, ErrorKind.TIMEOUT, text)
@@ -164,7 +164,7 @@ class IrisJobs:
         retry_in: float | None = None,
     ) -> dict[str, Facet[JobValue]]:
         lost = kind in (ErrorKind.REFUSED, ErrorKind.TIMEOUT)
-        text += "; is it up, and its tunnel?" if lost and "tunnel" not in text else ""
+        text += "; is it up, and its tunnel?" if lost else ""
         facet: Facet[Any] = unknown(kind, text, endpoint, self._clock.now())
         facet = facet.model_copy(update={"retry_after": retry_in})
         return {run.name: facet for run in runs}

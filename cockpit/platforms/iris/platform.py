@@ -13,17 +13,18 @@ from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.plan import Check
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
-from cockpit.platforms.base import CannotError, EndpointFinding
+from cockpit.platforms.base import EndpointFinding
 from cockpit.platforms.iris import PRIVATE
 from cockpit.platforms.iris.access import AccessError, Tokens, endpoint_of
 from cockpit.platforms.iris.command import command_checks
-from cockpit.platforms.iris.doctor import finding, own_jobs
+from cockpit.platforms.iris.doctor import finding
 from cockpit.platforms.iris.evidence import gather
 from cockpit.platforms.iris.jobs import PATIENT, IrisJobs
 from cockpit.platforms.iris.logs import IrisLogs
+from cockpit.platforms.iris.own import own_jobs
 from cockpit.platforms.iris.trees import is_job_id
 from cockpit.platforms.unsupported import Unsupported
-from cockpit.runtime.http import Http, HttpError
+from cockpit.runtime.http import Http
 from cockpit.sources.logs.source import Logs
 from cockpit.text.safe import clean
 
@@ -93,11 +94,7 @@ class IrisPlatform(Unsupported):
 
     async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
         """Return this user's jobs on the controller that ``job`` names."""
-        try:
-            place = await self._jobs.place([RunSpec(name="init", job=job)])
-            return await own_jobs(place.controller, job)
-        except (HttpError, AccessError, TimeoutError, OSError, KeyError) as error:
-            raise CannotError(clean(error) or "the controller did not answer") from error
+        return await own_jobs(self._jobs, job)
 
     async def evidence(self, run: RunSpec, jobs: Sequence[LiveJob]) -> dict[str, bytes]:
         """Return what the controller says of the run's jobs, secrets masked."""

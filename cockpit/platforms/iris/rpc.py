@@ -32,6 +32,8 @@ from cockpit.text.safe import clean
 CONTROLLER: Final = "iris.cluster.ControllerService"
 ENDPOINTS: Final = "iris.cluster.EndpointService"
 LOGS: Final = "proxy/system.log-server/finelog.logging.LogService"
+ANYBODY: Final = "anonymous"
+"""Who we are where nobody asked: through a tunnel, an administrator over everyone's jobs."""
 PAGE: Final = 500
 MOST_PAGES: Final = 11
 """Pages of a list: the controller refuses offsets beyond 5000."""

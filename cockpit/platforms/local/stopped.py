@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cockpit.model import wording
-from cockpit.model.observed import Stopped
+from cockpit.model.jobs import Stopped
 from cockpit.platforms.local.census import Process
 from cockpit.platforms.local.tools import is_cockpit, is_shell, is_tool, is_wrapper
 from cockpit.runtime.process import PROC, process_facts

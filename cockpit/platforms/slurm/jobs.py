@@ -167,13 +167,14 @@ def _remember(cluster: _Cluster, told: Told, book: Book, wanted: set[str]) -> No
         job = book.find(job_id)
         if job is None:
             continue
+        for record in job.records:
+            if record.phase.terminal:
+                cluster.ended[record.id] = record  # an array's tasks are forgotten one by one
+            else:
+                cluster.ended.pop(record.id, None)
         if not job.over:
             cluster.settled.discard(job_id)
-            for record in job.records:
-                cluster.ended.pop(record.id, None)
             continue
-        for record in job.records:
-            cluster.ended[record.id] = record
         if told.no_accounting is not None or accounted & {job_id, *(r.id for r in job.records)}:
             cluster.settled.add(job_id)
     for old in list(cluster.ended)[: max(0, len(cluster.ended) - KEPT)]:

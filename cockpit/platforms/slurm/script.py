@@ -21,8 +21,13 @@ MOST_ASKED: Final = 500
 """Jobs that accounting is asked about at once."""
 _JOB_ID: Final = re.compile(r"\d{1,12}(_\d{1,8}|\+\d{1,4})?")
 
-_BEFORE: Final = """\
-PATH=$PATH:/usr/local/bin:/opt/slurm/bin:/usr/local/slurm/bin:/opt/slurm/default/bin
+PATHS: Final = (
+    "PATH=$PATH:/usr/local/bin:/opt/slurm/bin:/usr/local/slurm/bin:/opt/slurm/default/bin"
+)
+"""Where Slurm's commands are, on machines whose plain ssh commands do not look there."""
+_BEFORE: Final = (
+    f"{PATHS}\n"
+    + """\
 TZ=UTC0 LC_ALL=C SLURM_TIME_FORMAT=standard SLURM_BITSTR_LEN=0
 export PATH TZ LC_ALL SLURM_TIME_FORMAT SLURM_BITSTR_LEN
 unset SQUEUE_ACCOUNT SQUEUE_ARRAY SQUEUE_FORMAT SQUEUE_FORMAT2 SQUEUE_LICENSES SQUEUE_NAMES
@@ -32,6 +37,7 @@ limit() { if command -v timeout >/dev/null 2>&1; then timeout "$@"; else shift; 
 say() { printf '\\n%s %s\\n' "$mark" "$*"; }
 exec 4>&1
 """
+)
 
 _JOBS: Final = """\
 missing() {{ printf '%s\\n' "$queue" |

@@ -34,6 +34,8 @@ def monitor_stale(run: RunSpec, history: History) -> Iterator[Alert]:
     silent = last is not None and seen_at(facet, history.now) - last > CADENCES * value.cadence_s
     if silent or not value.fresh:
         yield _stale(run, facet, value, history)
+    elif value.gone:
+        yield _cut_off(run, facet, value, history)
     if value.fresh and any(other.fresh for other in value.others):
         yield _two(run, facet, value, history)
 
@@ -51,10 +53,27 @@ def _stale(
         title="monitor stale (the run itself is judged apart)",
         since=present.first(value.last_update, phase_since(history)),
         evidence=present.evidence(
-            facet.source, f"the monitor{owner} last gave a sign {when}; limit {limit}"
+            facet.source,
+            f"the monitor{owner} last gave a sign {when}; limit {limit}",
+            *value.gone,
         ),
         confidence="sure",
         next_action="restart the monitor; the run needs nothing for this",
+    )
+
+
+def _cut_off(
+    run: RunSpec, facet: Facet[MonitorValue], value: MonitorValue, history: History
+) -> Alert:
+    return Alert(
+        id="C-03",
+        key=f"C-03:{run.name}:gone",
+        severity=Severity.WARNING,
+        title="the monitor lacks what it watches through (the run itself is judged apart)",
+        since=history.now,
+        evidence=present.evidence(facet.source, *value.gone),
+        confidence="likely",
+        next_action="start the session again, then the monitor; the run needs nothing for this",
     )
 
 

@@ -9,7 +9,8 @@ from typing import Literal
 from cockpit.model import wording
 from cockpit.model.alert import Alert, Evidence, Severity
 from cockpit.model.history import History
-from cockpit.model.observed import LogValue, Phase, Stopped
+from cockpit.model.jobs import Stopped
+from cockpit.model.observed import LogValue, Phase
 from cockpit.model.run import RunSpec
 from cockpit.rules import present
 from cockpit.rules.jobs.terminal import triage_evidence

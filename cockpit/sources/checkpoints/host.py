@@ -102,9 +102,13 @@ class HostTree:
         began = time.time()
         try:
             done = await run_script(self._host, script, deadline=left, cap=CAP)
-        except (RemoteError, TimeoutError) as error:
-            kind = error.kind if isinstance(error, RemoteError) else ErrorKind.TIMEOUT
-            raise ListingError(kind, clean(error, _LIMIT)) from error
+        except RemoteError as error:
+            clock, answers = taken_apart(error.out)
+            if error.kind is ErrorKind.TIMEOUT and clock is not None:
+                return answers, False  # what was listed in time counts; the rest comes later
+            raise ListingError(error.kind, clean(error, _LIMIT)) from error
+        except TimeoutError as error:
+            raise ListingError(ErrorKind.TIMEOUT, clean(error, _LIMIT)) from error
         clock, answers = taken_apart(done.out)
         if clock is None:
             text = f"{self._host or 'this machine'}: what its shell answers is not understood"

@@ -171,7 +171,7 @@ def joined(
     failed = {place: each.error for place, each in own.items() if each.error is not None}
     errors = {place: error for place, error in failed.items() if not own[place].missing}
     answered = any(each.error is None for each in own.values())
-    nothing = not roots and len(there) == len(set(places))
+    nothing = len(there) == len(set(places)) and all(each.missing for each in there.values())
     if failed and not answered and (errors or nothing):
         raise next(iter((*errors.values(), *failed.values())))
     return roots, errors, sum(each.unjudged for each in there.values())

@@ -95,8 +95,10 @@ class Survey:
         self, wants: Collection[Want], told: Told, until: float
     ) -> tuple[dict[Want, Surveyed | ListingError], Outcome]:
         """Ask until nothing is missing, or the time is over."""
-        levels = [*dict.fromkeys((*(want.path for want in wants), *self._levels))]
-        walks, begun = [*self._again()], False
+        roots = tuple({f"{want.path.rstrip('/')}/" if want.path else "" for want in wants})
+        former = (path for path in self._levels if path.startswith(roots))
+        levels = [*dict.fromkeys((*(want.path for want in wants), *former))]
+        walks, begun = [*self._again(roots)], False
         for _ in range(ROUNDS):
             if levels or walks:
                 told.answers.append(await self._tree.fetch(levels, walks, until))
@@ -112,7 +114,7 @@ class Survey:
                 break
         return found, outcome
 
-    def _again(self) -> Iterator[str]:
+    def _again(self, roots: tuple[str, ...]) -> Iterator[str]:
         """Yield what is listed anew though it is known: the unfinished, and some in turns.
 
         The newest of the complete ones is what a relaunch would load: its turn comes often.
@@ -121,9 +123,10 @@ class Survey:
         def turn(path: str) -> tuple[int, tuple[bool, int]]:
             return (self._kept[path].looked, latest(path))
 
-        unfinished = [path for path, kept in self._kept.items() if not kept.settled]
+        wanted = {path: kept for path, kept in self._kept.items() if path.startswith(roots)}
+        unfinished = [path for path, kept in wanted.items() if not kept.settled]
         yield from sorted(unfinished, key=turn)[:UNFINISHED]
-        settled = sorted((p for p, kept in self._kept.items() if kept.settled), key=turn)
+        settled = sorted((path for path, kept in wanted.items() if kept.settled), key=turn)
         newest: dict[str, str] = {}
         for path in settled:
             root = path.rpartition("/")[0]

@@ -26,7 +26,7 @@ SECONDS: Final = 22.0
 AT_FIRST: Final = 4.5
 """Seconds for the first look, of which everything is new: what it has no time for comes with the
 next one. A check has no more for each of its questions."""
-CLOCK_WITHIN: Final = 4.0
+CLOCK_WITHIN: Final = 2.5
 BUCKETS: Final = ("s3", "gs")
 
 

@@ -37,6 +37,7 @@ class StateRead(Frozen):
     last_signal: str | None = None
     tunnel_session: str | None = None
     server_session: str | None = None
+    mcp_url: str | None = None
 
 
 def read_state(path: str) -> StateRead | Problem | None:
@@ -92,6 +93,7 @@ def _state(path: str, mtime: float, document: dict[str, Any]) -> StateRead:
         last_signal=text("last_signal"),
         tunnel_session=text("tunnel_session"),
         server_session=text("server_session"),
+        mcp_url=text("mcp_url"),
     )
 
 

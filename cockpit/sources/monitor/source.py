@@ -20,10 +20,13 @@ from cockpit.runtime.offload import offload
 from cockpit.runtime.regular import open_regular
 from cockpit.sources.logs.stamp import line_time, writes_utc
 from cockpit.sources.monitor.file import StateRead, read_state
+from cockpit.sources.monitor.lifelines import Gone, Lifelines, Wanted
 from cockpit.text.safe import clean
 
 DEADLINE: Final = 4.0
 """Less than a whole bulk is given: one that hangs does not cost the others their answer."""
+SPARE: Final = 1.0
+"""Seconds that reading files may take for there to be time to look at what monitors need."""
 STALE_AFTER: Final = 2.0
 """Cadences without an update after which a monitor is stale (C-03)."""
 FEW: Final = 3
@@ -49,14 +52,21 @@ class FoundFiles(NamedTuple):
 class Monitors:
     """The monitors of many runs; keeps the former content of a half-written state file."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, lifelines: Lifelines | None = None) -> None:
         self._clock = clock
+        self._lifelines = lifelines or Lifelines(clock)
         self._former: dict[str, StateRead] = {}
 
     async def observe(self, runs: Sequence[RunSpec]) -> dict[str, Facet[MonitorValue]]:
         """Return whether each run's monitor is fresh."""
+        began = asyncio.get_running_loop().time()
         found = await asyncio.gather(*(self._one(run) for run in runs))
-        return {run.name: facet for run, facet in zip(runs, found, strict=True)}
+        facets = {run.name: facet for run, facet in zip(runs, found, strict=True)}
+        named = {run.name: wanted_of(run, facets[run.name].value) for run in runs}
+        wanted = {name: one for name, one in named.items() if one is not None}
+        spent = asyncio.get_running_loop().time() - began
+        gone = await self._lifelines.look(wanted) if wanted and spent < SPARE else {}
+        return {name: _with(facet, gone.get(name)) for name, facet in facets.items()}
 
     async def _one(self, run: RunSpec) -> Facet[MonitorValue]:
         spec = run.monitor
@@ -92,6 +102,24 @@ class Monitors:
                 if former is not None and read.kind is ErrorKind.BAD_ANSWER:
                     states.append(former)
         return FoundFiles(tuple(states), tuple(problems), _read_events(events))
+
+
+def wanted_of(run: RunSpec, value: MonitorValue | None) -> Wanted | None:
+    """Return what a monitor needs to live, ``None`` if its state file names nothing."""
+    if value is None:
+        return None
+    named = {"tunnel session": value.tunnel_session, "server session": value.server_session}
+    sessions = {purpose: name for purpose, name in named.items() if name is not None}
+    host = run.job.host if run.job is not None else None
+    wanted = Wanted(sessions, host, value.mcp_url)
+    return wanted if sessions or value.mcp_url is not None else None
+
+
+def _with(facet: Facet[MonitorValue], gone: Gone | None) -> Facet[MonitorValue]:
+    if facet.value is None or gone is None:
+        return facet
+    told = {"gone": gone.gone, "notes": (*facet.value.notes, *gone.notes)}
+    return facet.model_copy(update={"value": facet.value.model_copy(update=told)})
 
 
 def _matching(pattern: str) -> list[str]:
@@ -174,7 +202,7 @@ def judge(run: RunSpec, found: FoundFiles, now: float) -> MonitorValue:
 def _identity(state: StateRead | None) -> dict[str, str | int | None]:
     names = (
         *("owner", "restart_count", "job_id", "path"),
-        *("last_signal", "tunnel_session", "server_session"),
+        *("last_signal", "tunnel_session", "server_session", "mcp_url"),
     )
     return {name: None if state is None else getattr(state, name) for name in names}
 

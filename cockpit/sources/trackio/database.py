@@ -16,8 +16,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from cockpit.model.observed import TrackerAlert
 from cockpit.model.run import TrackioSpec
+from cockpit.model.tracker_alert import TrackerAlert
 from cockpit.runtime.regular import is_folder
 from cockpit.sources.rowlog.records import MOST_RECORDS, About, BadFileError, Batch, Record
 from cockpit.sources.trackio.copies import Database, State

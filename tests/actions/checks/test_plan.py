@@ -8,8 +8,8 @@ from cockpit.actions.checks import checkpoint, identity, jobs, people, records, 
 from cockpit.actions.checks.new_lineage import source_of
 from cockpit.model.facet import ErrorKind
 from cockpit.model.history import FormerFailure
-from cockpit.model.jobs import Live
-from cockpit.model.observed import Phase, Pick, Stopped, TrackerValue
+from cockpit.model.jobs import Live, Stopped
+from cockpit.model.observed import Phase, Pick, TrackerValue
 from cockpit.model.plan import Approval, Basis, Check, Level, Outcome, Plan, StepState
 from cockpit.model.run import CheckpointSpec, JobSpec, RecordsSpec, WandbSpec
 from cockpit.records.logbook.reading import read_logbook

@@ -148,11 +148,12 @@ def test_a_host_an_hour_ahead_is_told_by_our_clock() -> None:
 
 
 def test_what_tmux_screen_and_pgrep_say() -> None:
-    found = sessions(b"1795349751|19119|0||a|b\n1|2|1|7|dead\nno server running\n")
+    found = sessions(b"1795349751|19119|0|||a|b\n1|2|1|7||dead\n1|3|1||9|x\nno server running\n")
     assert found is not None
     assert [(each.name, each.pid, each.dead, each.status) for each in found] == [
         ("a|b", 19119, False, None),
         ("dead", 2, True, 7),
+        ("x", 3, True, -9),
     ]
     assert sessions(b"!absent\n") is None
     assert sessions(b"error connecting to /tmp/tmux-0/default (No such file or directory)\n") == []

@@ -64,6 +64,24 @@ def value_of(facet: Facet[JobValue]) -> JobValue:
     return facet.value
 
 
+def test_a_session_with_a_dead_pane_has_its_status_and_one_with_a_shell_tells_nothing(
+    run_of: MakeRun, there: There, box: Sshd
+) -> None:
+    there(
+        "tmux new-session -d -s dead 'sleep 0.2; exit 7'"
+        " \\; set-option -t dead remain-on-exit on; tmux new-session -d -s idle 'exec sh -i'; n=0;"
+        "until tmux list-panes -a -F '#{pane_dead_status}' | grep 7 || [ $n = 60 ];"
+        " do n=$((n + 1)); sleep 0.05; done;"
+        f"tmux display-message -p '#{{pid}}' >{box.home}/tmux.pid"
+    )
+    found = jobs_of([run_of("dead", session="dead"), run_of("idle", session="idle")])
+    dead = value_of(found["dead"])
+    assert (dead.phase, dead.exit_code) == (Phase.FAILED, 7)
+    idle = found["idle"]
+    assert value_of(idle).phase is Phase.UNKNOWN
+    assert "nothing runs in it but a shell" in idle.error.message
+
+
 def test_every_way_to_find_a_job_and_two_hundred_runs_in_one_trip(
     run_of: MakeRun, start: Start, there: There, tmp_path: Path, box: Sshd
 ) -> None:
@@ -138,22 +156,6 @@ def test_a_number_that_another_process_has_now_is_not_the_job(
     value = value_of(facet)
     assert (value.state, value.phase) == ("gone", Phase.FAILED)
     assert f"pid {pid} now belongs to another process" in str(value.reason)
-
-
-def test_a_session_with_a_dead_pane_has_its_status_and_one_with_a_shell_tells_nothing(
-    run_of: MakeRun, there: There, box: Sshd
-) -> None:
-    there(
-        "tmux new-session -d -s dead 'sleep 0.2; exit 7' \\; set-option -t dead remain-on-exit on;"
-        "tmux new-session -d -s idle 'exec sh -i'; sleep 0.4;"
-        f"tmux display-message -p '#{{pid}}' >{box.home}/tmux.pid"
-    )
-    found = jobs_of([run_of("dead", session="dead"), run_of("idle", session="idle")])
-    dead = value_of(found["dead"])
-    assert (dead.phase, dead.exit_code) == (Phase.FAILED, 7)
-    idle = found["idle"]
-    assert value_of(idle).phase is Phase.UNKNOWN
-    assert "nothing runs in it but a shell" in idle.error.message
 
 
 def test_another_job_that_writes_to_the_run_is_a_rival(

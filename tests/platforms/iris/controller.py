@@ -104,7 +104,7 @@ class Controller:
                              if "content-length: " in lower else 0)  # fmt: skip
                 body = await reader.readexactly(length)
                 await self._one(head, body, writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             writer.close()
 
     async def _one(self, head: str, body: bytes, writer: asyncio.StreamWriter) -> None:

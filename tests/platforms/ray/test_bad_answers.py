@@ -118,6 +118,18 @@ async def test_a_head_whose_jobs_hang_while_its_version_answers(
     assert second.error is not None and "though" not in second.error.message
 
 
+async def test_job_log_and_host_wait_for_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heads, "PATIENCE", 0.2)
+    monkeypatch.setattr(heads, "PROBE", 0.1)
+    async with head() as ray:
+        ray.handlers[LIST] = silence
+        asked, query = platform(), Query(run=run_of(ray.url, "hero-i001"))
+        answers = (asked.jobs([query]), asked.logs([query]), asked.hosts([query]))
+        facets = [answer["hero"] for answer in await asyncio.gather(*answers)]
+        assert ray.count(LIST) == 1
+    assert len({facet.error.message for facet in facets if facet.error is not None}) == 1
+
+
 async def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async def endless(writer: Writer) -> None:
         writer.write(b"HTTP/1.1 200 X\r\n\r\n[")

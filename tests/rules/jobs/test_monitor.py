@@ -79,3 +79,19 @@ def test_a_monitor_that_never_wrote_is_stale_after_two_cadences() -> None:
     late = history(T0 + 2 * CADENCE + 1, job=job(), monitor=missing)
     assert list(monitor_stale(run_spec(), early)) == []
     assert len(list(monitor_stale(run_spec(), late))) == 1
+
+
+def test_a_session_that_is_gone_is_said_while_the_file_still_moves() -> None:
+    text = "its tunnel session t is gone: no tmux or screen of that name on this machine"
+    cut_off = monitor(NOW).model_copy(update={"gone": (text,)})
+    past = history(NOW, job=job(), monitor=cut_off)
+    (alert,) = monitor_stale(run_spec(), past)
+    assert (alert.id, alert.severity) == ("C-03", Severity.WARNING)
+    assert [each.text for each in alert.evidence] == [text]
+    assert verdict(run_spec(), past, [alert]) is Verdict.HEALTHY
+
+
+def test_a_stale_monitor_names_what_is_gone_in_one_alert() -> None:
+    gone = monitor(T0, fresh=False).model_copy(update={"gone": ("why",)})
+    (alert,) = monitor_stale(run_spec(), history(NOW, job=job(), monitor=gone))
+    assert [each.text for each in alert.evidence][1:] == ["why"]

@@ -5,7 +5,8 @@ from typing import Any
 from cockpit.model.alert import Alert, Severity
 from cockpit.model.facet import Facet
 from cockpit.model.history import History
-from cockpit.model.observed import Phase, Row, Stopped
+from cockpit.model.jobs import Stopped
+from cockpit.model.observed import Phase, Row
 from cockpit.rules.jobs.stall import log_frozen, step_stalled
 from cockpit.rules.patience import patience
 from tests.rules.making import (

@@ -28,6 +28,10 @@ QUIET = 3600.0
 HOSTILE = ("it's", '"$(touch pwned)" `id`', "a\nb", "-rf", "*", "é 日本", "\x1b[31m")
 
 
+async def here(where: str | None, script: str, **more: Any) -> Completed:
+    return await run_script(None, script, **more)
+
+
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the scripts that are run; one for a host of no name runs on this machine."""
@@ -158,7 +162,7 @@ async def test_more_files_than_an_answer_holds_are_judged_over_several_looks(
     assert first.value is not None and first.value.unjudged
     assert len(first.value.items) + first.value.unjudged == 40
     assert first.value.latest_complete == 40 and first.value.trainer_would_load is None
-    for _ in range(40):
+    for _ in range(6):
         last = await looked(source, run)
     assert last.value is not None and not last.value.unjudged
     assert [step for step, state in states(last) if state == "complete"] == list(range(1, 41))
@@ -244,3 +248,21 @@ async def test_a_real_host_is_listed_with_its_own_clock_and_loses_its_link(
     monkeypatch.setenv("PATH", f"{tmp_path}/sshd/bin:{os.environ['PATH']}")
     box.start()
     assert states(await looked(source, run)) == [(100, "complete"), (200, "writing")]
+
+
+async def test_what_was_listed_before_the_time_was_over_counts(
+    asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in range(1, 31):
+        levanter(tmp_path, step, at=time.time() - QUIET)
+    slow = host_script.HEAD.replace("bytes='", 'bytes=\'[ "$#" -lt 30 ] || sleep 60; ')
+    assert slow != host_script.HEAD
+    monkeypatch.setattr(host_script, "HEAD", slow)
+    monkeypatch.setattr(surveys, "AT_FIRST", 3.0)
+    source, run = Checkpoints(SystemClock()), run_of(f"ssh://self{tmp_path}")
+    first = await looked(source, run)
+    assert first.value is not None and first.value.latest_complete == 30
+    assert first.value.unjudged == 30 - len(first.value.items) > 0
+    monkeypatch.undo()
+    monkeypatch.setattr(host, "run_script", here)
+    assert len(states(await looked(source, run))) == 30

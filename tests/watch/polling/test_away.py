@@ -178,6 +178,21 @@ async def test_a_root_that_is_not_listed_leaves_the_others_to_be_seen(tmp_path: 
     assert alone.known and alone.value.latest_complete == 900
 
 
+async def test_a_log_that_only_the_job_tells_of_is_asked_for_once_the_job_is_known() -> None:
+    cluster, world = fleet(FEW, speed=200.0)
+    bare = [
+        run.model_copy(update={"job": run.job.model_copy(update={"log": None})})
+        for run in world.file.runs
+        if run.job is not None
+    ]
+    world.file = world.file.model_copy(update={"runs": tuple(bare)})
+    async with watching(world):
+        await until(lambda: len(cluster.requests("log")) >= 4)
+    first, second, _, fourth, *_ = cluster.times("log")
+    assert second - first < 10.0, "hurried, the usual cadence is 15 s"
+    assert fourth >= 25.0, "the job tells the same place: nothing hurries it any more"
+
+
 async def test_what_cannot_be_reached_rests_for_all_that_share_its_fate(tmp_path: Path) -> None:
     clock, rest, pollers = SteppedClock(200.0), Rest(), []
     sources = [Fake(clock, checkpoints(1)) for _ in range(2)]

@@ -1,0 +1,123 @@
+"""The same against a real head: what it answers, and what it does when its GCS is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cockpit.model.facet import ErrorKind
+from cockpit.model.observed import JobValue, Phase
+from cockpit.model.place import place_of
+from cockpit.model.query import Query
+from cockpit.model.run import RunSpec
+from cockpit.platforms.ray.platform import RayPlatform
+from tests.platforms.ray.real_head import TOKEN, RealHead, real_head
+from tests.platforms.ray.recorded import job_of, platform, run_of
+
+RAY = os.environ.get("COCKPIT_RAY")
+pytestmark = pytest.mark.skipif(not RAY, reason="needs a real Ray: make test-ray")
+WITHIN = 90.0
+STEPS = """python3 -u -c "import time
+for i in range(9999): print(f'step {i} loss=2.5'); time.sleep(0.2)"
+"""
+
+
+@pytest.fixture(scope="module")
+def head() -> Iterator[RealHead]:
+    with real_head(Path(RAY or "")) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_RAY_TOKEN", TOKEN)
+
+
+def named(head: RealHead, job_id: str, **parts: Any) -> RunSpec:
+    return run_of(head.url, job_id, job={"token_env": "MY_RAY_TOKEN"}, **parts)
+
+
+async def until(source: RayPlatform, run: RunSpec, holds: Callable[[JobValue], bool]) -> JobValue:
+    end = time.monotonic() + WITHIN
+    while True:
+        job = await job_of(source, run)
+        if holds(job):
+            return job
+        assert time.monotonic() < end, job
+        await asyncio.sleep(0.3)
+
+
+async def test_jobs_of_every_fate(head: RealHead) -> None:
+    head.submit("ok-i001", "echo done")
+    head.submit("bad-i001", "echo boom; exit 3")
+    head.submit("big-i001", "true", entrypoint_num_gpus=8)
+    head.submit("env-i001", "true", runtime_env={"working_dir": "/nonexistent"})
+    head.submit("killed-i001", "kill -9 $$")
+    source = platform()
+    ended = {
+        name: await until(source, named(head, f"{name}-i001"), lambda job: job.phase.terminal)
+        for name in ("ok", "bad", "env", "killed")
+    }
+    assert [ended[name].exit_code for name in ("ok", "bad", "killed")] == [0, 3, -9]
+    assert ended["ok"].phase is Phase.SUCCEEDED and ended["ok"].started_at is not None
+    assert "/nonexistent is not a valid path" in (ended["env"].reason or "")
+    big = await until(source, named(head, "big-i001"), lambda job: job.never)
+    assert big.phase is Phase.WAITING and "waits for 8 GPU" in (big.reason or "")
+    run = named(head, "bad-i001")
+    read = (await source.logs([Query(run=run, job=ended["bad"])]))["bad"]
+    assert read.value is not None and "boom" in [line.plain for line in read.value.lines]
+
+
+async def test_a_training_is_followed_and_its_rival_seen(head: RealHead) -> None:
+    root = place_of("/tmp/x/hero")
+    head.submit("hero-i001", STEPS)
+    head.submit("other", "sleep 600 # --output_dir=/tmp/x/hero")
+    source, run = platform(), named(head, "hero-i001", output_root=root)
+    job = await until(source, run, lambda job: job.phase is Phase.RUNNING and bool(job.rivals))
+    assert [rival.id for rival in job.rivals] == ["other"]
+    steps: list[int] = []
+    end = time.monotonic() + WITHIN
+    while len(steps) < 20:
+        facet = (await source.logs([Query(run=run, job=job)]))["hero"]
+        steps += [row.step or 0 for row in facet.value.rows] if facet.value is not None else []
+        assert time.monotonic() < end, facet.error
+        await asyncio.sleep(0.3)
+    assert steps == [*range(steps[0], steps[0] + len(steps))], "each once"
+    host = (await source.hosts([Query(run=run, job=job)]))["hero"]
+    assert host.value is not None and host.value.disks and host.value.mem_frac is not None
+    (finding,) = await source.findings([run])
+    assert finding.remedy is None and finding.text.startswith("Ray 2.")
+
+
+async def test_without_the_token_and_with_a_wrong_one(
+    head: RealHead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", "/nonexistent")
+    for env, kind in ((None, ErrorKind.UNAUTHORIZED), ("WRONG", ErrorKind.FORBIDDEN)):
+        monkeypatch.setenv("WRONG", "w" * 40)
+        run = run_of(head.url, "ok-i001", job={"token_env": env})
+        error = (await platform().jobs([Query(run=run)]))["ok"].error
+        assert error is not None and error.kind is kind, error
+
+
+async def test_a_stopped_gcs_is_said_and_outlived(head: RealHead) -> None:
+    source, run = platform(), named(head, "ok-i001")
+    (gcs,) = head.processes(b"gcs_server")
+    os.kill(gcs, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        error = (await source.jobs([Query(run=run)]))["ok"].error
+        assert time.monotonic() - began < 8.0
+    finally:
+        os.kill(gcs, signal.SIGCONT)
+    assert error is not None and error.kind is ErrorKind.TIMEOUT
+    assert "its GCS hangs or is gone" in error.message
+    assert (await until(source, run, lambda job: True)).phase is Phase.SUCCEEDED
