@@ -124,7 +124,7 @@ class SlurmSite(Site):
 
     def living(self, token: str) -> Mapping[str, str]:
         """Return our jobs that are named after this demo, by their ids."""
-        done = self._ran(_LIVING)
+        done = hosts.asked(self._host, f"{PATHS}\n{_LIVING}")
         if not done.ok:
             advice = "; name a login node with --host" if self._host is None else ""
             raise CannotError(f"{self.where}: squeue: {hosts.said(done)}{advice}")
