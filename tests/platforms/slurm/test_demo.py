@@ -10,7 +10,7 @@ import pytest
 
 from cockpit.config.file import load
 from cockpit.demo import folder, guard
-from cockpit.demo.away import fleet, session
+from cockpit.demo.away import fleet, session, site
 from cockpit.demo.away.fleet import situations_of
 from cockpit.demo.away.journal import Journal
 from cockpit.demo.away.session import prepare, remove, running
@@ -28,6 +28,7 @@ def here(slurm: Rig, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
     monkeypatch.setattr(fleet, "SITUATIONS", SITUATIONS[3:5])
     monkeypatch.setattr(session, "SETTLE", 0.0)
+    monkeypatch.setattr(site, "LOOK_EVERY", 0.1)
     yield
     slurm.clear()
 
