@@ -112,6 +112,7 @@ def test_a_folder_of_somebody_else_is_never_touched(layout: DemoLayout) -> None:
         ["--on", "slurm", "--address", "http://h", "--headless"],
         ["--on", "box", "--host", "h", "--sbatch=-p x", "--headless"],
         ["--python", "python3", "--headless"],
+        ["--on", "slurm", "--sbatch=-p 'x", "--headless"],
     ],
 )
 def test_a_wrong_call_is_a_usage_error(

@@ -96,6 +96,7 @@ class SlurmSite(Site):
         """Return where its log lies; the job is found by its comment, the launch id."""
         folder = f"{ground.folder}/runs/{situation.name}"
         found = {"log": f"{folder}/run.log", "workdir": f"{ground.folder}/code"}
+        found["save_signal"] = "USR1"
         return found | ({} if ground.host is None else {"host": ground.host})
 
     def resubmit(self, situation: Situation, ground: Ground) -> list[str]:

@@ -70,6 +70,15 @@ def test_a_submission_is_noted_before_and_after(
     assert written.doubtful is (after is None)
 
 
+def test_a_demo_here_does_not_take_the_folder_of_one_elsewhere(
+    layout: DemoLayout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Journal.begin(layout, SlurmSite())
+    assert main(["demo", "--headless", "--dir", str(layout.folder)]) == 2
+    assert "remove that one with --clean" in capsys.readouterr().err
+    assert layout.away.exists()
+
+
 def test_two_demos_share_no_name(layout: DemoLayout) -> None:
     one, two = (Journal.begin(layout, SlurmSite()) for _ in range(2))
     names = [{each.name for each in situations_of(journal)} for journal in (one, two)]
