@@ -168,7 +168,7 @@ async def test_an_empty_file_is_a_run_that_starts(tmp_path: Path) -> None:
 WHOLE = deframe(SCALARS, 0).records
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(cut=st.integers(0, len(SCALARS)))
 def test_a_cut_anywhere_is_not_written_yet(cut: int) -> None:
     piece = deframe(SCALARS[:cut], 0)
@@ -177,7 +177,7 @@ def test_a_cut_anywhere_is_not_written_yet(cut: int) -> None:
     assert [*piece.records, *rest.records] == WHOLE
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(at=st.integers(0, len(SCALARS) - 1), bit=st.integers(0, 7))
 def test_a_flipped_bit_costs_one_record_and_is_counted(at: int, bit: int) -> None:
     data = bytearray(SCALARS)
@@ -189,14 +189,14 @@ def test_a_flipped_bit_costs_one_record_and_is_counted(at: int, bit: int) -> Non
     assert len(events) == len(piece.records)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(start=st.integers(1, len(SCALARS) - 200))
 def test_reading_can_begin_anywhere(start: int) -> None:
     piece = deframe(SCALARS[start:], start, synced=False)
     assert piece.records == WHOLE[len(WHOLE) - len(piece.records) :] and piece.records
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.binary(max_size=200))
 def test_no_bytes_break_an_event(data: bytes) -> None:
     try:
