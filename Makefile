@@ -9,12 +9,12 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps
 TRAINERS := .trainers
+RAY := .ray
+RAY_VERSION ?= 2.60.0
 IRIS := .iris
 PYTHON312 ?= $(shell for p in python3.14 python3.13 python3.12 python3 "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.1[2-9]*/bin/python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null \
 	&& { command -v $$p; break; }; done)
-RAY := .ray
-RAY_VERSION ?= 2.60.0
 # One more than the cores of a small machine: much of a test's time is waiting.
 WORKERS ?= 3
 ARGS ?=
@@ -26,8 +26,8 @@ SEED ?= $(shell date +%s)
 help:
 	@echo 'make demo        set up, then open the cockpit on seven real small training runs'
 	@echo 'make test        set up, then run the tests'
-	@echo 'make test-iris   set up a real Iris controller (0.7 GB, Python 3.12), run the tests that need it'
 	@echo 'make test-ray    set up a real Ray (about 320 MB), run the tests of Ray jobs against a head of it'
+	@echo 'make test-iris   set up a real Iris controller (0.7 GB, Python 3.12), run the tests that need it'
 	@echo 'make trainers    set up real trainers (about 2 GB), compare what is said of them with the truth'
 	@echo 'make lint        formatting, lint, strict types, import direction'
 	@echo 'make bench       speed and memory, as ratios measured in one run'
@@ -65,6 +65,17 @@ demo: $(VENV)/.project
 test: $(VENV)/.dev $(VENV)/.project
 	@$(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
+# A real Ray head, in an environment of its own: by name from the index, not part of the program.
+$(RAY)/.made-$(RAY_VERSION):
+	@test -n '$(PYTHON)' || { echo 'cockpit needs Python 3.11 or newer; set PYTHON=/path/to/python3' >&2; exit 2; }
+	@echo 'setting up: installing ray $(RAY_VERSION) into $(RAY) (once)'
+	@$(PYTHON) -m venv $(RAY)
+	@$(RAY)/bin/python -m pip --disable-pip-version-check install --quiet 'ray[default]==$(RAY_VERSION)'
+	@touch $@
+
+test-ray: $(VENV)/.dev $(VENV)/.project $(RAY)/.made-$(RAY_VERSION)
+	@COCKPIT_RAY=$(abspath $(RAY))/bin/ray $(PY) -m pytest -n 0 tests/platforms/ray $(ARGS)
+
 # A real Iris controller with local workers, in an environment of its own: its current release is
 # hidden from Pythons before 3.12.
 $(IRIS)/.made: tests/platforms/iris/requirements.txt
@@ -76,17 +87,6 @@ $(IRIS)/.made: tests/platforms/iris/requirements.txt
 
 test-iris: $(VENV)/.dev $(VENV)/.project $(IRIS)/.made
 	@IRIS_VENV=$(IRIS) $(PY) -m pytest -n 0 tests/platforms/iris/test_real.py $(ARGS)
-
-# A real Ray head, in an environment of its own: by name from the index, not part of the program.
-$(RAY)/.made-$(RAY_VERSION):
-	@test -n '$(PYTHON)' || { echo 'cockpit needs Python 3.11 or newer; set PYTHON=/path/to/python3' >&2; exit 2; }
-	@echo 'setting up: installing ray $(RAY_VERSION) into $(RAY) (once)'
-	@$(PYTHON) -m venv $(RAY)
-	@$(RAY)/bin/python -m pip --disable-pip-version-check install --quiet 'ray[default]==$(RAY_VERSION)'
-	@touch $@
-
-test-ray: $(VENV)/.dev $(VENV)/.project $(RAY)/.made-$(RAY_VERSION)
-	@COCKPIT_RAY=$(abspath $(RAY))/bin/ray $(PY) -m pytest -n 0 tests/platforms/ray $(ARGS)
 
 # Real trainers, in an environment of their own: by name from the index, not part of the program.
 $(TRAINERS)/.made: tests/trainers/requirements.txt
@@ -128,5 +128,4 @@ lock:
 		--no-annotate --no-header --no-emit-index-url -q -c requirements.lock -o requirements-dev.lock
 
 clean:
-	@rm -rf $(VENV) $(TRAINERS) $(IRIS) .moto .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
-	@rm -rf $(VENV) $(TRAINERS) $(IRIS) $(RAY) .moto .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	@rm -rf $(VENV) $(TRAINERS) $(RAY) $(IRIS) .moto .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

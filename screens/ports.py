@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from cockpit.model.logtext import Hit, Near
-from cockpit.model.observed import LogPage
+from cockpit.model.logtext import Hit, LogPage, Near
 from cockpit.model.report import RunReport
 from screens.keys import Keys
 from widgets.fleet_header import Watch

@@ -11,8 +11,7 @@ from typing import Any, Final
 from textual.worker import Worker
 
 from cockpit.model.alert import Alert
-from cockpit.model.logtext import Hit
-from cockpit.model.observed import LogPage
+from cockpit.model.logtext import Hit, LogPage
 from cockpit.model.report import RunReport
 from screens.base import Work
 from screens.evidence import Found, Seeker, Target, targets_of, triage_targets

@@ -19,6 +19,7 @@ from cockpit.model.observed import (
 )
 from cockpit.model.picking import named, newest_of
 from cockpit.model.report import RunReport
+from cockpit.model.tracker_alert import TrackerAlert
 from cockpit.model.wording import (
     age,
     clock_off,
@@ -163,6 +164,9 @@ def _log(value: LogValue, now: float) -> Pairs:
     ]
 
 
+_ALERTS = 3
+
+
 def _tracker(value: TrackerValue, now: float) -> Pairs:
     place = "/".join(part for part in (value.entity, value.project, value.id) if part)
     return [
@@ -183,7 +187,14 @@ def _tracker(value: TrackerValue, now: float) -> Pairs:
         ("fragments", str(len(value.fragments)) if len(value.fragments) > 1 else ""),
         ("damaged blocks", str(value.skipped_blocks) if value.skipped_blocks else ""),
         ("read", f"{value.scanned:.0%}" if value.scanned < 1 else ""),
+        *(_raised(alert, now) for alert in value.alerts[:_ALERTS]),
     ]
+
+
+def _raised(alert: TrackerAlert, now: float) -> tuple[str, str]:
+    """Return an alert that the trainer itself has raised."""
+    parts = (alert.title, alert.text or "", _ago(alert.at, now))
+    return f"trainer's {alert.level}", " · ".join(part for part in parts if part)
 
 
 def _ago(instant: float | None, now: float) -> str:

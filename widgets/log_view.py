@@ -15,7 +15,7 @@ from typing import Final
 from textual.content import Content
 from textual.message import Message
 
-from cockpit.model.observed import LogPage
+from cockpit.model.logtext import LogPage
 from cockpit.model.safetext import SafeText
 from cockpit.model.wording import size
 from widgets.base.briefly import briefly

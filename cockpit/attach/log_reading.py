@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from cockpit.model.logtext import Hit, Near
-from cockpit.model.observed import LogPage
+from cockpit.model.logtext import Hit, LogPage, Near
 from cockpit.model.place import Place
 from cockpit.model.report import RunReport
 from cockpit.platforms.table import kind_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import cast
 
-from cockpit.model.logtext import Hit, Near
-from cockpit.model.observed import LogPage
+from cockpit.model.logtext import Hit, LogPage, Near
 
 Ask = Callable[..., Awaitable[object]]
 

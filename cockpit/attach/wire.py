@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 from pydantic import ValidationError
 
 from cockpit.model.base import Frozen
-from cockpit.model.observed import LogPage
+from cockpit.model.logtext import LogPage
 from cockpit.model.place import Place
 from cockpit.model.report import RunReport
 from cockpit.model.safetext import SafeText

@@ -57,6 +57,19 @@ class PresentLog(NamedTuple):
     read: Read
 
 
+class LogPage(NamedTuple):
+    """Consecutive lines of a log and where each starts; they cover bytes ``[start, end)``.
+
+    ``size`` is the file's size at that moment; ``end == size`` means: this is the end so far.
+    """
+
+    lines: tuple[SafeText, ...]
+    offsets: tuple[int, ...]
+    start: int
+    end: int
+    size: int
+
+
 class Hit(NamedTuple):
     """Where a search stands: on a match, or (``found`` False) where its time budget ran out.
 

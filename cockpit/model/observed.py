@@ -11,6 +11,8 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from cockpit.model.base import Frozen, Instant, Number, Seconds
 from cockpit.model.jobs import Bundle, LiveJob, Stopped
 from cockpit.model.logtext import LogMark, Read, Skipped
+from cockpit.model.monitoring import MonitorValue as MonitorValue
+from cockpit.model.monitoring import OtherMonitor as OtherMonitor
 from cockpit.model.records import Rejected
 from cockpit.model.safetext import SafeText
 from cockpit.model.told import Told
@@ -175,19 +177,6 @@ class LogValue(Frozen):
     """The writer's clock minus ours where it is off: the times of lines are on ours."""
 
 
-class LogPage(NamedTuple):
-    """Consecutive lines of a log and where each starts; they cover bytes ``[start, end)``.
-
-    ``size`` is the file's size at that moment; ``end == size`` means: this is the end so far.
-    """
-
-    lines: tuple[SafeText, ...]
-    offsets: tuple[int, ...]
-    start: int
-    end: int
-    size: int
-
-
 class Column(NamedTuple):
     """One column of a chart over steps ``[first, last]``: extremes, mean and non-finite count.
 
@@ -348,36 +337,6 @@ class CheckpointsValue(Frozen):
     def _document(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = plain(self)
         return {k: v for k, v in document.items() if k not in ("unlisted", "unjudged") or v}
-
-
-class OtherMonitor(Frozen):
-    """Another monitor's state file that names the same job."""
-
-    path: str
-    owner: str | None = None
-    last_update: Instant | None = None
-    fresh: bool
-
-
-class MonitorValue(Frozen):
-    """The monitor that watches this run; never says anything about the run's own health."""
-
-    fresh: bool
-    last_update: Instant | None
-    cadence_s: Seconds
-    owner: str | None = None
-    restart_count: int | None = None
-    job_id: str | None = None
-    path: str | None = None
-    others: tuple[OtherMonitor, ...] = ()
-    last_signal: str | None = Field(default=None, exclude=True)
-    tunnel_session: str | None = Field(default=None, exclude=True)
-    server_session: str | None = Field(default=None, exclude=True)
-    mcp_url: str | None = Field(default=None, exclude=True)
-    gone: tuple[str, ...] = Field(default=(), exclude=True)
-    """What it needs to live and that is gone: its tunnel, its server; one line each (C-03)."""
-    notes: tuple[str, ...] = Field(default=(), exclude=True)
-    """What was odd about the clocks or files that this rests on, one line each."""
 
 
 class Disk(Frozen):

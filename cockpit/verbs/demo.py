@@ -191,6 +191,8 @@ def _away(layout: DemoLayout, args: argparse.Namespace) -> int:
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     with Lock(layout.lock):
         journal = prepare(layout, site)
+        if journal.ground is not None and not journal.ground.seen:
+            say(f"{site.where} does not see {layout.folder}: no checkpoints, and no torn one")
         if journal.jobs:
             say(f"the runs that were kept on {site.where} are still there: back to them")
         with running(journal, keep=args.keep) as fleet:

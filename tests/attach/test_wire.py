@@ -18,8 +18,7 @@ from cockpit.attach.wire import (
     read_frame,
     report_in,
 )
-from cockpit.model.logtext import Hit, Near
-from cockpit.model.observed import LogPage
+from cockpit.model.logtext import Hit, LogPage, Near
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile
 from cockpit.text.safe import safe_line

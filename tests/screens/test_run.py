@@ -12,7 +12,8 @@ import pytest
 from textual.pilot import Pilot
 
 from cockpit.app.application import CockpitApp
-from cockpit.model.observed import LogPage, Pick
+from cockpit.model.logtext import LogPage
+from cockpit.model.observed import Pick
 from cockpit.model.place import place_of
 from cockpit.model.report import RunReport, Verdict
 from cockpit.sources.logs.file import LogFile

@@ -184,7 +184,9 @@ def _tracker_age(report: RunReport, now: float) -> Content:
     facet = report.facets.tracker
     found = facet.value
     at = None if found is None else found.last_step_at
-    return _aged("w&b", facet, look(facet, report, now), at, now)
+    other = report.spec.trackio or report.spec.tensorboard
+    label = "steps" if other is not None and report.spec.wandb is None else "w&b"
+    return _aged(label, facet, look(facet, report, now), at, now)
 
 
 def _log_age(report: RunReport, now: float) -> Content:

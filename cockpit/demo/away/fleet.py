@@ -16,9 +16,18 @@ TORN: Final = ("--killed-in-save", "2")
 """What a kill from here could not hit from afar, the training does to itself."""
 
 
-def situations_of(token: str) -> tuple[Situation, ...]:
-    """Return the seven runs as one demo has them: their names hold its token."""
-    return tuple(_away(each, token) for each in SITUATIONS)
+NEEDS_SIGHT: Final = "demo-torn"
+"""The run whose situation lies in its checkpoints alone."""
+
+
+def situations_of(journal: Journal) -> tuple[Situation, ...]:
+    """Return the runs as one demo has them: their names hold its token.
+
+    All seven, but for one where nothing of what they write can be seen.
+    """
+    seen = journal.ground is None or journal.ground.seen
+    every = (each for each in SITUATIONS if seen or each.name != NEEDS_SIGHT)
+    return tuple(_away(each, journal.token) for each in every)
 
 
 def _away(situation: Situation, token: str) -> Situation:

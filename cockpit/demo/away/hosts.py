@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-import shlex
 import sys
 import tarfile
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from cockpit.demo.away.site import OLDEST, Ground
@@ -28,6 +28,11 @@ from importlib.util import find_spec; print(find_spec("wandb") is not None)' || 
 """
 
 
+def look_script(python: str) -> str:
+    """Return a script that prints what ``ground_of`` reads."""
+    return _LOOK.format(python=quote(python))
+
+
 def ran(host: str | None, script: str, *, stdin: bytes | None = None) -> Completed:
     """Run a script on a host (``None``: here), however it ends.
 
@@ -47,34 +52,45 @@ def said(done: Completed) -> str:
 
 def look(host: str, token: str, python: str) -> Ground:
     """Return where on a host a demo can run; raises ``CannotError`` if it cannot."""
-    done = ran(host, _LOOK.format(python=quote(python)))
-    lines = done.text.split("\n")
-    if not done.ok or len(lines) < 3:
-        raise CannotError(f"{host}: {clean(python, 200)} cannot be used there: {said(done)}")
-    version = tuple(int(part) for part in lines[1].split() if part.isdecimal())
+    done = ran(host, look_script(python))
+    if not done.ok:
+        text = f"{host}: {clean(python, 200)} cannot be used there: {said(done)}"
+        raise CannotError(f"{text}; name another one with --python")
+    return replace(ground_of(done.text, host, token, python), host=host)
+
+
+def ground_of(told: str, where: str, token: str, python: str) -> Ground:
+    """Return the ground that a machine tells of; raises ``CannotError`` if it is none."""
+    lines = told.split("\n")
+    version = tuple(int(part) for part in lines[1].split() if part.isdecimal()) if lines[1:] else ()
+    if len(lines) < 3 or not version or not lines[0].startswith("/"):
+        text = f"{where}: {clean(python, 200)} cannot be used there: {clean(told.strip(), 200)}"
+        raise CannotError(f"{text}; name another one with --python")
     if version < OLDEST:
         found, needed = ".".join(map(str, version)), ".".join(map(str, OLDEST))
-        text = f"{host}: {clean(python, 200)} is Python {found}, the training needs {needed}"
+        text = f"{where}: {clean(python, 200)} is Python {found}, the training needs {needed}"
         raise CannotError(f"{text}; name another one with --python")
     folder = f"{lines[0].rstrip('/')}/.cockpit-demo-{token}"
-    return Ground(folder=folder, python=python, host=host, tracker=lines[2] == "True")
+    return Ground(folder=folder, python=python, tracker=lines[2] == "True")
 
 
 def send(layout: DemoLayout, ground: Ground, situations: Sequence[Situation]) -> None:
     """Send code, configs and job scripts to the folder on the host; raises ``CannotError``."""
     folder = quote(ground.folder)
     script = f"umask 077; mkdir -p {folder} && cd {folder} && tar xf -"
-    done = ran(ground.host, script, stdin=_packed(layout, situations))
+    done = ran(ground.host, script, stdin=packed(layout, situations))
     if not done.ok:
         raise CannotError(f"{ground.host}:{ground.folder} cannot be written: {said(done)}")
 
 
-def _packed(layout: DemoLayout, situations: Sequence[Situation]) -> bytes:
+def packed(layout: DemoLayout, situations: Sequence[Situation]) -> bytes:
+    """Return an archive of code, configs and the job scripts that there are."""
     package = layout.code / "cockpit"
     files = [package / "__init__.py", *(package / "demo" / name for name in TRAINING)]
     for situation in situations:
         places = layout.run(situation.name)
-        files += [places.config, places.folder / SCRIPT]
+        script = places.folder / SCRIPT
+        files += [places.config, *([script] if script.exists() else [])]
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for file in files:
@@ -93,8 +109,3 @@ def remove(ground: Ground) -> None:
 def python_of(host: str | None, given: str | None) -> str:
     """Return the Python that trains: the one that was named, else this one here, theirs there."""
     return given or (sys.executable if host is None else "python3")
-
-
-def joined(words: Sequence[str]) -> str:
-    """Return words as one line of a POSIX shell."""
-    return shlex.join(words)

@@ -1,15 +1,24 @@
-"""The demo on Ray: submissions over REST to a head that sees this machine's folder."""
+"""The demo on Ray: submissions over REST, whose drivers run on the head's machine.
+
+Where that machine sees this one's folder (a shared file system, or the same machine) they train
+there. Else a job carries the files into a folder of its own there and another one removes it:
+then logs and states are all that can be seen from here.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import gzip
 import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
+from cockpit.demo.away import hosts
 from cockpit.demo.away.site import Ground, Site, is_own
 from cockpit.demo.layout import DemoLayout
 from cockpit.demo.situations import Situation
@@ -33,7 +42,22 @@ QUIET: Final = 3
 DEADLINE: Final = 15.0
 CAP: Final = 64_000_000
 SEES: Final = "the-demo-is-seen"
-_PROBE: Final = "grep -q {token} {journal} && {python} -c 'import sys' && echo {sees}"
+MARK: Final = "the-demo-says-"
+"""Begins what a job prints itself: Ray's own lines between them hold the whole entrypoint."""
+DONE: Final = "done"
+_MARKED: Final = """\
+{{ (
+{script}
+) 2>&1; echo; echo done; }} | sed "s/^/{mark}$((6*7)) /"
+"""
+_PROBE: Final = """\
+grep -q {token} {journal} 2>/dev/null && {own} -c pass && echo {sees} && exit
+{look}"""
+_SHIP: Final = """\
+umask 077; mkdir -p {folder} && cd {folder} && exec {python} -c '
+import base64, io, sys, tarfile
+tarfile.open(fileobj=io.BytesIO(base64.b64decode(sys.argv[1]))).extractall()
+' {files}"""
 
 
 class RaySite(Site):
@@ -57,27 +81,34 @@ class RaySite(Site):
 
     def look(self, layout: DemoLayout, token: str) -> Ground:
         """Run the smallest of jobs there: it tells whether this folder and Python are seen."""
-        ground = Ground(folder=str(layout.folder), python=self._python or sys.executable)
-        entrypoint = _PROBE.format(
+        own, theirs = self._python or sys.executable, self._python or "python3"
+        script = _PROBE.format(
             token=token,
             journal=shlex.quote(str(layout.away)),
-            python=shlex.quote(ground.python),
+            own=shlex.quote(own),
             sees=SEES,
+            look=hosts.look_script(theirs),
         )
-        name = f"demo-probe-{token}"
-        self._submit(name, entrypoint)
+        log = self._done(f"demo-probe-{token}", script, token)
+        if log.strip() == SEES:
+            return Ground(folder=str(layout.folder), python=own)
+        ground = hosts.ground_of(log, self.where, token, theirs)
+        return replace(ground, tracker=False, seen=False)
+
+    def _done(self, name: str, script: str, token: str) -> str:
+        """Run a small job to its end, and return what it printed; nothing of it stays listed."""
+        self._submit(name, _MARKED.format(mark=MARK, script=script))
         try:
             log = self._log_of_ended(name)
         finally:
             self.stop_all(token, PROBE_WITHIN)
             self.forget(token)
-        if SEES in log:
-            return ground
-        raise CannotError(
-            f"{self.where}: its machine does not see {layout.folder} or cannot run "
-            f"{ground.python}: start the demo on the head, or name a --dir that both share and "
-            f"a --python that is there"
-        )
+        own = f"{MARK}42 "
+        said = [line.removeprefix(own) for line in log.splitlines() if line.startswith(own)]
+        if not said or said.pop() != DONE:
+            last = clean(log.strip().rpartition("\n")[2], 300)
+            raise CannotError(f"{self.where}: a small job has not run there: {last}")
+        return "".join(f"{line}\n" for line in said)
 
     def _log_of_ended(self, name: str) -> str:
         until = time.monotonic() + PROBE_WITHIN
@@ -90,7 +121,19 @@ class RaySite(Site):
         raise CannotError(f"{text}: are its workers busy?")
 
     def ship(self, layout: DemoLayout, ground: Ground, situations: Sequence[Situation]) -> None:
-        """Nothing needs to be sent: the head sees the folder."""
+        """Send the files by a job, where the head does not see the folder."""
+        if ground.seen:
+            return
+        token = situations[0].name.rpartition("-")[2]
+        script = _SHIP.format(
+            folder=shlex.quote(ground.folder),
+            python=shlex.quote(ground.python),
+            files=base64.b64encode(gzip.compress(hosts.packed(layout, situations))).decode(),
+        )
+        log = self._done(f"demo-ship-{token}", script, token)
+        if log.strip():
+            text = f"{self.where}: {ground.folder} cannot be written: {clean(log.strip(), 300)}"
+            raise CannotError(text)
 
     def job(self, situation: Situation, ground: Ground) -> dict[str, Any]:
         """Return the head; the job is found by its submission id, the launch id."""
@@ -140,7 +183,14 @@ class RaySite(Site):
             time.sleep(LOOK_EVERY)
 
     def clear(self, ground: Ground) -> None:
-        """Nothing lies there that is not here."""
+        """Remove the folder there by a job, if it is not this machine's."""
+        if ground.seen:
+            return
+        token, folder = ground.folder.rpartition("-")[2], shlex.quote(ground.folder)
+        log = self._done(f"demo-sweep-{token}", f"rm -rf -- {folder}", token)
+        if log.strip():
+            text = f"{self.where}: {ground.folder} is not removed: {clean(log.strip(), 300)}"
+            raise CannotError(text)
 
     def _jobs(self) -> tuple[RayJob, ...]:
         try:

@@ -39,21 +39,23 @@ def _run(
         "goal": situation.goal,
         "stop_criteria": "the loss is NaN",
         "final_step": situation.config.trainer.num_train_steps,
-        "output_root": ground.place("runs", name),
         "hardware": "cpu",
         "group": "demo",
         "config_file": f"{folder}/{places.config.name}",
         "resubmit": journal.site.resubmit(situation, ground),
     }
+    if ground.seen:
+        run["output_root"] = ground.place("runs", name)
     job = {"kind": journal.site.kind, **journal.site.job(situation, ground)}
     tables: dict[str, dict[str, Any]] = {"job": job}
     if ground.tracker:
         wandb = ground.place("runs", name, "wandb")
         tables["wandb"] = {"project": "cockpit-demo", "id": name, "name": name, "dir": wandb}
-    tables["checkpoints"] = {
-        "path": [ground.place("runs", name, root.name) for root in places.roots],
-        "layout": "levanter",
-        "save_every": f"{SAVE_EVERY}s",
-        "permanent_every": situation.config.trainer.checkpointer.permanent_every,
-    }
+    if ground.seen:
+        tables["checkpoints"] = {
+            "path": [ground.place("runs", name, root.name) for root in places.roots],
+            "layout": "levanter",
+            "save_every": f"{SAVE_EVERY}s",
+            "permanent_every": situation.config.trainer.checkpointer.permanent_every,
+        }
     return run, tables | own_tables(journal.layout, situation, folder)

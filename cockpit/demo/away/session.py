@@ -58,13 +58,14 @@ def _goes_on(journal: Journal, site: Site) -> bool:
 
 def _built(journal: Journal) -> Journal:
     """Make everything but the jobs."""
-    layout, situations = journal.layout, situations_of(journal.token)
+    layout = journal.layout
     try:
         ground = journal.site.look(layout, journal.token)
     except CannotError:
         shutil.rmtree(layout.folder)
         raise
     journal.found(ground)
+    situations = situations_of(journal)
     folder.build_runs(layout, situations)
     text = run_file(journal, ground, login_name(), situations)
     layout.run_file.write_text(text, encoding="utf-8")
@@ -85,7 +86,7 @@ def running(journal: Journal, *, keep: bool) -> Iterator[AwayFleet]:
     layout = journal.layout
     layout.kept.unlink(missing_ok=True)
     guard = DemoGuard(layout)
-    fleet = AwayFleet(journal, situations_of(journal.token))
+    fleet = AwayFleet(journal, situations_of(journal))
     try:
         fleet.begin()
         yield fleet

@@ -29,14 +29,16 @@ LOOK_EVERY: Final = 1.0
 class Ground:
     """What the trainings find where they run.
 
-    ``folder`` (absolute) holds code and runs, on ``host`` (an ssh alias) or in sight of this
-    machine. ``tracker`` says that W&B's client is installed there.
+    ``folder`` (absolute) holds code and runs: on ``host`` (an ssh alias), or in sight of this
+    machine, or neither (``seen`` is False: of what lies there nothing can be read from here).
+    ``tracker`` says that W&B's client is installed there.
     """
 
     folder: str
     python: str
     host: str | None = None
     tracker: bool = True
+    seen: bool = True
 
     def place(self, *parts: str) -> str:
         """Return how a run file names what lies in the folder."""

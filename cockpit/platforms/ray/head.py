@@ -70,7 +70,10 @@ class Head:
         self._asking: asyncio.Task[tuple[RayJob, ...]] | None = None
 
     async def recent_jobs(self) -> tuple[RayJob, ...]:
-        """Return the list as it was last asked for, within ``RECENT`` seconds; else ask for it."""
+        """Return the list as it was last asked for, within ``RECENT`` seconds; else ask for it.
+
+        What Ray says of the jobs' states is not kept.
+        """
         if self._listed is not None and self._clock.monotonic() - self._listed[0] < RECENT:
             return self._listed[1]
         return await self.shared_jobs()
@@ -94,7 +97,8 @@ class Head:
             jobs = jobs_in(await self._document(answer))
         except ValueError as error:
             raise self._bad(str(error)) from None
-        self._listed = (self._clock.monotonic(), jobs)
+        brief = tuple(job._replace(message="") for job in jobs)  # 20 kB of log in each that failed
+        self._listed = (self._clock.monotonic(), brief)
         return jobs
 
     async def job(self, job_id: str) -> tuple[RayJob | None, object]:

@@ -16,7 +16,7 @@ from cockpit.model.observed import Disk, Gpu, HostValue
 from cockpit.model.query import Query
 from cockpit.platforms.ray.answers import figure, mapping
 from cockpit.platforms.ray.head import Head
-from cockpit.platforms.ray.jobs import current_of, failed
+from cockpit.platforms.ray.jobs import currents_of, failed
 from cockpit.runtime.http import HttpError
 from cockpit.text.safe import clean
 
@@ -67,8 +67,7 @@ async def _nodes(head: Head, queries: Sequence[Query]) -> dict[str, str | None]:
     nodes = {query.name: query.job.node for query in queries if query.job is not None}
     unknown_jobs = [query.run for query in queries if query.job is None]
     if unknown_jobs:
-        jobs = await head.recent_jobs()
-        current = {run.name: current_of(run, jobs) for run in unknown_jobs}
+        current = currents_of(unknown_jobs, await head.recent_jobs())
         nodes |= {name: job.node if job is not None else None for name, job in current.items()}
     return nodes
 

@@ -38,6 +38,8 @@ class Listed(NamedTuple):
     """What one look at a head told: all its jobs, and of our own what they wait for."""
 
     jobs: tuple[RayJob, ...]
+    current: Mapping[str, RayJob | None]
+    """The current job of each run, by the run's name."""
     waits: Mapping[str, Wait]
     session: str | None = None
     """When the head began, where one of our jobs was missing."""
@@ -63,18 +65,16 @@ class RayJobs:
         except HttpError as error:
             return {run.name: failed(error, head.name, self._clock.now()) for run in runs}
         lives = self.live(head, listed.jobs, runs)
-        self._keep_logs(head, [job for run in runs if (job := current_of(run, listed.jobs))])
+        self._keep_logs(head, [job for job in listed.current.values() if job is not None])
         now = self._clock.now()
         return {run.name: self._facet(head, run, listed, lives[run.name], now) for run in runs}
 
     async def recent(self, head: Head, runs: Sequence[RunSpec]) -> dict[str, JobValue]:
         """Return the jobs of runs of which the watch knows none yet; raises ``HttpError``."""
-        jobs = await head.recent_jobs()
-        found = {run.name: (run, current_of(run, jobs)) for run in runs}
+        current = currents_of(runs, await head.recent_jobs())
+        found = ((run, current[run.name]) for run in runs)
         return {
-            name: self._value(head, run, job, None)
-            for name, (run, job) in found.items()
-            if job is not None
+            run.name: self._value(head, run, job, None) for run, job in found if job is not None
         }
 
     def live(self, head: Head, jobs: Sequence[RayJob], runs: Sequence[RunSpec]) -> dict[str, Live]:
@@ -87,15 +87,15 @@ class RayJobs:
         """Return all jobs of a head, and more of those of these runs; raises ``HttpError``."""
         began = self._clock.monotonic()
         jobs = await head.shared_jobs()
-        current = [current_of(run, jobs) for run in runs]
-        own = {job.id: job for job in current if job is not None}
+        current = currents_of(runs, jobs)
+        own = {job.id: job for job in current.values() if job is not None}
         left = max(AT_LEAST, ALL_WITHIN - (self._clock.monotonic() - began))
         found: dict[str, Wait] = {}
-        session = await _session(head) if None in current else None
+        session = await _session(head) if None in current.values() else None
         with suppress(HttpError, TimeoutError):
             async with asyncio.timeout(left):
                 await self._more(head, list(own.values()), found)
-        return Listed(jobs, found, session)
+        return Listed(jobs, current, found, session)
 
     async def _more(self, head: Head, own: Sequence[RayJob], found: dict[str, Wait]) -> None:
         """Learn what pending jobs wait for (into ``found``), and when drivers began."""
@@ -133,7 +133,7 @@ class RayJobs:
     def _facet(
         self, head: Head, run: RunSpec, listed: Listed, live: Live, now: float
     ) -> Facet[JobValue]:
-        job = current_of(run, listed.jobs)
+        job = listed.current[run.name]
         if job is None:
             return unknown(ErrorKind.NOT_FOUND, _missing(head, run, listed), head.name, now)
         rivals = [each for each in live.jobs if not job.is_called(each.id)]
@@ -177,11 +177,22 @@ async def _session(head: Head) -> str | None:
         return None
 
 
-def current_of(run: RunSpec, jobs: Sequence[RayJob]) -> RayJob | None:
-    """Return the run's current job: the recorded one, else its newest launch."""
-    recorded = run.job.id if run.job is not None else None
-    if recorded is not None:
-        return next((job for job in jobs if job.is_called(recorded)), None)
+def currents_of(runs: Iterable[RunSpec], jobs: Sequence[RayJob]) -> dict[str, RayJob | None]:
+    """Return each run's current job, by the run's name: the recorded one, else its newest launch.
+
+    One that is called so by its submission id goes before one that has such a job id.
+    """
+    by_id = {job.job_id: job for job in jobs if job.job_id is not None}
+    by_id |= {job.submission_id: job for job in jobs if job.submission_id is not None}
+    return {
+        run.name: by_id.get(run.job.id)
+        if run.job is not None and run.job.id is not None
+        else _newest_launch(run, jobs)
+        for run in runs
+    }
+
+
+def _newest_launch(run: RunSpec, jobs: Sequence[RayJob]) -> RayJob | None:
     launches = [job for job in jobs if launch_id_of(run, job) is not None]
     return max(launches, key=lambda job: number_of(run.name, job.id) or 0, default=None)
 

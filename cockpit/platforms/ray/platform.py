@@ -47,7 +47,6 @@ class RayPlatform(Unsupported):
 
     def __init__(self, clock: Clock, logs: Logs) -> None:
         super().__init__(clock, logs)
-        self._http = Http(clock, deadline=MOST_PATIENCE, cap=CAP, keep=KEEP)
         self._tokens = Tokens(clock)
         self._heads: dict[object, Head] = {}
         self._jobs = RayJobs(clock)
@@ -98,7 +97,7 @@ class RayPlatform(Unsupported):
         """Return the jobs of a head, living ones first; raises ``CannotError``."""
         try:
             if not job.address:
-                raise ValueError(f"{ADDRESS} is not given")
+                raise ValueError(f"{ADDRESS}, the head's dashboard, is not given")
             head = self._head(job)
             return own_jobs(head, await head.jobs())
         except (ValueError, HttpError) as error:
@@ -164,7 +163,9 @@ class RayPlatform(Unsupported):
         base = base_of(job.address)
         key = (base, job.auth, job.token_env, job.token_command)
         if key not in self._heads:
-            self._heads[key] = Head(base, job, self._http, self._tokens, self._clock)
+            # connections of its own: a head that hangs holds back no other
+            http = Http(self._clock, deadline=MOST_PATIENCE, cap=CAP, keep=KEEP)
+            self._heads[key] = Head(base, job, http, self._tokens, self._clock)
         return self._heads[key]
 
 

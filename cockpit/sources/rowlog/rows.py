@@ -148,7 +148,9 @@ class RunRows:
             last_record_at=newest.at,
             file_mtime=about.mtime,
             producer=_text(about.producer),
-            fragments=tuple(clean(path.rpartition("/")[2]) for path in about.files),
+            fragments=tuple(
+                clean(path.rpartition("/")[2]) for path in about.files if not path.endswith("-wal")
+            ),
             files=about.files,
             skipped_blocks=self._reading.skipped,
             scanned=read,

@@ -40,7 +40,7 @@ LEAST_OLDER: Final = 200_000
 LEAST_SCALE: Final = 1 / 64
 READING: Final = 10.0
 LOGIN: Final = 2.0
-SAME_TROUBLE: Final = 10.0
+SAME_TROUBLE: Final = 15.0
 """Seconds for which a server that cannot be reached is not asked about another project."""
 SKEW: Final = 5.0
 """Seconds by which a server's clock may differ from ours without being corrected."""

@@ -12,7 +12,6 @@ from cockpit.model.observed import Phase
 from cockpit.model.place import place_of
 from cockpit.model.query import Query
 from cockpit.model.run import WandbSpec
-from cockpit.platforms.base import CannotError
 from tests.platforms.ray.recorded import NODE, head, job_of, platform, reply, run_of
 
 STATES = [
@@ -245,13 +244,3 @@ async def test_what_a_new_run_file_may_begin_from() -> None:
     assert states == sorted(states, key=lambda word: word not in ("RUNNING", "PENDING"))
     assert {each.name for each in own} >= {"hero", "fail", "02000000", "a/b"}
     assert SECRET not in str(own)
-
-
-async def test_a_head_that_cannot_list_says_why() -> None:
-    async with head() as ray:
-        ray.answers("/api/jobs/", reply(401, b"Unauthorized"))
-        for url, why in ((ray.url, "wants a token"), ("", "job.address is not given")):
-            spec = run_of(url, None).job
-            assert spec is not None
-            with pytest.raises(CannotError, match=why):
-                await platform().own_jobs(spec)

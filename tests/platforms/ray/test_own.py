@@ -17,7 +17,7 @@ async def test_all_jobs_are_told_living_ones_first_and_without_secrets() -> None
     lives = [job.text.startswith(("RUNNING", "PENDING")) for job in jobs]
     assert lives == sorted(lives, reverse=True) and {True, False} <= set(lives)
     (grug,) = [job for job in jobs if job.id == "grug-i002"]
-    assert grug.name == "grug" and grug.text.startswith("RUNNING, train --key")
+    assert grug.name == "grug" and grug.text.startswith("RUNNING since 2026-")
     assert "sk-abc" not in grug.text
 
 

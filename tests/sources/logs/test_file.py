@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.model.observed import LogPage
+from cockpit.model.logtext import LogPage
 from cockpit.sources.logs import lines as log_lines
 from cockpit.sources.logs.file import LogFile
 from cockpit.sources.logs.lines import BLOCK, iter_lines, line_start, lines_before

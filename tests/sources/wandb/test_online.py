@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -321,9 +320,8 @@ async def test_a_bad_answer_is_unknown_with_its_reason_and_heals(
 ) -> None:
     wandb.add(FakeRun("abc", [row(1)]))
     reply, kind, text = BAD[name]
-    look = Looking(run_of(wandb), first=0.3, deadline=0.3) if "silent" in name else Looking(
-        run_of(wandb), first=2.5, deadline=2.5
-    )  # fmt: skip
+    first = 0.3 if "silent" in name else 2.5
+    look = Looking(run_of(wandb), first=first, deadline=2.5)
     wandb.reply = reply
     facet = await look.facet()
     assert facet.value is None and facet.error is not None
@@ -414,12 +412,12 @@ async def test_too_long_an_answer_is_asked_for_in_smaller_pieces(
 ) -> None:
     make: Callable[[int], dict[str, Any]] = lambda step: row(step, note="n" * 900)  # noqa: E731
     wandb.add(FakeRun("abc", Made(60_000, make)))
-    monkeypatch.setattr("cockpit.sources.wandb.online.CAP", 2_500_000)
+    for name, size in {"CAP": 700_000, "BUDGET": 1_200_000, "FIRST_BUDGET": 600_000}.items():
+        monkeypatch.setattr(f"cockpit.sources.wandb.online.{name}", size)
     look = Looking(run_of(wandb))
     known = 0
     for _ in range(6):
         known += (await look.facet()).known
-        await asyncio.sleep(0)
     assert known >= 3
     await look.read()
     assert len(look.rows) > 1000
