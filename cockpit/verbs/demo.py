@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -50,9 +51,10 @@ Starts seven small, real training runs, makes things go wrong with them, and ope
 on them. Leaving stops them. With --on the runs are submitted to a system of yours, each a job of
 one CPU that ends by itself within 65 minutes; leaving cancels them by their ids and removes all
 files. On Slurm the folder (--dir) must lie on a file system that login and compute nodes share,
-and so must the Python; over ssh it is a folder of its own in the home there. A Ray head must see
-the folder too; the runs are its own drivers, and the head keeps their logs until it ends. On a
-box they are processes with a folder in the home.
+and so must the Python; over ssh it is a folder of its own in the home there. On Ray they are
+drivers on the head's machine; one that does not see the folder is sent the files by a job, and
+then no checkpoints can be shown. The head keeps the drivers' logs until it ends. On a box they are
+processes with a folder in the home.
 """
 SYSTEMS: Final = ("slurm", "ray", "box")
 RAY_ADDRESS: Final = "RAY_ADDRESS"
@@ -110,7 +112,10 @@ def run(args: argparse.Namespace) -> int:
     except DemoBusyError as error:
         say(str(error))
         return BLOCKED
-    except (CannotError, LostError, LeftError, JournalError) as error:
+    except LostError as error:
+        say(f"{error}; whether it was done is not known: --clean removes what there may be")
+        return NOT_MADE
+    except (CannotError, LeftError, JournalError) as error:
         say(str(error))
         return NOT_MADE
 
@@ -140,6 +145,10 @@ def _check_system(args: argparse.Namespace) -> None:
         raise UsageError("--sbatch goes with --on slurm")
     if args.on == "box" and not args.host and not args.clean:
         raise UsageError("name the box: cockpit demo --on box --host H")
+    try:
+        shlex.split(args.sbatch)
+    except ValueError as error:
+        raise UsageError(f"--sbatch: {error}") from None
 
 
 def _clean(layout: DemoLayout) -> int:
@@ -163,6 +172,9 @@ def _demo(layout: DemoLayout, args: argparse.Namespace) -> int:
     from cockpit.demo.session import prepare, running
 
     folder.take(layout)
+    if layout.away.exists():
+        text = f"{layout.folder} is of a demo on another system: remove that one with --clean"
+        raise folder.FolderError(f"{text}, or name another --dir")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     with Lock(layout.lock):

@@ -16,7 +16,14 @@ import pytest
 
 from cockpit.config.file import load
 from cockpit.demo.checkpointing import complete_checkpoints
-from cockpit.demo.settings import CheckpointerConfig, TrainerConfig, TrainingConfig, write_config
+from cockpit.demo.settings import (
+    CheckpointerConfig,
+    TrainerConfig,
+    TrainingConfig,
+    read_config,
+    write_config,
+)
+from cockpit.demo.tracking import tracker_of
 from cockpit.model.clock import SystemClock
 from cockpit.model.observed import CheckpointState, Row, TrackerValue
 from cockpit.sources.checkpoints.source import list_checkpoints
@@ -134,6 +141,29 @@ def test_sigusr1_saves_now_and_sigterm_saves_and_leaves(tmp_path: Path) -> None:
     assert "Saving temporary checkpoint" in first
     newest = max([*steps(permanent), *steps(temporary)])
     assert f"step-{newest} for step {newest}" in last
+
+
+def test_it_kills_itself_in_a_save_and_leaves_when_its_time_is_over(tmp_path: Path) -> None:
+    configure(tmp_path, steps=10_000, save=0.2)
+    faults = ("--shard-seconds", "0.01", "--killed-in-save", "2")
+    assert train(tmp_path, *faults) == -signal.SIGKILL
+    folders = list(tmp_path.glob("checkpoints*/step-*"))
+    complete = [each for each in folders if (each / "metadata.json").exists()]
+    assert (len(folders), len(complete)) == (2, 1)
+    assert train(tmp_path, "--time-limit", "1") == 128 + signal.SIGALRM
+    assert "Received SIGALRM: saving a checkpoint and leaving" in log(tmp_path)
+
+
+def test_without_the_trackers_client_the_log_alone_tells_the_loss(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    configure(tmp_path, steps=3)
+    tracker = tracker_of(read_config(tmp_path / "config.json"), tmp_path)
+    tracker.log({"train/loss": 1.0}, 1)
+    tracker.finish(0)
+    assert "wandb is not installed here: this log alone tells the loss" in capsys.readouterr().out
+    assert not (tmp_path / "wandb").exists()
 
 
 def test_killed_in_the_middle_of_a_save_it_leaves_a_torn_checkpoint(tmp_path: Path) -> None:

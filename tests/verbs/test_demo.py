@@ -101,7 +101,20 @@ def test_a_folder_of_somebody_else_is_never_touched(layout: DemoLayout) -> None:
     assert [path.name for path in layout.folder.iterdir()] == ["thesis.tex"]
 
 
-@pytest.mark.parametrize("wrong", [["--json"], ["--clean", "--keep"], []])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--json"],
+        ["--clean", "--keep"],
+        [],
+        ["--on", "box", "--headless"],
+        ["--on", "ray", "--host", "h", "--headless"],
+        ["--on", "slurm", "--address", "http://h", "--headless"],
+        ["--on", "box", "--host", "h", "--sbatch=-p x", "--headless"],
+        ["--python", "python3", "--headless"],
+        ["--on", "slurm", "--sbatch=-p 'x", "--headless"],
+    ],
+)
 def test_a_wrong_call_is_a_usage_error(
     layout: DemoLayout, wrong: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -103,7 +103,7 @@ class BoxSite(Site):
 
     def living(self, token: str) -> Mapping[str, str]:
         """Return our processes whose command line names a run of this demo, by process id."""
-        done = hosts.ran(self._host, _LIVING)
+        done = hosts.asked(self._host, _LIVING)
         if not done.ok:
             raise CannotError(f"{self.where}: ps: {hosts.said(done)}")
         rows = (line.split() for line in done.text.splitlines())

@@ -44,6 +44,14 @@ def ran(host: str | None, script: str, *, stdin: bytes | None = None) -> Complet
         raise (LostError if error.sent else CannotError)(str(error)) from None
 
 
+def asked(host: str | None, script: str) -> Completed:
+    """Run a script that changes nothing; raises ``CannotError`` whatever became of it."""
+    try:
+        return ran(host, script)
+    except LostError as error:
+        raise CannotError(str(error)) from None
+
+
 def said(done: Completed) -> str:
     """Return the last line of what a command has complained of, made safe."""
     lines = [line for line in done.err.decode("utf-8", "replace").splitlines() if line.strip()]
@@ -52,7 +60,7 @@ def said(done: Completed) -> str:
 
 def look(host: str, token: str, python: str) -> Ground:
     """Return where on a host a demo can run; raises ``CannotError`` if it cannot."""
-    done = ran(host, look_script(python))
+    done = asked(host, look_script(python))
     if not done.ok:
         text = f"{host}: {clean(python, 200)} cannot be used there: {said(done)}"
         raise CannotError(f"{text}; name another one with --python")

@@ -96,6 +96,7 @@ class SlurmSite(Site):
         """Return where its log lies; the job is found by its comment, the launch id."""
         folder = f"{ground.folder}/runs/{situation.name}"
         found = {"log": f"{folder}/run.log", "workdir": f"{ground.folder}/code"}
+        found["save_signal"] = "USR1"
         return found | ({} if ground.host is None else {"host": ground.host})
 
     def resubmit(self, situation: Situation, ground: Ground) -> list[str]:
@@ -124,7 +125,7 @@ class SlurmSite(Site):
 
     def living(self, token: str) -> Mapping[str, str]:
         """Return our jobs that are named after this demo, by their ids."""
-        done = self._ran(_LIVING)
+        done = hosts.asked(self._host, f"{PATHS}\n{_LIVING}")
         if not done.ok:
             advice = "; name a login node with --host" if self._host is None else ""
             raise CannotError(f"{self.where}: squeue: {hosts.said(done)}{advice}")

@@ -169,7 +169,13 @@ class Actor:
             await asyncio.sleep(TOGETHER)
             asked, self._waiting = self._waiting, []
             pieces = dict.fromkeys(piece for wanted, _ in asked for piece in wanted)
-            answers = await self._probe(list(pieces))
+            try:
+                answers = await self._probe(list(pieces))
+            except Exception as fault:  # noqa: BLE001 - told to all who wait, who report it
+                for _, future in asked:
+                    if not future.done():
+                        future.set_exception(fault)
+                continue
             for wanted, future in asked:
                 if not future.done():
                     future.set_result({piece: answers[piece] for piece in wanted})

@@ -115,6 +115,22 @@ async def test_a_restart_begins_another_file(tmp_path: Path) -> None:
     assert value is not None and value.step == 4900 and len(value.fragments) == 2
 
 
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+async def test_a_file_that_is_removed_or_written_anew_begins_all_anew(tmp_path: Path) -> None:
+    source, later = Trackers(SystemClock()), tmp_path / "events.out.tfevents.1795342000.node-1"
+    (tmp_path / FIRST).write_bytes(SCALARS)
+    later.write_bytes(TENSORS)
+    assert len(await rows_of(source, tmp_path)) == 251
+    remove(tmp_path / FIRST)
+    assert [row.step for row in await rows_of(source, tmp_path)] == [*range(0, 5000, 100)]
+    later.write_bytes(TENSORS[:3000])
+    again = await rows_of(source, tmp_path)
+    assert again and again[0].step == 0 and len(again) < 50
+
+
 async def test_where_there_are_none_it_is_said_what_is_there(tmp_path: Path) -> None:
     for name in ("version_0", "version_1"):
         (tmp_path / name).mkdir()
