@@ -22,26 +22,28 @@ Told = dict[Place, Disk | Problem]
 async def disks_of(actor: Actor, places: Sequence[Place]) -> Told:
     """Return the disk of each place; those of a group that was not told whole, one by one.
 
-    Where the host told nothing at all it is not asked again.
+    A host that tells nothing at all is not asked again.
     """
     groups = [places[at : at + TOGETHER] for at in range(0, len(places), TOGETHER)]
-    found = await _asked(actor, groups)
-    if all(isinstance(each, Problem) for each in found.values()):
-        return found
+    found, answers = await _asked(actor, groups)
     doubtful = [place for group in groups if len(group) > 1 for place in group]
     again = [[place] for place in doubtful if isinstance(found[place], Problem)]
-    return found | await _asked(actor, again)
+    if not again or not answers:
+        return found
+    alone, _ = await _asked(actor, again)
+    return found | alone
 
 
-async def _asked(actor: Actor, groups: Sequence[Sequence[Place]]) -> Told:
+async def _asked(actor: Actor, groups: Sequence[Sequence[Place]]) -> tuple[Told, bool]:
+    """Return the disks of groups of places, and whether the host answers at all."""
     pieces = [words.disks(group) for group in groups]
-    answers = await actor.ask(pieces) if pieces else {}
+    answers = await actor.ask([words.LOAD, *pieces])
     found: Told = {}
     for piece, group in zip(pieces, groups, strict=True):
         said = answers[piece]
         told = [said] * len(group) if isinstance(said, Problem) else told_of(said, len(group))
         found |= zip(group, told, strict=True)
-    return found
+    return found, isinstance(answers[words.LOAD], bytes)
 
 
 def told_of(said: bytes, count: int) -> Sequence[Disk | Problem]:

@@ -24,7 +24,7 @@ def piece(name: str, script: str, group: str = "one") -> Piece:
 
 
 def here(run: Any = run_script) -> Actor:
-    return Actor(None, run, limits=(1, 1))
+    return Actor(None, run, limits=(1.0, 0.6))
 
 
 async def test_what_is_asked_within_a_moment_goes_together_and_twice_is_once() -> None:
