@@ -122,10 +122,11 @@ def _take_away(journal: Journal) -> None:
             time.sleep(SETTLE)
             left = site.stop_all(token, PATIENCE)
         if left:
-            raise LeftError(f"{site.where}: still there after {PATIENCE:.0f} s: {', '.join(left)}")
+            raise CannotError(f"{site.where}: {', '.join(left)} still there {PATIENCE:.0f} s later")
         site.forget(token)
         if journal.ground is not None:
             site.clear(journal.ground)
     except (CannotError, LostError) as error:
-        text = f"{error}; not all of the demo is removed: `cockpit demo --clean` tries again"
+        again = f"`cockpit demo --clean --dir {journal.layout.folder}` tries again"
+        text = f"{error}; not all of the demo is removed: {again}"
         raise LeftError(text) from None

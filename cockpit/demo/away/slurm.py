@@ -65,7 +65,11 @@ class SlurmSite(Site):
 
     def look(self, layout: DemoLayout, token: str) -> Ground:
         """Ask the controller for our jobs, and a login node for its Python."""
-        self.living(token)
+        try:
+            self.living(token)
+        except CannotError as error:
+            advice = "; is this a login node? --host names one" if self._host is None else ""
+            raise CannotError(f"{error}{advice}") from None
         python = hosts.python_of(self._host, self._python)
         if self._host is not None:
             return hosts.look(self._host, token, python)
@@ -127,8 +131,7 @@ class SlurmSite(Site):
         """Return our jobs that are named after this demo, by their ids."""
         done = hosts.asked(self._host, f"{PATHS}\n{_LIVING}")
         if not done.ok:
-            advice = "; name a login node with --host" if self._host is None else ""
-            raise CannotError(f"{self.where}: squeue: {hosts.said(done)}{advice}")
+            raise CannotError(f"{self.where}: squeue: {hosts.said(done)}")
         rows = (line.split("|") for line in done.text.splitlines())
         named = {row[0]: row[1] for row in rows if len(row) == 3 and row[0].isdecimal()}
         return {job_id: name for job_id, name in named.items() if is_own(name, token)}
