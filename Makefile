@@ -128,5 +128,4 @@ lock:
 		--no-annotate --no-header --no-emit-index-url -q -c requirements.lock -o requirements-dev.lock
 
 clean:
-	@rm -rf $(VENV) $(TRAINERS) $(RAY) .moto .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
-	@rm -rf $(VENV) $(TRAINERS) $(IRIS) .moto .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	@rm -rf $(VENV) $(TRAINERS) $(IRIS) $(RAY) .moto .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -55,8 +55,18 @@ class Settings:
         """True where the region is to be asked of the server: nobody has named one."""
         return self.scheme == "s3" and self.endpoint is None and self.region is None
 
+    @property
+    def by_s3(self) -> bool:
+        """True for an emulator of GCS whose bucket the client would spell ``%2D`` for a dash.
+
+        Google's own servers take that, emulators do not; the requests are the same as S3's.
+        """
+        return self.scheme == "gs" and self.endpoint is not None and not self.bucket.isalnum()
+
     def options(self) -> dict[str, Any]:
         """Return what the client is given; credentials are looked up anew. Blocking."""
+        if self.by_s3:
+            return {"endpoint": self.endpoint, "region": "auto", "skip_signature": True}
         if self.scheme != "s3":
             return _google(self.endpoint)
         found: dict[str, Any] = dict(_profile_keys(os.environ))

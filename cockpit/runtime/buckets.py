@@ -204,7 +204,7 @@ def _opened(settings: Settings, scheme: str, name: str) -> _Opened:
     except ImportError:
         text = f"{scheme}:// needs the package obstore, which is not installed: {EXTRA}"
         raise BucketError(ErrorKind.UNSUPPORTED, text) from None
-    make = stores.S3Store if scheme == "s3" else stores.GCSStore
+    make = stores.S3Store if scheme == "s3" or settings.by_s3 else stores.GCSStore
     seconds = {"timeout": timedelta(seconds=TIMEOUT), "connect_timeout": f"{CONNECT:g}s"}
     options = {**seconds, "allow_http": True} if settings.plain else seconds
     backoff = {

@@ -130,7 +130,8 @@ def refusal(host: str, said: bytes) -> RemoteError:
     for sign in _SIGNS:
         line = next((each for each in lines if sign.pattern.search(each)), None)
         if line is not None:
-            return RemoteError(sign.kind, f"{host}: {line}; {told(host, sign.advice)}")
+            text = f"{host}: {line.rstrip('.')}; {told(host, sign.advice)}"
+            return RemoteError(sign.kind, text)
     last = lines[-1] if lines else "ssh ended without a word"
     return RemoteError(ErrorKind.REFUSED, f"{host}: {last}; {told(host, BY_HAND)}")
 

@@ -53,6 +53,7 @@ class Trackers:
         self._wandb = wandb or Wandb(clock)
         self._databases: dict[str, Database] = {}
         self._lock = Lock()
+        self._told_by_wandb: dict[str, bool] = {}
         self._trackio = FileTracker(
             clock, TRACKIO, lambda run: run.trackio, lambda spec: spec.db, self._trackio_rows
         )
@@ -67,6 +68,7 @@ class Trackers:
         groups: dict[int, list[Query]] = {}
         of = [self._of(query.run) for query in queries]
         for query, tracker in zip(queries, of, strict=True):
+            self._told_by_wandb[query.name] = tracker is self._wandb
             groups.setdefault(id(tracker), []).append(query)
         found: dict[str, Facet[TrackerValue]] = {}
         for tracker in {id(each): each for each in of}.values():
@@ -82,7 +84,10 @@ class Trackers:
         self, at: str, answers: Mapping[str, Facet[TrackerValue]]
     ) -> dict[str, Facet[TrackerValue]]:
         """Return the facet of each run, of which one place has answered."""
-        return self._wandb.join(at, answers)
+        of_wandb = {
+            name: answer for name, answer in answers.items() if self._told_by_wandb.get(name, True)
+        }
+        return {**answers, **self._wandb.join(at, of_wandb)}
 
     async def more_rows(self, run: RunSpec) -> RowChunk:
         """Return the next rows in order, from the very first, then only what is new."""

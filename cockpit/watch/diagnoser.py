@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from cockpit.model.facet import Problem
 from cockpit.model.logtext import PresentLog, held
 from cockpit.model.observed import JobValue, LogValue, Phase, Triage
+from cockpit.model.place import Place
 from cockpit.model.run import RunSpec
 from cockpit.rules.artifacts.success import fell_short
 from cockpit.rules.present import job_of
@@ -31,6 +32,8 @@ from cockpit.watch.runstate import Diagnosis, RunState
 DEADLINE: Final = 15.0
 AT_ONCE: Final = 2
 """Diagnoses under way together: each keeps a core busy."""
+AWAY_AT_ONCE: Final = 16
+"""Logs of other machines that are read together: one trip brings several."""
 
 
 class _Question(NamedTuple):
@@ -52,6 +55,7 @@ class Diagnoser:
         self._ready = ready
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turns = asyncio.Semaphore(AT_ONCE)
+        self._trips = asyncio.Semaphore(AWAY_AT_ONCE)
 
     async def refresh(
         self,
@@ -86,14 +90,21 @@ class Diagnoser:
         name, log = state.spec.name, state.facets.log.value
         if log is None:
             return
-        work = functools.partial(diagnosed, state.spec, question.job, log, question.short)
+        place = _place(state.spec, log)
+        async with self._turns if place is None or place.here else self._trips:
+            reading = offload(_read, place, question.job, log, deadline=DEADLINE)
+            read = await self._supervisor.run(f"the log of {name}", DEADLINE + 1.0, reading)
+        if isinstance(read, Problem):
+            return
+        text, settled = read
+        work = functools.partial(diagnosed, state.spec, question.job, text, question.short)
         async with self._turns:
             found = await self._supervisor.run(
                 f"triage of {name}", DEADLINE + 1.0, offload(work, deadline=DEADLINE)
             )
         if not isinstance(found, Problem):
-            triage, read = found
-            state.diagnosis = Diagnosis(question if read else question._replace(size=-1), triage)
+            known = question if settled else question._replace(size=-1)
+            state.diagnosis = Diagnosis(known, found)
             self._ready(name)
 
 
@@ -130,27 +141,27 @@ def question_of(case: Case, stalled: bool) -> _Question | None:
     return _Question(plain, value.path, value.size, value.mtime, value.inode, short)
 
 
-def diagnosed(
-    run: RunSpec, job: JobValue, log: LogValue, short: bool | None
-) -> tuple[Triage, bool]:
-    """Return SPEC T's answer for a job from its log, and whether that could be read. Blocking."""
-    text, read = _read(run, job, log)
+def diagnosed(run: RunSpec, job: JobValue, text: PresentLog, short: bool | None) -> Triage:
+    """Return SPEC T's answer for a job from its log. Blocking."""
     found = diagnose(text, word_of(job), job.exit_code, short=short, final=run.final_step)
     lines = tuple(
         line.model_copy(update={"text": show(line.text.encode()).plain}) for line in found.evidence
     )
-    return found.model_copy(update={"evidence": lines}), read
+    return found.model_copy(update={"evidence": lines})
 
 
-def _read(run: RunSpec, job: JobValue, log: LogValue) -> tuple[PresentLog, bool]:
+def _place(run: RunSpec, log: LogValue) -> Place | None:
+    from cockpit.platforms.table import kind_of
+
+    kind = kind_of(run)
+    return None if kind is None else kind.log_place(run, log)
+
+
+def _read(place: Place | None, job: JobValue, log: LogValue) -> tuple[PresentLog, bool]:
     """Return the present job's lines: from the log where it can be read, else what is at hand.
 
     False: another look may read more.
     """
-    from cockpit.platforms.table import kind_of
-
-    kind = kind_of(run)
-    place = None if kind is None else kind.log_place(run, log)
     lines = tuple(line.plain for line in log.lines)
     why = f"only its last {len(lines)} lines are at hand" if len(lines) >= TAIL else None
     if place is None:

@@ -62,7 +62,7 @@ def everywhere(host: str | None) -> None:
     assert (long.rc, long.out, long.cut) == (4, bytes(10), True)
     assert said(host, "cd /; x=1; set -eu; exit 0") == ""
     assert said(host, 'echo "${x-unset}"') == "unset\n"
-    late = failure(host, "echo begun; sleep 30", deadline=0.5)
+    late = failure(host, "echo begun; sleep 30", deadline=0.4)
     assert (late.kind, late.sent, late.out) == (ErrorKind.TIMEOUT, True, b"begun\n")
     assert said(host, "echo again") == "again\n"
 
@@ -82,11 +82,9 @@ def test_a_script_there_and_one_that_takes_the_event_loop(box: Sshd) -> None:
 
 @needs_sshd
 def test_a_slow_and_noisy_rc_file_is_paid_once_and_many_at_once_log_in_once(box: Sshd) -> None:
-    box.rc("echo 'welcome!'; echo 'careful' >&2; printf 'no newline'; sleep 0.4")
-    begun = time.monotonic()
+    box.rc("echo 'welcome!'; echo 'careful' >&2; printf 'no newline'; sleep 0.2")
     assert [said(box.host, f"echo {n}") for n in range(20)] == [f"{n}\n" for n in range(20)]
-    assert time.monotonic() - begun < 5.0  # twenty would take eight
-    assert box.entered == 1
+    assert box.entered == 1  # each of the twenty would have slept
     with ThreadPoolExecutor(24) as pool:
         answers = pool.map(lambda n: said(box.host, f"sleep 0.05; echo {n}"), range(48))
     assert list(answers) == [f"{n}\n" for n in range(48)]
@@ -127,8 +125,8 @@ def test_a_stopped_server_is_a_timeout_and_is_asked_again(box: Sshd) -> None:
 
 @needs_sshd
 def test_a_login_that_takes_longer_than_one_question_goes_on_for_the_next(box: Sshd) -> None:
-    box.rc("sleep 1")
-    assert failure(box.host, deadline=0.3).kind is ErrorKind.TIMEOUT
+    box.rc("sleep 0.5")
+    assert failure(box.host, deadline=0.1).kind is ErrorKind.TIMEOUT
     assert said(box.host, "echo there") == "there\n"
     assert box.entered == 1
 

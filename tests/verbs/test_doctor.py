@@ -38,29 +38,28 @@ def test_a_missing_file_is_a_problem_with_a_remedy(
     assert "compare the path or id" in capsys.readouterr().out
 
 
-def test_what_this_version_does_not_read_is_called_unsupported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_host_that_refuses_us_is_one_note_for_its_runs_with_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text(
+        "#!/bin/sh\n[ $1 = -G ] || { echo 'Permission denied (publickey).' >&2; exit 255; }"
+    )
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
     path = tmp_path / "cockpit.toml"
-    path.write_text('[[run]]\nname = "r"\njob = { kind = "slurm", id = "1", host = "nowhere" }\n')
+    job = 'job = { kind = "box", match = "train.py", host = "isambard" }'
+    runs = "".join(f'[[run]]\nname = "{name}"\n{job}\n' for name in "ab")
+    path.write_text(f"{runs}[hosts.isambard]\nremedy = 'clifton auth'\n")
     assert main(["doctor", "--json", "--config", str(path)]) == 1
     findings = json.loads(capsys.readouterr().out)["findings"]
-    unread = [each for each in findings if each["name"] in ("job", "host")]
-    assert len(unread) == 2
-    assert all(each["text"].startswith("unsupported: ") for each in unread)
-    assert all("this version reads" in each["remedy"] for each in unread)
-
-
-def test_each_system_that_is_not_read_is_one_note(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "cockpit.toml"
-    job = 'job = { kind = "slurm", id = "1", host = "isambard" }'
-    path.write_text("".join(f'[[run]]\nname = "{name}"\n{job}\n' for name in "ab"))
-    main(["doctor", "--json", "--config", str(path)])
-    findings = json.loads(capsys.readouterr().out)["findings"]
-    (note,) = [each for each in findings if each["name"] == "slurm isambard"]
-    assert note["text"].endswith(": a, b") and note["level"] == "note" and note["remedy"]
+    (note,) = [each for each in findings if each["name"] == "isambard"]
+    assert note["text"] == "isambard: Permission denied (publickey)"
+    assert (note["level"], note["remedy"]) == ("note", "clifton auth")
+    told = [each["text"] for each in findings if each["name"] in ("job", "host")]
+    why = "unauthorized: isambard: Permission denied (publickey); clifton auth"
+    assert told == [why] * 4
 
 
 def test_a_key_of_another_kind_of_job_is_a_note(

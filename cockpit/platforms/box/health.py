@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+import asyncio
+from collections.abc import Callable, Sequence
 
 from cockpit.model.clock import Clock
-from cockpit.model.facet import ErrorKind, Facet, Problem, known, unknown
+from cockpit.model.facet import Facet, Problem, known, unknown
 from cockpit.model.observed import Disk, Gpu, HostValue
 from cockpit.model.place import Place
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.box import words
+from cockpit.platforms.box.disks import disks_of
 from cockpit.platforms.box.machine import sections
-from cockpit.platforms.box.probe import Actor, Answer, Answers, Piece
+from cockpit.platforms.box.probe import Actor, Answer
 from cockpit.platforms.box.sight import on_its_host
 from cockpit.platforms.local.host import gpus_of
 from cockpit.platforms.local.host_memory import Machine, MemoryUse, memory_of
-from cockpit.text.safe import clean
-
-KIB: Final = 1024
-_FIELDS: Final = 6
 
 
 class BoxHosts:
@@ -32,30 +29,27 @@ class BoxHosts:
 
     async def observe(self, host: str, queries: Sequence[Query]) -> dict[str, Facet[HostValue]]:
         """Return the host facet of each run of a host, by name."""
-        disks = {
-            query.name: [words.disk(place) for place in _places(query.run)] for query in queries
-        }
+        places = {query.name: _places(query.run) for query in queries}
+        wanted = list(dict.fromkeys(place for own in places.values() for place in own))
         account = words.memory(pid for query in queries if (pid := _pid(query)) is not None)
-        asked = [words.LOAD, words.GPUS, account, *(one for own in disks.values() for one in own)]
-        answers = await self._actor_of(host).ask(asked)
+        actor, general = self._actor_of(host), [words.LOAD, words.GPUS, account]
+        answers, disks = await asyncio.gather(actor.ask(general), disks_of(actor, wanted))
         now = self._clock.now()
+        whole = HostValue(load=_load(answers[words.LOAD]), gpus=_gpus(answers[words.GPUS]))
         machine = _machine(answers[account])
-        gpus = _gpus(answers[words.GPUS])
-        return {
-            query.name: self._one(
-                host,
-                HostValue(
-                    disks=tuple(_disks(answers, disks[query.name])),
-                    load=_load(answers[words.LOAD]),
-                    gpus=gpus,
-                    mem_frac=(use := _memory(machine, _pid(query))).frac,
-                    oom_kills=use.oom_kills,
-                ),
-                _problem(answers, [words.LOAD, account, *disks[query.name]]),
-                now,
+        problem = _first(answers[words.LOAD], answers[account])
+        facets: dict[str, Facet[HostValue]] = {}
+        for query in queries:
+            own = [disks[place] for place in places[query.name]]
+            mounts = {one.mount: one for one in own if isinstance(one, Disk)}
+            value = whole.model_copy(
+                update={
+                    "disks": tuple(mounts.values()),
+                    **_memory(machine, _pid(query)),
+                }
             )
-            for query in queries
-        }
+            facets[query.name] = self._one(host, value, problem or _first(*own), now)
+        return facets
 
     @staticmethod
     def _one(host: str, value: HostValue, problem: Problem | None, now: float) -> Facet[HostValue]:
@@ -83,58 +77,8 @@ def _pid(query: Query) -> int | None:
     return int(number) if number.isdigit() else None
 
 
-def _problem(answers: Answers, pieces: Sequence[Piece]) -> Problem | None:
-    for piece in pieces:
-        said = answers[piece]
-        if isinstance(said, Problem):
-            return said
-        if piece.group == words.DISKS and isinstance(figures := _disk(said), Problem):
-            return Problem(kind=figures.kind, message=f"{piece.name}: {figures.message}")
-    return None
-
-
-def _disks(answers: Answers, pieces: Sequence[Piece]) -> Iterator[Disk]:
-    """Yield each disk once."""
-    seen = set()
-    for piece in pieces:
-        said = answers[piece]
-        found = None if isinstance(said, Problem) else _disk(said)
-        if isinstance(found, Disk) and found.mount not in seen:
-            seen.add(found.mount)
-            yield found
-
-
-def _disk(said: bytes) -> Disk | Problem:
-    """Return a disk from the two last lines of ``df -Pk`` and ``df -Pi``."""
-    lines = said.decode("utf-8", "replace").strip("\n").splitlines()
-    bytes_of, inodes_of = (_figures(line) for line in (*lines, "", "")[:2])
-    if bytes_of is None:
-        denied = any("Permission denied" in line for line in lines)
-        kind = ErrorKind.PERMISSION if denied else ErrorKind.BAD_ANSWER
-        text = clean(lines[-1] if lines else "df says nothing", 160)
-        return Problem(kind=kind, message=text)
-    mount, _, used, free = bytes_of
-    files = None if inodes_of is None or not inodes_of[1] else inodes_of[2] / inodes_of[1]
-    usable = used + free
-    return Disk(
-        mount=clean(mount),
-        free=free * KIB,
-        used_frac=used / usable if usable else 1.0,
-        inodes_frac=files,
-    )
-
-
-def _figures(line: str) -> tuple[str, int, int, int] | None:
-    """Return (mount, total, used, free) of a line of ``df -P``; a name before may hold blanks."""
-    head, sign, mount = line.rpartition("% ")
-    if not sign:
-        head, sign, mount = line.rpartition(" - ")  # no share of inodes that are not counted
-    fields = head.split()
-    numbers = [int(field) for field in fields[-4:] if field.isdigit()]
-    if not sign or len(fields) < _FIELDS - 2 or len(numbers) < len(("total", "used", "free")):
-        return None
-    total, used, free = numbers[:3]
-    return mount.strip(), total, used, free
+def _first(*said: object) -> Problem | None:
+    return next((each for each in said if isinstance(each, Problem)), None)
 
 
 def _machine(said: Answer) -> Machine | None:
@@ -149,8 +93,9 @@ def _machine(said: Answer) -> Machine | None:
     return Machine(text, lambda path: path in folders)
 
 
-def _memory(machine: Machine | None, pid: int | None) -> MemoryUse:
-    return MemoryUse(None, None) if machine is None else memory_of(pid, machine)
+def _memory(machine: Machine | None, pid: int | None) -> dict[str, float | int | None]:
+    use = MemoryUse(None, None) if machine is None else memory_of(pid, machine)
+    return {"mem_frac": use.frac, "oom_kills": use.oom_kills}
 
 
 def _load(said: Answer) -> float | None:

@@ -24,6 +24,7 @@ from cockpit.platforms.local.census import (
     read_ps,
 )
 from cockpit.runtime.incarnation import Machine
+from cockpit.text.safe import clean
 
 _HEADER: Final = re.compile(rb"(?:^|\n)==> (/\S*) <==\n")
 _CWD: Final = re.compile(r"/proc/(\d+)/cwd -> (.*)$")
@@ -228,7 +229,7 @@ def matched(out: bytes) -> tuple[int, ...] | str | None:
     if words.ABSENT in lines:
         return None
     if not lines or lines[-1] not in ("rc 0", "rc 1"):
-        return " ".join(lines[:-1])[:200] or "pgrep has not answered"
+        return clean(" ".join(lines[:-1]), 200) or "pgrep has not answered"
     return tuple(pid for line in lines[:-1] if (pid := _integer(line)) is not None)
 
 

@@ -96,7 +96,7 @@ n() { [ -f "$f" ] && { [ ! -e "$w" ] || [ "$f" -nt "$w" ]; } && w=$f; }
 one holds; ``n`` takes ``$f`` for ``$w`` if it is newer."""
 
 
-def script_of(mark: str, groups: Sequence[tuple[int, Sequence[tuple[int, Piece]]]]) -> str:
+def script_of(mark: str, groups: Sequence[tuple[float, Sequence[tuple[int, Piece]]]]) -> str:
     """Return the script for groups of (number, piece), each under a limit in seconds.
 
     Every piece's output stands between ``mark + n`` and ``mark - n``.
@@ -127,8 +127,8 @@ def parsed(mark: str, out: bytes) -> tuple[dict[int, bytes], set[int]]:
 def groups_of(
     todo: Sequence[tuple[int, Piece]],
     tries: Sequence[tuple[int, Piece]],
-    limits: tuple[int, int] = LIMITS,
-) -> list[tuple[int, list[tuple[int, Piece]]]]:
+    limits: tuple[float, float] = LIMITS,
+) -> list[tuple[float, list[tuple[int, Piece]]]]:
     """Return pieces as they share a time limit (s); those that have hung come last, each alone."""
     groups: dict[tuple[str, int], list[tuple[int, Piece]]] = {}
     sizes: dict[str, int] = {}
@@ -149,7 +149,7 @@ class Actor:
     host: str | None
     run: Run = run_script
     deadline: float = DEADLINE
-    limits: tuple[int, int] = LIMITS
+    limits: tuple[float, float] = LIMITS
     _waiting: list[tuple[Sequence[Piece], asyncio.Future[Answers]]] = field(default_factory=list)
     _worker: asyncio.Task[None] | None = None
     _hung: dict[Piece, None] = field(default_factory=dict)
@@ -169,7 +169,13 @@ class Actor:
             await asyncio.sleep(TOGETHER)
             asked, self._waiting = self._waiting, []
             pieces = dict.fromkeys(piece for wanted, _ in asked for piece in wanted)
-            answers = await self._probe(list(pieces))
+            try:
+                answers = await self._probe(list(pieces))
+            except Exception as fault:  # noqa: BLE001 - told to all who wait, who report it
+                for _, future in asked:
+                    if not future.done():
+                        future.set_exception(fault)
+                continue
             for wanted, future in asked:
                 if not future.done():
                     future.set_result({piece: answers[piece] for piece in wanted})

@@ -155,19 +155,39 @@ def _newest(place: Place) -> str:
 
 
 def real(places: Sequence[Place]) -> Piece:
-    """Return what prints where these paths lead when links are followed, one a line."""
+    """Return what prints where these paths lead when links are followed, one a line.
+
+    The shell goes there: a program for each would cost the host more than all else.
+    """
     words = " ".join(map(spelled, places))
-    script = f'for f in {words}; do readlink -f -- "$f" || echo "$f"; done'
+    script = f"""\
+o=$PWD
+for f in {words}; do
+  cd "$o"; d=${{f%/*}}; [ "$d" != "$f" ] || d=.
+  if cd -P -- "$f"; then echo "$PWD"
+  elif cd -P -- "${{d:-/}}"; then echo "${{PWD%/}}/${{f##*/}}"
+  else printf '%s\\n' "$f"; fi
+done"""
     return Piece("its links", script, "links")
 
 
-def disk(place: Place) -> Piece:
-    """Return what prints the disk that holds a path or, before it exists, its nearest parent."""
+def disks(places: Sequence[Place]) -> Piece:
+    """Return what prints the disks that hold paths or, before they exist, their nearest parents.
+
+    A line of ``df -Pk`` for each, then a line of ``df -Pi`` for each.
+    """
+    words = " ".join(map(spelled, places))
     script = f"""\
-p={spelled(place)}
-while [ ! -e "$p" ]; do q=$(dirname -- "$p"); [ "$q" != "$p" ] || break; p=$q; done
-df -Pk -- "$p" 2>&1 | tail -n 1; df -Pi -- "$p" 2>&1 | tail -n 1"""
-    return Piece(f"the disk of {place.path}", script, DISKS)
+set --
+for p in {words}; do
+  while [ ! -e "$p" ]; do
+    case $p in /|.) break;; */*) p=${{p%/*}}; p=${{p:-/}};; *) p=.;; esac
+  done
+  set -- "$@" "$p"
+done
+df -Pk -- "$@" 2>&1 | sed 1d; echo; df -Pi -- "$@" 2>&1 | sed 1d"""
+    title = places[0].path if len(places) == 1 else f"{places[0].path} to {places[-1].path}"
+    return Piece(f"the disk of {title}", script, DISKS)
 
 
 def memory(pids: Iterable[int]) -> Piece:

@@ -97,7 +97,8 @@ class IrisLogs:
 
 
 def _wanted(query: Query, memory: Memory) -> Wanted | None:
-    own = memory.own(id_of(query.run))
+    current = query.job.id if query.job is not None else None
+    own = memory.own(current or id_of(query.run))
     if own is None or query.run.job is None:
         return None
     return Wanted(query.name, query.run.job, own, phase_of(own).terminal)

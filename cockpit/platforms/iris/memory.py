@@ -22,6 +22,8 @@ from cockpit.runtime.http import HttpError
 
 AGAIN: Final = 300.0
 """Seconds after which a tree is fetched again though nothing seems to have changed in it."""
+LATELY: Final = 4 * AGAIN
+"""Seconds after which a tree is forgotten that nobody has asked for."""
 FEW: Final = 8
 """Trees that are fetched one by one; more of them out of one list."""
 TREE_PAGES: Final = 2
@@ -43,6 +45,7 @@ class Memory:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._trees: dict[str, Tree] = {}
+        self._asked: dict[str, float] = {}
         self._fetched: dict[str, float] = {}
         self._below: dict[str, frozenset[str]] = {}
 
@@ -55,7 +58,8 @@ class Memory:
         parts = _parts(live.values())
         words = {each: live[each].state if each in live else states.get(each) for each in ids}
         known = [job_id for job_id, word in words.items() if word is not None]
-        self._keep_only(known)
+        self._asked |= dict.fromkeys(known, self._clock.monotonic())
+        self._forget(set(ids) - set(known))
         seen = {each: _Seen(each, str(words[each]), parts.get(each, [])) for each in known}
         changed = [job_id for job_id in known if self._changed(seen[job_id])]
         lost = await self._fetch(controller, changed, live)
@@ -68,11 +72,15 @@ class Memory:
         tree = self._trees.get(job_id)
         return None if tree is None else tree.own
 
-    def _keep_only(self, ids: Iterable[str]) -> None:
-        for known in self._trees.keys() - set(ids):
-            del self._trees[known]
-            self._fetched.pop(known, None)
-            self._below.pop(known, None)
+    def _forget(self, unlisted: Iterable[str]) -> None:
+        """Drop jobs that are not listed any more, and those that nobody has asked for lately."""
+        now = self._clock.monotonic()
+        stale = [each for each, at in self._asked.items() if now - at > LATELY]
+        for job_id in {*unlisted, *stale}:
+            self._trees.pop(job_id, None)
+            self._asked.pop(job_id, None)
+            self._fetched.pop(job_id, None)
+            self._below.pop(job_id, None)
 
     def _changed(self, seen: _Seen) -> bool:
         """Tell whether more must be asked of a tree than the lists of what lives say."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 import posixpath
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +25,7 @@ from cockpit.platforms.iris.trees import trains, user_of
 from cockpit.runtime.http import HttpError
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.spool import Spool
+from cockpit.text.progress import read_progress, telling
 
 FULL: Final = 1000
 """Lines from which an answer may have been cut: every server gives so many."""
@@ -34,6 +36,8 @@ FIRST: Final = 10_000
 """Lines that are fetched of a job that is first looked at: its newest."""
 JOINS: Final = 8
 """Jobs whose former lines are fetched at one look."""
+QUIET: Final = 300.0
+"""Seconds of silence after which another task of a job may tell its steps."""
 AFTER: Final = 4
 """Looks at which lines of a job that is over are still asked for."""
 WRITE: Final = 4.0
@@ -59,6 +63,8 @@ class Tail:
         """Lines of the spool that may come once more by the common cursor."""
         self.spool = Spool(wanted.run, f"{wanted.own.id} {wanted.own.submitted_at}")
         self.since: str | None = None
+        self._tellers: dict[str, tuple[str, float]] = {}
+        """The task of each job that tells its steps, and when it last did."""
         self.after = 0
         """Looks since the job was first seen to be over: its last lines come a little later."""
 
@@ -73,6 +79,22 @@ class Tail:
         if job_id == own:
             return True
         return trains(job_id[len(own) + 1 :], job_id, self.wanted.spec)
+
+    def told_again(self, line: Line) -> bool:
+        """Tell whether a line is a training step that another task of its job tells already.
+
+        Every task of a gang draws the same bar; a step must count once. What is no number, and
+        what is no step at all, is kept from whichever task.
+        """
+        found = read_progress(telling(_bytes(line)))
+        if found is None or found.step is None or not math.isfinite(found.loss or 0.0):
+            return False
+        job, task, at = _job_of(line), line.key.rpartition(":")[0], line.at or 0.0
+        teller, last = self._tellers.get(job, (task, at))
+        if task != teller and at - last < QUIET:
+            return True
+        self._tellers[job] = (task, at)
+        return False
 
     def once(self, lines: Iterable[Line]) -> list[Line]:
         """Return the lines that did not come already when the tail was joined."""
@@ -162,7 +184,7 @@ class Stream:
 
     def _lay(self, tail: Tail, lines: Sequence[Line], cursor: str, *, hole: bool = False) -> bool:
         """Append lines; False if another process has come further. Blocking."""
-        data = [_bytes(line) for line in lines]
+        data = [_bytes(line) for line in lines if not tail.told_again(line)]
         at = max((line.at for line in lines if line.at is not None), default=0.0) - self.offset
         if not tail.spool.append(data, cursor, at, since=tail.since, hole=hole):
             return False

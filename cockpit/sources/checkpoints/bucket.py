@@ -171,7 +171,7 @@ class BucketTree:
         return tuple(self._entry(key, path) for key in keys if key.path != path)
 
     async def _piece(self, piece: Piece) -> bytes | ListingError:
-        return await self._bucket.read(*piece)
+        return await self._bucket.read(piece.path, piece.start, piece.length)
 
     def _entry(self, key: Key, prefix: str = "") -> Entry:
         cut = len(prefix) + 1 if prefix else 0

@@ -129,7 +129,7 @@ def _first_shard(path: str) -> bool:
 def _piece(path: str, entry: Entry) -> Piece:
     if entry.path == "trainer_state.json":
         return Piece(path, max(0, entry.size - LAST), min(entry.size, LAST))
-    return Piece(path, 0, min(entry.size, WHOLE))
+    return Piece(path, 0, min(entry.size, WHOLE), entry.size <= WHOLE)
 
 
 def _taken(tag: str, said: bytes | ListingError | None) -> _Read:

@@ -22,6 +22,7 @@ from cockpit.sources.checkpoints.host_script import (
     reading_script,
     script_of,
     taken_apart,
+    whole_script,
 )
 from cockpit.sources.checkpoints.listing import STEP_NAME
 from cockpit.sources.checkpoints.tree import Entry, Fetched, Level, Listed, ListingError, Piece
@@ -29,6 +30,8 @@ from cockpit.text.safe import clean
 
 CAP: Final = 24_000_000
 """Bytes of one answer at most: some 150,000 files."""
+FEW: Final = 4
+"""Files up to which each is read by itself."""
 GROUP: Final = 100
 """Checkpoints that are listed, or files that are read, under one time limit."""
 SKEWED: Final = 5.0
@@ -81,18 +84,40 @@ class HostTree:
     ) -> Mapping[Piece, bytes | ListingError]:
         """Return what was read in time."""
         found: dict[Piece, bytes | ListingError] = {}
-        if not pieces:
-            return found
-        batches = [pieces[at : at + GROUP] for at in range(0, len(pieces), GROUP)]
+        whole = [piece for piece in pieces if piece.whole]
         try:
-            answers, _ = await self._run(reading_script(batches), until)
+            if len(whole) > FEW:
+                await self._whole(whole, found, until)
+            left = [piece for piece in pieces if piece not in found]
+            if left:
+                await self._apart(left, found, until)
         except ListingError as error:
-            return dict.fromkeys(pieces, error)
+            return {**dict.fromkeys(pieces, error), **found}
+        return found
+
+    async def _whole(
+        self, pieces: Sequence[Piece], found: dict[Piece, bytes | ListingError], until: float
+    ) -> None:
+        """Read small files by one program for many, where they are as long as they were."""
+        batches = [pieces[at : at + GROUP] for at in range(0, len(pieces), GROUP)]
+        script = whole_script([[piece.path for piece in batch] for batch in batches])
+        answers, _ = await self._run(script, until)
+        for number, batch in enumerate(batches):
+            data = next(iter(answers.get(number, Answer()).bytes), None)
+            if data is not None and len(data) == sum(piece.length for piece in batch):
+                for piece in batch:
+                    found[piece], data = data[: piece.length], data[piece.length :]
+
+    async def _apart(
+        self, pieces: Sequence[Piece], found: dict[Piece, bytes | ListingError], until: float
+    ) -> None:
+        batches = [pieces[at : at + GROUP] for at in range(0, len(pieces), GROUP)]
+        words = [[(each.path, each.start, each.length) for each in batch] for batch in batches]
+        answers, _ = await self._run(reading_script(words), until)
         for number, batch in enumerate(batches):
             for piece, data in zip(batch, answers.get(number, Answer()).bytes, strict=False):
                 unread = ListingError(ErrorKind.PERMISSION, "it cannot be read", whole=False)
                 found[piece] = unread if data is None else data
-        return found
 
     async def _run(self, script: str, until: float) -> tuple[dict[int, Answer], bool]:
         """Return the answers, and whether there were too many; raises ``ListingError``."""

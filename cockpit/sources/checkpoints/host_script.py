@@ -54,6 +54,10 @@ _BYTES: Final = (
     ' if [ -f "$1" ] && od -An -v -tx1 -j "$2" -N "$3" "$1";'
     " then printf '\\0'; else printf '!\\0'; fi; shift 3; done"
 )
+_WHOLE: Final = (
+    'for p; do [ -f "$p" ] || exit 1; done;'
+    " printf 'P #'; od -An -v -tx1 \"$@\" || exit 1; printf '\\0'"
+)
 HEAD: Final = f"""LC_ALL=C; export LC_ALL
 limit=; if command -v timeout >/dev/null 2>&1; then limit='timeout {LIMIT}'; fi
 printf 'C %s\\0' "$(date +%s)"
@@ -65,6 +69,7 @@ level={quote(_LEVEL_BY_STAT)}
 walk={quote(_WALK_BY_STAT)}
 fi
 bytes={quote(_BYTES)}
+whole={quote(_WHOLE)}
 ask() {{
 printf 'B %s\\0' "$1"; run=$2; shift 2
 $limit sh -c "$run" sh "$@" 2>/dev/null
@@ -91,6 +96,12 @@ def reading_script(batches: Sequence[Sequence[tuple[str, int, int]]]) -> str:
     for number, batch in enumerate(batches):
         words = " ".join(f"{word(path)} {start} {length}" for path, start, length in batch)
         lines.append(f'ask {number} "$bytes" {words}')
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def whole_script(batches: Sequence[Sequence[str]]) -> str:
+    """Return the script that reads files to their end, those of a batch as one."""
+    lines = [f'ask {n} "$whole" {" ".join(map(word, batch))}' for n, batch in enumerate(batches)]
     return HEAD + "\n".join(lines) + "\n"
 
 

@@ -43,11 +43,12 @@ class Level(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Bytes of one file; ``length`` lies within it."""
+    """Bytes of one file; ``length`` lies within it, ``whole``: it is all of it."""
 
     path: str
     start: int
     length: int
+    whole: bool = False
 
 
 class Fetched(Protocol):

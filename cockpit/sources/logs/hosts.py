@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.pieces import Ask, Told
-from cockpit.sources.logs.remote import BULK, Host, HostError, RemoteLog, Run
+from cockpit.sources.logs.remote import BULK, Host, HostError, RemoteLog, Run, host_named
 
 
 class HostAsk(NamedTuple):
@@ -23,9 +23,8 @@ class HostAsk(NamedTuple):
 class Hosts:
     """The hosts that logs lie on, each asked once for all of them."""
 
-    def __init__(self, run: Run, now: Callable[[], float]) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
-        self._now = now
         self._hosts: dict[str, Host] = {}
 
     def log(self, place: Place) -> RemoteLog:
@@ -34,7 +33,7 @@ class Hosts:
 
     def _host(self, name: str) -> Host:
         if name not in self._hosts:
-            self._hosts[name] = Host(name, self._run, now=self._now)
+            self._hosts[name] = host_named(name, self._run)
         return self._hosts[name]
 
     async def bring(self, asks: Mapping[str, HostAsk]) -> dict[str, Told]:

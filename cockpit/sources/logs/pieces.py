@@ -100,12 +100,14 @@ mark now "$(date +%%s)"
 class Ask(NamedTuple):
     """What is wanted of one file: ``path``, perhaps a pattern, as its host spells it.
 
-    Nothing is sent of a file that a pattern finds if it is not ``own``, where one is named.
+    Nothing is sent of a file that a pattern finds if it is not ``own``, where one is named. Files
+    whose paths begin with ``beside`` are measured, too.
     """
 
     path: str
     wish: Wish = NOTHING
     own: str = ""
+    beside: str = ""
 
 
 class Answer(NamedTuple):
@@ -121,6 +123,7 @@ class Answer(NamedTuple):
     mtime: float
     now: float
     pieces: tuple[tuple[int, bytes], ...] = ()
+    beside: tuple[Answer, ...] = ()
 
 
 class LaterError(OSError):
@@ -158,18 +161,10 @@ class Piece:
             old = ask.wish.unless if isinstance(ask.wish.unless, str) else ""
             found.append(_found(number, ask.path))
             looks.append(f'one {number} "$f_{number}" {quote(ask.own)} {quote(old)} {spans}')
+            if ask.beside:
+                looks += _listing(number, ask.beside)
         names = " ".join(f'"$f_{number}"' for number in range(len(self.asks)))
         return "\n".join([self._prelude, *found, f"measure {names}", *looks, "mark end", ""])
-
-    def listing(self, folder_and_prefix: str) -> str:
-        """Return the lines that measure all files whose paths begin so; ``asks`` does not count."""
-        start = word_of(folder_and_prefix)
-        loop = (
-            f"n=0; for c in {start}*; do",
-            f'  [ $n -lt {MOST_BESIDE} ] && one $n "$c" "" ""; n=$((n + 1))',
-            "done",
-        )
-        return "\n".join([self._prelude, *loop, "mark end", ""])
 
     @property
     def _prelude(self) -> str:
@@ -180,23 +175,28 @@ class Piece:
 
     def answers(self, out: bytes) -> list[Told]:
         """Return what the output says of each file asked for."""
-        found = dict(self._files(out))
-        return [found.get(number, _broken_off()) for number in range(len(self.asks))]
+        found = list(self._files(out))
+        beside: dict[str, list[Answer]] = {}
+        for name, told in found:
+            if "_" in name and isinstance(told, Answer):
+                beside.setdefault(name.partition("_")[0], []).append(told)
+        own = {
+            name: told._replace(beside=tuple(beside.get(name, ()))) if isinstance(told, Answer)
+            else told
+            for name, told in found
+        }  # fmt: skip
+        return [own.get(str(number), _broken_off()) for number in range(len(self.asks))]
 
-    def listed(self, out: bytes) -> list[Answer]:
-        """Return the files of a ``listing``."""
-        return [told for _, told in self._files(out) if isinstance(told, Answer)]
-
-    def _files(self, out: bytes) -> Iterator[tuple[int, Told]]:
+    def _files(self, out: bytes) -> Iterator[tuple[str, Told]]:
         now, found = 0.0, records(out, self.mark)
         ends = bool(found) and found[-1][0] == ["end"]
         for at, (words, payload) in enumerate(found):
             if words[0] == "now" and len(words) == 2 and words[1].isdigit():
                 now = float(words[1])
-            elif words[0] == "log" and len(words) == 2 and words[1].isdigit():
+            elif words[0] == "log" and len(words) == 2:
                 own = _until_next(found[at + 1 :])
                 whole = ends or at + 1 + len(own) < len(found)
-                yield int(words[1]), _told(payload, own, now, whole)
+                yield words[1], _told(payload, own, now, whole)
 
 
 def _broken_off() -> OSError:
@@ -257,6 +257,15 @@ def _failure(path: str, word: str, said: bytes) -> OSError:
         return FileNotFoundError(errno.ENOENT, "No such file or directory", path)
     text = clean(said.decode("utf-8", "replace").strip(), 200)
     return OSError(errno.EIO, text or "it cannot be looked at", path)
+
+
+def _listing(number: int, start: str) -> tuple[str, ...]:
+    """Return the lines that measure all files whose paths begin so."""
+    return (
+        f"n=0; for c in {word_of(start)}*; do",
+        f'  [ $n -lt {MOST_BESIDE} ] && one {number}_$n "$c" "" ""; n=$((n + 1))',
+        "done",
+    )
 
 
 def _found(number: int, path: str) -> str:

@@ -66,7 +66,7 @@ def read_present(
 
     ``mark`` is where they begin, if that was noted; ``started_at`` is the job's start.
     """
-    with log.open(_wish(mark)) as opened:
+    with log.open(_wish(log, mark)) as opened:
         own = _offset_in(opened, mark)
         part, cut = _end_of(log.path, opened, own or 0)
         mtime, dropped = opened.stat.mtime, opened.stat.begin
@@ -79,10 +79,12 @@ def read_present(
     return _put_together(log.path, parts, begun, why, started_at, mtime)
 
 
-def _wish(mark: LogMark | None) -> Wish:
-    end = Span(0, last=MOST_BYTES)
-    at = None if mark is None else mark.offset
-    return Wish((end,) if not at else (Span(max(0, at - GUARD), at), Span(at, last=MOST_BYTES)))
+def _wish(log: Ranged, mark: LogMark | None) -> Wish:
+    spans: tuple[Span, ...] = (Span(0, last=MOST_BYTES),)
+    if mark is not None and mark.offset:
+        at = mark.offset
+        spans = (Span(max(0, at - GUARD), at), Span(at, last=MOST_BYTES))
+    return Wish(spans, beside=Path(log.place.path).name)
 
 
 def _put_together(

@@ -54,6 +54,8 @@ class Wish(NamedTuple):
 
     spans: tuple[Span, ...] = ()
     unless: Hashable = None
+    beside: str = ""
+    """The beginning of the names that ``Ranged.beside`` will be asked for after this look."""
 
 
 NOTHING: Final = Wish()

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import errno
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final, Protocol
 
@@ -20,7 +22,7 @@ from cockpit.model.place import Place
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, quote, run_script_blocking
 from cockpit.sources.logs.pages import PageCache
-from cockpit.sources.logs.pieces import Answer, Ask, LaterError, Piece, Told
+from cockpit.sources.logs.pieces import MOST_BESIDE, Answer, Ask, LaterError, Piece, Told
 from cockpit.sources.logs.ranged import NOTHING, Opened, Ranged, Span, Stat, Wish
 from cockpit.sources.scripts import is_pattern, word_of
 
@@ -33,6 +35,8 @@ MOST_SENT: Final = 32 << 20
 NEAR: Final = 65536
 """Bytes around those asked for that come along: at first, then more with every trip of a look."""
 FARTHEST: Final = 262_144
+TOGETHER: Final = 2
+"""Trips to one host that are under way at once."""
 COUNTING: Final = 6.0
 """Seconds for counting the lines of a log where it lies."""
 _LIMITED: Final = (
@@ -50,6 +54,38 @@ class HostError(OSError):
     def __init__(self, kind: ErrorKind, message: str) -> None:
         super().__init__(errno.EHOSTUNREACH, message)
         self.kind = kind
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """What one caller asks a host, and what came of it."""
+
+    asks: Sequence[Ask]
+    told: list[Told] | None = None
+    error: Exception | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.told is not None or self.error is not None
+
+    def answer(self) -> list[Told]:
+        if isinstance(self.error, HostError):
+            raise HostError(self.error.kind, str(self.error.strerror))
+        if self.told is None:
+            raise self.error or HostError(ErrorKind.BAD_ANSWER, "no answer")
+        return self.told
+
+
+def _settle(batch: Sequence[_Waiting], ask: Callable[[Sequence[Ask]], list[Told]]) -> None:
+    """Give each its share of one answer, or what went wrong."""
+    try:
+        told = ask([ask for waiting in batch for ask in waiting.asks])
+    except Exception as error:  # noqa: BLE001 - raised again by each who asked
+        for waiting in batch:
+            waiting.error = error
+        return
+    for waiting in batch:
+        waiting.told, told = told[: len(waiting.asks)], told[len(waiting.asks) :]
 
 
 class Run(Protocol):
@@ -73,14 +109,39 @@ class Host:
         self.cache = _PAGES if cache is None else cache
         self._run = run
         self._now = now
+        self._news = threading.Condition()
+        self._queue: list[_Waiting] = []
+        self._trips = 0
 
     def ask(self, asks: Sequence[Ask], deadline: float = TRIP) -> list[Told]:
         """Return what is told of each file, on our clock; in one trip if it can carry that.
 
-        Raises ``HostError`` when the host did not answer.
+        What others ask for while trips are under way goes together in the next one. Raises
+        ``HostError`` when the host did not answer.
         """
+        mine, until = _Waiting(asks), time.monotonic() + deadline
+        with self._news:
+            self._queue.append(mine)
+            while not mine.done and (mine not in self._queue or self._trips >= TOGETHER):
+                left = until - time.monotonic()
+                if left <= 0 and mine in self._queue:
+                    self._queue.remove(mine)
+                    raise HostError(ErrorKind.TIMEOUT, f"{self.name}: busy for {deadline:g} s")
+                self._news.wait(max(0.05, min(left, 1.0)))
+            if mine.done:
+                return mine.answer()
+            batch, self._queue = self._queue, []
+            self._trips += 1
+        try:
+            _settle(batch, lambda joined: self._asked(joined, until))
+        finally:
+            with self._news:
+                self._trips -= 1
+                self._news.notify_all()
+        return mine.answer()
+
+    def _asked(self, asks: Sequence[Ask], until: float) -> list[Told]:
         found: list[Told] = []
-        until = time.monotonic() + deadline
         while len(found) < len(asks):
             left = max(0.5, until - time.monotonic())
             answers = self._trip(asks[len(found) :], left)
@@ -90,18 +151,12 @@ class Host:
 
     def _trip(self, asks: Sequence[Ask], deadline: float) -> list[Told]:
         piece = Piece(asks, MOST_SENT)
-        cap = MOST_SENT + sum(map(_width, asks[0].wish.spans)) + _SLACK + _HEAD * len(asks)
+        heads = sum(_HEAD * (MOST_BESIDE if ask.beside else 1) for ask in asks)
+        cap = MOST_SENT + sum(map(_width, asks[0].wish.spans)) + _SLACK + heads
         sent = self._now()
         out = self.script(piece.script, deadline, cap)
         got = self._now()
         return [on_our_clock(told, sent, got) for told in piece.answers(out)]
-
-    def beside(self, start: str) -> list[Answer]:
-        """Return the files whose paths begin so; raises ``HostError``."""
-        piece, sent = Piece(()), self._now()
-        out = self.script(piece.listing(start), TRIP, 1 << 20)
-        found = [on_our_clock(told, sent, self._now()) for told in piece.listed(out)]
-        return [told for told in found if isinstance(told, Answer)]
 
     def script(self, script: str, deadline: float, cap: int) -> bytes:
         """Return what a script prints; raises ``HostError``."""
@@ -126,7 +181,8 @@ def on_our_clock(told: Told, sent: float, got: float) -> Told:
     if isinstance(told, OSError) or told.now <= 0.0:
         return told
     off = min(0.0, told.now + 1.0 - sent) + max(0.0, told.now - got)
-    return told._replace(mtime=told.mtime - off)
+    beside = tuple(each._replace(mtime=each.mtime - off) for each in told.beside)
+    return told._replace(mtime=told.mtime - off, beside=beside)
 
 
 class RemoteLog(Ranged):
@@ -141,6 +197,7 @@ class RemoteLog(Ranged):
         self.place = place
         self._host = host
         self._answer = answer
+        self._beside: tuple[str, tuple[Answer, ...]] | None = None
 
     def ask(self, wish: Wish, own: Ranged | None = None) -> Ask:
         """Return what to ask for on the way, for a look at the log ``own`` that was found last."""
@@ -162,19 +219,30 @@ class RemoteLog(Ranged):
 
     def beside(self, prefix: str) -> list[tuple[Ranged, Stat]]:
         """Return the files of its folder whose names begin so."""
-        start = str(PurePosixPath(self.place.path).parent / prefix)
-        found = self._host.beside(start)
-        return [(RemoteLog(self._at(each.path), self._host), stat_of(each)) for each in found]
+        start = self._start(prefix)
+        known, self._beside = self._beside, None
+        if known is None or known[0] != prefix:
+            told = self._host.ask([Ask(self.place.path, beside=start)])[0]
+            if isinstance(told, OSError):
+                raise told
+            known = prefix, told.beside
+        return [(RemoteLog(self._at(each.path), self._host), stat_of(each)) for each in known[1]]
 
     @contextmanager
     def open(self, wish: Wish = NOTHING) -> Iterator[Opened]:
         """Look at it, in one trip; in none if one for many logs has just brought what it needs."""
         told, self._answer = self._answer, None
         if told is None:
-            told = self._host.ask([Ask(self.place.path, wish)])[0]
+            start = self._start(wish.beside) if wish.beside else ""
+            told = self._host.ask([Ask(self.place.path, wish, beside=start)])[0]
+            if wish.beside and isinstance(told, Answer):
+                self._beside = wish.beside, told.beside
         if isinstance(told, OSError):
             raise told
         yield _OpenRemote(self._host, told)
+
+    def _start(self, prefix: str) -> str:
+        return str(PurePosixPath(self.place.path).parent / prefix)
 
     def _at(self, path: str) -> Place:
         return Place(self.place.scheme, self.place.host, path)
@@ -230,6 +298,8 @@ class _OpenRemote(Opened):
 
     def breaks_before(self, end: int) -> int:
         """Return how many line breaks stand before offset ``end``, counted where the log lies."""
+        if end <= 0:
+            return 0
         return self._counted(f"head -c {int(end)} {word_of(self._path)} | wc -l")
 
     def after_breaks(self, breaks: int) -> int | None:
@@ -281,4 +351,14 @@ _PAGES: Final = PageCache()
 
 def remote_log(place: Place) -> RemoteLog:
     """Return the log at an ssh place."""
-    return RemoteLog(place, Host(place.host))
+    return RemoteLog(place, host_named(place.host))
+
+
+def host_named(name: str, run: Run = run_script_blocking) -> Host:
+    """Return the one ``Host`` of a name, for all of the program that reach it the usual way."""
+    if run is not run_script_blocking:
+        return Host(name, run)
+    return _HOSTS.setdefault(name, Host(name))
+
+
+_HOSTS: Final[dict[str, Host]] = {}

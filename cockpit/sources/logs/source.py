@@ -56,7 +56,7 @@ class Logs:
         self, clock: Clock, find: Find = lambda _data: (), run: Run = run_script_blocking
     ) -> None:
         self._clock = clock
-        self._hosts = Hosts(run, clock.now)
+        self._hosts = Hosts(run)
         self._find = find
         self._followed: dict[str, _Followed] = {}
         self._share = FIRST

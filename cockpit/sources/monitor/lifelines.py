@@ -94,7 +94,7 @@ class Lifelines:
         if urlsplit(url).hostname not in _LOOPBACK:
             return f"{clean(url, 200)} is not on this machine: not asked"
         try:
-            await self._http.get(url)
+            await self._http.send("GET", url)
         except HttpError as error:
             if error.status is not None or error.kind is ErrorKind.BAD_ANSWER:
                 return True

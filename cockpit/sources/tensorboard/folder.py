@@ -55,10 +55,15 @@ class TensorboardRun:
         self._files: list[_File] = []
         self._newest: tuple[Hashable, list[Record], float] | None = None
         self._began: dict[tuple[int, int], int] = {}
+        self._lost = 0
+        """How often a file was removed or made shorter: what was read then begins anew."""
 
     def look(self) -> About:
         """List the folder and measure its files; those that were there keep their order."""
         found = _listed(self._spec.dir.path)
+        sizes = {each.identity: each.size for each in found}
+        if any(sizes.get(former.identity, -1) < former.size for former in self._files):
+            self._lost += 1
         for each in found:
             self._began.setdefault(each.identity, len(self._began))
         self._files = sorted(found, key=lambda each: self._began[each.identity])
@@ -70,7 +75,7 @@ class TensorboardRun:
             producer="TensorBoard",
             files=tuple(each.path for each in self._files),
             mtime=max(each.mtime for each in found),
-            identity=self._files[0].identity,
+            identity=(self._files[0].identity, self._lost),
             version=tuple((each.identity, each.size, each.mtime) for each in self._files),
         )
 

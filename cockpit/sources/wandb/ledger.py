@@ -70,6 +70,7 @@ class Ledger:
         self.low = self.head = self.cursor = 0
         self.begun = False
         self._empty = 0
+        self._to_the_end = False
         self._narrower = 1
 
     def know(self, last: int | None, lines: int | None) -> bool:
@@ -99,7 +100,8 @@ class Ledger:
         """True when nothing more was there to be given out at the last look."""
         if self.last is None:
             return True
-        seen = self.begun and (self.head > self.last or self._empty > 0)
+        nothing = self._empty > 0 and self._to_the_end
+        seen = self.begun and (self.head > self.last or nothing)
         return seen and not self.older and self.cursor >= self.head
 
     @property
@@ -139,6 +141,7 @@ class Ledger:
             self._narrower *= 2
             return
         held = page.holds(rows)
+        self._to_the_end = self.last is not None and page.high > self.last
         self.recent.extend(held)
         self._empty = 0 if held or not self.behind else self._empty + 1
         if held:

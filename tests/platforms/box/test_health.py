@@ -12,6 +12,7 @@ from cockpit.model.facet import ErrorKind, Problem
 from cockpit.model.observed import Disk, JobValue, Phase
 from cockpit.model.query import Query
 from cockpit.platforms.box import health, words
+from cockpit.platforms.box.disks import told_of
 from cockpit.platforms.box.machine import Host, host_of, matched, screens, sections, sessions
 from cockpit.platforms.box.probe import Actor
 from cockpit.platforms.local.belonging import Files
@@ -37,13 +38,13 @@ def test_a_real_host_tells_its_disks_memory_and_load(
     assert value.load is not None and value.mem_frac is not None and 0 < value.mem_frac <= 1
 
 
-PLAIN = "/dev/sda1 1000 400 500 45% /data\n/dev/sda1 100 90 10 90% /data\n"
+PLAIN = "/dev/sda1 1000 400 500 45% /data\n\n/dev/sda1 100 90 10 90% /data\n"
 DISKS = {
     PLAIN: Disk(mount="/data", free=500 * 1024, used_frac=400 / 900, inodes_frac=0.9),
-    "//nas/my share 10 5 5 50% /mnt/my disk\n//nas/my share - - - - /mnt/my disk\n": Disk(
+    "//nas/my share 10 5 5 50% /mnt/my disk\n\n//nas/my share - - - - /mnt/my disk\n": Disk(
         mount="/mnt/my disk", free=5 * 1024, used_frac=0.5, inodes_frac=None
     ),
-    "overlay 10 10 0 100% /\noverlay 0 0 0 - /\n": Disk(
+    "overlay 10 10 0 100% /\n\noverlay 0 0 0 - /\n": Disk(
         mount="/", free=0, used_frac=1.0, inodes_frac=None
     ),
 }
@@ -51,7 +52,7 @@ DISKS = {
 
 @pytest.mark.parametrize("said", DISKS)
 def test_what_df_says(said: str) -> None:
-    assert health._disk(said.encode()) == DISKS[said]
+    assert told_of(said.encode(), 1) == [DISKS[said]]
 
 
 @pytest.mark.parametrize(
@@ -64,8 +65,13 @@ def test_what_df_says(said: str) -> None:
     ],
 )
 def test_what_is_no_disk_says_why(said: str, kind: ErrorKind) -> None:
-    found = health._disk(said.encode())
+    (found,) = told_of(said.encode(), 1)
     assert isinstance(found, Problem) and found.kind is kind and found.message.isprintable()
+
+
+def test_a_line_that_lacks_makes_all_of_its_group_doubtful() -> None:
+    found = told_of(PLAIN.encode(), 2)
+    assert len(found) == 2 and all(isinstance(each, Problem) for each in found)
 
 
 V2 = """\

@@ -68,10 +68,11 @@ def test_a_session_with_a_dead_pane_has_its_status_and_one_with_a_shell_tells_no
     run_of: MakeRun, there: There, box: Sshd
 ) -> None:
     there(
-        "tmux new-session -d -s dead 'sleep 0.2; exit 7'"
-        " \\; set-option -t dead remain-on-exit on; tmux new-session -d -s idle 'exec sh -i'; n=0;"
-        "until tmux list-panes -a -F '#{pane_dead_status}' | grep 7 || [ $n = 60 ];"
-        " do n=$((n + 1)); sleep 0.05; done;"
+        "tmux new-session -d -s dead 'sleep 0.1; exit 7' \\; set-option -t dead remain-on-exit on;"
+        "tmux new-session -d -s idle 'exec sh -i'; n=0; sleep 0.3;"
+        # a busy machine's tmux may miss an exit, and never learn of it
+        "until tmux list-panes -s -t dead -F '#{pane_dead_status}' | grep 7 || [ $n = 20 ]; do"
+        " n=$((n + 1)); tmux respawn-pane -k -t dead 'sleep 0.1; exit 7'; sleep 0.3; done;"
         f"tmux display-message -p '#{{pid}}' >{box.home}/tmux.pid"
     )
     found = jobs_of([run_of("dead", session="dead"), run_of("idle", session="idle")])

@@ -24,7 +24,7 @@ def piece(name: str, script: str, group: str = "one") -> Piece:
 
 
 def here(run: Any = run_script) -> Actor:
-    return Actor(None, run, limits=(1, 1))
+    return Actor(None, run, limits=(1.0, 0.6))
 
 
 async def test_what_is_asked_within_a_moment_goes_together_and_twice_is_once() -> None:
@@ -152,3 +152,12 @@ def test_no_group_is_longer_than_a_word_may_be() -> None:
     groups = groups_of(pieces, [])
     assert sum(len(group) for _, group in groups) == 200
     assert max(sum(len(each.script) for _, each in group) for _, group in groups) < 100_000
+
+
+async def test_a_fault_of_ours_is_told_to_all_who_wait_and_not_again() -> None:
+    actor = here(failing(KeyError("bug")))
+    first, second = piece("a", "echo a"), piece("b", "echo b")
+    told = await asyncio.gather(actor.ask([first]), actor.ask([second]), return_exceptions=True)
+    assert [type(each) for each in told] == [KeyError, KeyError]
+    actor.run = run_script
+    assert await actor.ask([first]) == {first: b"a\n"}

@@ -1,4 +1,6 @@
-"""What every test of Iris has: certificates that are read once, and short pauses between tries."""
+"""What every test of Iris has: certificates that are read once, short pauses between tries, and
+time enough on a busy machine.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import functools
 
 import pytest
 
+from cockpit.platforms.iris import jobs
 from cockpit.runtime import http
 
 _read_once = functools.cache(http._trust)
@@ -15,3 +18,5 @@ _read_once = functools.cache(http._trust)
 def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "_trust", _read_once)
     monkeypatch.setattr(http, "BACK_OFF", 0.01)
+    monkeypatch.setattr(jobs, "QUICK", jobs.PATIENT)
+    monkeypatch.setattr(jobs, "DETAILS", 30.0)

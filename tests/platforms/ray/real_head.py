@@ -63,10 +63,11 @@ def real_head(ray: Path) -> Iterator[RealHead]:
         log = Path(folder) / "start.log"
         try:
             with log.open("wb") as out:
-                subprocess.run(
-                    words, env={**os.environ, **own}, stdout=out, stderr=out, check=True,
+                started = subprocess.run(
+                    words, env={**os.environ, **own}, stdout=out, stderr=out, check=False,
                     timeout=UP_WITHIN,
                 )  # fmt: skip
+            assert started.returncode == 0, log.read_text(errors="replace")[-2000:]
             await_answer(head)
             yield head
         finally:

@@ -240,8 +240,9 @@ async def test_requests_do_not_grow_with_the_runs() -> None:
             assert len(ray.asked) <= logs.AT_ONCE
             known = [facet for facet in read.values() if facet.known]
             assert len(known) == min(many, logs.AT_ONCE) and len(read) == many
-            for _ in range(many // logs.AT_ONCE):
-                read = await source.logs(queries)
+            some = queries[-2 * logs.AT_ONCE :]
+            for _ in range(2):
+                read = await source.logs(some)
             assert all(facet.known for facet in read.values()), "each has its turn"
     assert counts[1] == counts[200]
 
@@ -249,7 +250,7 @@ async def test_requests_do_not_grow_with_the_runs() -> None:
 LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"same\n", b"\n", b"long line\n"]), max_size=30)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(before=LINES, after=LINES, window=st.integers(1, 30))
 def test_nothing_is_told_twice_where_two_looks_overlap(
     before: list[bytes], after: list[bytes], window: int

@@ -15,7 +15,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "squeue", "scontrol", "sbatch", "scancel", "sacct")
+PROGRAMS = (
+    "setpriv",
+    "munged",
+    "slurmctld",
+    "slurmd",
+    "squeue",
+    "scontrol",
+    "sbatch",
+    "scancel",
+    "sacct",
+)
 PACKAGES = "slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins"
 PATIENCE = 20.0
 
@@ -97,9 +107,10 @@ class Rig:
 
     def down(self) -> None:
         """End all jobs, then the daemons."""
-        self.resume()
-        with suppress(AssertionError):  # what is left then goes with its daemon
-            self.clear()
+        if "slurmctld" in self._daemons:
+            self.resume()
+            with suppress(AssertionError):  # what is left then goes with its daemon
+                self.clear()
         for process in reversed(self._daemons.values()):
             with suppress(ProcessLookupError):
                 process.kill()
@@ -148,8 +159,10 @@ class Rig:
         return {**os.environ, "SLURM_CONF": str(self.conf)}
 
     def _start(self, *command: str) -> None:
+        # whoever kills the tests ends the daemons too
+        bound = ["setpriv", "--pdeathsig", "KILL", "--", *command]
         self._daemons[command[0]] = subprocess.Popen(
-            command, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            bound, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=(self.folder / f"{command[0]}.err").open("wb"), start_new_session=True,
         )  # fmt: skip
 

@@ -20,7 +20,7 @@ from cockpit.model.observed import CheckpointsValue, JobValue, Phase
 from cockpit.model.query import Query
 from cockpit.model.run import CheckpointSpec, CustomLayout, RunSpec
 from cockpit.runtime import buckets
-from cockpit.sources.checkpoints import survey
+from cockpit.sources.checkpoints import survey, surveys
 from cockpit.sources.checkpoints.source import Checkpoints, list_checkpoints
 from tests.house.test_layouts import FOUND, TREES
 from tests.sources.checkpoints.store_server import Handler, ObjectStore, serving
@@ -38,6 +38,8 @@ STEPS, OBJECTS = 500, 20
 def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ObjectStore]:
     with serving(ObjectStore()) as served:
         served.buckets["b"] = {}
+        for module, name in ((surveys, "AT_FIRST"), (surveys, "SECONDS"), (buckets, "TIMEOUT")):
+            monkeypatch.setattr(module, name, 60.0)  # however busy this machine is
         monkeypatch.setenv("HOME", str(tmp_path))
         for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3"):
             monkeypatch.delenv(name, raising=False)
@@ -330,6 +332,7 @@ async def test_a_bad_answer_is_one_line_a_bounded_number_of_requests_and_heals(
     fault, kind, told = BAD[name]
     monkeypatch.setattr(buckets, "TIMEOUT", 0.5 if "hangs" in name else 30.0)
     monkeypatch.setattr(buckets, "AGAIN_WITHIN", 0.4)
+    monkeypatch.setattr(buckets, "RETRIES", 1)
     runs = [run_of(f"s3://b/run-{n}", name=f"run-{n}") for n in range(20)]
     for number in range(20):
         saved(store, f"run-{number}", 100)
@@ -340,7 +343,7 @@ async def test_a_bad_answer_is_one_line_a_bounded_number_of_requests_and_heals(
         found, said = failure(facet)
         assert found is kind and told in said and "s3://b" in said, said
         assert len(said) < 300 and "testing" not in said
-    few = len(runs) + 3 if kind is ErrorKind.FORBIDDEN else 3
+    few = len(runs) + 3 if kind is ErrorKind.FORBIDDEN else 2
     assert 1 <= store.count() <= few, "what refuses one is not asked for the others"
     store.fault = None
     facets = [await looked(source, *runs) for _ in range(3)]  # a busy machine may be late once

@@ -19,6 +19,7 @@ from cockpit.model.place import place_of
 from cockpit.runtime import buckets
 from cockpit.runtime.buckets import Bucket
 from cockpit.runtime.http import Http
+from cockpit.sources.checkpoints import surveys
 from cockpit.sources.checkpoints.source import Checkpoints
 from tests.sources.checkpoints.test_buckets import failure, looked, run_of, states
 from tests.sources.checkpoints.trees import metadata
@@ -61,13 +62,15 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def bucket(address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     monkeypatch.setattr(buckets, "TIMEOUT", 30.0)  # it serves one request at a time
+    monkeypatch.setattr(surveys, "AT_FIRST", 60.0)
+    monkeypatch.setattr(surveys, "SECONDS", 60.0)
     monkeypatch.setenv("HOME", str(tmp_path))
     for name, value in (
         *(("AWS_ENDPOINT_URL", address), ("STORAGE_EMULATOR_HOST", address)),
         *(("AWS_REGION", "us-east-1"), ("AWS_ACCESS_KEY_ID", "t"), ("AWS_SECRET_ACCESS_KEY", "t")),
     ):
         monkeypatch.setenv(name, value)
-    name = tmp_path.name.replace("_", "")  # moto takes no %2D for a dash, as obstore writes it
+    name = tmp_path.name.replace("_", "-")
     urllib.request.urlopen(urllib.request.Request(f"{address}/{name}", method="PUT")).close()
     return name
 

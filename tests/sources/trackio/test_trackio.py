@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.clock import SystemClock
-from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.place import place_of
 from cockpit.model.query import Query
@@ -252,9 +252,9 @@ async def test_many_runs_of_a_project_share_one_copy(
         return opened(path, state)
 
     monkeypatch.setattr(copies, "_opened", counted)
-    runs = [run_of(db).model_copy(update={"name": f"r{number}"}) for number in range(50)]
+    runs = [run_of(db).model_copy(update={"name": f"r{number}"}) for number in range(20)]
     facets = await Trackers(SystemClock()).observe([Query(run=run) for run in runs])
-    assert len(facets) == 50 and all(facet.known for facet in facets.values())
+    assert len(facets) == 20 and all(facet.known for facet in facets.values())
     assert len(made) == 1
 
 
@@ -272,3 +272,18 @@ async def test_one_tracker_tells_and_the_source_says_which(db: Path, tmp_path: P
     assert places(away) == ("box",) and folders(away) == ()
     error = (await facet_of(away)).error
     assert error is not None and error.kind is ErrorKind.UNSUPPORTED
+
+
+async def test_a_run_that_changes_its_tracker_is_told_by_the_new_one(
+    db: Path, tmp_path: Path
+) -> None:
+    source = Trackers(SystemClock())
+    spec = WandbSpec(dir=place_of(str(tmp_path / "wandb")), entity="e", project="p", id="w")
+    wandb = RunSpec(name="toy", wandb=spec)
+    here = await source.observe([Query(run=wandb)], "here")
+    assert source.join("here", here)["toy"].value is None
+    refused = unknown(ErrorKind.REFUSED, "no server", "W&B", 0.0)
+    source.join("https://w/e/p", {"toy": refused})
+    answer = await source.observe([Query(run=run_of(db))], "here")
+    joined = source.join("here", answer)["toy"]
+    assert joined.value is not None and joined.source == f"trackio in {db}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cockpit.sources.wandb.ledger import PAGE, RECENT, Ledger, Page, Raw, rows_of, step_of
@@ -38,6 +38,7 @@ def look(ledger: Ledger, server: Server, rows: int = 400, lag: int = 0) -> list[
 
 
 @settings(max_examples=60, deadline=None)
+@example(gaps=[300, *[1] * 15], more=[], rows=16)
 @given(
     gaps=st.lists(st.sampled_from((1, 1, 1, 2, 7, 300)), min_size=1, max_size=900),
     more=st.lists(st.lists(st.sampled_from((1, 1, 5, 900)), max_size=40), max_size=5),

@@ -1,0 +1,90 @@
+"""The disks of an ssh host that runs write to: many in one look, each told apart if one hangs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from cockpit.model.facet import ErrorKind, Problem
+from cockpit.model.observed import Disk
+from cockpit.model.place import Place
+from cockpit.platforms.box import words
+from cockpit.platforms.box.probe import Actor
+from cockpit.text.safe import clean
+
+KIB: Final = 1024
+TOGETHER: Final = 32
+"""Places whose disks are asked for by one piece."""
+_NUMBERS: Final = 3
+Told = dict[Place, Disk | Problem]
+
+
+async def disks_of(actor: Actor, places: Sequence[Place]) -> Told:
+    """Return the disk of each place; those of a group that was not told whole, one by one.
+
+    A host that tells nothing at all is not asked again.
+    """
+    groups = [places[at : at + TOGETHER] for at in range(0, len(places), TOGETHER)]
+    found, answers = await _asked(actor, groups)
+    doubtful = [place for group in groups if len(group) > 1 for place in group]
+    again = [[place] for place in doubtful if isinstance(found[place], Problem)]
+    if not again or not answers:
+        return found
+    alone, _ = await _asked(actor, again)
+    return found | alone
+
+
+async def _asked(actor: Actor, groups: Sequence[Sequence[Place]]) -> tuple[Told, bool]:
+    """Return the disks of groups of places, and whether the host answers at all."""
+    pieces = [words.disks(group) for group in groups]
+    answers = await actor.ask([words.LOAD, *pieces])
+    found: Told = {}
+    for piece, group in zip(pieces, groups, strict=True):
+        said = answers[piece]
+        told = [said] * len(group) if isinstance(said, Problem) else told_of(said, len(group))
+        found |= zip(group, told, strict=True)
+    return found, isinstance(answers[words.LOAD], bytes)
+
+
+def told_of(said: bytes, count: int) -> Sequence[Disk | Problem]:
+    """Return ``count`` disks from lines of ``df -Pk`` and, after a blank one, of ``df -Pi``."""
+    sizes, _, inodes = said.decode("utf-8", "replace").partition("\n\n")
+    lines = [line for line in sizes.split("\n") if line]
+    files = [line for line in inodes.split("\n") if line]
+    if len(lines) != count:
+        return [_untold(lines)] * count
+    files = files if len(files) == count else [""] * count
+    return [_disk(line, more) for line, more in zip(lines, files, strict=True)]
+
+
+def _untold(lines: Sequence[str]) -> Problem:
+    denied = any("Permission denied" in line for line in lines)
+    kind = ErrorKind.PERMISSION if denied else ErrorKind.BAD_ANSWER
+    return Problem(kind=kind, message=clean(lines[-1] if lines else "df says nothing", 160))
+
+
+def _disk(line: str, more: str) -> Disk | Problem:
+    bytes_of, inodes_of = _figures(line), _figures(more)
+    if bytes_of is None:
+        return _untold([line])
+    mount, _, used, free = bytes_of
+    usable = used + free
+    counted = inodes_of is not None and inodes_of[1] > 0
+    return Disk(
+        mount=clean(mount),
+        free=free * KIB,
+        used_frac=used / usable if usable else 1.0,
+        inodes_frac=inodes_of[2] / inodes_of[1] if counted and inodes_of is not None else None,
+    )
+
+
+def _figures(line: str) -> tuple[str, int, int, int] | None:
+    """Return (mount, total, used, free) of a line of ``df -P``; a name before may hold blanks."""
+    head, sign, mount = line.rpartition("% ")
+    if not sign:
+        head, sign, mount = line.rpartition(" - ")  # no share of inodes that are not counted
+    numbers = [int(field) for field in head.split()[-_NUMBERS - 1 :] if field.isdigit()]
+    if not sign or len(numbers) < _NUMBERS:
+        return None
+    total, used, free = numbers[:_NUMBERS]
+    return mount.strip(), total, used, free
