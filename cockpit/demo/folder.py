@@ -9,6 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -63,14 +64,26 @@ def take(layout: DemoLayout) -> None:
 
 
 def empty(layout: DemoLayout) -> None:
-    """Remove everything that a demo has made in its folder, except what says that it is ours."""
-    for path in layout.folder.iterdir():
+    """Remove everything that a demo has made in its folder, except what says that it is ours.
+
+    The journal of one on another system is the last of it: who is killed knows it still.
+    """
+    for path in sorted(layout.folder.iterdir(), key=lambda each: each == layout.away):
         if path in (layout.marker, layout.lock):
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()
+
+
+def remove(layout: DemoLayout) -> None:
+    """Remove the folder; what says that it is ours goes last: who is killed can try again."""
+    empty(layout)
+    layout.lock.unlink(missing_ok=True)
+    layout.marker.unlink(missing_ok=True)
+    with suppress(NotADirectoryError):  # a link to it, which is not ours
+        layout.folder.rmdir()
 
 
 def build(layout: DemoLayout) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -56,7 +55,7 @@ def remove(layout: DemoLayout) -> None:
     """Stop and remove everything. The folder is ours and the lock is held."""
     stop(layout.living, PATIENCE)
     forget(layout)
-    shutil.rmtree(layout.folder)
+    folder.remove(layout)
 
 
 def forget(layout: DemoLayout) -> None:

@@ -159,7 +159,7 @@ def _clean(layout: DemoLayout) -> int:
     if not layout.folder.exists():
         say(f"{layout.folder}: there is nothing to remove")
         return OK
-    if not layout.marker.exists():
+    if not layout.marker.exists() and any(layout.folder.iterdir()):
         raise FolderError(f"{layout.folder} was not made by `cockpit demo`; nothing is removed")
     with Lock(layout.lock):
         remove(layout)

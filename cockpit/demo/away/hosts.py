@@ -21,8 +21,9 @@ from cockpit.text.scrub import scrub
 
 DEADLINE: Final = 20.0
 SCRIPT: Final = "job.sh"
+NO_HOME: Final = 90
 _LOOK: Final = """\
-cd && pwd -P || exit 90
+cd && pwd -P || exit {no_home}
 {python} -c 'import sys; print(*sys.version_info[:2])
 from importlib.util import find_spec; print(find_spec("wandb") is not None)' || exit 91
 """
@@ -30,7 +31,7 @@ from importlib.util import find_spec; print(find_spec("wandb") is not None)' || 
 
 def look_script(python: str) -> str:
     """Return a script that prints what ``ground_of`` reads."""
-    return _LOOK.format(python=quote(python))
+    return _LOOK.format(python=quote(python), no_home=NO_HOME)
 
 
 def ran(host: str | None, script: str, *, stdin: bytes | None = None) -> Completed:
@@ -61,6 +62,8 @@ def said(done: Completed) -> str:
 def look(host: str, token: str, python: str) -> Ground:
     """Return where on a host a demo can run; raises ``CannotError`` if it cannot."""
     done = asked(host, look_script(python))
+    if done.rc == NO_HOME:
+        raise CannotError(f"{host}: the home folder there cannot be entered: {said(done)}")
     if not done.ok:
         text = f"{host}: {clean(python, 200)} cannot be used there: {said(done)}"
         raise CannotError(f"{text}; name another one with --python")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,12 +34,16 @@ class LeftError(Exception):
 def prepare(layout: DemoLayout, site: Site) -> Journal:
     """Return the journal of a demo that can be run: a kept one that still lives, else a new one.
 
-    What an earlier demo left goes first. Raises ``CannotError``, ``LostError``, ``LeftError``,
-    and ``JournalError``. The lock is held.
+    What an earlier demo left goes first, but for a living one that was kept. Raises
+    ``FolderError``, ``CannotError``, ``LostError``, ``LeftError``, ``JournalError``. The lock is
+    held.
     """
     former = Journal.read(layout)
     if former is not None and _goes_on(former, site):
         return former
+    if layout.kept.exists() and _another_lives(layout, former):
+        text = f"{layout.folder} is of a demo that was kept {_where(former)}"
+        raise folder.FolderError(f"{text}: remove that one with --clean, or name another --dir")
     if former is not None:
         _take_away(former)
     stop(layout.living, MONITORS)
@@ -56,13 +59,22 @@ def _goes_on(journal: Journal, site: Site) -> bool:
     return kept and same and bool(site.living(journal.token))
 
 
+def _another_lives(layout: DemoLayout, former: Journal | None) -> bool:
+    """Tell whether a kept demo that is not to be taken up still runs."""
+    return bool(layout.living() if former is None else former.site.living(former.token))
+
+
+def _where(former: Journal | None) -> str:
+    return "here" if former is None else f"on {former.site.where}"
+
+
 def _built(journal: Journal) -> Journal:
     """Make everything but the jobs."""
     layout = journal.layout
     try:
         ground = journal.site.look(layout, journal.token)
     except CannotError:
-        shutil.rmtree(layout.folder)
+        folder.remove(layout)
         raise
     journal.found(ground)
     situations = situations_of(journal)
@@ -110,7 +122,7 @@ def remove(layout: DemoLayout) -> None:
         _take_away(journal)
     stop(layout.living, MONITORS)
     forget(layout)
-    shutil.rmtree(layout.folder)
+    folder.remove(layout)
 
 
 def _take_away(journal: Journal) -> None:

@@ -1,0 +1,107 @@
+"""The folder of demos: what is in it of others stays, and who is killed can try again."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from cockpit.cli import main
+from cockpit.demo import folder
+from cockpit.demo.away import hosts
+from cockpit.demo.away.box import BoxSite
+from cockpit.demo.away.journal import Journal
+from cockpit.demo.away.slurm import SlurmSite
+from cockpit.demo.layout import DemoLayout
+from cockpit.runtime.shell import Completed
+
+
+class Killed(BaseException):
+    """The end of the process at some point."""
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> DemoLayout:
+    made = DemoLayout(tmp_path / "demo")
+    folder.take(made)
+    for name in ("code", "runs", "monitors"):
+        (made.folder / name).mkdir()
+    return made
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Systems on which nothing lives; what is asked of them."""
+    asked: list[str] = []
+
+    def living(self: SlurmSite, token: str) -> Mapping[str, str]:
+        asked.append(token)
+        return {}
+
+    monkeypatch.setattr(SlurmSite, "living", living)
+    yield asked
+
+
+def dying(after: int) -> Callable[[Path], None]:
+    calls = iter(range(after))
+    removed = shutil.rmtree
+
+    def rmtree(path: Path) -> None:
+        if next(calls, None) is None:
+            raise Killed
+        removed(path)
+
+    return rmtree
+
+
+@pytest.mark.usefixtures("told")
+@pytest.mark.parametrize("after", [0, 1, 2])
+@pytest.mark.parametrize("away", [True, False])
+def test_a_removal_that_is_killed_is_tried_again(
+    after: int, away: bool, layout: DemoLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if away:
+        Journal.begin(layout, SlurmSite())
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr("cockpit.demo.folder.shutil.rmtree", dying(after))
+        main(["demo", "--clean", "--dir", str(layout.folder)])
+    assert layout.marker.exists() and layout.away.exists() is away
+    assert main(["demo", "--clean", "--dir", str(layout.folder)]) == 0
+    assert not layout.folder.exists()
+
+
+def test_a_kept_demo_elsewhere_is_not_removed_for_another(
+    layout: DemoLayout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Journal.begin(layout, BoxSite("one"))
+    layout.kept.touch()
+    monkeypatch.setattr(BoxSite, "living", lambda *_: {"7": "demo-slow-x"})
+    words = ["demo", "--headless", "--on", "slurm", "--dir", str(layout.folder)]
+    assert main(words) == 2
+    assert "kept on one: remove that one" in capsys.readouterr().err
+    assert layout.away.exists() and layout.kept.exists()
+
+
+def test_a_kept_demo_here_is_not_removed_for_one_elsewhere(
+    layout: DemoLayout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout.kept.touch()
+    monkeypatch.setattr(DemoLayout, "living", lambda _: ["a process"])
+    words = ["demo", "--headless", "--on", "box", "--host", "h", "--dir", str(layout.folder)]
+    assert main(words) == 2
+    assert "kept here: remove that one" in capsys.readouterr().err
+    assert (layout.folder / "runs").exists()
+
+
+def test_a_home_that_is_not_there_is_not_laid_on_the_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = Completed(90, b"", b"sh: 1: cd: can't cd to /home/ada")
+    monkeypatch.setattr(hosts, "asked", lambda *_: done)
+    words = ["demo", "--headless", "--on", "box", "--host", "h", "--dir", str(tmp_path / "demo")]
+    assert main(words) == 70
+    said = capsys.readouterr().err
+    assert "the home folder there cannot be entered" in said and "--python" not in said
+    assert not (tmp_path / "demo").exists()
