@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -12,11 +13,12 @@ from cockpit.model.observed import HostValue, JobValue, Phase, TrackerValue
 from cockpit.model.report import Facets, Verdict
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec, WandbSpec
 from cockpit.platforms.base import Platform
+from cockpit.platforms.slurm.platform import SlurmPlatform
 from cockpit.platforms.table import Platforms
 from cockpit.watch.engine import Engine
 from cockpit.watch.outages import find_outages
 from cockpit.watch.runstate import RunState
-from tests.watch.fakes import FastClock, SteppedClock, until
+from tests.watch.fakes import FastClock, SteppedClock, running, until
 from tests.watch.polling.test_away import watching
 from tests.watch.remote import CLUSTER, Cluster, on_cluster, world_of
 
@@ -137,3 +139,31 @@ def test_all_projects_of_a_server_are_one_outage_and_one_project_is_its_own() ->
     states[2] = tracked("c", "q", None)
     found = find_outages(states, Platforms(FastClock()).of)
     assert found.keys() == {"a", "b"} and found["a"][0].place == "http://w:8/acme/p"
+
+
+class _Leaving(Cluster):
+    """A cluster whose jobs write into real files."""
+
+    logs = SlurmPlatform.logs
+
+
+async def test_a_controller_that_went_takes_no_log_away(tmp_path: Path) -> None:
+    file = tmp_path / "run.log"
+    file.write_text("step 1 loss 2.5\n")
+    cluster = _Leaving(FastClock(60.0))
+    spec = RunSpec(name="a", cadence=30.0, job=JobSpec(kind="slurm", id="pid:1"))
+    world, now = world_of(cluster, [spec]), cluster.clock.now()
+    alive = known(running(now, output=str(file)), CLUSTER, now)
+    cluster.answer = lambda facet: alive
+    async with watching(world) as engine:
+
+        def facets() -> Facets:
+            return engine.report().runs[0].facets
+
+        await until(lambda: facets().log.known)
+        cluster.answer = lambda facet: GONE
+        await until(lambda: facets().job.error is not None)
+        with file.open("a") as log:
+            log.write("step 2 loss 2.4\n")
+        await until(lambda: (value := facets().log.value) is not None and len(value.lines) == 2)
+        assert facets().log.known and not facets().job.known
