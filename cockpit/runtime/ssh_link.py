@@ -102,7 +102,7 @@ class Link:
                 while (found := self._free()) is None:
                     self._want()
                     if (left := until.left()) <= 0:
-                        text = f"no connection within {deadline:g} s"
+                        text = f"no connection within {deadline:.2g} s"
                         raise unreachable(self.host, ErrorKind.TIMEOUT, text)
                     self._news.wait(min(1.0, left))
                     if self._failed is not None and self._failures > known:
