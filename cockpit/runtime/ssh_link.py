@@ -21,7 +21,7 @@ from cockpit.model.facet import ErrorKind
 from cockpit.runtime.awake import Awake
 from cockpit.runtime.machine_folder import MachineFolderError, machine_folder, scratch_folder
 from cockpit.runtime.shell import NO_PROGRAM, run_blocking
-from cockpit.runtime.ssh_session import EndedError, LateError, Session
+from cockpit.runtime.ssh_session import SHELL, EndedError, LateError, Session
 from cockpit.runtime.ssh_trouble import RemoteError, refusal, unreachable
 
 SESSIONS: Final = 4
@@ -141,7 +141,7 @@ class Link:
     def _open(self) -> None:
         session, error = None, None
         try:
-            session = opened(self.host, "exec sh", Awake(OPENING))
+            session = opened(self.host, SHELL, Awake(OPENING))
         except RemoteError as failure:
             error = failure
         with self._news:
