@@ -1,4 +1,5 @@
 import asyncio
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ async def test_a_hanging_facet_is_unknown_within_the_deadline(facet: str) -> Non
     facets = {run.name: dict(run.facets.items()) for run in report.runs}
     error = facets["a"][facet].error
     assert error is not None and error.kind is ErrorKind.TIMEOUT
+    assert re.search(r"no answer within \d+(\.\d)? s$", error.message)
     assert all(facets["a"][name].known for name in {"tracker", "job", "log"} - {facet})
     assert all(facets["b"][name].known for name in ("tracker", "job", "log", "checkpoints"))
 
