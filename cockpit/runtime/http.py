@@ -22,7 +22,14 @@ from urllib.request import getproxies, proxy_bypass
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
-from cockpit.runtime.http_trouble import HttpError, LostAnswerError, limited_for, told, trouble
+from cockpit.runtime.http_trouble import (
+    HttpError,
+    LostAnswerError,
+    TooLongError,
+    limited_for,
+    told,
+    trouble,
+)
 from cockpit.runtime.offload import offload
 from cockpit.text.safe import clean
 
@@ -31,7 +38,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-__all__ = ["Answer", "Http", "HttpError", "LostAnswerError"]
+__all__ = ["Answer", "Http", "HttpError", "LostAnswerError", "TooLongError"]
 
 DEADLINE: Final = 10.0
 CONNECT: Final = 5.0
@@ -267,7 +274,7 @@ class Http:
                     body += chunk
                     if len(body) > self._cap:
                         message = f"{request.host}: the answer is longer than {self._cap:,} B"
-                        raise HttpError(ErrorKind.BAD_ANSWER, message)
+                        raise TooLongError(ErrorKind.BAD_ANSWER, message)
         except (httpx.RequestError, httpx.InvalidURL, HttpError, OSError) as error:
             raise _error_of(request, error) from None
         headers = {name.lower(): value for name, value in response.headers.items()}
