@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, Protocol
 from cockpit.model.facet import ErrorKind, Problem
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, quote, run_script
+from cockpit.runtime.ssh_session import ASKING
 
 TOGETHER: Final = 0.05
 """Seconds in which what is asked goes into one probe."""
@@ -34,7 +35,7 @@ APART: Final = 3
 MOST_SENT: Final = 60_000
 """Characters of one group's script: it is one word, and Linux takes 128 kB."""
 CAP: Final = 16_000_000
-MARK: Final = "cockpit-probe"
+MARK: Final = ASKING
 """Stands in the command line of all that a probe runs, so that it is not taken for a job."""
 
 
