@@ -31,6 +31,10 @@ NAMED: Final = {"box": "session", "local": "log"}
 MOST: Final = 50
 
 
+_AT: Final = (("%", "%25"), ("@", "%40"))
+"""How a session's name is spelled where an ``@`` would begin its host."""
+
+
 class Found(NamedTuple):
     """Something that ``init`` could begin from: how to name it, and what it is."""
 
@@ -78,10 +82,25 @@ def job_named(what: str) -> JobSpec | None:
     if found is None:
         return None
     kind, job_id, where = found["kind"], found["id"], found["where"]
+    if kind == "box" and job_id:
+        job_id = _unspelled(job_id)
     if where and kind not in WHERE:
         raise SourceError(f"{clean(what)}: a job of kind {kind} is on this machine; leave @… out")
     settings = {"kind": kind, WHERE.get(kind, ""): where, NAMED.get(kind, "id"): job_id}
     return JobSpec.model_validate({name: value for name, value in settings.items() if value})
+
+
+def spelled(kind: str, job_id: str) -> str:
+    """Return how a job is named so that ``job_named`` gives it back."""
+    for sign, written in _AT if kind == "box" else ():
+        job_id = job_id.replace(sign, written)
+    return job_id
+
+
+def _unspelled(job_id: str) -> str:
+    for sign, written in reversed(_AT):
+        job_id = job_id.replace(written, sign)
+    return job_id
 
 
 def named_by(job: JobSpec) -> str | None:

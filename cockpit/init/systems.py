@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from cockpit.init.proposal import Clue
-from cockpit.init.sources import WHERE, Found, named_by
+from cockpit.init.sources import WHERE, Found, named_by, spelled
 from cockpit.init.state_file import SourceError
 from cockpit.model.clock import Clock
 from cockpit.model.jobs import OwnJob
@@ -49,7 +49,7 @@ def listed(named: JobSpec, jobs: Sequence[OwnJob]) -> Iterator[Found]:
     """Yield each job as ``init`` would be asked for it."""
     where = getattr(named, WHERE[named.kind]) if named.kind in WHERE else None
     for job in jobs:
-        what = f"{named.kind}:{job.id}" + (f"@{where}" if where else "")
+        what = f"{named.kind}:{spelled(named.kind, job.id)}" + (f"@{where}" if where else "")
         yield Found(clean(what, 300), clean(f"{job.name}, {job.text}", 200))
 
 

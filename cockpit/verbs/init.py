@@ -246,7 +246,7 @@ def _read(prompt: str) -> str:
     sys.stderr.write(prompt)
     sys.stderr.flush()
     line = sys.stdin.readline()
-    if not line:
+    if not line.endswith("\n"):
         raise UsageError("the input ended; nothing was written")
     return line.strip()
 

@@ -15,6 +15,7 @@ from cockpit.config.file import load
 from cockpit.model.jobs import OwnJob
 from cockpit.model.run import JobSpec
 from cockpit.platforms.base import CannotError
+from cockpit.platforms.box.platform import BoxPlatform
 from cockpit.platforms.slurm.platform import SlurmPlatform
 
 
@@ -138,3 +139,28 @@ def test_a_folder_that_is_gone_is_said(folder: Path, capsys: pytest.CaptureFixtu
         gone.rmdir()
         assert main(["init"]) == 2
     assert "is gone; cd to one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["a@b", "50%", "%40", "a%25@"])
+def test_a_listed_session_is_asked_for_on_its_own_host(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def own_jobs(self: BoxPlatform, job: JobSpec) -> Sequence[OwnJob]:
+        assert job.host == "gpu1"
+        return [OwnJob(id=name, name=name, text="tmux session", settings={})]
+
+    monkeypatch.setattr(BoxPlatform, "own_jobs", own_jobs)
+    assert main(["init", "box@gpu1", "--json"]) == 2
+    (found,) = json.loads(capsys.readouterr().out)["found"]
+    assert main(["init", found["what"], "--set", "name=a"]) == 0
+    (run,) = load(Path("cockpit.toml")).runs
+    assert run.job is not None and (run.job.session, run.job.host) == (name, "gpu1")
+
+
+def test_a_line_that_is_cut_off_is_no_answer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("cockpit.verbs.init.is_terminal", lambda *_: True)
+    monkeypatch.setattr("sys.stdin", io.StringIO("http://c:1\ngru"))
+    assert main(["init", "iris:/ada/x", "--set", "wandb.id=q"]) == 2
+    assert "the input ended; nothing was written" in capsys.readouterr().err
