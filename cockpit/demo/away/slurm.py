@@ -7,6 +7,7 @@ and so does the Python.
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -73,6 +74,9 @@ class SlurmSite(Site):
         python = hosts.python_of(self._host, self._python)
         if self._host is not None:
             return hosts.look(self._host, token, python)
+        if shutil.which(python) is None:
+            text = f"{clean(python, 200)} cannot be run here: name another one with --python"
+            raise CannotError(text)
         return Ground(folder=str(layout.folder), python=python)
 
     def ship(self, layout: DemoLayout, ground: Ground, situations: Sequence[Situation]) -> None:

@@ -105,3 +105,14 @@ def test_a_home_that_is_not_there_is_not_laid_on_the_python(
     said = capsys.readouterr().err
     assert "the home folder there cannot be entered" in said and "--python" not in said
     assert not (tmp_path / "demo").exists()
+
+
+@pytest.mark.usefixtures("told")
+def test_a_python_that_is_not_here_is_said_before_anything_is_submitted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = str(tmp_path / "demo")
+    words = ["demo", "--headless", "--on", "slurm", "--python", "/no/python", "--dir", there]
+    assert main(words) == 70
+    assert "/no/python cannot be run here" in capsys.readouterr().err
+    assert not Path(there).exists()
