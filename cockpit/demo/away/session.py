@@ -34,14 +34,14 @@ class LeftError(Exception):
 def prepare(layout: DemoLayout, site: Site) -> Journal:
     """Return the journal of a demo that can be run: a kept one that still lives, else a new one.
 
-    What an earlier demo left goes first, but for a living one that was kept. Raises
+    What an earlier demo left goes first, but for one that was kept elsewhere. Raises
     ``FolderError``, ``CannotError``, ``LostError``, ``LeftError``, ``JournalError``. The lock is
     held.
     """
     former = Journal.read(layout)
     if former is not None and _goes_on(former, site):
         return former
-    if layout.kept.exists() and _another_lives(layout, former):
+    if layout.kept.exists() and _lives_elsewhere(layout, former, site):
         text = f"{layout.folder} is of a demo that was kept {_where(former)}"
         raise folder.FolderError(f"{text}: remove that one with --clean, or name another --dir")
     if former is not None:
@@ -59,9 +59,12 @@ def _goes_on(journal: Journal, site: Site) -> bool:
     return kept and same and bool(site.living(journal.token))
 
 
-def _another_lives(layout: DemoLayout, former: Journal | None) -> bool:
-    """Tell whether a kept demo that is not to be taken up still runs."""
-    return bool(layout.living() if former is None else former.site.living(former.token))
+def _lives_elsewhere(layout: DemoLayout, former: Journal | None, site: Site) -> bool:
+    """Tell whether a kept demo still runs somewhere else than where this one is to run."""
+    if former is None:
+        return bool(layout.living())
+    same = (former.site.kind, former.site.where) == (site.kind, site.where)
+    return not same and bool(former.site.living(former.token))
 
 
 def _where(former: Journal | None) -> str:
