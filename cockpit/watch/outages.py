@@ -36,8 +36,8 @@ def find_outages(
 ) -> dict[str, tuple[Outage, ...]]:
     """Return, by run name, the places that answer for no run that lives there.
 
-    One run of each place is to tell of it (``told_by``): the one that does already, else the
-    one with the shortest cadence.
+    One run of each place is to tell of it (``told_by``): the one that does already, else one
+    without another alert, of these the one with the shortest cadence.
     """
     dark = _dark(states, platform_of)
     places = {place for _, place in dark}
@@ -111,6 +111,12 @@ def _unlisted(state: RunState) -> set[str]:
     return set() if value is None else {place_of(root).endpoint for root in value.unlisted}
 
 
+def _rank(state: RunState, key: str) -> tuple[bool, bool, float, str]:
+    """Return the order in which runs tell of a place: beside a worse alert it would not be seen."""
+    other = bool(state.open.keys() - {key})
+    return key not in state.open, other, state.spec.cadence, state.spec.name
+
+
 def _outage(place: str, facets: dict[str, list[RunState]]) -> Outage | None:
     ranked = [name for name in FACETS if name in facets]
     runs = {state.spec.name: state for name in ranked for state in facets[name]}
@@ -119,7 +125,7 @@ def _outage(place: str, facets: dict[str, list[RunState]]) -> Outage | None:
     if len(runs) == 1 and ("job" in facets or any(e.kind in _OF_ONE_ANSWER for e in errors)):
         return None  # the run's own C-02, or its own fault
     key = Outage.key_of(place)
-    teller = min(runs.values(), key=lambda s: (key not in s.open, s.spec.cadence, s.spec.name))
+    teller = min(runs.values(), key=lambda state: _rank(state, key))
     return Outage(
         place=place,
         facets=tuple(ranked),

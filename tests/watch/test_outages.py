@@ -134,6 +134,8 @@ def test_who_tells_of_a_place_goes_on_telling() -> None:
     states = [state(run, ErrorKind.TIMEOUT) for run in (slow, quick)]
     (first,) = find_outages(states, of)["slow"]
     assert first.told_by == "quick" and first.since == 100.0
+    states[1].open = {"C-01:quick": None}  # type: ignore[dict-item]
+    assert find_outages(states, of)["slow"][0].told_by == "slow", "there it would not be seen"
     states[0].open = {first.key_of(CLUSTER): None}  # type: ignore[dict-item]
     assert find_outages(states, of)["quick"][0].told_by == "slow"
 

@@ -74,14 +74,14 @@ def phase_words(report: RunReport, now: float) -> str:
     """Return the job's phase and what belongs to it: ``RUNNING 4/4``, ``FAILED 12m ago``.
 
     A process that is stopped (SIGSTOP) is not said to run, nor is a job that nobody has asked
-    since the engine started: ``was RUNNING 14m ago``.
+    since the engine started, or that gave no answer when it was: ``was RUNNING 14m ago``.
     """
     job = report.facets.job
     if not job.configured:
         return "NO JOB"
     if job.value is None or job.value.phase is Phase.UNKNOWN:
         return "JOB UNKNOWN"
-    if job.remembered:
+    if job.remembered or (not job.known and job.value.phase.lives):
         return f"was {job.value.phase.value.upper()} {_ago(job.observed_at, now)}".rstrip()
     if job.value.stopped is not None:
         return f"STOPPED {age(now - job.value.stopped.since)}"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from textual.content import Content
 
 from cockpit.model.facet import known
-from cockpit.model.observed import LogValue, Pick, Row
+from cockpit.model.observed import LogValue, Phase, Pick, Row
 from cockpit.model.report import Facets, RunReport, Verdict
 from cockpit.model.told import OwnerNow
 from tests.widgets import reports as made
@@ -21,6 +21,7 @@ from widgets.facet_table import paint_facets
 from widgets.fleet_header import Watch, paint_header
 from widgets.key_line import paint_keys
 from widgets.loss_chart import paint_chart
+from widgets.painting import facts
 from widgets.painting.line import cut_start, fit, placed, prose, row, whole, wrapped
 from widgets.painting.rows import checkpoints, loss
 from widgets.painting.series import loss_columns
@@ -264,3 +265,16 @@ def test_no_label_without_its_checkpoint() -> None:
     for width in range(60, 120):
         for line in ample_row(report, width):
             assert not line.plain.rstrip().endswith("ckpt")
+
+
+def test_a_job_that_gave_no_answer_is_not_said_to_run() -> None:
+    running = made.job(Phase.RUNNING)
+    silent = running.model_copy(
+        update={"error": made.missing().error, "observed_at": made.NOW - 300, "since": made.NOW}
+    )
+    told = made.report(seen=made.facets(job=silent))
+    assert facts.phase_words(told, made.NOW) == "was RUNNING 5m ago"
+    assert facts.brief_phase(told, made.NOW) == "was RUNNING"
+    over = made.job(Phase.FAILED, ended_at=made.NOW - 60)
+    ended = over.model_copy(update={"error": made.missing().error})
+    assert facts.phase_words(made.report(seen=made.facets(job=ended)), made.NOW).startswith("FAIL")
