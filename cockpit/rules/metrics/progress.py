@@ -13,6 +13,7 @@ from cockpit.model.trend import Trend
 from cockpit.rules.jobs.terminal import diagnosis
 from cockpit.rules.patience import steps_now
 from cockpit.rules.present import CLOCK_SKEW, job_of, phase_of, stopped
+from cockpit.text.progress import read_lines
 
 REACH = 1.5
 """How much faster than usual training may have stepped, where that is to bound a step."""
@@ -105,8 +106,20 @@ def _logged(history: History) -> Iterator[StepSeen]:
     pace, found = history.log_trend.pace, diagnosis(history)
     if pace.step is not None:
         yield StepSeen(pace.step, pace.at, "log")
+    elif (former := _read_before(history)) is not None:
+        yield former
     if found is not None and found.step is not None:
         yield StepSeen(found.step, None, "log")
+
+
+def _read_before(history: History) -> StepSeen | None:
+    """Return the newest step of a log that nobody could read since this engine started."""
+    facet = history.facets.log
+    if facet.value is None or (facet.known and not facet.remembered):
+        return None
+    told = [one for _, one in read_lines(line.plain for line in facet.value.lines)]
+    steps = [one.step for one in told if one.scope == "run" and one.step is not None]
+    return StepSeen(steps[-1], facet.value.mtime, "log") if steps else None
 
 
 def _saved(history: History) -> StepSeen | None:
