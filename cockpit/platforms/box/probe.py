@@ -64,11 +64,17 @@ PREAMBLE: Final = """\
 LC_ALL=C; export LC_ALL; S=$$; export S
 if timeout -k 1 5 true; then t() { timeout -k 1 "$@"; }
 elif timeout 5 true; then t() { timeout "$@"; }
-else t() {
-  s=$1; shift; "$@" & p=$!; (sleep "$s"; kill -9 "$p") >/dev/null & k=$!
-  wait "$p"; r=$?; kill "$k"; return $r
+else
+x() {
+  for c in $(ps -A -o pid= -o ppid= | awk -v p="$1" '$2 == p {print $1}'); do x "$c"; done
+  kill -9 "$1"
+}
+t() {
+  s=$1; shift; "$@" & p=$!; (sleep "$s"; x "$p") >/dev/null & k=$!
+  wait "$p"; r=$?; x "$k"; return $r
 }; fi
 """
+"""What limits a piece; where there is no ``timeout`` all that it started goes with it."""
 
 
 HELPERS: Final = """\

@@ -66,7 +66,7 @@ async def test_an_empty_store_is_judged_from_all_rows() -> None:
 async def test_more_rows_than_there_is_time_for_are_judged_by_the_recent_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = World(clock=SteppedClock())
+    world = World(clock=SteppedClock(speed=8.0))
     now = world.clock.now()
     world.tracker.value = tracker_value(now, step=59_999)
     world.tracker.rows = [Row(n, now - 60_000 + n, 2.0, 10.0) for n in range(60_000)]
