@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from cockpit.model.facet import ErrorKind, unknown
-from cockpit.model.observed import Phase
+from cockpit.model.observed import LogValue, Phase
 from cockpit.model.report import RunReport, Verdict
+from cockpit.model.safetext import SafeText
 from cockpit.store.store import Store
 from cockpit.watch import reports
 from cockpit.watch.engine import Engine
@@ -76,6 +77,22 @@ async def test_what_a_silent_place_told_the_engine_before_closes_nothing(store: 
         del job.answers["r"]
         job.value = running(world.clock.now())
         await until(lambda: not opened(engine))
+
+
+async def test_the_last_step_of_a_log_that_is_silent_since_the_start_is_kept(store: Store) -> None:
+    world = World(cadence=4.0)
+    log, now = world.fakes["log"], world.clock.now()
+    world.tracker.value = None
+    lines = tuple(SafeText(plain=f"step {step}/1000 loss 2.0") for step in (3, 31))
+    log.value = LogValue(path="/x/log", size=9, mtime=now + 9.0, lines=lines)
+    async with watching(world, store) as engine:
+        await until(lambda: run_of(engine).facets.log.known and run_of(engine).next_check_at)
+    log.answers["r"] = unknown(ErrorKind.TIMEOUT, "no answer", "cluster", world.clock.now())
+    async with watching(world, store) as engine:
+        await until(lambda: run_of(engine).not_read_yet is None)
+        facet, step = run_of(engine).facets.log, run_of(engine).progress.step
+        assert facet.error is not None and facet.error.kind is ErrorKind.TIMEOUT
+        assert step == 31
 
 
 @pytest.mark.parametrize("facet", sorted(CORE))

@@ -13,7 +13,6 @@ from cockpit.model.trend import Trend
 from cockpit.rules.jobs.terminal import diagnosis
 from cockpit.rules.patience import steps_now
 from cockpit.rules.present import CLOCK_SKEW, job_of, phase_of, stopped
-from cockpit.text.progress import read_lines
 
 REACH = 1.5
 """How much faster than usual training may have stepped, where that is to bound a step."""
@@ -115,11 +114,9 @@ def _logged(history: History) -> Iterator[StepSeen]:
 def _read_before(history: History) -> StepSeen | None:
     """Return the newest step of a log that nobody could read since this engine started."""
     facet = history.facets.log
-    if facet.value is None or (facet.known and not facet.remembered):
+    if facet.value is None or facet.value.told_step is None:
         return None
-    told = [one for _, one in read_lines(line.plain for line in facet.value.lines)]
-    steps = [one.step for one in told if one.scope == "run" and one.step is not None]
-    return StepSeen(steps[-1], facet.value.mtime, "log") if steps else None
+    return StepSeen(facet.value.told_step, facet.value.mtime, "log")
 
 
 def _saved(history: History) -> StepSeen | None:

@@ -43,10 +43,9 @@ def test_without_a_tracker_the_rows_of_the_log_tell() -> None:
 
 
 def test_a_log_that_an_engine_before_this_one_read_tells_its_last_step() -> None:
-    lines = log("step 3/1000 loss 2.0", "step 31/1000 loss 2.0", "Traceback", mtime=T0 - 9)
-    lost = merge(known(lines, "run.log", T0 - 9), blind())
-    saved = checkpoints(checkpoint(20, T0))
-    found = progress(run_spec(), history(T0, log=lost, checkpoints=saved))
+    lost = merge(known(log("x", mtime=T0 - 9, told_step=31), "run.log", T0 - 9), blind())
+    past = history(T0, log=lost, checkpoints=checkpoints(checkpoint(20, T0)))
+    found = progress(run_spec(), past)
     assert (found.step, found.step_source) == (31, "log")
 
 
