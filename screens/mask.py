@@ -25,7 +25,7 @@ _PATHS: Final = re.compile(
     "|".join(
         (
             r"[a-z][a-z0-9+]*://[^\s\"']+",
-            r"(?<![\w~./…])(?:~|\.{1,2})?/[\w.@%+*{}…-]+(?:/[\w.@%+*{}…-]*)*",
+            r"(?<![\w~./…])(?<!\?(?=/\d[\d,]*(?:\s|$)))(?:~|\.{1,2})?/[\w.@%+*{}…-]+(?:/[\w.@%+*{}…-]*)*",
             r"~[\w.-]+(?:/[\w.@%+*{}…-]*)+",
             r"(?<![\w.,/~])[\w.@%+-]+(?:/[\w.@%+*-]+)+/?(?:…)?",
         )
@@ -33,6 +33,8 @@ _PATHS: Final = re.compile(
 )
 _NOT_PATHS: Final = re.compile(
     r"[~\d,.:?a-z]*\d[\d,.]*[a-z]{0,3}/[\d,.]+[a-z]*|w&b|now/\d+[a-z]+|[a-zA-Z]{1,3}/s"
+    r"|(?:tok|token|sample|seq|sequence|example|img|image|it|iter|step|batch|frame|[kMGT]?i?B)(?:e?s)?"
+    r"/(?:s|sec|second|min|step|it)(?:/(?:device|chip|gpu|GPU))?"
 )
 _STAND_IN: Final = re.compile(r"(?P<kind>[hu])(?:ost-|ser-)?(?P<number>\d{1,6})")
 _PLAIN_WORDS: Final = frozenset(

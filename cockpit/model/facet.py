@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from pydantic import Field
 
@@ -34,6 +34,14 @@ def kind_of(error: Exception) -> ErrorKind:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return ErrorKind.NOT_FOUND
     return ErrorKind.PERMISSION if isinstance(error, PermissionError) else ErrorKind.BAD_ANSWER
+
+
+OF_A_RUN: Final = frozenset(
+    {
+        ErrorKind.NOT_CONFIGURED, ErrorKind.UNSUPPORTED, ErrorKind.NOT_FOUND, ErrorKind.PERMISSION,
+    }
+)  # fmt: skip
+"""What goes wrong with these says something about one run: the place it lives at has answered."""
 
 
 class Problem(Frozen):

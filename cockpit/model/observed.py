@@ -167,6 +167,8 @@ class LogValue(Frozen):
     inode: int | None = Field(default=None, exclude=True)
     rows: tuple[Row, ...] = Field(default=(), exclude=True)
     """Training progress read from lines that are new since the former observation."""
+    told_step: int | None = Field(default=None, exclude=True)
+    """The last step in its lines, of a log that only an engine before this one has read."""
     torn: bool = Field(default=False, exclude=True)
     """True where the last line breaks off: what comes after it is not written yet."""
     skipped: Skipped | None = None

@@ -8,6 +8,7 @@ from cockpit.model.report import Facets, FleetReport, RunReport, unread
 from cockpit.model.run import CockpitFile, RunSpec, remedies_of
 from cockpit.runtime.ssh_trouble import know_remedies
 from cockpit.store.store import run_key
+from cockpit.text.progress import read_lines
 from cockpit.watch.outages import PlatformOf, find_outages
 from cockpit.watch.polling.sweep import watched_paths
 from cockpit.watch.reports import owner_of
@@ -81,7 +82,7 @@ class Fleet:
             state.marks = [*found.marks, *state.marks]
             share(state, found.shared)
             if found.report is not None and state.report is None and not state.looked:
-                state.facets = found.report.facets.as_remembered()
+                state.facets = _with_last_step(found.report.facets.as_remembered())
                 owner = owner_of(state, state.facets)
                 spec = state.spec.model_copy(update={"dri": owner.name})
                 changes = {"spec": spec, "owner": owner}
@@ -102,6 +103,17 @@ class Fleet:
             former = unread(state.spec, state.facets, now)
             self._unjudged[name] = state.facets, former
         return former
+
+
+def _with_last_step(facets: Facets) -> Facets:
+    """Return facets of the store with the step that the log's lines told last."""
+    log = facets.log.value
+    told = read_lines(line.plain for line in log.lines) if log is not None else ()
+    steps = [one.step for _, one in told if one.scope == "run" and one.step is not None]
+    if log is None or not steps:
+        return facets
+    value = log.model_copy(update={"told_step": steps[-1]})
+    return facets.model_copy(update={"log": facets.log.model_copy(update={"value": value})})
 
 
 def _must_have(file: CockpitFile, names: Iterable[str]) -> None:

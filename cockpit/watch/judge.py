@@ -158,7 +158,7 @@ class Judge:
                 found.alerts,
                 found.history.now,
                 grace=state.spec.cadence,
-                may_close=state.looked_at_all and state.rows_read,
+                may_close=state.may_close,
             )
             open_now = {kept.alert.key: kept for kept in changes.open}
             state.open = taken_elsewhere(open_now, state.told, found.history.now)

@@ -7,10 +7,10 @@ that out by itself would be a hundred alerts for one (SPEC C, "One cause opens o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
-from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.facet import OF_A_RUN, ErrorKind, Facet
 from cockpit.model.history import Outage
 from cockpit.model.place import HERE, place_of
 from cockpit.model.report import FACETS
@@ -21,13 +21,7 @@ from cockpit.watch.runstate import RunState
 
 PlatformOf = Callable[[RunSpec], Platform | None]
 
-_OF_A_RUN: Final = frozenset(
-    {
-        ErrorKind.NOT_CONFIGURED, ErrorKind.UNSUPPORTED, ErrorKind.NOT_FOUND, ErrorKind.PERMISSION,
-    }
-)  # fmt: skip
-"""What goes wrong with these says something about one run, whatever place it lives at."""
-_OF_ONE_ANSWER: Final = _OF_A_RUN | {ErrorKind.BAD_ANSWER}
+_OF_ONE_ANSWER: Final = OF_A_RUN | {ErrorKind.BAD_ANSWER}
 """Of a place with one run an answer that cannot be read may be that run's fault."""
 
 
@@ -87,7 +81,7 @@ def _dark(
 
 def _failed_places(facet: str, state: RunState, platform_of: PlatformOf) -> Iterable[str]:
     found: Facet[Any] = getattr(state.facets, facet)
-    if facet not in state.looked or found.error is None or found.error.kind in _OF_A_RUN:
+    if facet not in state.looked or found.error is None or found.error.kind in OF_A_RUN:
         return ()
     places = _away(facet, state, platform_of)
     return places if len(places) < 2 else places & _unlisted(state)
@@ -120,9 +114,12 @@ def _rank(state: RunState, key: str) -> tuple[bool, bool, float, str]:
 def _outage(place: str, facets: dict[str, list[RunState]]) -> Outage | None:
     ranked = [name for name in FACETS if name in facets]
     runs = {state.spec.name: state for name in ranked for state in facets[name]}
-    dark = [getattr(state.facets, name) for name in ranked for state in facets[name]]
-    errors = [found.error for found in dark]
-    if len(runs) == 1 and ("job" in facets or any(e.kind in _OF_ONE_ANSWER for e in errors)):
+    errors = [
+        (state.silent_since(name), getattr(state.facets, name).error)
+        for name in ranked
+        for state in facets[name]
+    ]
+    if len(runs) == 1 and ("job" in facets or any(e.kind in _OF_ONE_ANSWER for _, e in errors)):
         return None  # the run's own C-02, or its own fault
     key = Outage.key_of(place)
     teller = min(runs.values(), key=lambda state: _rank(state, key))
@@ -130,18 +127,8 @@ def _outage(place: str, facets: dict[str, list[RunState]]) -> Outage | None:
         place=place,
         facets=tuple(ranked),
         runs=tuple(runs),
-        since=_since(dark),
-        kind=errors[0].kind,
-        why=errors[0].message,
+        since=min(since for since, _ in errors),
+        kind=errors[0][1].kind,
+        why=errors[0][1].message,
         told_by=teller.spec.name,
     )
-
-
-def _since(dark: Sequence[Facet[Any]]) -> float:
-    """Return when the first of these facets got no answer, after the last one that got one.
-
-    One that is unknown for longer was so for a reason of its own: its place did answer then.
-    """
-    last = max(found.observed_at or 0.0 for found in dark)
-    failed = [found.since or found.observed_at or 0.0 for found in dark]
-    return min((each for each in failed if each >= last), default=last)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cockpit.model.alert import ClosedAlert
-from cockpit.model.facet import Facet, merge
+from cockpit.model.facet import OF_A_RUN, Facet, merge
 from cockpit.model.history import CheckpointMark, History, Outage, PhaseMark, Sharer
 from cockpit.model.observed import CheckpointState, JobValue, Phase, Row, Triage
 from cockpit.model.report import FACETS, Facets, RunReport
@@ -78,6 +78,10 @@ class RunState:
     """The other runs of the run file that write to the same place, as they are now."""
     outages: tuple[Outage, ...] = ()
     """The places that do not answer for it, nor for any other run."""
+    answered: set[str] = field(default_factory=set)
+    """The facets of which this engine was given an answer, good or bad."""
+    silent: dict[str, float] = field(default_factory=dict)
+    """Since when the place of a facet gives no answer at all."""
     remembered: bool = False
     report: RunReport | None = None
     announced: RunReport | None = None
@@ -113,6 +117,20 @@ class RunState:
         return self.rows.complete or tracker is None or tracker.step is None
 
     @property
+    def may_close(self) -> bool:
+        """True when all has been looked at on which an alert may rest that is open.
+
+        What an engine before this one knew, and nobody has answered since, closes nothing.
+        """
+        core = [name for name in CORE if getattr(self.facets, name).value is not None]
+        return self.looked_at_all and self.rows_read and self.answered.issuperset(core)
+
+    def silent_since(self, name: str) -> float:
+        """Return since when a facet that is unknown got no answer at all."""
+        facet: Facet[Any] = getattr(self.facets, name)
+        return self.silent.get(name, facet.since or facet.observed_at or 0.0)
+
+    @property
     def exit_record(self) -> int | None:
         """The exit code that the tracker recorded."""
         tracker = self.facets.tracker.value
@@ -138,9 +156,19 @@ class RunState:
                 value = facet.value.model_copy(update={"rows": rows})
                 facet = facet.model_copy(update={"value": value})
         merged = merge(None if first and not old.observed_at else old, facet)
+        self._mark_silence(name, old, facet)
         self.facets = self.facets.model_copy(update={name: merged})
         self.paths = watched_paths(self.spec, self.facets)
         return first or (merged.value, merged.error) != (old.value, old.error)
+
+    def _mark_silence(self, name: str, old: Facet[Any], new: Facet[Any]) -> None:
+        """Note whether the place of a facet answered: that a thing is not there is an answer."""
+        if not _is_silent(new):
+            self.answered.add(name)
+            self.silent.pop(name, None)
+        elif name not in self.silent:
+            first = old.since if _is_silent(old) else None
+            self.silent[name] = first or new.since or 0.0
 
     def mark_phase(self, now: float) -> PhaseMark | None:
         """Remember the job's phase if it is another than before; return the new mark."""
@@ -229,3 +257,7 @@ def _ends(told: Sequence[Told]) -> list[Ended]:
 
 def _seen(kept: Kept) -> Kept:
     return kept if kept.seen else kept.model_copy(update={"seen": True})
+
+
+def _is_silent(facet: Facet[Any]) -> bool:
+    return facet.error is not None and facet.error.kind not in OF_A_RUN

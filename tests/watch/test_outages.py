@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cockpit.model.alert import Alert
-from cockpit.model.facet import ErrorKind, Facet, known, merge, unknown
+from cockpit.model.facet import ErrorKind, Facet, known, unknown
 from cockpit.model.observed import JobValue, Phase, TrackerValue
 from cockpit.model.report import Facets, Verdict
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec, WandbSpec
@@ -86,15 +86,16 @@ def test_a_place_is_dark_since_its_last_answer_whatever_was_unknown_before() -> 
     spec = on_cluster("a").model_copy(
         update={"checkpoints": CheckpointSpec(path=("ssh://cluster/c",))}
     )
-    missing = unknown(ErrorKind.NOT_FOUND, "does not exist", "cluster", 1.0)
-    gone = unknown(ErrorKind.TIMEOUT, "no answer", "cluster", 100.0)
-    running_then = known(running(0.0), "cluster", 90.0)
-    states = [
-        state(run, checkpoints=merge(missing, gone), job=merge(running_then, gone))
-        for run in (spec, spec.model_copy(update={"name": "b"}))
-    ]
+    states = [state(run) for run in (spec, spec.model_copy(update={"name": "b"}))]
+    for each in states:
+        each.take("checkpoints", unknown(ErrorKind.NOT_FOUND, "does not exist", "cluster", 2.0))
+        for at in (100.0, 130.0):
+            gone = unknown(ErrorKind.TIMEOUT, "no answer", "cluster", at)
+            each.take("checkpoints", gone)
+            each.take("job", gone)
     ((first,), _) = find_outages(states, of).values()
     assert (first.facets, first.since) == (("job", "checkpoints"), 100.0)
+    assert states[0].facets.checkpoints.since == 2.0
 
 
 def test_a_run_that_was_not_asked_yet_speaks_for_its_place() -> None:

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from cockpit.model.facet import ErrorKind, unknown
+from cockpit.model.observed import LogValue, Phase
 from cockpit.model.report import RunReport, Verdict
+from cockpit.model.safetext import SafeText
 from cockpit.store.store import Store
 from cockpit.watch import reports
 from cockpit.watch.engine import Engine
 from cockpit.watch.runstate import CORE
-from tests.watch.fakes import World, failed, until
+from tests.watch.fakes import World, failed, running, until
 from tests.watch.test_engine import run_of, watching
 from widgets.fleet_header import Watch, paint_header
 
@@ -53,6 +56,43 @@ async def test_a_fleet_whose_jobs_were_not_asked_is_not_well(store: Store) -> No
         assert "■ 3 critical" in head(engine.report().runs)
         assert "not read" not in head(engine.report().runs)
     assert Verdict.HEALTHY not in {each.verdict for each in told}
+
+
+async def test_what_a_silent_place_told_the_engine_before_closes_nothing(store: Store) -> None:
+    world = World(cadence=4.0)
+    job = world.fakes["job"]
+    wants = {"state": "PENDING", "phase": Phase.WAITING, "started_at": None}
+    job.value = running(world.clock.now()).model_copy(update={**wants, "never": True})
+
+    def opened(engine: Engine) -> bool:
+        return "C-04" in {alert.id for alert in run_of(engine).alerts}
+
+    async with watching(world, store) as engine:
+        await until(lambda: opened(engine) and run_of(engine).next_check_at)
+    began = world.clock.now()
+    job.answers["r"] = unknown(ErrorKind.TIMEOUT, "no answer", "cluster", began)
+    async with watching(world, store) as engine:
+        await until(lambda: run_of(engine).checked_at > began + 12.0)
+        assert opened(engine) and run_of(engine).not_read_yet is None
+        del job.answers["r"]
+        job.value = running(world.clock.now())
+        await until(lambda: not opened(engine))
+
+
+async def test_the_last_step_of_a_log_that_is_silent_since_the_start_is_kept(store: Store) -> None:
+    world = World(cadence=4.0)
+    log, now = world.fakes["log"], world.clock.now()
+    world.tracker.value = None
+    lines = tuple(SafeText(plain=f"step {step}/1000 loss 2.0") for step in (3, 31))
+    log.value = LogValue(path="/x/log", size=9, mtime=now + 9.0, lines=lines)
+    async with watching(world, store) as engine:
+        await until(lambda: run_of(engine).facets.log.known and run_of(engine).next_check_at)
+    log.answers["r"] = unknown(ErrorKind.TIMEOUT, "no answer", "cluster", world.clock.now())
+    async with watching(world, store) as engine:
+        await until(lambda: run_of(engine).not_read_yet is None)
+        facet, step = run_of(engine).facets.log, run_of(engine).progress.step
+        assert facet.error is not None and facet.error.kind is ErrorKind.TIMEOUT
+        assert step == 31
 
 
 @pytest.mark.parametrize("facet", sorted(CORE))

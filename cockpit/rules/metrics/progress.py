@@ -105,8 +105,18 @@ def _logged(history: History) -> Iterator[StepSeen]:
     pace, found = history.log_trend.pace, diagnosis(history)
     if pace.step is not None:
         yield StepSeen(pace.step, pace.at, "log")
+    elif (former := _read_before(history)) is not None:
+        yield former
     if found is not None and found.step is not None:
         yield StepSeen(found.step, None, "log")
+
+
+def _read_before(history: History) -> StepSeen | None:
+    """Return the newest step of a log that nobody could read since this engine started."""
+    facet = history.facets.log
+    if facet.value is None or facet.value.told_step is None:
+        return None
+    return StepSeen(facet.value.told_step, facet.value.mtime, "log")
 
 
 def _saved(history: History) -> StepSeen | None:

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from cockpit.model.facet import known, merge
 from cockpit.model.observed import Phase, Row
 from cockpit.rules.metrics.progress import progress, with_baseline
 from tests.rules.making import (
     T0,
+    blind,
+    checkpoint,
+    checkpoints,
     folded,
     history,
     job,
@@ -36,6 +40,13 @@ def test_without_a_tracker_the_rows_of_the_log_tell() -> None:
     assert progress(run_spec(), history(T0, log=log("x", rows=rows))).step == 7
     assert progress(run_spec(), history(T0, folded(ROWS))).step == 99
     assert progress(run_spec(), history(T0)).text == "unknown/1000"
+
+
+def test_a_log_that_an_engine_before_this_one_read_tells_its_last_step() -> None:
+    lost = merge(known(log("x", mtime=T0 - 9, told_step=31), "run.log", T0 - 9), blind())
+    past = history(T0, log=lost, checkpoints=checkpoints(checkpoint(20, T0)))
+    found = progress(run_spec(), past)
+    assert (found.step, found.step_source) == (31, "log")
 
 
 def test_the_diagnosis_of_an_ended_job_has_read_above_the_lines_that_are_followed() -> None:
