@@ -287,3 +287,15 @@ async def test_a_run_that_changes_its_tracker_is_told_by_the_new_one(
     answer = await source.observe([Query(run=run_of(db))], "here")
     joined = source.join("here", answer)["toy"]
     assert joined.value is not None and joined.source == f"trackio in {db}"
+
+
+async def test_a_run_that_is_deleted_and_made_again_is_read_anew(db: Path) -> None:
+    source, run = Trackers(SystemClock()), run_of(db)
+    assert len(await rows_of(source, run)) == 301
+    with sqlite3.connect(db) as writer:
+        writer.execute("DELETE FROM metrics WHERE run_name = 'run-a'")
+        for step in range(3):
+            write(writer, step, {"train/loss": 9.0})
+    writer.close()
+    chunk = await source.more_rows(run)
+    assert chunk.restarted and [row.step for row in chunk.rows] == [0, 1, 2]
