@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from tests.sources.wandb.writer import MAGIC, exited, field, frame, items, run, varint
 
 if TYPE_CHECKING:
-    from cockpit.sources.wandb.offline import RunFiles
+    from cockpit.sources.wandb.run_files import RunFiles
 
 SMALL, LARGE = 930, 1_000_000
 LIMITS = {"latest_ms": 5.0, "sample_ms": 50.0, "rss_mib": 30.0, "chunk_ms": 50.0}
@@ -122,13 +122,14 @@ def measure(path: Path) -> dict[str, float]:
     bare = _rss_mib()
     from cockpit.model.run import MetricNames, WandbSpec
     from cockpit.sources.wandb.fragment import Fragment
+    from cockpit.sources.wandb.launches import LocalFile
     from cockpit.sources.wandb.metrics import choose
-    from cockpit.sources.wandb.offline import RunFiles
+    from cockpit.sources.wandb.run_files import RunFiles
 
     imported = _rss_mib()
 
     def opened() -> Fragment:
-        fragment = Fragment(str(path), MetricNames())
+        fragment = Fragment(LocalFile(str(path)), MetricNames())
         fragment.refresh()
         return fragment
 

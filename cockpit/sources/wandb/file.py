@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, Self
 from zlib import crc32
 
 BLOCK = 32768
@@ -23,6 +24,8 @@ MAGIC = b":W&B\xe1\xbe\x00"
 
 LARGEST_RECORD = 64 << 20
 """Bytes that are read at most to complete one record."""
+FORWARDS: Final = 64 * BLOCK
+"""Bytes that were written since a look, up to which all of them are read."""
 
 _CHUNK = struct.Struct("<IHB")
 _HEAD = _CHUNK.size
@@ -122,30 +125,43 @@ def _sound_chunk(data: bytes) -> int:
     return stop if stop <= len(data) and crc32(data[6:stop]) == crc else 0
 
 
-class WandbFile:
-    """One open ``.wandb`` file; every method reads with ``pread`` and keeps nothing.
+class WandbLog(ABC):
+    """One ``.wandb`` file as it is at one look, wherever its bytes come from.
 
-    Use it as a context manager. Methods raise ``OSError`` as the system does.
+    Use it as a context manager. Methods raise ``OSError``. Of a file that lies elsewhere not all
+    bytes may be here: reading ends before those that are not, and ``missed`` names them.
     """
 
-    def __init__(self, path: str) -> None:
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        self.stat = os.fstat(self._fd)
-        self.size = self.stat.st_size
+    size: int
+    missed: Sequence[tuple[int, int]] = ()
+    """The ranges of bytes that were asked for and are not here yet."""
+    places: int = 4
+    """Where along the file its keys are learned."""
+    farthest: int = 32 << 20
+    """Bytes before the end in which a row, a step or a loss is looked for."""
+    largest: int = LARGEST_RECORD
 
-    def __enter__(self) -> WandbFile:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
+        return None
+
+    @abstractmethod
+    def bytes_at(self, start: int, stop: int) -> bytes:
+        """Return the file's bytes ``[start, stop)``, fewer at its end or if they are not here."""
+
+    def near(self, offset: int) -> bool:
+        """Tell whether reading on from an offset to the end is worth it."""
+        return self.size - offset <= FORWARDS
+
+    def reach(self, low: int, high: int) -> int:
+        """Return from which block's start on, at least ``low``, the bytes to ``high`` are here."""
+        return low
 
     def started(self) -> bool:
         """Tell whether the header is there (``NotWandbError`` if it is another file's)."""
         return started(self.bytes_at(0, len(MAGIC)))
-
-    def bytes_at(self, start: int, stop: int) -> bytes:
-        """Return the file's bytes ``[start, stop)``, fewer at its end."""
-        return os.pread(self._fd, max(0, min(stop, self.size) - start), start)
 
     def read(self, start: int, budget: int) -> Piece:
         """Return the records from ``start``, about ``budget`` bytes of them.
@@ -155,10 +171,12 @@ class WandbFile:
         """
         start = max(start, len(MAGIC))
         while True:
-            piece = deframe(self.bytes_at(start, start + budget), start)
-            if piece.offset > start or piece.spans or start + budget >= self.size:
+            data = self.bytes_at(start, start + budget)
+            piece = deframe(data, start)
+            whole = start + budget >= self.size or len(data) < budget
+            if piece.offset > start or piece.spans or whole:
                 return piece
-            if budget >= LARGEST_RECORD:
+            if budget >= self.largest:
                 return Piece(start, [], self._next_block(start), 1)
             budget *= 4
 
@@ -171,14 +189,17 @@ class WandbFile:
         """Yield windows of records from the file's end to its start.
 
         The first window has ``first`` blocks; each next one is ``growth`` times as long, but
-        never longer than ``most`` blocks. Together they hold each record exactly once.
+        never longer than ``most`` blocks. Together they hold each record exactly once, back to
+        the first byte that is not here.
         """
         high = self.size
         length = first
         while high > len(MAGIC):
-            low = max(len(MAGIC), ((high - 1) // BLOCK - length + 1) * BLOCK)
-            yield self._window(low, high)
-            high = low
+            wanted = max(len(MAGIC), ((high - 1) // BLOCK - length + 1) * BLOCK)
+            low = self.reach(wanted, high)
+            if low < high:
+                yield self._window(low, high)
+            high = low if low == wanted else 0
             length = min(most, length * growth)
 
     def _window(self, low: int, high: int) -> Piece:
@@ -204,3 +225,18 @@ class WandbFile:
     @staticmethod
     def _next_block(start: int) -> int:
         return (start // BLOCK + 1) * BLOCK
+
+
+class WandbFile(WandbLog):
+    """One open file of this machine; every method reads with ``pread`` and keeps nothing."""
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        self.size = os.fstat(self._fd).st_size
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+    def bytes_at(self, start: int, stop: int) -> bytes:
+        """Return the file's bytes ``[start, stop)``, fewer at its end."""
+        return os.pread(self._fd, max(0, min(stop, self.size) - start), start)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
 from cockpit.sources.wandb.clocks import Look, offset_of
-from cockpit.sources.wandb.file import WandbFile
+from cockpit.sources.wandb.file import WandbLog
+from cockpit.sources.wandb.launches import LaunchFile
 from cockpit.sources.wandb.metrics import MetricKeys
 from cockpit.sources.wandb.rows import KeyLayout, RowReader
 from cockpit.sources.wandb.tail import (
@@ -31,18 +33,23 @@ class Fragment:
     """What one launch of the run has written; grows with its file.
 
     ``ready`` is False until the file's header is there. A file that was replaced or cut is
-    another fragment: see ``replaced``.
+    another fragment: see ``replaced``. Of a file that lies elsewhere only what was brought is read;
+    ``missed`` are the ranges that a closer look needs, and ``learn_again`` is told when they came.
     """
 
-    def __init__(self, path: str, configured: MetricNames) -> None:
-        self.path = path
+    def __init__(self, file: LaunchFile, configured: MetricNames) -> None:
+        self.file = file
+        self.path = file.path
+        self.missed: set[tuple[int, int]] = set()
         self.head = Head()
         self.layout = KeyLayout(configured)
+        self._configured = configured
+        self._turns = 0
         self.ready = False
         self.size = 0
         self.mtime = 0.0
         self.offset = 0.0
-        """The trainer's clock minus ours, as far as it is known (s)."""
+        """The trainer's clock minus ours, as far as it is known (s), its host's included."""
         self._clock: Look | None = None
         self._identity: tuple[int, int] | None = None
         self._latest: tuple[MetricKeys, Latest] | None = None
@@ -51,7 +58,7 @@ class Fragment:
     @property
     def name(self) -> str:
         """The directory's name, which tells when the launch was."""
-        return Path(self.path).parent.name
+        return self.file.name
 
     @property
     def id(self) -> str:
@@ -67,36 +74,55 @@ class Fragment:
         return self.mtime if recorded is None else recorded - self.offset
 
     @property
-    def seen(self) -> tuple[str, int, float]:
+    def seen(self) -> tuple[str, int, float, int]:
         """What a later look is compared with: equal means that nothing is new."""
-        return self.path, self.size, self.mtime
+        return self.path, self.size, self.mtime, self._turns
 
     def replaced(self) -> bool:
         """Tell whether the path now holds another file, or less of the same, or nothing."""
         try:
-            now = Path(self.path).stat()
+            now = self.file.stat()
         except FileNotFoundError:
             return True
-        known = self._identity in (None, (now.st_dev, now.st_ino))
-        return not known or now.st_size < self.size
+        known = self._identity in (None, now.identity)
+        return not known or now.size < self.size
 
     def refresh(self) -> None:
         """Look at the file again: one ``stat`` when nothing is new.
 
         Raises ``OSError``, or ``NotWandbError`` when the file is something else.
         """
-        now = Path(self.path).stat()
-        self._identity = (now.st_dev, now.st_ino)
-        self.mtime = now.st_mtime
-        if now.st_size == self.size:
+        now = self.file.stat()
+        self._identity = now.identity
+        self.mtime = now.mtime
+        if now.size == self.size:
             return
-        with WandbFile(self.path) as log:
+        with self._opened() as log:
             self.ready = log.started()
             if self.ready and self.size < HEAD_BYTES:
                 self.head = head(log)
             if self.ready:
                 (learn_newest if self.layout.rows else learn)(log, self.layout)
-        self.size = now.st_size
+        self.size = now.size
+
+    def learn_again(self) -> None:
+        """Begin anew with a file of which more is here now; no row is given out twice for it."""
+        self._turns += 1
+        self.layout = KeyLayout(self._configured)
+        self._latest = None
+        self.size = 0
+        self.missed.clear()
+
+    @contextmanager
+    def _opened(self) -> Iterator[WandbLog]:
+        with self.file.open() as log:
+            yield log
+            self.missed.update(log.missed)
+
+    @property
+    def read_to(self) -> int:
+        """The offset up to which the newest rows were read; 0 before the first look."""
+        return 0 if self._latest is None else self._latest[1].offset
 
     def latest(self, keys: MetricKeys) -> Latest:
         """Return the newest of everything in this file."""
@@ -104,7 +130,7 @@ class Fragment:
             return Latest()
         former = self._latest[1] if self._latest and self._latest[0] == keys else None
         if former is None or former.size != self.size:
-            with WandbFile(self.path) as log:
+            with self._opened() as log:
                 former = latest(log, self.reader(keys), former)
             self._latest = (keys, former)
         return former
@@ -112,9 +138,11 @@ class Fragment:
     def judge_clock(self, keys: MetricKeys) -> None:
         """Find out how far the trainer's clock is off, from what is new in the file."""
         stamps = self.latest(keys).stamps
-        if self._clock is None or self._clock[:2] != (stamps, self.mtime):
-            self.offset = offset_of(stamps, self.mtime, self._clock)
-            self._clock = Look(stamps, self.mtime, self.offset)
+        written = self.mtime + self.file.skew
+        if self._clock is None or self._clock[:2] != (stamps, written):
+            off = offset_of(stamps, written, self._clock)
+            self._clock = Look(stamps, written, off)
+            self.offset = off + self.file.skew
 
     def on_our_clock(self, rows: Sequence[Row]) -> list[Row]:
         """Return rows with their times on our clock: none lies after the file's last write."""
@@ -126,9 +154,10 @@ class Fragment:
     def sample(self, keys: MetricKeys, points: int) -> list[Row]:
         """Return about ``points`` rows with a loss, evenly spread over the file.
 
-        A file that has grown by less than ``STALE_SAMPLE`` since is not sampled again.
+        A file that has grown by less than ``STALE_SAMPLE`` since is not sampled again. One that
+        lies elsewhere is not sampled: all along it bytes would have to be brought.
         """
-        if not self.ready or keys.loss is None:
+        if not self.ready or keys.loss is None or self.file.far:
             return []
         former = self._sample
         if (
@@ -136,7 +165,7 @@ class Fragment:
             or former[:2] != (keys, points)
             or not former[2] <= self.size <= former[2] * (1 + STALE_SAMPLE)
         ):
-            with WandbFile(self.path) as log:
+            with self._opened() as log:
                 rows = sample(log, self.reader(keys), points)
             former = self._sample = (keys, points, self.size, rows)
         return former[3]

@@ -13,8 +13,9 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from cockpit.model.observed import Column, Row
-from cockpit.sources.wandb.decode import CONFIG, HISTORY, BadRecordError, config_update, kind_of
-from cockpit.sources.wandb.file import MAGIC, Span, WandbFile
+from cockpit.sources.protobuf import BadMessageError
+from cockpit.sources.wandb.decode import CONFIG, HISTORY, config_update, kind_of
+from cockpit.sources.wandb.file import MAGIC, Span
 from cockpit.sources.wandb.fragment import Fragment
 from cockpit.sources.wandb.metrics import MetricKeys
 from cockpit.sources.wandb.rows import StepRate
@@ -188,6 +189,8 @@ class _Cursor:
         self.fragment = fragment
         self.offset = len(MAGIC)
         self.skipped = 0
+        self.lacks = 0
+        """Up to which offset bytes must be brought before more can be read; 0 if none."""
         self.config: dict[str, object] = {}
         self._keys = keys
         self._rate = StepRate()
@@ -209,10 +212,11 @@ class _Cursor:
     def chunk(self) -> list[Row]:
         """Read on; an empty list can also mean that there were records but no rows."""
         if not self._waiting and self.fragment.ready:
-            with WandbFile(self.fragment.path) as log:
+            with self.fragment.file.open() as log:
                 piece = log.read(self.offset, CHUNK_BYTES)
                 at_end = self.offset + CHUNK_BYTES >= log.size
-            if at_end or piece.offset == self.offset:
+                self.lacks = max((stop for _, stop in log.missed), default=0)
+            if not self.lacks and (at_end or piece.offset == self.offset):
                 self._waiting_at = self.fragment.size
             self.offset = piece.offset
             self.skipped += piece.skipped
@@ -231,7 +235,7 @@ class _Cursor:
                     rows.append(reader.read(message))
                 elif kind == CONFIG:
                     self.config.update(config_update(message))
-            except BadRecordError:
+            except BadMessageError:
                 self.skipped += 1
         rows = self.fragment.on_our_clock(rows)
         return rows if self._keys.throughput else list(self._rate.fill(rows))
@@ -282,10 +286,22 @@ class Pass:
             rows = behind.chunk()
             self.columns.add(rows)
             self._delivered = self._delivered or bool(rows)
+        later = behind is not None and behind.lacks > 0 and not rows
         caught_up = all(cursor.caught_up for cursor in self._cursors)
         self.caught_up_once = self.caught_up_once or caught_up
         share = 1.0 if caught_up else self.share
-        return RowChunk(tuple(rows), caught_up, restarted, share)
+        return RowChunk(tuple(rows), caught_up, restarted, share, later and not caught_up)
+
+    def unread(self, fragment: Fragment) -> tuple[int, int] | None:
+        """Return from where on a file is not read yet, and up to where it must be here to go on.
+
+        ``None`` where it is not its turn: files are read in order.
+        """
+        behind = next((one for one in self._cursors if not one.caught_up), None)
+        if behind is None:
+            last = self._cursors[-1] if self._cursors else None
+            return (last.offset, 0) if last is not None and last.fragment is fragment else None
+        return (behind.offset, behind.lacks) if behind.fragment is fragment else None
 
     def rewind(self) -> None:
         """Read everything again from the first row on."""

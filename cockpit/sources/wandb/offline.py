@@ -7,22 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from threading import Lock
 from typing import TypeVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
-from cockpit.model.observed import Row, TrackerValue
+from cockpit.model.observed import TrackerValue
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.offload import offload
-from cockpit.sources.wandb.file import NotWandbError, WandbFile
-from cockpit.sources.wandb.fragment import Fragment, find, ids_in
-from cockpit.sources.wandb.history import Pass, RowChunk
-from cockpit.sources.wandb.metrics import MetricKeys, choose
-from cockpit.sources.wandb.rows import StepRate
-from cockpit.sources.wandb.tail import newest_rows
-from cockpit.sources.wandb.value import ShownConfig, newest_head, tracker_value, with_state
+from cockpit.sources.wandb.file import NotWandbError
+from cockpit.sources.wandb.history import RowChunk
+from cockpit.sources.wandb.run_files import RunFiles
 from cockpit.text.safe import clean
 
 DEADLINE = 5.0
@@ -32,7 +27,6 @@ It is less than the watch gives a whole bulk and ``check`` a facet: a file that 
 named as such by its own run.
 """
 
-_SHOWN_IDS = 5
 _THIS_MACHINE = (None, "", "localhost", "127.0.0.1")
 _NOTHING = RowChunk((), caught_up=True, restarted=False, share=0.0)
 
@@ -139,116 +133,6 @@ def _problem(error: OSError | NotWandbError, spec: WandbSpec) -> tuple[ErrorKind
     return ErrorKind.BAD_ANSWER, f"{place}: {reason}"
 
 
-class RunFiles:
-    """The files of one run and everything that was read of them; safe to use from any thread.
-
-    Methods block; they raise ``OSError`` where the files cannot be read, ``FileNotFoundError``
-    where there are none of this run, and ``NotWandbError`` where they are something else.
-    """
-
-    def __init__(self, spec: WandbSpec) -> None:
-        self._spec = spec
-        self._lock = Lock()
-        self._fragments: dict[str, Fragment] = {}
-        self._order: list[Fragment] = []
-        self._keys = MetricKeys()
-        self._pass = Pass()
-        self._config = ShownConfig()
-        self._value: tuple[object, TrackerValue] | None = None
-
-    def value(self, clock: Clock) -> TrackerValue:
-        """Return what is known now: newest rows, exact columns as far as read, else samples."""
-        with self._lock:
-            self._list()
-            self._look()
-            seen = (self._keys, self._pass.progress, tuple(one.seen for one in self._order))
-            if self._value is None or self._value[0] != seen:
-                self._value = (seen, self._made())
-            return with_state(self._value[1], clock.now())
-
-    def more(self) -> RowChunk:
-        """Return the next chunk of every logged row (see ``RowChunk``)."""
-        with self._lock:
-            if not self._fragments or any(one.replaced() for one in self._order):
-                self._list()
-            self._look()
-            return self._pass.next(self._order, self._keys)
-
-    def rewind(self) -> None:
-        """Give out every row from the first one again: another source has stood in meanwhile."""
-        with self._lock:
-            self._pass.rewind()
-
-    def recent(self, most: int) -> RowChunk:
-        """Return the last ``most`` rows; ``share`` is how much of the files they cover."""
-        with self._lock:
-            self._list()
-            self._look()
-            return self._recent(most)
-
-    def _list(self) -> None:
-        """Find the run's files again; one that was replaced begins anew."""
-        place = _path(self._spec)
-        paths = find(place, self._spec.run_id)
-        if not paths:
-            raise FileNotFoundError(_missing(place, self._spec.run_id))
-        kept = {path: one for path, one in self._fragments.items() if not one.replaced()}
-        metrics = self._spec.metrics
-        self._fragments = {path: kept.get(path) or Fragment(path, metrics) for path in paths}
-
-    def _look(self) -> None:
-        """Stat each file, learn from what is new, and keep the order of the starts."""
-        wrong: list[NotWandbError] = []
-        sound: list[Fragment] = []
-        for fragment in self._fragments.values():
-            try:
-                fragment.refresh()
-                sound.append(fragment)
-            except NotWandbError as error:
-                wrong.append(error)
-        if not sound:
-            raise wrong[0]
-        self._order = sorted(sound, key=lambda one: (one.started_at, one.name))
-        rows = [row for one in self._order for row in one.layout.rows]
-        self._keys = choose(rows, self._spec.metrics, self._keys)
-        for fragment in sound:
-            fragment.judge_clock(self._keys)
-
-    def _made(self) -> TrackerValue:
-        run = newest_head(self._order).run
-        config = {**(run.config if run else {}), **self._pass.config_of(self._order[-1])}
-        shown = self._config.shown(config)
-        return tracker_value(self._spec, self._order, self._keys, self._pass, shown)
-
-    def _recent(self, most: int) -> RowChunk:
-        total = sum(one.size for one in self._order)
-        parts: list[tuple[Row, ...]] = []
-        covered = wanted = 0
-        for fragment in reversed(self._order):
-            wanted = most - sum(len(part) for part in parts)
-            if wanted <= 0 or not fragment.ready:
-                continue
-            with WandbFile(fragment.path) as log:
-                rows, start = newest_rows(log, fragment.reader(self._keys), wanted)
-            rows = fragment.on_our_clock(rows)
-            parts.insert(0, tuple(rows if self._keys.throughput else StepRate().fill(rows)))
-            covered += fragment.size - start
-        flat = tuple(row for part in parts for row in part)
-        return RowChunk(flat, True, False, min(1.0, covered / total) if total else 1.0)
-
-
 def _whose(run: RunSpec) -> str:
     others = ", ".join(clean(name) for name in run.same_tracker)
     return f"{others} reads the same folder: whose run is the newest? set wandb.id, or a dir each"
-
-
-def _missing(place: str, wanted: str | None) -> str:
-    """Say that the run is not there, and what is: an id is seldom what its trainer made up."""
-    there = [one for one in ids_in(place) if one]
-    if wanted is None or not there:
-        what = "no W&B run" if wanted is None else f"no W&B run {wanted}, nor any other,"
-        return f"{what} in {place} yet"
-    shown = ", ".join(there[:_SHOWN_IDS])
-    more = f" and {len(there) - _SHOWN_IDS} more" if len(there) > _SHOWN_IDS else ""
-    advice = "without wandb.id the newest is read"
-    return f"no W&B run {wanted} in {place}; there: {shown}{more} (newest first; {advice})"

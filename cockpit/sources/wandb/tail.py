@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cockpit.model.observed import Row
+from cockpit.sources.protobuf import BadMessageError
 from cockpit.sources.wandb.clocks import Stamps
 from cockpit.sources.wandb.decode import (
     CONFIG,
@@ -17,7 +18,6 @@ from cockpit.sources.wandb.decode import (
     HEADER,
     HISTORY,
     RUN,
-    BadRecordError,
     RunInfo,
     config_update,
     environment,
@@ -27,7 +27,7 @@ from cockpit.sources.wandb.decode import (
     record_time,
     run_info,
 )
-from cockpit.sources.wandb.file import BLOCK, MAGIC, Piece, Span, WandbFile
+from cockpit.sources.wandb.file import BLOCK, MAGIC, Piece, Span, WandbLog
 from cockpit.sources.wandb.rows import KeyLayout, RowReader
 
 HEAD_BYTES = 256 * 1024
@@ -35,8 +35,6 @@ HEAD_BYTES = 256 * 1024
 _HEAD_STEP = BLOCK // 2
 RECENT_ROWS = 64
 """Rows of the tail that are kept for rates."""
-FARTHEST_BACK = 32 << 20
-"""Bytes before the end in which a row, a step or a loss is looked for."""
 LEARNED_BACK = 8 << 20
 """Bytes before the end in which the name of the loss is looked for."""
 
@@ -44,7 +42,6 @@ _HEAD_ROWS = 16
 _FIRST_BLOCKS, _GROWTH, _MOST_BLOCKS = 1, 4, 64
 _ENOUGH_ROWS = 8
 _SECONDARY_BACK = 16 * BLOCK
-_SPREAD = 4
 _BUDGETS = (BLOCK // 4, BLOCK, 8 * BLOCK)
 
 
@@ -108,11 +105,11 @@ def read_rows(spans: Iterable[Span], reader: RowReader) -> Iterator[Row]:
     for message in messages(spans):
         try:
             yield reader.read(message)
-        except BadRecordError:
+        except BadMessageError:
             continue
 
 
-def head(log: WandbFile) -> Head:
+def head(log: WandbLog) -> Head:
     """Return the run's identity from the first records of a file."""
     found = Head()
     offset = len(MAGIC)
@@ -124,7 +121,7 @@ def head(log: WandbFile) -> Head:
             rows += kind == HISTORY
             try:
                 found = _head_with(found, kind, message)
-            except BadRecordError:
+            except BadMessageError:
                 continue
         if piece.offset == offset or rows > _HEAD_ROWS:
             break
@@ -154,25 +151,26 @@ def _head_with(found: Head, kind: int, message: Span) -> Head:
     return found
 
 
-def learn(log: WandbFile, layout: KeyLayout) -> None:
+def learn(log: WandbLog, layout: KeyLayout) -> None:
     """Learn how the file spells its keys, from rows at its start, along it and at its end.
 
     Where none of them has a loss, it goes on looking backwards.
     """
     blocks = max(1, -(-log.size // BLOCK))
-    for index in range(min(_SPREAD, blocks)):
-        place = index * blocks // _SPREAD
+    for index in range(min(log.places, blocks)):
+        place = index * blocks // log.places
         looks = (messages(log.block(place, budget).spans) for budget in _BUDGETS)
         for message in next(filter(None, map(list, looks)), []):  # it may begin a little later
             layout.notice(message)
     for piece in log.backwards(_FIRST_BLOCKS, _GROWTH, _MOST_BLOCKS):
         _notice(layout, piece)
         back = log.size - piece.start
-        if back > LEARNED_BACK or (layout.has_loss and back > _SECONDARY_BACK // 4):
+        enough = layout.has_loss and back > _SECONDARY_BACK // 4
+        if enough or back > min(LEARNED_BACK, log.farthest):
             return
 
 
-def learn_newest(log: WandbFile, layout: KeyLayout) -> None:
+def learn_newest(log: WandbLog, layout: KeyLayout) -> None:
     """Learn from the file's last rows: a key may have come up since."""
     newest = next(log.backwards(_FIRST_BLOCKS, 1, _FIRST_BLOCKS), None)
     if newest is not None:
@@ -184,12 +182,12 @@ def _notice(layout: KeyLayout, piece: Piece) -> None:
         layout.notice(message)
 
 
-def latest(log: WandbFile, reader: RowReader, former: Latest | None = None) -> Latest:
+def latest(log: WandbLog, reader: RowReader, former: Latest | None = None) -> Latest:
     """Return the newest of everything.
 
     With ``former`` (of the same file, read with the same keys) only what is new is read.
     """
-    if former is not None and log.size - former.offset <= _MOST_BLOCKS * BLOCK:
+    if former is not None and log.near(former.offset):
         pieces = iter(list(_forwards(log, former.offset))[::-1])
     else:
         pieces = log.backwards(_FIRST_BLOCKS, _GROWTH, _MOST_BLOCKS)
@@ -199,12 +197,13 @@ def latest(log: WandbFile, reader: RowReader, former: Latest | None = None) -> L
         offset = max(offset, piece.offset)
         skipped += piece.skipped
         newest.take(piece.spans)
-        if newest.complete(log.size - piece.start):
+        back = log.size - piece.start
+        if back > log.farthest or newest.complete(back):
             break
     return newest.result(former or Latest(), log.size, offset, skipped)
 
 
-def _forwards(log: WandbFile, offset: int) -> Iterator[Piece]:
+def _forwards(log: WandbLog, offset: int) -> Iterator[Piece]:
     piece = log.read(offset, _MOST_BLOCKS * BLOCK)
     while piece.offset > offset:
         yield piece
@@ -234,7 +233,7 @@ class _Newest:
                     self._take_time(record_time(kind, message))
                 elif kind == HISTORY and (len(self._rows) < RECENT_ROWS or not self.complete(0)):
                     self._take_row(self._reader.read(message))
-            except BadRecordError:
+            except BadMessageError:
                 continue
 
     def _take_time(self, at: float | None) -> None:
@@ -260,8 +259,6 @@ class _Newest:
 
     def complete(self, back: int) -> bool:
         """Tell whether looking farther than ``back`` bytes before the end is of no use."""
-        if back > FARTHEST_BACK:
-            return True
         primary, secondary = self._reader.missing(self._known)
         enough = len(self._rows) >= _ENOUGH_ROWS and not primary
         return enough and (not secondary or back > _SECONDARY_BACK)
@@ -288,7 +285,7 @@ class _Newest:
         return seen if seen.before is not None else seen._replace(before=former.newest)
 
 
-def newest_rows(log: WandbFile, reader: RowReader, most: int) -> tuple[list[Row], int]:
+def newest_rows(log: WandbLog, reader: RowReader, most: int) -> tuple[list[Row], int]:
     """Return the last ``most`` rows of a file in its order, and about where they begin."""
     parts: list[list[Row]] = []
     start = log.size
@@ -299,7 +296,7 @@ def newest_rows(log: WandbFile, reader: RowReader, most: int) -> tuple[list[Row]
         dropped = max(0, len(rows) - left) / max(1, len(rows))
         start = piece.start + int(dropped * (start - piece.start))
         left -= len(rows)
-        if left <= 0 or log.size - start > FARTHEST_BACK:
+        if left <= 0 or log.size - start > log.farthest:
             break
     return [row for part in parts for row in part], 0 if start <= len(MAGIC) else start
 
@@ -309,7 +306,7 @@ def older(newer: Row, row: Row) -> Row:
     return Row._make(b if a is None else a for a, b in zip(newer, row, strict=True))
 
 
-def sample(log: WandbFile, reader: RowReader, points: int) -> list[Row]:
+def sample(log: WandbLog, reader: RowReader, points: int) -> list[Row]:
     """Return about ``points`` rows with a loss, evenly spread over the file, in its order."""
     blocks = max(1, -(-log.size // BLOCK))
     if blocks >= points:
@@ -321,7 +318,7 @@ def sample(log: WandbFile, reader: RowReader, points: int) -> list[Row]:
     return [row for rows in found for row in rows]
 
 
-def _loss_rows(log: WandbFile, reader: RowReader, number: int, most: int) -> list[Row]:
+def _loss_rows(log: WandbLog, reader: RowReader, number: int, most: int) -> list[Row]:
     """Return up to ``most`` rows with a loss that begin in a block, evenly spread over it."""
     for budget in _BUDGETS if most == 1 else _BUDGETS[1:]:
         rows: list[Row] = []

@@ -6,6 +6,7 @@ import pytest
 
 from cockpit.model.run import MetricNames
 from cockpit.sources.wandb.fragment import Fragment, find, id_in_name
+from cockpit.sources.wandb.launches import LocalFile
 from cockpit.sources.wandb.metrics import MetricKeys, choose
 from tests.sources.wandb import writer
 
@@ -20,7 +21,7 @@ def written(path: Path, rows: int) -> None:
 def test_a_file_that_has_grown_a_little_is_not_sampled_again(tmp_path: Path) -> None:
     path = tmp_path / "run-abc.wandb"
     written(path, 300)
-    fragment = Fragment(str(path), MetricNames())
+    fragment = Fragment(LocalFile(str(path)), MetricNames())
     fragment.refresh()
     keys = choose(list(fragment.layout.rows), MetricNames(), MetricKeys())
     first = fragment.sample(keys, 20)

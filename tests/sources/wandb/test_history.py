@@ -13,7 +13,7 @@ from cockpit.model.observed import Row
 from cockpit.model.run import WandbSpec
 from cockpit.sources.wandb import history as wandb_pass
 from cockpit.sources.wandb.history import LossColumns
-from cockpit.sources.wandb.offline import RunFiles
+from cockpit.sources.wandb.run_files import RunFiles
 from tests.sources.wandb import writer
 
 T0 = 1_700_000_000.0

@@ -53,7 +53,8 @@ class Looking:
     """A source, one run, and what its rows are so far."""
 
     def __init__(self, *runs: RunSpec, **more: Any) -> None:
-        self.source = OnlineWandb(Clock(), env=ENV, **more)
+        patient = {"first": 60.0, "deadline": 60.0}  # the server works on a busy machine
+        self.source = OnlineWandb(Clock(), env=ENV, **(patient | more))
         self.runs = runs
         self.rows: list[Row] = []
         self.restarts = 0

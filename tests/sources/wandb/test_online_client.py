@@ -16,8 +16,8 @@ from cockpit.model.clock import SystemClock
 from cockpit.model.facet import Facet
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import RunSpec, WandbSpec
-from cockpit.sources.wandb.offline import RunFiles
 from cockpit.sources.wandb.online import OnlineWandb
+from cockpit.sources.wandb.run_files import RunFiles
 from cockpit.sources.wandb.tracker import Wandb
 from tests.queries import queries_of
 from tests.sources.wandb.fake_wandb import KEY, serving
