@@ -62,6 +62,8 @@ class Tail:
         self.wanted = wanted
         self.joined = False
         """True while every line up to the common cursor is in the spool."""
+        self.fetched = False
+        """True if its lines were asked for at the last look: what the spool has is the newest."""
         self.twice: Counter[Line] = Counter()
         """Lines of the spool that may come once more by the common cursor."""
         self.spool = Spool(wanted.run, f"{wanted.own.id} {wanted.own.submitted_at}")
@@ -133,6 +135,8 @@ class Stream:
         for user, tails in users.items():
             await self._follow(user, tails)
         late = [tail for tail in self._tails.values() if not tail.joined]
+        for tail in self._tails.values():
+            tail.fetched = tail.joined
         late.sort(key=lambda tail: tail.wanted.over)
         await asyncio.gather(*(self._joined(tail) for tail in late[:JOINS]))
         return self._tails
@@ -142,6 +146,7 @@ class Stream:
         tail.trouble = None
         try:
             await self._join(tail)
+            tail.fetched = True
         except HttpError as error:
             if error.kind is not ErrorKind.BAD_ANSWER or error.status is not None:
                 raise

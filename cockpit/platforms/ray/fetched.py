@@ -54,6 +54,8 @@ class Fetched:
         ``latest`` is when it can have been written at the latest (epoch s). A last line without
         line break is spooled with the next ones, or when the log is ``over``.
         """
+        if not data and self.recall():
+            return 0  # a log does not grow empty: that tells nothing, and what is kept stands
         news, first = self._news(data)
         pending = self._rest + news.new
         end = len(pending) if over else max(pending.rfind(b"\n"), pending.rfind(b"\r")) + 1

@@ -164,7 +164,9 @@ class Head:
         except TimeoutError:
             text = f"{self.name}: no log within {TAIL_WITHIN:.0f} s"
             raise HttpError(ErrorKind.TIMEOUT, text) from None
-        return self._checked(answer).body
+        if "html" in self._checked(answer).headers.get("content-type", ""):
+            raise self._bad("a web page came instead of the log: a proxy or a login?")
+        return answer.body
 
     def ours(self, at: float) -> float:
         """Return a time of the head's clock on ours."""

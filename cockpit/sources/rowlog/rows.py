@@ -11,7 +11,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.observed import Row, TrackerValue
 from cockpit.model.run import MetricNames
 from cockpit.sources.rowlog.records import About, Record, RecordLog
-from cockpit.sources.wandb.clocks import Look, Stamps, offset_of
+from cockpit.sources.wandb.clocks import Look, Stamps, offset_of, true_time
 from cockpit.sources.wandb.history import LossColumns, RowChunk
 from cockpit.sources.wandb.metrics import WANDB_STEP, MetricKeys, choose, interesting
 from cockpit.sources.wandb.rows import STEPS_UNIT, StepRate, usual_step_seconds
@@ -117,7 +117,8 @@ class RunRows:
 
     def _offset(self, about: About, records: Sequence[Record]) -> float:
         """Return how far the trainer's clock is off, by when the files were written."""
-        newest = max((each.at for each in records if each.at is not None), default=None)
+        times = (true_time(each.at) for each in records)
+        newest = max((at for at in times if at is not None), default=None)
         offset = offset_of(Stamps(row=newest), about.mtime, self._clock_look)
         self._clock_look = Look(Stamps(row=newest), about.mtime, offset)
         return offset
@@ -193,10 +194,10 @@ class _Reading:
 def row_of(record: Record, keys: MetricKeys, offset: float) -> Row:
     """Return a record as a row, its time on our clock."""
     values = record.values
-    own = keys.step != WANDB_STEP
+    own, at = keys.step != WANDB_STEP, true_time(record.at)
     return Row(
         step=_whole(values.get(keys.step)) if own else record.step,
-        at=None if record.at is None else record.at - offset,
+        at=None if at is None else at - offset,
         loss=values.get(keys.loss) if keys.loss else None,
         throughput=values.get(keys.throughput) if keys.throughput else None,
         grad_norm=values.get(keys.grad_norm) if keys.grad_norm else None,

@@ -122,6 +122,7 @@ class TrackioRun:
         first, last, count = database.rows(query, values)[0]
         if not count:
             raise FileNotFoundError(_missing(database, self._spec.run))
+        begun = database.rows("SELECT timestamp FROM metrics WHERE id = ?", (first,))
         about = About(
             id=name,
             name=name,
@@ -129,7 +130,7 @@ class TrackioRun:
             producer="trackio",
             files=(database.path, f"{database.path}-wal"),
             mtime=state.mtime,
-            identity=(state.file[:2], name),
+            identity=(state.file[:2], name, first, str(begun[0][0])),
             version=state,
             config=_config(database, where, values),
             alerts=tuple(_alerts(database, where, values)),

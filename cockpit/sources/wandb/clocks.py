@@ -20,6 +20,15 @@ FARTHEST_ZONE: Final = 14 * 3600.0
 """Time zones lie whole quarters of an hour apart; none is farther away."""
 
 
+LATEST: Final = 4e9
+"""Seconds since the epoch that no true time reaches: what is beyond is in other units."""
+
+
+def true_time(at: float | None) -> float | None:
+    """Return a logged time if it can be one: neither infinite nor in milliseconds."""
+    return at if at is not None and 0.0 < at < LATEST else None
+
+
 class Stamps(NamedTuple):
     """The newest times in a file: of its last row, and of the client's records around that.
 

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
+from cockpit.sources.wandb.clocks import true_time
 from cockpit.sources.wandb.ledger import Raw
 from cockpit.sources.wandb.metrics import WANDB_STEP, WANDB_TIME, MetricKeys, interesting
 from cockpit.text.safe import clean
@@ -19,8 +20,6 @@ SUMMARY_TIME: Final = (WANDB_STEP, WANDB_TIME)
 _DEPTH: Final = 4
 _MOST_NAMES: Final = 20_000
 _WORDS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_LATEST: Final = 4e9
-"""Seconds since the epoch that no honest time reaches."""
 
 
 class Head(NamedTuple):
@@ -149,11 +148,10 @@ def rows_in(raw: object, names: Names) -> list[Raw]:
 
 def row_of(raw: Raw, keys: MetricKeys) -> Row:
     """Return a row with the metrics that the rules read."""
-    step, at = raw.get(keys.step), raw.get(WANDB_TIME)
-    timed = at is not None and 0.0 < at < _LATEST
+    step = raw.get(keys.step)
     return Row(
         int(step) if step is not None and math.isfinite(step) else None,
-        at if timed else None,
+        true_time(raw.get(WANDB_TIME)),
         raw.get(keys.loss) if keys.loss is not None else None,
         raw.get(keys.throughput) if keys.throughput is not None else None,
         raw.get(keys.grad_norm) if keys.grad_norm is not None else None,

@@ -15,7 +15,7 @@ from cockpit.sources.wandb.clocks import Look, Stamps, offset_of
 from cockpit.sources.wandb.graphql import Document
 from cockpit.sources.wandb.history import CHUNK_ROWS, LossColumns, RowChunk
 from cockpit.sources.wandb.ledger import READ_AHEAD, RECENT, Ledger, Page, Raw, rows_of, step_of
-from cockpit.sources.wandb.metrics import WANDB_STEP, WANDB_TIME, MetricKeys, choose
+from cockpit.sources.wandb.metrics import WANDB_STEP, MetricKeys, choose
 from cockpit.sources.wandb.online_fields import (
     SUMMARY_TIME,
     Head,
@@ -343,9 +343,9 @@ class OnlineRun:
         beat = self.head.heartbeat_at
         self._heartbeat = None if beat is None else min(came.at, beat - came.ahead)
         newest = self._ledger.recent[-1] if self._ledger.recent else self._summary
-        at = newest.get(WANDB_TIME)
+        at = row_of(newest, self._keys).at
         if at is None:
-            return
+            return  # without a time, or with one that is none
         stamps, former = Stamps(row=at), self._look
         offset = offset_of(stamps, came.at, former)
         if offset < 0.0 and (former is None or (former.stamps.row != at and offset > -SLOW_CLOCK)):

@@ -15,6 +15,7 @@ from statistics import median
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
 from cockpit.sources.protobuf import BadMessageError
+from cockpit.sources.wandb.clocks import true_time
 from cockpit.sources.wandb.decode import history, items, number
 from cockpit.sources.wandb.file import Span
 from cockpit.sources.wandb.metrics import WANDB_TIME, MetricKeys, choose, interesting
@@ -107,7 +108,7 @@ class RowReader:
         ]
         return Row(
             None if step is None else whole(step),
-            None if at is None else number(at),
+            None if at is None else true_time(number(at)),
             None if loss is None else number(loss),
             None if throughput is None else number(throughput),
             None if grad_norm is None else number(grad_norm),
@@ -125,7 +126,7 @@ class RowReader:
         step, at, loss, throughput, grad_norm = [
             None if name is None else _as_number(row.get(name)) for name in self._names
         ]
-        return Row(_as_step(step), at, loss, throughput, grad_norm)
+        return Row(_as_step(step), true_time(at), loss, throughput, grad_norm)
 
 
 def whole(text: bytes) -> int | None:

@@ -127,6 +127,29 @@ async def test_who_is_too_far_behind_goes_on_at_the_end(
     assert found[-1] == "step 4499" and found.count("step 4499") == 1 and found[0] == "first"
 
 
+async def test_a_log_that_waits_for_its_turn_is_not_told_as_the_newest(
+    iris: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, figure in (("FULL", 10), ("AT_ONCE", 10), ("JOINS", 1)):
+        monkeypatch.setattr(stream, name, figure)
+    iris.put(job("/ada/x"), job("/ada/y"))
+    platform, runs = platform_of(), [run_of(iris.url, f"/ada/{n}", n) for n in "xy"]
+    for n in "xy":
+        iris.log(f"/ada/{n}/0:0", "first")
+    for _ in range(3):
+        found = await look(platform, *runs)
+    assert all(facet.known for facet in found.values())
+    for n in "xy":
+        iris.log(f"/ada/{n}/0:0", *(f"line {number}" for number in range(100)), "last")
+    found = await look(platform, *runs)
+    told = {text_of(facet)[-1] for facet in found.values() if facet.known}
+    waits = [facet.error.message for facet in found.values() if facet.error is not None]
+    assert told == {"last"} and len(waits) == 1 and "not fetched yet" in waits[0]
+    for _ in range(3):
+        found = await look(platform, *runs)
+    assert {text_of(facet)[-1] for facet in found.values()} == {"last"}
+
+
 async def test_a_child_that_trains_writes_the_runs_log_and_a_diagnostic_one_does_not(
     iris: Controller,
 ) -> None:

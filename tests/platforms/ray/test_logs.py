@@ -270,3 +270,26 @@ def test_how_many_lines_are_asked_for() -> None:
     assert lines_for(b"x" * 59 + b"\n") == 1000
     assert lines_for((b"x" * 9999 + b"\n") * 3) == 20
     assert lines_for(b"") == lines_for(b"no break") == 60
+
+
+async def test_an_empty_answer_or_a_web_page_is_not_the_log() -> None:
+    async with head() as ray:
+        reader = Reader(ray)
+        ray.logs[NAME] = written = steps(0, 40)
+        await reader.value()
+        ray.logs[NAME] = b""
+        assert await reader.rows() == []
+        ray.logs[NAME] = written = written + steps(40, 42)
+        assert await reader.rows() == [40, 41]
+        ray.logs[NAME] = b""
+        fresh = Reader(ray)
+        await fresh.look()
+        ray.logs[NAME] = written
+        await fresh.look()
+        await reader.value()
+        page = reply(200, b"<!doctype html><title>Sign in</title>", "content-type: text/html")
+        ray.answers("/api/v0/logs/file", page)
+        facet = await reader.look()
+        assert facet.error is not None and "a web page" in facet.error.message
+        ray.handlers.clear()
+        assert reader.kept(await reader.value()) == written

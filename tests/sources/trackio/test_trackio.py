@@ -287,3 +287,26 @@ async def test_a_run_that_changes_its_tracker_is_told_by_the_new_one(
     answer = await source.observe([Query(run=run_of(db))], "here")
     joined = source.join("here", answer)["toy"]
     assert joined.value is not None and joined.source == f"trackio in {db}"
+
+
+async def test_a_time_that_is_none_moves_no_other(db: Path) -> None:
+    before = await value_of(run_of(db))
+    with sqlite3.connect(db) as writer:
+        write(writer, 3001, {"train/loss": 2.0})
+        writer.execute("UPDATE metrics SET timestamp = '9999-01-01T00:00:00' WHERE step = 3001")
+    writer.close()
+    value = await value_of(run_of(db))
+    assert (value.step, value.clock_offset_s) == (3001, None)
+    assert value.last_step_at == before.last_step_at
+
+
+async def test_a_run_that_is_deleted_and_made_again_is_read_anew(db: Path) -> None:
+    source, run = Trackers(SystemClock()), run_of(db)
+    assert len(await rows_of(source, run)) == 301
+    with sqlite3.connect(db) as writer:
+        writer.execute("DELETE FROM metrics WHERE run_name = 'run-a'")
+        for step in range(3):
+            write(writer, step, {"train/loss": 9.0})
+    writer.close()
+    chunk = await source.more_rows(run)
+    assert chunk.restarted and [row.step for row in chunk.rows] == [0, 1, 2]

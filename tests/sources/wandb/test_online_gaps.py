@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -78,3 +79,13 @@ async def test_too_long_an_answer_is_asked_for_in_smaller_pieces(
     assert known >= 3
     await look.read()
     assert len(look.rows) > 1000
+
+
+@pytest.mark.parametrize("at", [math.inf, math.nan, -5.0, NOW_S * 1000])
+async def test_a_time_that_is_none_moves_no_other(wandb: FakeWandb, at: float) -> None:
+    rows = [*(row(step) for step in range(30)), {**row(30), "_timestamp": at}]
+    wandb.add(FakeRun("abc", rows))
+    look = Looking(run_of(wandb))
+    value = await look.value()
+    assert (value.step, value.clock_offset_s, value.last_step_at) == (60, None, NOW_S - 971)
+    assert await look.read() and look.rows[29].at == NOW_S - 971 and look.rows[30].at is None

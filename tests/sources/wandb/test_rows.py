@@ -52,6 +52,13 @@ def test_a_row() -> None:
     )
 
 
+def test_a_time_that_is_none_is_absent() -> None:
+    for text in ('"Infinity"', "Infinity", "-5", "1700000000500"):
+        payload = nested((("loss",), "2.5"), (("_timestamp",), text))
+        assert reader(payload).read(message(payload)).at is None
+        assert RowReader(KEYS, KeyLayout(MetricNames())).read(message(payload)).at is None
+
+
 def test_a_metric_of_the_same_end_or_beginning_is_not_taken_for_it() -> None:
     payload = nested((("eval", "loss"), "9.0"), (("train/loss",), "8.0"), (("loss", "v2"), "7.0"))
     assert reader(payload).read(message(payload)).loss is None
