@@ -6,6 +6,7 @@ be asked for. The rows before those follow by later looks, so many bytes at each
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -86,7 +87,7 @@ class BoxRun:
         if self.problem is not None:
             raise self.problem
         if not self.files:
-            raise TimeoutError("its files were not looked for yet")
+            raise LaterError(errno.EAGAIN, "its files were not looked for yet")
         return list({file.stat().identity: file for file in self.files.values()}.values())
 
 
@@ -139,7 +140,12 @@ class Box:
             if not new or until - time.monotonic() < WORTH_IT:
                 break
             wish = first(len(new), self._scale)
-            self._trip([(file, wish) for file in new], until)
+            try:
+                self._trip([(file, wish) for file in new], until)
+            except HostError as error:
+                if error.kind is not ErrorKind.TIMEOUT:
+                    raise
+                break  # the files that came in time are known; the rest says that it is not yet
 
     def _trip(self, asked: Asked, until: float, more: str = "") -> bytes:
         """Run one script that reads files (and does ``more``), take in what it told of them.

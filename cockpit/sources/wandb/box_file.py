@@ -10,7 +10,7 @@ import errno
 from typing import Final
 
 from cockpit.sources.logs.pages import PageCache
-from cockpit.sources.logs.pieces import Answer, Told
+from cockpit.sources.logs.pieces import Answer, LaterError, Told
 from cockpit.sources.logs.ranged import Stat
 from cockpit.sources.wandb.file import BLOCK, WandbLog
 from cockpit.sources.wandb.launches import LaunchFile
@@ -104,5 +104,5 @@ class BoxFile(LaunchFile):
         if isinstance(self.told, Answer):
             return self.told
         if self.told is None:
-            raise TimeoutError(errno.ETIMEDOUT, "its files are not read yet: they are read in turn")
+            raise LaterError(errno.EAGAIN, "not read yet: the files of a host are read in turn")
         raise self.told

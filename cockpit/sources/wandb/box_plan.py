@@ -31,7 +31,7 @@ HEAD: Final = 32 * 1024
 
 def first(many: int, scale: float) -> Wish:
     """Return what to ask of each of ``many`` files that are new."""
-    return Wish((Span(0, HEAD), _newest(0, many, scale)))
+    return Wish((_newest(0, many, scale), Span(0, HEAD)))
 
 
 def plan(

@@ -17,6 +17,7 @@ from cockpit.model.query import Query
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.offload import offload
 from cockpit.runtime.ssh import run_script_blocking
+from cockpit.sources.logs.pieces import LaterError
 from cockpit.sources.logs.remote import HostError, Run
 from cockpit.sources.wandb.box import Box, BoxRun
 from cockpit.sources.wandb.file import NotWandbError
@@ -198,6 +199,8 @@ def _path(spec: WandbSpec) -> str:
 
 def _problem(error: OSError | NotWandbError, spec: WandbSpec) -> tuple[ErrorKind, str]:
     place = clean(_path(spec))
+    if isinstance(error, LaterError):
+        return ErrorKind.TIMEOUT, f"{place}: {clean(error.strerror)}"
     if isinstance(error, TimeoutError):
         return ErrorKind.TIMEOUT, f"{place} does not answer ({clean(error)})"
     if isinstance(error, PermissionError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -16,15 +18,22 @@ from cockpit.model.place import FILE, Place
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script_blocking
-from cockpit.sources.wandb import box_plan
+from cockpit.sources.wandb import box_plan, offline
 from cockpit.sources.wandb.file import BLOCK
 from cockpit.sources.wandb.offline import OfflineWandb
 from tests.queries import queries_of
 from tests.sources.wandb import writer
+from tests.sshd import needs_sshd, serving
 
 GOLDEN = Path(__file__).parents[2] / "data" / "wandb"
 VERSIONS = ("0.17.9", "0.22.3", "0.30.0", "0.31.0")
 NOW = time.time() - 20.0
+
+
+@pytest.fixture(autouse=True)
+def a_busy_machine_has_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offline, "FIRST", 30.0)
+    monkeypatch.setattr(offline, "AWAY", 30.0)
 
 
 class Shell:
@@ -141,12 +150,12 @@ async def test_two_hundred_runs_cost_one_trip_and_only_what_is_new(tmp_path: Pat
     first = await source.observe(runs)
     assert {each.value and each.value.step for each in first.values()} == {299}, first["0"].error
     assert shell.trips == 2
-    for path in paths[:100]:
+    for path in paths[:50]:
         grown(path, *rows(300, 310))
     shell.bytes = 0
     second = await source.observe(runs)
-    assert shell.trips == 3 and shell.bytes < 200 * 600 + 100 * 2 * BLOCK
-    assert [second[str(n)].value.step for n in (0, 99, 100, 199)] == [309, 309, 299, 299]  # type: ignore[union-attr]
+    assert shell.trips == 3 and shell.bytes < 200 * 600 + 50 * 2 * BLOCK
+    assert [second[str(n)].value.step for n in (0, 49, 50, 199)] == [309, 309, 299, 299]  # type: ignore[union-attr]
     shell.bytes = 0
     await source.observe(runs)
     assert shell.trips == 4 and shell.bytes < 200 * 600
@@ -288,10 +297,14 @@ async def test_what_came_in_time_of_a_slow_answer_counts(tmp_path: Path) -> None
 
     source = OfflineWandb(SystemClock(), slow)
     first = await source.observe(queries_of(runs))
-    assert {each.error.kind for each in first.values() if each.error} == {ErrorKind.TIMEOUT}
+    assert first["a"].value is not None and first["a"].value.step == 499
+    error = first["b"].error
+    assert error is not None and error.kind is ErrorKind.TIMEOUT
+    text = f"ssh://box{tmp_path}/b: not read yet: the files of a host are read in turn"
+    assert error.message == text
     second = await source.observe(queries_of(runs))
-    assert {each.value.step for each in second.values() if each.value} == {499}
-    assert calls[2] < calls[1]
+    assert {each.value and each.value.step for each in second.values()} == {499}
+    assert len(calls) == 3 and calls[2] < calls[1] * 6 // 10
 
 
 async def test_each_run_has_a_fate_of_its_own(tmp_path: Path) -> None:
@@ -323,3 +336,61 @@ async def test_a_bucket_is_not_read_and_said_so() -> None:
     assert found.error is not None and found.error.kind is ErrorKind.UNSUPPORTED
     text = "W&B files at gs://bucket are not read yet by this version"
     assert found.error.message == text
+
+
+@needs_sshd
+async def test_a_live_run_of_the_client_is_read_over_ssh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("wandb", reason="the W&B client is missing: make test installs it")
+    with serving(tmp_path) as sshd:
+        monkeypatch.setenv("PATH", f"{sshd.root}/bin:{os.environ['PATH']}")
+        script = tmp_path / "train.py"
+        script.write_text(_TRAINER)
+        env = {**os.environ, "WANDB_MODE": "offline", "WANDB_SILENT": "true"}
+        own = await asyncio.create_subprocess_exec(
+            sys.executable, str(script), cwd=sshd.home, env=env,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        assert own.stdin is not None and own.stdout is not None
+        run = RunSpec(name="hero", wandb=WandbSpec(dir=f"ssh://{sshd.host}/~", id="live0001"))
+        source = OfflineWandb(SystemClock())
+        try:
+            for step in (20, 40):
+                assert await own.stdout.readline() == b"%d\n" % step
+                found = await seen(source, run, step)
+                assert found.state == "running" and found.loss == pytest.approx(1.0 / step)
+                own.stdin.write(b"go on\n")
+                await own.stdin.drain()
+            await own.wait()
+        finally:
+            if own.returncode is None:
+                own.kill()
+                await own.wait()
+        found = await value(source, run)
+        assert (found.state, found.exit_code, found.name) == ("finished", 0, "hero-live")
+        assert [row.step for row in await every_row(source, run)] == [*range(1, 41)]
+
+
+async def seen(source: OfflineWandb, run: RunSpec, step: int) -> TrackerValue:
+    """Return the facet once it shows a step: the client writes when it likes."""
+    until = time.monotonic() + 30.0
+    while True:
+        found = await value(source, run)
+        if found.step == step or time.monotonic() > until:
+            assert found.step == step
+            return found
+        await asyncio.sleep(0.1)
+
+
+_TRAINER = """
+import sys, wandb
+quiet = wandb.Settings(x_disable_stats=True)
+run = wandb.init(project="p", id="live0001", name="hero-live", settings=quiet)
+for step in range(1, 41):
+    run.log({"train/loss": 1.0 / step, "global_step": step})
+    if step % 20 == 0:
+        print(step, flush=True)
+        sys.stdin.readline()
+run.finish()
+"""
