@@ -56,7 +56,8 @@ class BoxRun:
     @property
     def wanted(self) -> Wanted:
         """Where it is looked for."""
-        return Wanted("" if self.spec.dir is None else self.spec.dir.path, self.spec.run_id)
+        place = self.spec.dir
+        return Wanted("" if place is None else place.path, self.spec.run_id, str(place))
 
     def take(self, found: Found) -> None:
         """Take in which files there are, or why none."""

@@ -69,10 +69,14 @@ apart() {
 
 
 class Wanted(NamedTuple):
-    """Where the files of a run lie (a file or a folder, as its host spells it), and which run."""
+    """Where the files of a run lie (a file or a folder, as its host spells it), and which run.
+
+    ``label`` is what the place is called in what is said of it.
+    """
 
     place: str
     run_id: str | None
+    label: str = ""
 
 
 Found = Sequence[str] | OSError
@@ -119,7 +123,7 @@ class Listing:
     def _found(self, number: int, told: list[tuple[list[str], bytes]] | None) -> Found:
         if told is None:
             return OSError(errno.EIO, "its host's answer broke off")
-        place, run_id = self.wanted[number]
+        place, run_id, label = self.wanted[number]
         others: list[str] = []
         for words, payload in told:
             if words[0] == "fail":
@@ -130,7 +134,7 @@ class Listing:
                 return mine
             others += paths
         ids = dict.fromkeys(id_in_name(path) for path in _newest_first(others))
-        return FileNotFoundError(missing(place, run_id, tuple(ids)))
+        return FileNotFoundError(missing(label or place, run_id, tuple(ids)))
 
 
 def _of_run(paths: Sequence[str], run_id: str | None, own: bool) -> list[str]:
