@@ -323,8 +323,8 @@ async def test_each_run_has_a_fate_of_its_own(tmp_path: Path) -> None:
         "gone": "there is no ssh://box/gone",
         "file/below": "there is no ssh://box/file/below",
         "odd": 'ssh://box/odd: not a .wandb file: it does not begin with ":W&B"',
-        "other": "no W&B run zzz in ssh://box/good; there: abc (newest first; without wandb.id the newest"
-        " is read)",
+        "other": "no W&B run zzz in ssh://box/good; there: abc (newest first; without wandb.id"
+        " the newest is read)",
         "two": "there is no ssh://box/x",
     }
     assert errors["gone"].kind is ErrorKind.NOT_FOUND
