@@ -157,7 +157,7 @@ class Box:
         reading = f"(\n{piece.script}\n)\n" if asked else ""
         sent, late = self._now(), None
         try:
-            left = max(0.1, until - time.monotonic())
+            left = max(0.1, round(until - time.monotonic(), 1))
             out = self._run(self.name, f"(\n:\n{more}\n)\n{reading}", deadline=left, cap=CAP).out
         except RemoteError as error:
             late = HostError(error.kind, str(error))
