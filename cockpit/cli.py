@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from cockpit import __version__
@@ -80,6 +81,10 @@ def _run(argv: list[str]) -> int:
     arguments = _parser(chosen).parse_args(argv)
     if chosen is None:
         raise UsageError(f"no verb {argv[0]!r}")
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise UsageError("the folder this was started in is gone; cd to one that exists") from None
     module = importlib.import_module(chosen.module)
     return int(module.run(arguments))
 

@@ -146,6 +146,12 @@ def _server(path: KeyPath, value: object) -> str | None:
     return None if server_of(value) else 'expected an address such as "https://wandb.example.org"'
 
 
+def _stated(path: KeyPath, value: object) -> str | None:
+    if value != "" or not table_of(path).startswith(("run.job.", "run.wandb.")):
+        return None
+    return "is empty; say what it is, or take the line out"
+
+
 _CHECKS: tuple[Callable[[KeyPath, object], str | None], ...] = (
-    *(_showable, _secret, _variable, _range, _lasting, _server),
+    *(_showable, _secret, _variable, _range, _lasting, _server, _stated),
 )

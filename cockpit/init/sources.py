@@ -14,6 +14,8 @@ from cockpit.model.run import JobSpec
 from cockpit.text.safe import clean
 
 _JOB: Final = re.compile(rf"(?P<kind>{'|'.join(KINDS)})(?::(?P<id>[^@]*))?(?:@(?P<where>.+))?")
+_AT_ADDRESS: Final = re.compile(r"(?P<kind>iris|ray):(?P<id>.+?)@(?P<where>[a-z]+://.+)")
+"""A job at an address: a user's own name may hold an ``@``."""
 _WANDB_RUN: Final = re.compile(r"https?://[^\s]+/runs/[^\s]+")
 _FRAGMENT: Final = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-(?P<id>.+)")
 EXPECTED: Final = (
@@ -48,6 +50,14 @@ def clues_of(what: str, folder: Path) -> Iterator[Clue]:
     if named is not None:
         yield from _job(named, what)
         return
+    try:
+        yield from _file(what, folder)
+    except (OSError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise SourceError(f"{clean(what, 200)} cannot be read: {clean(why, 200).lower()}") from None
+
+
+def _file(what: str, folder: Path) -> Iterator[Clue]:
     path = Path(what).expanduser()
     if path.is_dir():
         yield from _wandb_folder(path, folder)
@@ -64,7 +74,7 @@ def job_named(what: str) -> JobSpec | None:
 
     Without an id it is the system only: ``slurm``, ``box@gpu1``.
     """
-    found = _JOB.fullmatch(what)
+    found = _AT_ADDRESS.fullmatch(what) or _JOB.fullmatch(what)
     if found is None:
         return None
     kind, job_id, where = found["kind"], found["id"], found["where"]

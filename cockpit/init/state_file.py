@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from cockpit.init.proposal import Clue
 from cockpit.model.facet import Problem
-from cockpit.sources.monitor.file import read_state
+from cockpit.sources.monitor.file import StateRead, read_state
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
 PATTERN: Final = "*_monitoring_state.json"
+MOST: Final = 200
+"""State files beside one that are looked at."""
 KINDS: Final = (
     ("iris", re.compile(r"/[^/\s]+/\S+")),
     ("ray", re.compile(r"raysubmit_\w+")),
@@ -83,9 +85,15 @@ def _pattern(path: Path, folder: Path, job_id: str | None) -> str:
     """Return a pattern that the next monitor's file matches too, if it is this job's alone."""
     if not path.match(PATTERN):
         return relative(path, folder)
-    others = (read_state(str(each)) for each in sorted(path.parent.glob(PATTERN))[:50])
-    ids = {other.job_id for other in others if other is not None and not isinstance(other, Problem)}
-    return relative(path.parent / PATTERN if ids == {job_id} else path, folder)
+    beside = sorted(path.parent.glob(PATTERN))
+    alone = len(beside) == 1 or (job_id is not None and len(beside) <= MOST)
+    return relative(path.parent / PATTERN if alone and _all_of(beside, job_id) else path, folder)
+
+
+def _all_of(paths: Iterable[Path], job_id: str | None) -> bool:
+    """Tell whether all files are surely of one job; one that cannot be read may be another's."""
+    found = (read_state(str(path)) for path in paths)
+    return all(isinstance(each, StateRead) and each.job_id == job_id for each in found)
 
 
 def relative(path: Path, folder: Path) -> str:

@@ -30,7 +30,10 @@ async def own_jobs(named: JobSpec, clock: Clock) -> Sequence[OwnJob]:
 
 
 async def job_clues(named: JobSpec, clock: Clock) -> tuple[list[Clue], list[Clue]]:
-    """Return what its system tells of a job, and what it suggests; raises ``SourceError``."""
+    """Return what its system tells of a job, and what it suggests.
+
+    Raises ``SourceError``, for a job that the system does not list too.
+    """
     for each in await own_jobs(named, clock):
         if each.id == named_by(named):
             source = clean(f"{named.kind} job {each.id}", 200)
@@ -39,7 +42,7 @@ async def job_clues(named: JobSpec, clock: Clock) -> tuple[list[Clue], list[Clue
                 for key, value in each.settings.items()
             ]
             return told, [Clue(("name",), clean(each.name, 200), source)]
-    return [], []
+    raise SourceError("it is not among your jobs that are listed there")
 
 
 def listed(named: JobSpec, jobs: Sequence[OwnJob]) -> Iterator[Found]:

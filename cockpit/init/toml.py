@@ -75,4 +75,6 @@ def spelled(value: Value) -> str:
         return f"[{', '.join(spelled(each) for each in value)}]"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, float):
+        return repr(value)  # as TOML, which writes nan and inf, where JSON has other words
     return json.dumps(value)

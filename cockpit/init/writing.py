@@ -29,7 +29,12 @@ def text_of(proposal: Proposal, path: Path, *, alone: bool = True) -> str:
     settled = proposal.settled
     left = [each for each in proposal.questions() if not each.needed]
     block = run_block(settled, left)
-    built = build(tomllib.loads(block), path)
+    try:
+        built = build(tomllib.loads(block), path)
+    except tomllib.TOMLDecodeError:
+        keys = sorted(".".join(clue.key) for clue in settled)
+        text = f"these settings do not go together: {clean(scrub(', '.join(keys)), 400)}"
+        raise ProposalError((text,)) from None
     if not isinstance(built, CockpitFile):
         faults = {
             ".".join(str(part) for part in each.path if isinstance(part, str)): each.text
@@ -43,6 +48,14 @@ def text_of(proposal: Proposal, path: Path, *, alone: bool = True) -> str:
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a file that does not exist yet; raises ``OSError``, ``FileExistsError`` among them."""
+    """Write a file that does not exist yet: all of it, or none.
+
+    Raises ``OSError``, ``FileExistsError`` among them.
+    """
     with path.open("x", encoding="utf-8") as file:
-        file.write(text)
+        try:
+            file.write(text)
+            file.flush()
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise

@@ -14,13 +14,15 @@ class Query(Frozen):
     ``job`` is the current job as it was last observed, ``None`` while nothing certain is known
     of it: its id, start, output file and node say where its log and its files are.
     ``exit_record`` is the exit code of the tracker's exit record; it is not dated. ``rejected``
-    is what the store and the logbook's remote know of rejected checkpoints.
+    is what the store and the logbook's remote know of rejected checkpoints. ``last_log`` is where
+    the current job's log was read last, told only while ``job`` is not: it lies there still.
     """
 
     run: RunSpec
     job: JobValue | None = None
     exit_record: int | None = None
     rejected: tuple[Rejected, ...] = ()
+    last_log: str | None = None
 
     @property
     def name(self) -> str:

@@ -99,7 +99,10 @@ def _to_know_more(run: RunSpec, history: History) -> str:
         return f"look whether {run.name} still trains: {doubt(run, history)}"
     if _never_seen(history):
         return f"start {run.name}, or correct where the run file looks for it: {_why(history)}"
-    return f"find out why nothing of {run.name} can be seen: {_why(history)}"
+    saves = history.facets.checkpoints
+    listed = saves.known and saves.value is not None and saves.value.items
+    what = "only the checkpoints" if listed else "nothing"
+    return f"find out why {what} of {run.name} can be seen: {_why(history)}"
 
 
 def _as_far_as_read(action: str, history: History) -> str:

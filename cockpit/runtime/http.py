@@ -22,7 +22,14 @@ from urllib.request import getproxies, proxy_bypass
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind
-from cockpit.runtime.http_trouble import HttpError, LostAnswerError, limited_for, told, trouble
+from cockpit.runtime.http_trouble import (
+    HttpError,
+    LostAnswerError,
+    TooLongError,
+    limited_for,
+    told,
+    trouble,
+)
 from cockpit.runtime.offload import offload
 from cockpit.text.safe import clean
 
@@ -31,7 +38,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-__all__ = ["Answer", "Http", "HttpError", "LostAnswerError"]
+__all__ = ["Answer", "Http", "HttpError", "LostAnswerError", "TooLongError"]
 
 DEADLINE: Final = 10.0
 CONNECT: Final = 5.0
@@ -115,6 +122,7 @@ class Http:
         self._deadline = deadline
         self._cap = cap
         self._connections = connections
+        self._rooms: dict[tuple[str, str], asyncio.Semaphore] = {}
         self._client: httpx.AsyncClient | None = None
         self._users = 0
         self._left = 0.0
@@ -243,8 +251,8 @@ class Http:
             raise HttpError(ErrorKind.TIMEOUT, f"{request.host}: no answer in time")
         began = self._clock.monotonic()
         await self._resolve(request, min(CONNECT, deadline))
-        left = max(0.1, deadline - (self._clock.monotonic() - began))
-        async with self.session() as client:
+        async with self._room(request, began + deadline), self.session() as client:
+            left = max(0.1, deadline - (self._clock.monotonic() - began))
             return await self._exchange(client, request, left)
 
     async def _exchange(
@@ -266,7 +274,7 @@ class Http:
                     body += chunk
                     if len(body) > self._cap:
                         message = f"{request.host}: the answer is longer than {self._cap:,} B"
-                        raise HttpError(ErrorKind.BAD_ANSWER, message)
+                        raise TooLongError(ErrorKind.BAD_ANSWER, message)
         except (httpx.RequestError, httpx.InvalidURL, HttpError, OSError) as error:
             raise _error_of(request, error) from None
         headers = {name.lower(): value for name, value in response.headers.items()}
@@ -281,9 +289,27 @@ class Http:
                 raise HttpError(ErrorKind.TLS, message) from None
         import httpx
 
-        many = self._connections
-        limits = httpx.Limits(max_connections=many, max_keepalive_connections=many)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._connections)
         return httpx.AsyncClient(verify=self._trust, limits=limits, follow_redirects=False)
+
+    @asynccontextmanager
+    async def _room(self, request: _Request, until: float) -> AsyncIterator[None]:
+        """Keep the requests to one server few: one that hangs delays no other server.
+
+        The library's own limit is for all servers together, and what is given up while it waits
+        there takes a connection away for good.
+        """
+        room = self._rooms.setdefault(request.origin, asyncio.Semaphore(self._connections))
+        try:
+            async with asyncio.timeout(max(0.1, until - self._clock.monotonic())):
+                await room.acquire()
+        except TimeoutError:
+            message = f"{request.host}: no answer in time to what was asked before"
+            raise HttpError(ErrorKind.TIMEOUT, message) from None
+        try:
+            yield
+        finally:
+            room.release()
 
     async def _resolve(self, request: _Request, deadline: float) -> None:
         """Resolve a host's name in a thread that keeps nobody from leaving when it hangs.

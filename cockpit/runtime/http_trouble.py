@@ -49,6 +49,10 @@ class LostAnswerError(HttpError):
     """It was sent and its answer is lost: whether it was acted upon must be looked up."""
 
 
+class TooLongError(HttpError):
+    """The answer was longer than is taken: less may be asked for."""
+
+
 def trouble(host: str, error: BaseException) -> HttpError:
     """Return what a failed request means; the library's own text may hold too much."""
     kind = kind_of(error)

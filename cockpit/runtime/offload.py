@@ -324,7 +324,7 @@ async def offload(
         raise
     if not call.future.done():
         pool.abandon(call)
-        raise TimeoutError(f"no answer within {deadline:g} s")
+        raise TimeoutError(f"no answer within {deadline:.2g} s")
     result: T = call.future.result()
     return result
 

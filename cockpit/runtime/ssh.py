@@ -71,7 +71,7 @@ def run_script_blocking(
             raise _broken(host, ended) from ended
         except LateError as late:
             what = "the script has not ended" if late.begun else "no answer"
-            text = f"{what} within {deadline:g} s"
+            text = f"{what} within {deadline:.2g} s"
             raise trouble(host, ErrorKind.TIMEOUT, text, sent=True, out=late.out) from late
 
 
@@ -98,6 +98,6 @@ def _here(script: str, deadline: float, cap: int, stdin: bytes | None) -> Comple
         argv, given = ["sh", "-c", script], stdin
     done = run_blocking(argv, deadline=deadline, stdin=given, cap=cap)
     if done.timed_out:
-        text = f"{HERE}: the script has not ended within {deadline:g} s"
+        text = f"{HERE}: the script has not ended within {deadline:.2g} s"
         raise RemoteError(ErrorKind.TIMEOUT, text, sent=True, out=done.out)
     return done

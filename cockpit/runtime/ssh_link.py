@@ -21,7 +21,7 @@ from cockpit.model.facet import ErrorKind
 from cockpit.runtime.awake import Awake
 from cockpit.runtime.machine_folder import MachineFolderError, machine_folder, scratch_folder
 from cockpit.runtime.shell import NO_PROGRAM, run_blocking
-from cockpit.runtime.ssh_session import EndedError, LateError, Session
+from cockpit.runtime.ssh_session import SHELL, EndedError, LateError, Session
 from cockpit.runtime.ssh_trouble import RemoteError, refusal, unreachable
 
 SESSIONS: Final = 4
@@ -102,7 +102,7 @@ class Link:
                 while (found := self._free()) is None:
                     self._want()
                     if (left := until.left()) <= 0:
-                        text = f"no connection within {deadline:g} s"
+                        text = f"no connection within {deadline:.2g} s"
                         raise unreachable(self.host, ErrorKind.TIMEOUT, text)
                     self._news.wait(min(1.0, left))
                     if self._failed is not None and self._failures > known:
@@ -141,7 +141,7 @@ class Link:
     def _open(self) -> None:
         session, error = None, None
         try:
-            session = opened(self.host, "exec sh", Awake(OPENING))
+            session = opened(self.host, SHELL, Awake(OPENING))
         except RemoteError as failure:
             error = failure
         with self._news:

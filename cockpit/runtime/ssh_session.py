@@ -25,6 +25,10 @@ from cockpit.runtime.shell import CHUNK, Completed
 LAST_WORDS: Final = 0.25
 """Seconds for which a shell that has closed its output may still say why."""
 _SAID: Final = 16_384
+ASKING: Final = "cockpit-probe"
+"""Stands in the command line of every shell that asks: what it runs is nobody's job."""
+SHELL: Final = f"exec sh -s {ASKING}"
+"""The command of a shell that runs one framed script after the other."""
 
 
 def quote(text: str) -> str:
@@ -58,7 +62,7 @@ def reading_once(script: str) -> str:
     a pipe takes more than it was asked for.
     """
     size = len(framed(script, _mark(), ""))
-    return f"exec sh -c 'eval \"$(dd bs=1 count={size} 2>/dev/null)\"'"
+    return f"exec sh -c 'eval \"$(dd bs=1 count={size} 2>/dev/null)\"' sh {ASKING}"
 
 
 def _mark() -> str:

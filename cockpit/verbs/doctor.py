@@ -11,7 +11,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final
 
 from cockpit import __version__
 from cockpit.config.file import find, store_path
@@ -19,9 +19,7 @@ from cockpit.config.sharing import shared_places
 from cockpit.config.unread import UNREAD, unread_settings
 from cockpit.config.whose_machine import unaddressed_paths
 from cockpit.model.alert import Severity
-from cockpit.model.base import Frozen
 from cockpit.model.clock import Clock, SystemClock
-from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, JobSpec, remedies_of
 from cockpit.notify.channels import NOT_SET, Channels, terminal_of_this_process
@@ -48,6 +46,12 @@ from cockpit.verbs.common import (
     put,
     run_file,
 )
+from cockpit.verbs.findings import (
+    DoctorFinding,
+    FindingLevel,
+    contradictions,
+    facet_findings,
+)
 
 EXAMPLE = "example: cockpit doctor --config cockpit.toml --json"
 PACKAGES = (*("textual", "rich", "wandb", "httpx", "gitpython", "plotext", "pydantic", "apprise"),)
@@ -66,25 +70,10 @@ ESCAPE_MS: Final = 100
 ESCAPE: Final = (
     "set -s escape-time 20 in ~/.tmux.conf; for the server that runs: tmux set -s escape-time 20"
 )
-REMEDIES = {
-    ErrorKind.UNSUPPORTED: "look there yourself: this version reads jobs and files of this machine",
-    ErrorKind.UNAUTHORIZED: "log in again, or set the variable that the run file names",
-    ErrorKind.FORBIDDEN: "ask for access: the credentials are good, the right is missing",
-    ErrorKind.NOT_FOUND: "compare the path or id in the run file with what is there",
-    ErrorKind.RATE_LIMITED: "wait: it is asked for less often by itself",
-    ErrorKind.TIMEOUT: "look whether the file system or host answers at all",
-    ErrorKind.REFUSED: "look whether the service runs, and at its address in the run file",
-    ErrorKind.DNS: "look at the host's name in the run file, and at the network",
-    ErrorKind.TLS: "look at the certificate and the machine's clock",
-    ErrorKind.BAD_ANSWER: "look at the file or service itself: its answer makes no sense",
-    ErrorKind.PERMISSION: "give this user the right to read it",
-    ErrorKind.NOT_CONFIGURED: "add it to the run file to see this facet",
-}
 RELAUNCH_NEEDS: Final = {
     "output_root": 'output_root = "out/my-run", the one folder that the run writes',
     "resubmit": 'resubmit = "python train.py --resume", with the trainer\'s own flag to go on',
 }
-FindingLevel = Literal["ok", "note", "problem"]
 TRY_AGAIN: Final = "set the variable to the address as the service shows it, and try again"
 LOOK_THERE: Final = "look whether it arrived; if it did, the service only answers late"
 ROUTE_REMEDIES: Final = {
@@ -118,11 +107,14 @@ def run(args: argparse.Namespace) -> int:
         findings += [*_unread_settings(file), *_foreign_settings(file), *_unaddressed_paths(file)]
         findings += _shared_places(file)
         findings += _watched_only(file)
-        findings += asyncio.run(_endpoints(file, args.runs, SystemClock()))
+        endpoints = asyncio.run(_endpoints(file, args.runs, SystemClock()))
+        findings += [*contradictions(file), *endpoints]
         findings += asyncio.run(route_findings(file, SystemClock(), send=args.notify))
         report = asyncio.run(checked(file, args.runs, SystemClock()))
         findings += (_owner(each) for each in report.runs if each.owner and each.owner.differs)
-        findings += (_facet(each, *named) for each in report.runs for named in each.facets.items())
+        with_job = {each.name for each in file.runs if each.job is not None}
+        for each in report.runs:
+            findings += facet_findings(each, endpoints, named=each.name in with_job)
     if args.json:
         print_document({"schema": 1, "findings": [finding.to_json() for finding in findings]})
     else:
@@ -312,19 +304,6 @@ def _owner(run: RunReport) -> DoctorFinding:
     )
 
 
-def _facet(run: RunReport, name: str, facet: Facet[Any]) -> DoctorFinding:
-    if facet.error is None:
-        return DoctorFinding(name=name, level="ok", text=facet.source, run=run.name)
-    level: FindingLevel = "problem" if facet.configured else "note"
-    return DoctorFinding(
-        name=name,
-        level=level,
-        text=f"{facet.error.kind.value}: {facet.error.message}",
-        remedy=REMEDIES[facet.error.kind],
-        run=run.name,
-    )
-
-
 def _finding(
     name: str, good: bool, text: str, remedy: str | None = None, *, needed: bool = True
 ) -> DoctorFinding:
@@ -341,16 +320,6 @@ def _lines(findings: list[DoctorFinding]) -> Iterator[str]:
         yield f"{finding.level:<7}  {name:<{width}}  {finding.text}"
         if finding.remedy is not None:
             yield f"{'':<7}  {'':<{width}}  → {finding.remedy}"
-
-
-class DoctorFinding(Frozen):
-    """One thing that was looked at. ``remedy`` is ``None`` where all is well."""
-
-    name: str
-    level: FindingLevel
-    text: str
-    remedy: str | None = None
-    run: str | None = None
 
 
 async def route_findings(file: CockpitFile, clock: Clock, *, send: bool) -> list[DoctorFinding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -66,11 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Collect, ask, write; return 0, or 2 when something needed stays open."""
     folder = args.out.absolute().parent
-    if args.out.exists() and not args.only_print:
-        text = (
-            f"{args.out} exists and is never rewritten; add --print for a [[run]] to paste into it"
-        )
-        raise UsageError(text)
+    if not args.only_print:
+        _check_room(args.out, folder)
     asks = is_terminal(sys.stdin, sys.stderr) and not args.json
     sources = _sources(args, asks)
     if not sources and not args.settings:
@@ -88,6 +86,16 @@ def run(args: argparse.Namespace) -> int:
     return _deliver(proposal, text, args)
 
 
+def _check_room(out: Path, folder: Path) -> None:
+    """Make sure, before anything is asked, that the file can be written."""
+    if os.path.lexists(out):
+        text = f"{out} exists and is never rewritten; add --print for a [[run]] to paste into it"
+        raise UsageError(clean(text))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        why = "is no folder that can be written to"
+        raise UsageError(f"{clean(folder)} {why}; name another --out, or add --print")
+
+
 def _sources(args: argparse.Namespace, asks: bool) -> list[str]:
     """Return what was named; where that is a system, or nothing, what a person chooses of it."""
     systems = [each for each in args.what if _system(each) is not None]
@@ -97,12 +105,15 @@ def _sources(args: argparse.Namespace, asks: bool) -> list[str]:
         return []
     named = [job for each in systems if (job := _system(each)) is not None]
     found = [] if systems else list(here(Path.cwd()))
+    silent: list[str] = []
     for job in named or at_hand():
         try:
             found += listed(job, asyncio.run(own_jobs(job, SystemClock())))
         except SourceError as error:
-            say(str(error))
-    return [*(each for each in args.what if each not in systems), *_chosen(found, asks, args)]
+            silent.append(str(error))
+            say(silent[-1])
+    chosen = _chosen(found, silent, asks, args)
+    return [*(each for each in args.what if each not in systems), *chosen]
 
 
 def _system(what: str) -> JobSpec | None:
@@ -171,14 +182,19 @@ def _value(key: Key, text: str) -> Value:
     return found if listed or isinstance(found, bool | int | float | str) else text
 
 
-def _chosen(found: list[Found], asks: bool, args: argparse.Namespace) -> list[str]:
-    """Show what there is to begin from; on a terminal let a person choose."""
+def _chosen(
+    found: list[Found], silent: list[str], asks: bool, args: argparse.Namespace
+) -> list[str]:
+    """Show what there is to begin from; on a terminal let a person choose.
+
+    ``silent`` says which systems gave no answer: what is there is then not known.
+    """
     if args.json:
         seen = [{"what": each.what, "text": each.text} for each in found]
-        print_document({"schema": 1, "found": seen, "written": None})
+        print_document({"schema": 1, "found": seen, "unanswered": silent, "written": None})
         return []
     if not found:
-        say(f"nothing to begin from lies here; {EXPECTED}")
+        _say_nothing(silent, args.what)
         return []
     say("found here:" if asks else "found here; name one or several of them:")
     for number, each in enumerate(found, 1):
@@ -191,6 +207,15 @@ def _chosen(found: list[Found], asks: bool, args: argparse.Namespace) -> list[st
     if wrong or not picked:
         raise UsageError(f"expected numbers from 1 to {len(found)}; nothing was written")
     return [known[word] for word in picked]
+
+
+def _say_nothing(silent: Sequence[str], what: Sequence[str]) -> None:
+    if silent:
+        say("whether there is anything to begin from is not known")
+    elif what:
+        say(f"no job of yours is listed by {clean(', '.join(what), 200)}")
+    else:
+        say(f"nothing to begin from lies here; {EXPECTED}")
 
 
 def _ask(proposal: Proposal) -> None:

@@ -94,6 +94,8 @@ async def feed_chunk(tracker: Tracker, run: RunSpec, rows: Rows) -> Chunk:
     rows.full = await _folded(rows.full, got.rows, run)
     # Files that cannot be read now give no rows and cover nothing: that is not the whole run.
     whole = got.caught_up and (rows.complete or got.share > 0.0)
+    if got.later and got.share < 1.0:
+        rows.complete = False  # far more was logged since the last look than has come so far
     finished = whole and not rows.complete
     if whole:
         rows.complete, rows.skipped = True, 0.0

@@ -7,7 +7,7 @@ that out by itself would be a hundred alerts for one (SPEC C, "One cause opens o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
 from cockpit.model.facet import ErrorKind, Facet
@@ -114,13 +114,9 @@ def _unlisted(state: RunState) -> set[str]:
 def _outage(place: str, facets: dict[str, list[RunState]]) -> Outage | None:
     ranked = [name for name in FACETS if name in facets]
     runs = {state.spec.name: state for name in ranked for state in facets[name]}
-    errors = [
-        (found.since or found.observed_at or 0.0, found.error)
-        for name in ranked
-        for state in facets[name]
-        for found in (getattr(state.facets, name),)
-    ]
-    if len(runs) == 1 and ("job" in facets or any(e.kind in _OF_ONE_ANSWER for _, e in errors)):
+    dark = [getattr(state.facets, name) for name in ranked for state in facets[name]]
+    errors = [found.error for found in dark]
+    if len(runs) == 1 and ("job" in facets or any(e.kind in _OF_ONE_ANSWER for e in errors)):
         return None  # the run's own C-02, or its own fault
     key = Outage.key_of(place)
     teller = min(runs.values(), key=lambda s: (key not in s.open, s.spec.cadence, s.spec.name))
@@ -128,8 +124,18 @@ def _outage(place: str, facets: dict[str, list[RunState]]) -> Outage | None:
         place=place,
         facets=tuple(ranked),
         runs=tuple(runs),
-        since=min(since for since, _ in errors),
-        kind=errors[0][1].kind,
-        why=errors[0][1].message,
+        since=_since(dark),
+        kind=errors[0].kind,
+        why=errors[0].message,
         told_by=teller.spec.name,
     )
+
+
+def _since(dark: Sequence[Facet[Any]]) -> float:
+    """Return when the first of these facets got no answer, after the last one that got one.
+
+    One that is unknown for longer was so for a reason of its own: its place did answer then.
+    """
+    last = max(found.observed_at or 0.0 for found in dark)
+    failed = [found.since or found.observed_at or 0.0 for found in dark]
+    return min((each for each in failed if each >= last), default=last)

@@ -5,12 +5,22 @@ from typing import Any
 import pytest
 
 from cockpit.model.alert import Acknowledgement, Alert, Severity
-from cockpit.model.facet import ErrorKind, Facet, Problem
+from cockpit.model.facet import ErrorKind, Facet, Problem, known
 from cockpit.model.observed import CodeValue, Phase
 from cockpit.model.report import Verdict
 from cockpit.rules.judge import judge
 from cockpit.rules.verdict import next_action, verdict
-from tests.rules.making import T0, blind, history, job, log, run_spec, tracker
+from tests.rules.making import (
+    T0,
+    blind,
+    checkpoint,
+    checkpoints,
+    history,
+    job,
+    log,
+    run_spec,
+    tracker,
+)
 
 
 def alert(severity: Severity, rule: str = "C-05", taken: bool = False) -> Alert:
@@ -137,6 +147,13 @@ def test_a_run_of_which_nothing_is_there_is_to_be_started() -> None:
     assert said == "start toy, or correct where the run file looks for it: no pid file /r/a.pid"
     said = next_action(run_spec(), history(T0, **{**named, "log": blind()}), ())
     assert said.startswith("find out why nothing of toy can be seen: no pid file")
+    seen: dict[str, Any] = {
+        **named,
+        "log": blind(),
+        "checkpoints": known(checkpoints(checkpoint(3, T0)), "here", T0),
+    }
+    said = next_action(run_spec(), history(T0, **seen), ())
+    assert said.startswith("find out why only the checkpoints of toy can be seen: no pid file")
 
 
 def lagging(age: float, kind: ErrorKind | None = ErrorKind.TIMEOUT) -> Facet[Any]:

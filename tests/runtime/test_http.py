@@ -305,3 +305,31 @@ def test_the_wait_that_wandb_names_is_in_seconds_from_now() -> None:
     headers = {"ratelimit-limit": "1000", "ratelimit-remaining": "0", "ratelimit-reset": "17"}
     assert limited_for(429, headers, b"", 1000.0) == 17.0
     assert limited_for(200, headers, b"{}", 1000.0) is None
+
+
+async def test_a_server_that_hangs_delays_no_other_and_takes_no_connection_away() -> None:
+    silent = asyncio.Event()
+
+    async def hang(head: bytes, writer: asyncio.StreamWriter) -> None:
+        await silent.wait()
+
+    handle, asked = answering(reply(200))
+    client = Http(SystemClock(), keep=5.0, connections=2)
+
+    async def given_up(url: str) -> None:
+        async with asyncio.timeout(0.6):
+            await client.get(url)
+
+    async with server(hang) as hung, server(handle) as sound:
+        await client.get(sound)
+        waiting = asyncio.gather(*(given_up(hung) for _ in range(9)), return_exceptions=True)
+        await asyncio.sleep(0)
+        for _ in range(3):
+            assert (await client.get(sound, deadline=1.0)).status == 200
+        assert not waiting.done()
+        assert all(isinstance(each, TimeoutError) for each in await waiting)
+        assert (await client.get(sound, deadline=1.0)).status == 200
+        with pytest.raises(HttpError) as caught:
+            await client.get(hung, deadline=0.2)
+        assert caught.value.kind is ErrorKind.TIMEOUT and len(asked) == 5
+        silent.set()

@@ -157,8 +157,9 @@ async def test_a_session_of_its_own() -> None:
 
 
 async def test_no_zombie_stays() -> None:
+    before = set(zombies_of(os.getpid()))  # what other tests have left is theirs
     await asyncio.gather(*(run_command(["true"], deadline=10.0) for _ in range(10)))
-    assert zombies_of(os.getpid()) == []
+    assert set(zombies_of(os.getpid())) <= before
 
 
 def zombies_of(parent: int) -> list[str]:

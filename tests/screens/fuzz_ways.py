@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from cockpit.app.application import CockpitApp
+from cockpit.model.place import place_of
 from cockpit.model.plan import Request
 from cockpit.model.report import RunReport
 from screens.acting.ack import AckScreen
@@ -87,7 +88,7 @@ def _with_log(report: RunReport, folder: Path) -> RunReport:
     spec = report.spec
     if spec.job is None:
         return report
-    job = spec.job.model_copy(update={"log": str(path)})
+    job = spec.job.model_copy(update={"log": place_of(str(path))})
     log = made.log("step 2999/20000", path=str(path), size=path.stat().st_size)
     return report.model_copy(
         update={

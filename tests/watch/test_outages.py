@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cockpit.model.alert import Alert
-from cockpit.model.facet import ErrorKind, Facet, known, unknown
-from cockpit.model.observed import HostValue, JobValue, Phase, TrackerValue
+from cockpit.model.facet import ErrorKind, Facet, known, merge, unknown
+from cockpit.model.observed import JobValue, Phase, TrackerValue
 from cockpit.model.report import Facets, Verdict
 from cockpit.model.run import CheckpointSpec, JobSpec, RunSpec, WandbSpec
 from cockpit.platforms.base import Platform
+from cockpit.platforms.slurm.platform import SlurmPlatform
 from cockpit.platforms.table import Platforms
 from cockpit.watch.engine import Engine
 from cockpit.watch.outages import find_outages
 from cockpit.watch.runstate import RunState
-from tests.watch.fakes import FastClock, SteppedClock, until
+from tests.watch.fakes import FastClock, SteppedClock, running, until
 from tests.watch.polling.test_away import watching
 from tests.watch.remote import CLUSTER, Cluster, on_cluster, world_of
 
@@ -39,7 +42,7 @@ async def test_a_dead_controller_of_200_runs_opens_one_alert_and_closes_it() -> 
         await until(lambda: bool(told(engine)))
         ((name, alert),) = told(engine)
         assert alert.runs == NAMES and alert.key == f"C-02:{CLUSTER}"
-        assert alert.title == f"200 runs are unknown: {CLUSTER} does not answer"
+        assert alert.title == f"job, log, host unknown for 200 runs: {CLUSTER} does not answer"
         assert "run-000" in alert.evidence[1].text and "and 188 more" in alert.evidence[1].text
         others = [run for run in engine.report().runs if run.name != name]
         assert {run.verdict for run in others} == {Verdict.UNKNOWN}
@@ -49,7 +52,7 @@ async def test_a_dead_controller_of_200_runs_opens_one_alert_and_closes_it() -> 
     assert {key for _, key in seen if key.startswith("C-02")} == {alert.key}
 
 
-def state(spec: RunSpec, error: ErrorKind | None = None, **facets: Facet[HostValue]) -> RunState:
+def state(spec: RunSpec, error: ErrorKind | None = None, **facets: Facet[Any]) -> RunState:
     running = JobValue(id="1", state="RUNNING", phase=Phase.RUNNING)
     job = known(running, "c", 1.0)
     if error is not None:
@@ -77,6 +80,21 @@ def test_a_place_that_answers_for_one_run_is_not_gone() -> None:
 def test_what_is_wrong_with_one_run_is_no_outage() -> None:
     states = [state(on_cluster(name), ErrorKind.NOT_FOUND) for name in ("a", "b")]
     assert outages(*states) == {}
+
+
+def test_a_place_is_dark_since_its_last_answer_whatever_was_unknown_before() -> None:
+    spec = on_cluster("a").model_copy(
+        update={"checkpoints": CheckpointSpec(path=("ssh://cluster/c",))}
+    )
+    missing = unknown(ErrorKind.NOT_FOUND, "does not exist", "cluster", 1.0)
+    gone = unknown(ErrorKind.TIMEOUT, "no answer", "cluster", 100.0)
+    running_then = known(running(0.0), "cluster", 90.0)
+    states = [
+        state(run, checkpoints=merge(missing, gone), job=merge(running_then, gone))
+        for run in (spec, spec.model_copy(update={"name": "b"}))
+    ]
+    ((first,), _) = find_outages(states, of).values()
+    assert (first.facets, first.since) == (("job", "checkpoints"), 100.0)
 
 
 def test_a_run_that_was_not_asked_yet_speaks_for_its_place() -> None:
@@ -137,3 +155,31 @@ def test_all_projects_of_a_server_are_one_outage_and_one_project_is_its_own() ->
     states[2] = tracked("c", "q", None)
     found = find_outages(states, Platforms(FastClock()).of)
     assert found.keys() == {"a", "b"} and found["a"][0].place == "http://w:8/acme/p"
+
+
+class _Leaving(Cluster):
+    """A cluster whose jobs write into real files."""
+
+    logs = SlurmPlatform.logs
+
+
+async def test_a_controller_that_went_takes_no_log_away(tmp_path: Path) -> None:
+    file = tmp_path / "run.log"
+    file.write_text("step 1 loss 2.5\n")
+    cluster = _Leaving(FastClock(60.0))
+    spec = RunSpec(name="a", cadence=30.0, job=JobSpec(kind="slurm", id="pid:1"))
+    world, now = world_of(cluster, [spec]), cluster.clock.now()
+    alive = known(running(now, output=str(file)), CLUSTER, now)
+    cluster.answer = lambda facet: alive
+    async with watching(world) as engine:
+
+        def facets() -> Facets:
+            return engine.report().runs[0].facets
+
+        await until(lambda: facets().log.known)
+        cluster.answer = lambda facet: GONE
+        await until(lambda: facets().job.error is not None)
+        with file.open("a") as log:
+            log.write("step 2 loss 2.4\n")
+        await until(lambda: (value := facets().log.value) is not None and len(value.lines) == 2)
+        assert facets().log.known and not facets().job.known

@@ -82,8 +82,7 @@ class BoxSite(Site):
             name: f"{folder}/run.{end}"
             for name, end in (("log", "log"), ("pid_file", "pid"), ("exit_file", "exit"))
         }
-        workdir = f"{ground.folder}/code"
-        return {"host": self._host, **files, "workdir": workdir, "save_signal": "USR1"}
+        return {"host": self._host, **files, "workdir": f"{ground.folder}/code"}
 
     def resubmit(self, situation: Situation, ground: Ground) -> list[str]:
         """Return the training command."""

@@ -41,7 +41,7 @@ def _run(
         "final_step": situation.config.trainer.num_train_steps,
         "hardware": "cpu",
         "group": "demo",
-        "config_file": f"{folder}/{places.config.name}",
+        "config_file": f"file://{places.config}",
         "resubmit": journal.site.resubmit(situation, ground),
     }
     if ground.seen:
@@ -58,4 +58,6 @@ def _run(
             "save_every": f"{SAVE_EVERY}s",
             "permanent_every": situation.config.trainer.checkpointer.permanent_every,
         }
-    return run, tables | own_tables(journal.layout, situation, folder)
+    tables |= own_tables(journal.layout, situation, folder)
+    tables["code"] = {"repo": f"file://{journal.layout.code}"}
+    return run, tables

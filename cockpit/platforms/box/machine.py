@@ -138,6 +138,8 @@ def _census(told: Mapping[str, bytes]) -> Census:
     folders = dict(_folders(told.get(words.FOLDERS.name, b"")))
     found: dict[int, Process] = {}
     for fields in stats:
+        if owners and _integer(fields[0]) not in owners:
+            continue  # it has ended while we looked
         if len(fields) != len(("pid", "state", "ppid", "pgid", "sid", "ticks")):
             continue
         numbers = [_integer(each) for each in (fields[0], *fields[2:])]

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, Protocol
 from cockpit.model.facet import ErrorKind, Problem
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, quote, run_script
+from cockpit.runtime.ssh_session import ASKING
 
 TOGETHER: Final = 0.05
 """Seconds in which what is asked goes into one probe."""
@@ -34,7 +35,7 @@ APART: Final = 3
 MOST_SENT: Final = 60_000
 """Characters of one group's script: it is one word, and Linux takes 128 kB."""
 CAP: Final = 16_000_000
-MARK: Final = "cockpit-probe"
+MARK: Final = ASKING
 """Stands in the command line of all that a probe runs, so that it is not taken for a job."""
 
 
@@ -63,11 +64,17 @@ PREAMBLE: Final = """\
 LC_ALL=C; export LC_ALL; S=$$; export S
 if timeout -k 1 5 true; then t() { timeout -k 1 "$@"; }
 elif timeout 5 true; then t() { timeout "$@"; }
-else t() {
-  s=$1; shift; "$@" & p=$!; (sleep "$s"; kill -9 "$p") >/dev/null & k=$!
-  wait "$p"; r=$?; kill "$k"; return $r
+else
+x() {
+  for c in $(ps -A -o pid= -o ppid= | awk -v p="$1" '$2 == p {print $1}'); do x "$c"; done
+  kill -9 "$1"
+}
+t() {
+  s=$1; shift; "$@" & p=$!; (sleep "$s"; x "$p") >/dev/null & k=$!
+  wait "$p"; r=$?; x "$k"; return $r
 }; fi
 """
+"""What limits a piece; where there is no ``timeout`` all that it started goes with it."""
 
 
 HELPERS: Final = """\

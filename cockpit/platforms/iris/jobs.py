@@ -148,7 +148,7 @@ class IrisJobs:
             return self._failed(runs, endpoint, error.kind, str(error))
         except TimeoutError:
             seconds = QUICK if place is None else place.patience
-            text = f"{endpoint} did not answer within {seconds:g} s"
+            text = f"{endpoint} did not answer within {seconds:.2g} s"
             if place is not None:
                 place.be_patient(True)
             return self._failed(runs, endpoint, ErrorKind.TIMEOUT, text)

@@ -68,7 +68,8 @@ class IrisLogs:
     ) -> dict[str, Facet[LogValue]]:
         """Read the spools as the files that they are."""
         found = {query.name: self._why(endpoint, tails.get(query.name)) for query in queries}
-        held = {name: tail.place for name, tail in tails.items() if tail.since is not None}
+        fetched = {name: tail for name, tail in tails.items() if tail.trouble is None}
+        held = {name: tail.place for name, tail in fetched.items() if tail.since is not None}
         reading = [query for query in queries if query.name in held]
         answers = await self._logs.observe(reading, held)
         named = {
@@ -79,7 +80,9 @@ class IrisLogs:
     def _why(self, endpoint: str, tail: Tail | None) -> Facet[LogValue]:
         """Return why there is no log of a run."""
         kind, text = ErrorKind.NOT_FOUND, NO_JOB if tail is None else EMPTY
-        if tail is not None and not tail.joined:
+        if tail is not None and tail.trouble is not None:
+            kind, text = tail.trouble.kind, f"its lines cannot be fetched: {tail.trouble}"
+        elif tail is not None and not tail.joined:
             kind, text = ErrorKind.TIMEOUT, IN_TURN
         return unknown(kind, f"{endpoint}: {text}", endpoint, self._clock.now())
 

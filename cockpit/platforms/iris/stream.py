@@ -14,6 +14,7 @@ import math
 import posixpath
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from cockpit.model.facet import ErrorKind
@@ -22,7 +23,7 @@ from cockpit.model.run import JobSpec
 from cockpit.platforms.iris.answers import Job, Line
 from cockpit.platforms.iris.rpc import Controller
 from cockpit.platforms.iris.trees import trains, user_of
-from cockpit.runtime.http import HttpError
+from cockpit.runtime.http import HttpError, TooLongError
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.spool import Spool
 from cockpit.text.progress import read_progress, telling
@@ -32,6 +33,8 @@ FULL: Final = 1000
 AT_ONCE: Final = 5000
 PAGES: Final = 6
 """Answers in a row that are asked for at one look; who is further behind begins at the end."""
+FEWER: Final = 8
+"""By what the number of lines is divided that were too long for one answer."""
 FIRST: Final = 10_000
 """Lines that are fetched of a job that is first looked at: its newest."""
 JOINS: Final = 8
@@ -63,6 +66,8 @@ class Tail:
         """Lines of the spool that may come once more by the common cursor."""
         self.spool = Spool(wanted.run, f"{wanted.own.id} {wanted.own.submitted_at}")
         self.since: str | None = None
+        self.trouble: HttpError | None = None
+        """Why its own former lines could not be fetched at the last look."""
         self._tellers: dict[str, tuple[str, float]] = {}
         """The task of each job that tells its steps, and when it last did."""
         self.after = 0
@@ -117,6 +122,7 @@ class Stream:
         self._tails: dict[str, Tail] = {}
         self._cursors: dict[str, int] = {}
         self.offset = 0.0
+        self._most = FIRST
 
     async def look(self, wanted: Sequence[Wanted]) -> Mapping[str, Tail]:
         """Fetch what is new, and return the tail of each run; raises ``HttpError``, ``OSError``."""
@@ -128,8 +134,37 @@ class Stream:
             await self._follow(user, tails)
         late = [tail for tail in self._tails.values() if not tail.joined]
         late.sort(key=lambda tail: tail.wanted.over)
-        await asyncio.gather(*(self._join(tail) for tail in late[:JOINS]))
+        await asyncio.gather(*(self._joined(tail) for tail in late[:JOINS]))
         return self._tails
+
+    async def _joined(self, tail: Tail) -> None:
+        """Have a tail joined; what is wrong with its lines alone is no fault of the controller."""
+        tail.trouble = None
+        try:
+            await self._join(tail)
+        except HttpError as error:
+            if error.kind is not ErrorKind.BAD_ANSWER or error.status is not None:
+                raise
+            tail.trouble = error
+
+    async def _lines(
+        self, source: str, cursor: int | None, lines: int, since: float | None = None
+    ) -> tuple[list[Line], int, int]:
+        """Return lines as the controller does, and how many were asked for in the end.
+
+        Where they are too long for one answer fewer are asked for, and for a while after.
+        """
+        while True:
+            most = min(lines, self._most)
+            try:
+                found, at = await self._controller.lines(source, cursor, since=since, lines=most)
+            except TooLongError:
+                if most == 1:
+                    raise
+                self._most = max(1, most // FEWER)
+                continue
+            self._most = min(FIRST, self._most * 2)
+            return found, at, most
 
     def _tail(self, wanted: Wanted) -> Tail:
         known = self._tails.get(wanted.run)
@@ -148,13 +183,17 @@ class Stream:
         source = posixpath.commonprefix(sources)
         cursor = self._cursors.get(user)
         if cursor is None:
-            _, self._cursors[user] = await self._controller.lines(source, lines=1)
+            with suppress(TooLongError):
+                _, self._cursors[user], _ = await self._lines(source, None, 1)
             return
         for _ in range(PAGES):
-            lines, found = await self._controller.lines(source, cursor, lines=AT_ONCE)
+            try:
+                lines, found, most = await self._lines(source, cursor, AT_ONCE)
+            except TooLongError:
+                break  # one line alone
             cursor = self._cursors[user] = max(cursor, found)
             await self._deal(tails, lines, cursor)
-            if len(lines) < FULL:
+            if len(lines) < min(most, FULL):
                 for tail in tails:
                     tail.twice.clear()
                 return
@@ -209,23 +248,15 @@ class Stream:
         since = int(tail.since) if tail.since is not None else None
         found: list[Line] = []
         for _ in range(PAGES if since is not None else 0):
-            lines, cursor = await self._controller.lines(source, since, lines=AT_ONCE)
+            lines, cursor, most = await self._lines(source, since, AT_ONCE)
             found += lines
             since = max(since or 0, cursor)
-            if len(lines) < FULL:
+            if len(lines) < min(most, FULL):
                 return found, since, False
-        lines, cursor = await self._end(source, tail.wanted.own.submitted_at)
-        return lines, cursor, tail.since is not None or len(lines) >= FIRST
-
-    async def _end(self, source: str, since: float | None) -> tuple[list[Line], int]:
-        """Return the newest lines of a job; fewer where they are too long for one answer."""
-        before = None if since is None else since - 1.0
-        try:
-            return await self._controller.lines(source, since=before, lines=FIRST)
-        except HttpError as error:
-            if error.kind is not ErrorKind.BAD_ANSWER:
-                raise
-        return await self._controller.lines(source, since=before, lines=FULL)
+        begun = tail.wanted.own.submitted_at
+        before = None if begun is None else begun - 1.0
+        lines, cursor, most = await self._lines(source, None, FIRST, before)
+        return lines, cursor, tail.since is not None or len(lines) >= most
 
 
 def _job_of(line: Line) -> str:

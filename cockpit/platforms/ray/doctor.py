@@ -20,6 +20,8 @@ REMEDIES: Final = {
     ErrorKind.DNS: "look at the name in job.address, and at the network",
     ErrorKind.RATE_LIMITED: "wait, or ask less often: a longer cadence",
 }
+COMMAND: Final = "job.token_command"
+BY_HAND: Final = "run job.token_command by hand: it must end with 0 and print the token"
 OTHERWISE: Final = "look at the address in a browser: is it a Ray dashboard?"
 _SHOWN: Final = 5
 
@@ -32,7 +34,7 @@ async def finding(head: Head, names: Sequence[str]) -> EndpointFinding:
         jobs = await head.jobs()
     except HttpError as error:
         text = clean(f"{error} ({runs})", 400)
-        remedy = REMEDIES.get(error.kind, OTHERWISE)
+        remedy = BY_HAND if COMMAND in str(error) else REMEDIES.get(error.kind, OTHERWISE)
         return EndpointFinding(endpoint=head.name, text=text, remedy=remedy)
     since = f", up since {began} (its clock)" if began else ""
     text = f"Ray {version}{since}, lists {len(jobs)} jobs; for {runs}"

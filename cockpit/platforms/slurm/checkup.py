@@ -62,6 +62,7 @@ def _down(ping: str) -> str:
 
 
 def _bad(where: str, trouble: Trouble) -> EndpointFinding:
-    return EndpointFinding(
-        endpoint=where, text=trouble.text, remedy=trouble.remedy or "see what it says"
-    )
+    text, _, advice = trouble.text.rpartition("; ")
+    if trouble.remedy or not text:
+        text, advice = trouble.text, trouble.remedy
+    return EndpointFinding(endpoint=where, text=text, remedy=advice or "see what it says")

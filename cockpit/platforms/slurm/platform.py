@@ -11,7 +11,7 @@ from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.jobs import Live, OwnJob
 from cockpit.model.observed import HostValue, JobValue, LogValue, Phase
-from cockpit.model.place import Place, on_host
+from cockpit.model.place import Place, on_host, place_of
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CommandError, EndpointFinding
@@ -108,8 +108,13 @@ def _names_log(query: Query) -> bool:
 
 
 def _log(query: Query) -> Place | None:
-    """Return where the current job writes to, unless the run file names the log."""
+    """Return where the current job writes to, unless the run file names the log.
+
+    A controller that does not answer takes nobody's log away: it is read where it was last.
+    """
     spec, job = query.run.job, query.job
-    if spec is None or spec.log is not None or job is None or job.output is None:
+    if spec is None or spec.log is not None:
         return None
-    return on_host(spec.host, job.output)
+    if job is None:
+        return None if query.last_log is None else place_of(query.last_log)
+    return None if job.output is None else on_host(spec.host, job.output)

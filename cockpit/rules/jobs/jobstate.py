@@ -68,7 +68,7 @@ def place_unknown(run: RunSpec, history: History) -> Iterator[Alert]:
             id="C-02",
             key=Outage.key_of(outage.place),
             severity=Severity.WARNING,
-            title=f"{_several(outage.runs)} unknown: {outage.place} {_does(outage.kind)}",
+            title=f"{what} unknown{_several(outage.runs)}: {outage.place} {_does(outage.kind)}",
             since=outage.since,
             evidence=(
                 Evidence(text=outage.why, source=outage.place),
@@ -81,7 +81,7 @@ def place_unknown(run: RunSpec, history: History) -> Iterator[Alert]:
 
 
 def _several(runs: Sequence[str]) -> str:
-    return f"{len(runs)} runs are" if len(runs) > 1 else f"{runs[0]} is partly"
+    return f" for {len(runs)} runs" if len(runs) > 1 else ""
 
 
 def _names(runs: Sequence[str]) -> str:

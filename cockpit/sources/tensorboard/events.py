@@ -11,6 +11,11 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from cockpit.sources.protobuf import BadMessageError as BadEventError
+from cockpit.sources.protobuf import fields, varint
+
+__all__ = ["BadEventError", "Event", "event_of"]
+
 _DOUBLE: Final = struct.Struct("<d")
 _FLOAT: Final = struct.Struct("<f")
 _TYPES: Final = {1: "<f", 2: "<d", 3: "<i", 9: "<q", 4: "<B", 6: "<b", 5: "<h", 19: "<e"}
@@ -21,10 +26,6 @@ _LONGEST_TAG: Final = 500
 
 Field = tuple[int, int | bytes]
 """A field's number, and its value: varints as they are, anything else as bytes."""
-
-
-class BadEventError(ValueError):
-    """The bytes are no event."""
 
 
 class Event(NamedTuple):
@@ -97,7 +98,7 @@ def _listed(number: int, value: int | bytes) -> float | None:
         return float(_signed(value))
     form = {5: "<f", 6: "<d"}.get(number)
     if form is None:
-        (found, end) = _varint(value, 0) if value else (0, -1)
+        (found, end) = varint(value, 0) if value else (0, -1)
         return float(_signed(found)) if end == len(value) else None
     return float(struct.unpack(form, value)[0]) if struct.calcsize(form) == len(value) else None
 
@@ -117,36 +118,8 @@ def _bfloat16(listed: float | None) -> float | None:
 
 def _fields(data: bytes) -> Iterator[Field]:
     """Yield the fields of a message; raises ``BadEventError``."""
-    at, end = 0, len(data)
-    while at < end:
-        key, at = _varint(data, at)
-        number, wire = key >> 3, key & 7
-        if wire == 0:
-            value, at = _varint(data, at)
-            yield number, value
-            continue
-        if wire == 2:
-            size, at = _varint(data, at)
-        elif wire in (1, 5):
-            size = 8 if wire == 1 else 4
-        else:
-            raise BadEventError(f"no such wire type: {wire}")
-        if at + size > end:
-            raise BadEventError("a field is cut")
-        yield number, data[at : at + size]
-        at += size
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(data) and shift < 70:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-    raise BadEventError("a number is cut")
+    for number, start, end in fields((data, 0, len(data))):
+        yield number, start if end < 0 else data[start:end]
 
 
 def _signed(value: int) -> int:

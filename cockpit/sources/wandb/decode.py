@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from cockpit.sources.protobuf import BadMessageError, fields
 from cockpit.sources.wandb.file import Span
 
 HISTORY, SUMMARY, OUTPUT, CONFIG, STATS = 2, 3, 4, 5, 7
@@ -20,10 +21,6 @@ OUTPUT_RAW, RUN, EXIT, HEADER, ENVIRONMENT = 13, 17, 18, 21, 26
 _KINDS = frozenset((*range(2, 14), 17, 18, 20, 21, 22, 23, 24, 25, 26, 27, 28, 100))
 _DEPTH = 20
 _NUMBER = 8
-
-
-class BadRecordError(ValueError):
-    """The bytes of a record are not the message that they should be."""
 
 
 class RunInfo(NamedTuple):
@@ -52,49 +49,6 @@ class Item(NamedTuple):
     name: str
     key: bytes
     value: bytes
-
-
-def varint(buffer: bytes, at: int) -> tuple[int, int]:
-    """Return the varint at ``at`` and where it ends."""
-    value = shift = 0
-    try:
-        while True:
-            byte = buffer[at]
-            at += 1
-            value |= (byte & 127) << shift
-            if byte < 128:
-                return value, at
-            shift += 7
-            if shift > 63:
-                raise BadRecordError("a number of more than ten bytes")
-    except IndexError:
-        raise BadRecordError("the record ends inside a number") from None
-
-
-def fields(span: Span) -> Iterator[tuple[int, int, int]]:
-    """Yield ``(field number, start, end)`` of each field of a message.
-
-    A varint is ``(field number, value, -1)``. Raises ``BadRecordError`` where the bytes are no
-    message.
-    """
-    buffer, at, end = span
-    while at < end:
-        tag, at = varint(buffer, at)
-        wire = tag & 7
-        if wire == 0:
-            value, at = varint(buffer, at)
-            yield tag >> 3, value, -1
-            continue
-        if wire == 2:
-            length, at = varint(buffer, at)
-        elif wire in (1, 5):
-            length = 8 if wire == 1 else 4
-        else:
-            raise BadRecordError(f"wire type {wire}")
-        if at + length > end:
-            raise BadRecordError("a field is longer than its record")
-        yield tag >> 3, at, at + length
-        at += length
 
 
 def kind_of(span: Span) -> tuple[int, Span]:
@@ -129,7 +83,7 @@ def _any_record(span: Span) -> tuple[int, Span]:
         for number, start, end in fields(span):
             if number in _KINDS and end >= 0:
                 return number, (buffer, start, end)
-    except BadRecordError:
+    except BadMessageError:
         return 0, span
     return 0, span
 

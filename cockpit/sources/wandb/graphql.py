@@ -68,12 +68,14 @@ class Document:
 class RunAnswer(NamedTuple):
     """What was said of one run: its fields (unchecked), or why there are none.
 
-    ``spoilt`` tells that a part of the run's fields made the server fail, not the run itself.
+    ``spoilt`` tells that a part of the run's fields made the server fail, not the run itself;
+    ``lost`` is why the fields lack the summary.
     """
 
     fields: Json
     problem: Problem | None = None
     spoilt: bool = False
+    lost: Problem | None = None
 
 
 class ProjectAnswer(NamedTuple):
@@ -91,10 +93,8 @@ def project_of(answer: Answer, runs: Sequence[str], key: Key, what: str) -> Proj
     """
     _accepted(answer, key, what)
     document = _document(answer)
-    data, errors = document.get("data"), _errors(document)
-    project = data.get("project") if isinstance(data, dict) else None
-    if not isinstance(project, dict):
-        raise _no_project(answer.host, errors, key, what)
+    errors = _errors(document)
+    project = _project(answer, document, errors, key, what)
     return ProjectAnswer(
         _word(project.get("entityName")),
         _word(project.get("name")),
@@ -145,12 +145,22 @@ def _document(answer: Answer) -> Json:
     return document
 
 
-def _no_project(host: str, errors: Sequence[Json], key: Key, what: str) -> HttpError:
+def _project(answer: Answer, document: Json, errors: Sequence[Json], key: Key, what: str) -> Json:
+    """Return the project's fields; only where it is named as none does it not exist."""
+    data = document.get("data")
+    named = isinstance(data, dict) and "project" in data
+    project = data["project"] if isinstance(data, dict) and named else None
+    if isinstance(project, dict):
+        return project
     if errors:
-        problem = _problem(errors[0], host)
-        return HttpError(problem.kind, problem.message)
-    advice = f"or the key from {key.source} may not see it"
-    return HttpError(ErrorKind.NOT_FOUND, f"{host}: there is no project {what}, {advice}")
+        problem = _problem(errors[0], answer.host)
+        raise HttpError(problem.kind, problem.message)
+    if named and project is None:
+        advice = f"or the key from {key.source} may not see it"
+        message = f"{answer.host}: there is no project {what}, {advice}"
+        raise HttpError(ErrorKind.NOT_FOUND, message)
+    message = f"{answer.host}: the answer says nothing of {what}"
+    raise HttpError(ErrorKind.BAD_ANSWER, message, status=answer.status)
 
 
 def _errors(document: Json) -> list[Json]:
@@ -159,17 +169,27 @@ def _errors(document: Json) -> list[Json]:
 
 
 def _run(project: Json, errors: Sequence[Json], alias: str, what: str) -> RunAnswer:
+    """Return what was said of a run; only where it is named as none does it not exist."""
     fields = project.get(alias)
-    if isinstance(fields, dict):
-        return RunAnswer(fields)
-    for error in errors:
-        path = error.get("path")
-        if isinstance(path, list) and alias in path:
-            return RunAnswer({}, _problem(error, what), spoilt=path[-1] != alias)
-    if fields is not None:
-        return RunAnswer({}, Problem(kind=ErrorKind.BAD_ANSWER, message=f"{what} is no object"))
+    own = next((each for each in errors if alias in _path(each)), None)
+    if isinstance(fields, dict) and isinstance(fields.get("name"), str):
+        lost = own is not None and _path(own)[-1] == "summaryMetrics"
+        return RunAnswer(fields, lost=_problem(own, what) if own is not None and lost else None)
+    if own is not None:
+        return RunAnswer({}, _problem(own, what), spoilt=_path(own)[-1] != alias)
+    general = next((each for each in errors if not _path(each)), None)
+    if general is not None:
+        return RunAnswer({}, _problem(general, what))
+    if fields is not None or alias not in project:
+        said = "is no object with a name" if fields is not None else "is not in the answer"
+        return RunAnswer({}, Problem(kind=ErrorKind.BAD_ANSWER, message=f"{what} {said}"))
     message = f"{what} does not exist: is wandb.id the one that the trainer was given?"
     return RunAnswer({}, Problem(kind=ErrorKind.NOT_FOUND, message=message))
+
+
+def _path(error: Json) -> list[Any]:
+    path = error.get("path")
+    return path if isinstance(path, list) else []
 
 
 def _problem(error: Json, what: str) -> Problem:

@@ -13,7 +13,8 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from cockpit.model.observed import Column, Row
-from cockpit.sources.wandb.decode import CONFIG, HISTORY, BadRecordError, config_update, kind_of
+from cockpit.sources.protobuf import BadMessageError
+from cockpit.sources.wandb.decode import CONFIG, HISTORY, config_update, kind_of
 from cockpit.sources.wandb.file import MAGIC, Span
 from cockpit.sources.wandb.fragment import Fragment
 from cockpit.sources.wandb.metrics import MetricKeys
@@ -234,7 +235,7 @@ class _Cursor:
                     rows.append(reader.read(message))
                 elif kind == CONFIG:
                     self.config.update(config_update(message))
-            except BadRecordError:
+            except BadMessageError:
                 self.skipped += 1
         rows = self.fragment.on_our_clock(rows)
         return rows if self._keys.throughput else list(self._rate.fill(rows))

@@ -96,6 +96,11 @@ class Ledger:
         return max(0, self.low - self.cursor) if self.begun else 0
 
     @property
+    def holed(self) -> bool:
+        """Tell whether many rows are still to be read: more than come between two looks."""
+        return self.unread > 0 or self.behind > 2 * self._span(RECENT)
+
+    @property
     def caught_up(self) -> bool:
         """True when nothing more was there to be given out at the last look."""
         if self.last is None:

@@ -255,8 +255,10 @@ class OnlineWandb:
         came = Came(now, _ahead(answer.headers, now), said.entity or where.entity, said.project)
         facets = {}
         for each, told in zip(asked, said.runs, strict=True):
-            if told.problem is not None:
-                facet = self._refused(where, each, told.problem, spoilt=told.spoilt)
+            # Without its summary nobody knows how far a run is that was not seen before.
+            problem = told.problem or (told.lost if each.plan.whole else None)
+            if problem is not None:
+                facet = self._refused(where, each, problem, spoilt=told.spoilt)
             else:
                 each.run.take(told.fields, each.plan, came)
                 facet = known(each.run.value(now), _source(where), now)

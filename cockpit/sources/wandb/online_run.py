@@ -176,11 +176,12 @@ class OnlineRun:
         """Take in what came."""
         with self._lock:
             head = head_of(fields)
-            if self.known and head.created != self.head.created:
+            if None not in (head.created, self.head.created) and head.created != self.head.created:
                 self._begin_anew()  # deleted, and made again under the same id
             if self.known and head.state != self.head.state:
                 self._config_age = CONFIG_EVERY
-            self.head = head._replace(name=head.name or self._spec.recorded.run)
+            created = head.created or self.head.created
+            self.head = head._replace(name=head.name or self._spec.recorded.run, created=created)
             self._entity, self._project = came.entity, came.project
             self._failures = 0
             self._take_summary(fields.get("summaryMetrics"), whole=plan.whole)
@@ -229,7 +230,8 @@ class OnlineRun:
             for row in rows:
                 self._notice(row)
             self._ledger.take_newest(plan.newest, rows)
-            self._summary.update(rows[-1] if rows else {})
+            if rows and step_of(rows[-1]) >= step_of(self._summary):
+                self._summary.update(rows[-1])
         self._choose()
         for index, page in enumerate(plan.older):
             raw = fields.get(f"p{index}")
@@ -299,7 +301,8 @@ class OnlineRun:
             self._delivered = self._delivered or bool(rows)
             caught_up = self._ledger.caught_up and not self._ready
             later = not caught_up and not self._ready
-            share = 1.0 if caught_up else self._ledger.share
+            whole = caught_up or (self._complete_once and not self._ledger.holed)
+            share = 1.0 if whole and not self._ready else self._ledger.share
             return RowChunk(tuple(rows), caught_up, restarted, share, later)
 
     def recent(self, most: int) -> RowChunk:
@@ -309,7 +312,7 @@ class OnlineRun:
             rows = self._rows(held)
             rows = rows if self._keys.throughput else list(StepRate().fill(rows))
             last = self._ledger.last
-            covered = last + 1 - step_of(held[0]) if held and last is not None else 0
+            covered = self._ledger.head - step_of(held[0]) if held else 0
             share = min(1.0, covered / (last + 1)) if last else 1.0
             return RowChunk(tuple(rows), True, False, share)
 
@@ -324,10 +327,11 @@ class OnlineRun:
         """Return what is known at ``now``."""
         with self._lock:
             recent = self._rows(list(self._ledger.recent)[-RECENT_ROWS:])
-            known = Row(None, None)
+            newest, summary = Row(None, None), self._rows([self._summary])[0]
             for row in reversed(recent):
-                known = older(known, row)
-            known = older(known, self._rows([self._summary])[0])
+                newest = older(newest, row)
+            ahead = step_of(self._summary) >= self._ledger.head  # its rows are not read yet
+            known = older(summary, newest) if ahead else older(newest, summary)
             return self._made(known, recent, now)
 
     def _judge_clock(self, came: Came) -> None:
@@ -354,7 +358,7 @@ class OnlineRun:
         if keys.throughput is None and usual is not None:
             rate, unit = 1.0 / usual, STEPS_UNIT
         offset = self._look.offset if self._look is not None else 0.0
-        share = 1.0 if self._complete_once and not self._ledger.unread else self._ledger.share
+        share = 1.0 if self._complete_once and not self._ledger.holed else self._ledger.share
         series = Series(self._columns, self._sampled(), recent, share)
         value = TrackerValue(
             id=self.head.name,

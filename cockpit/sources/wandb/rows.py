@@ -14,7 +14,8 @@ from statistics import median
 
 from cockpit.model.observed import Row
 from cockpit.model.run import MetricNames
-from cockpit.sources.wandb.decode import BadRecordError, history, items, number
+from cockpit.sources.protobuf import BadMessageError
+from cockpit.sources.wandb.decode import history, items, number
 from cockpit.sources.wandb.file import Span
 from cockpit.sources.wandb.metrics import WANDB_TIME, MetricKeys, choose, interesting
 
@@ -52,7 +53,7 @@ class KeyLayout:
         self._seen[items_in_row] += 1
         try:
             self._learn(message)
-        except BadRecordError:
+        except BadMessageError:
             return
 
     @property
@@ -97,7 +98,7 @@ class RowReader:
     def read(self, message: Span) -> Row:
         """Return the row of a history record's message.
 
-        Raises ``BadRecordError`` (not always) when the message is damaged.
+        Raises ``BadMessageError`` (not always) when the message is damaged.
         """
         if not self._fast:
             return self._read_slowly(message)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cockpit.model.observed import Row
+from cockpit.sources.protobuf import BadMessageError
 from cockpit.sources.wandb.clocks import Stamps
 from cockpit.sources.wandb.decode import (
     CONFIG,
@@ -17,7 +18,6 @@ from cockpit.sources.wandb.decode import (
     HEADER,
     HISTORY,
     RUN,
-    BadRecordError,
     RunInfo,
     config_update,
     environment,
@@ -105,7 +105,7 @@ def read_rows(spans: Iterable[Span], reader: RowReader) -> Iterator[Row]:
     for message in messages(spans):
         try:
             yield reader.read(message)
-        except BadRecordError:
+        except BadMessageError:
             continue
 
 
@@ -121,7 +121,7 @@ def head(log: WandbLog) -> Head:
             rows += kind == HISTORY
             try:
                 found = _head_with(found, kind, message)
-            except BadRecordError:
+            except BadMessageError:
                 continue
         if piece.offset == offset or rows > _HEAD_ROWS:
             break
@@ -233,7 +233,7 @@ class _Newest:
                     self._take_time(record_time(kind, message))
                 elif kind == HISTORY and (len(self._rows) < RECENT_ROWS or not self.complete(0)):
                     self._take_row(self._reader.read(message))
-            except BadRecordError:
+            except BadMessageError:
                 continue
 
     def _take_time(self, at: float | None) -> None:

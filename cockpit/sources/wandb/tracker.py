@@ -14,12 +14,14 @@ from cockpit.model.facet import ErrorKind, Facet, Problem, not_configured, unkno
 from cockpit.model.observed import TrackerValue
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
+from cockpit.model.wandb_address import address_of
 from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.offline import OfflineWandb
 from cockpit.sources.wandb.online import OnlineWandb, where_of
 
 FILES: Final = "files"
 SERVER: Final = "server"
+URL_MEANT: Final = "https://wandb.ai/ENTITY/PROJECT/runs/ID"
 _OF_THE_SERVER: Final = ("name", "entity", "project", "url", "heartbeat_at")
 _OF_THE_FILES: Final = ("fragments", "files", "writers", "slurm_job_id")
 _ENDED: Final = frozenset(("finished", "failed", "killed", "crashed"))
@@ -116,6 +118,9 @@ class Wandb:
         if run.wandb is None:
             return not_configured("[run.wandb]")
         recorded = run.wandb.recorded
+        if run.wandb.url is not None and address_of(run.wandb.url).project is None:
+            text = f"wandb.url names no run: {URL_MEANT} is meant"
+            return unknown(ErrorKind.NOT_FOUND, text, "run file", self._clock.now())
         missing = "wandb.project" if recorded.project is None else "wandb.id"
         return not_configured(f"{missing} (or wandb.url, or wandb.dir)")
 

@@ -97,4 +97,13 @@ class Asker:
             job=job.value if job.known else None,
             exit_record=state.exit_record,
             rejected=(*state.shared.rejected, *told),
+            last_log=None if job.known else self._last_log(run, state),
         )
+
+    def _last_log(self, run: RunSpec, state: RunState) -> str | None:
+        """Return where the log was read last, if that was the log of the job that is current."""
+        job, log = state.facets.job.value, state.facets.log.value
+        spec = with_current_job(run, state, self.platform_of(run))[0].job
+        if job is None or log is None or spec is None or spec.id not in (None, job.id):
+            return None
+        return log.path

@@ -36,7 +36,7 @@ class Supervisor:
         try:
             return await within(self._clock, seconds, work)
         except TimeoutError:
-            message = f"{what}: no answer within {seconds:g} s"
+            message = f"{what}: no answer within {seconds:.2g} s"
             return Problem(kind=ErrorKind.TIMEOUT, message=message)
         except Exception as error:  # noqa: BLE001 - any fault of a source is shown, none ends the watch
             return Problem(kind=ErrorKind.BAD_ANSWER, message=f"{what}: {self._record(error)}")
@@ -60,7 +60,7 @@ async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, T]) -> 
         await asyncio.wait({task, timer}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
-        raise TimeoutError(f"no answer within {seconds:g} s")
+        raise TimeoutError(f"no answer within {seconds:.2g} s")
     finally:
         timer.cancel()
         if not task.done():

@@ -9,14 +9,19 @@ from pathlib import Path
 import pytest
 
 from cockpit.cli import main
+from cockpit.config.file import load
 from cockpit.demo import folder
+from cockpit.demo.away.box import BoxSite
 from cockpit.demo.away.fleet import AwayFleet, situations_of
 from cockpit.demo.away.journal import Journal
-from cockpit.demo.away.site import Ground, is_own
+from cockpit.demo.away.ray import RaySite
+from cockpit.demo.away.run_file import run_file
+from cockpit.demo.away.site import Ground, Site, is_own
 from cockpit.demo.away.slurm import SlurmSite
 from cockpit.demo.layout import DemoLayout
 from cockpit.demo.situations import Situation
 from cockpit.platforms.base import CannotError, LostError
+from cockpit.verbs.doctor import _foreign_settings, _unaddressed_paths, _unread_settings
 
 
 @pytest.fixture
@@ -26,7 +31,7 @@ def layout(tmp_path: Path) -> DemoLayout:
     return made
 
 
-class Site(SlurmSite):
+class Cluster(SlurmSite):
     """A cluster on which a submission ends as the test says."""
 
     def __init__(self, layout: DemoLayout, error: BaseException | None) -> None:
@@ -55,7 +60,7 @@ class Site(SlurmSite):
 def test_a_submission_is_noted_before_and_after(
     layout: DemoLayout, error: BaseException | None, after: str | None
 ) -> None:
-    site = Site(layout, error)
+    site = Cluster(layout, error)
     journal = Journal.begin(layout, site)
     journal.found(Ground("/there", "python3"))
     situations = situations_of(journal)
@@ -68,6 +73,30 @@ def test_a_submission_is_noted_before_and_after(
     assert written is not None and written.ground == Ground("/there", "python3")
     assert written.jobs.get(name, "absent") == after
     assert written.doubtful is (after is None)
+
+
+@pytest.mark.parametrize(
+    "site", [SlurmSite(), SlurmSite("h"), RaySite("http://h:8265"), BoxSite("h")]
+)
+@pytest.mark.parametrize("seen", [True, False])
+def test_the_run_file_holds_nothing_that_is_not_read(
+    layout: DemoLayout, site: Site, seen: bool
+) -> None:
+    journal = Journal.begin(layout, site)
+    host = site.settings.get("host")
+    journal.found(Ground("/there", "python3", host=host, tracker=seen, seen=seen))
+    assert journal.ground is not None
+    situations = situations_of(journal)
+    folder.build_runs(layout, situations)
+    layout.run_file.write_text(run_file(journal, journal.ground, "ada", situations))
+    file = load(layout.run_file)
+    assert [run.name for run in file.runs] == [each.name for each in situations]
+    findings = (_unread_settings(file), _foreign_settings(file), _unaddressed_paths(file))
+    assert not [each for found in findings for each in found]
+    for run in file.runs:
+        assert run.job is not None and run.job.kind == site.kind
+        assert run.resubmit and run.records.logbook and run.monitor and run.dri
+        assert (run.checkpoints is not None) is (run.output_root is not None) is seen
 
 
 def test_a_demo_here_does_not_take_the_folder_of_one_elsewhere(

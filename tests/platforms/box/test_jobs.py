@@ -15,10 +15,12 @@ from typing import Any
 
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import JobValue, Phase
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.box.jobs import BoxJobs
+from cockpit.platforms.box.machine import host_of
 from cockpit.platforms.box.platform import BoxPlatform
 from cockpit.platforms.box.probe import Actor
 from cockpit.runtime.shell import Completed
@@ -27,6 +29,7 @@ from cockpit.sources.logs.source import Logs
 from tests.platforms.box.conftest import MakeRun, Start
 from tests.queries import queries_of
 from tests.sshd import Sshd, needs_sshd
+from tests.watch.fakes import until
 
 pytestmark = needs_sshd
 SLEEP = (sys.executable, "-c", "import time; time.sleep(60)")
@@ -182,6 +185,36 @@ def test_another_job_that_writes_to_the_run_is_a_rival(
     live = asyncio.run(platform().live([run]))["a"]
     assert live.unknown is None
     assert {job.id for job in live.jobs} == {f"pid:{pid}" for pid in (mine, *rivals)}
+
+
+def test_what_we_ask_beside_the_probe_is_no_job(run_of: MakeRun, box: Sshd, tmp_path: Path) -> None:
+    root, seen, stop = (tmp_path / name for name in ("out", "asked", "stop"))
+    wait = f"echo >>{seen}; until [ -e {stop} ]; do sleep 0.1; done"
+    script = f"sh -c '{wait}' sh {root}/checkpoints/"
+    run = run_of("a", root=root)
+
+    async def both() -> list[LiveJob]:
+        asked = [run_script(box.host, script, deadline=9.0, stdin=given) for given in (None, b"")]
+        tasks = [asyncio.create_task(each) for each in asked]
+        await until(lambda: seen.exists() and seen.read_text() == "\n\n")
+        live = (await platform().live([run]))["a"]
+        stop.touch()
+        await asyncio.gather(*tasks)
+        assert live.unknown is None
+        return [*live.jobs, *live.possible]
+
+    assert asyncio.run(both()) == []
+
+
+def test_a_process_that_ended_meanwhile_has_no_owner_and_is_no_job() -> None:
+    told = {
+        "its own facts": b"uid 0",
+        "its process table": b"7 S 1 7 7 5\n8 S 1 8 8 5",
+        "its command lines": b"==> /proc/7/cmdline <==\na\n==> /proc/8/cmdline <==\nb\n",
+        "its processes' owners": b"/proc/8 0",
+    }
+    host = host_of(told, 1.0, 2.0)
+    assert host is not None and list(host.processes) == [8]
 
 
 def test_names_that_would_be_commands_are_words(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import subprocess
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -145,6 +146,8 @@ def test_a_host_without_timeout_has_limits_all_the_same(tmp_path: Path) -> None:
     script = probe.script_of(mark, groups).replace(probe.PREAMBLE, fallback)
     done = asyncio.run(run_script(None, script, deadline=10.0))
     assert parsed(mark, done.out) == ({1: b"good\n"}, {0})
+    left = subprocess.run(["pgrep", "-f", f"cat {pipe}"], capture_output=True, text=True).stdout
+    assert not left, "what it started stays on the host for good"
 
 
 def test_no_group_is_longer_than_a_word_may_be() -> None:

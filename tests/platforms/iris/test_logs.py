@@ -292,3 +292,30 @@ async def test_bad_answers_are_unknown_and_pass(
     del iris.reply["FetchLogs"]
     clock.ahead += 31.0
     assert await lines(platform, run) == ["step 1"]
+
+
+async def test_one_jobs_long_lines_silence_no_other(iris: Controller) -> None:
+    """More than one answer may hold: before the first look, between two, and one line alone."""
+    iris.put(job("/ada/x"), job("/ada/y"), job("/ada/z"))
+    platform = platform_of()
+    runs = [run_of(iris.url, f"/ada/{name}", name) for name in "xyz"]
+    long = "z" * 40_000
+    iris.log("/ada/x/0:0", *(f"{long} {n}" for n in range(400)))
+    for key in "yz":
+        iris.log(f"/ada/{key}/0:0", "step 1")
+    found = await look(platform, *runs)
+    assert text_of(found["x"])[-1] == f"{long} 399" and text_of(found["y"]) == ["step 1"]
+    written = text_of(found["x"])
+    iris.log("/ada/x/0:0", *(f"{long} new {n}" for n in range(300)))
+    iris.log("/ada/y/0:0", "step 2")
+    for _ in range(4):
+        found = await look(platform, *runs)
+    assert text_of(found["y"]) == ["step 1", "step 2"]
+    assert text_of(found["x"]) == [*written, *(f"{long} new {n}" for n in range(300))]
+    iris.log("/ada/z/0:0", "w" * 9_000_000)
+    iris.log("/ada/y/0:0", "step 3")
+    for _ in range(2):
+        found = await look(platform, *runs)
+    error = found["z"].error
+    assert error is not None and "its lines cannot be fetched" in error.message
+    assert text_of(found["y"])[-1] == "step 3" and found["x"].known

@@ -1,0 +1,92 @@
+"""A finding of ``doctor``, those about a run's facets, and what helps with each kind of trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+from cockpit.model.base import Frozen
+from cockpit.model.facet import ErrorKind
+from cockpit.model.report import RunReport
+from cockpit.model.run import CockpitFile
+from cockpit.model.wandb_address import address_of
+
+REMEDIES = {
+    ErrorKind.UNSUPPORTED: "look there yourself: this version does not read it",
+    ErrorKind.UNAUTHORIZED: "log in again, or set the variable that the run file names",
+    ErrorKind.FORBIDDEN: "ask for access: the credentials are good, the right is missing",
+    ErrorKind.NOT_FOUND: "compare the path or id in the run file with what is there",
+    ErrorKind.RATE_LIMITED: "wait: it is asked for less often by itself",
+    ErrorKind.TIMEOUT: "look whether the file system or host answers at all",
+    ErrorKind.REFUSED: "look whether the service runs, and at its address in the run file",
+    ErrorKind.DNS: "look at the host's name in the run file, and at the network",
+    ErrorKind.TLS: "look at the certificate and the machine's clock",
+    ErrorKind.BAD_ANSWER: "look at the file or service itself: its answer makes no sense",
+    ErrorKind.PERMISSION: "give this user the right to read it",
+    ErrorKind.NOT_CONFIGURED: "add it to the run file to see this facet",
+}
+ITS_JOB: Final = "its job"
+"""In what a facet says that could be asked for only if the job were known."""
+FindingLevel = Literal["ok", "note", "problem"]
+
+
+class DoctorFinding(Frozen):
+    """One thing that was looked at. ``remedy`` is ``None`` where all is well."""
+
+    name: str
+    level: FindingLevel
+    text: str
+    remedy: str | None = None
+    run: str | None = None
+
+
+def facet_findings(
+    run: RunReport, endpoints: Sequence[DoctorFinding], *, named: bool
+) -> Iterator[DoctorFinding]:
+    """Yield a finding for each facet; ``named`` says that the run file names a job of the run.
+
+    What its endpoint or its job failed of has that one's remedy.
+    """
+    of_job = None
+    for name, facet in run.facets.items():
+        if facet.error is None:
+            yield DoctorFinding(name=name, level="ok", text=facet.source, run=run.name)
+            continue
+        message = facet.error.message
+        remedy = of_job if of_job is not None and ITS_JOB in message else None
+        remedy = remedy or _of_endpoint(message, endpoints) or REMEDIES[facet.error.kind]
+        asked = facet.configured or (name == "job" and named)
+        yield DoctorFinding(
+            name=name,
+            level="problem" if asked else "note",
+            text=f"{facet.error.kind.value}: {message}",
+            remedy=remedy,
+            run=run.name,
+        )
+        if name == "job":
+            of_job = remedy
+
+
+def _of_endpoint(message: str, endpoints: Sequence[DoctorFinding]) -> str | None:
+    """Return what helps with the endpoint that a message tells the trouble of."""
+    bad = (each for each in endpoints if each.remedy is not None)
+    told = (each.remedy for each in bad if each.text.startswith(message) or _tells(message, each))
+    return next(told, None)
+
+
+def _tells(message: str, finding: DoctorFinding) -> bool:
+    return message.startswith(f"{finding.text}; {finding.remedy}")
+
+
+def contradictions(file: CockpitFile) -> Iterator[DoctorFinding]:
+    """Name the runs whose W&B address and W&B id are of two runs."""
+    for run in file.runs:
+        if run.wandb is None or run.wandb.id is None:
+            continue
+        other = address_of(run.wandb.url).run
+        if other is not None and other != run.wandb.id:
+            text = f"wandb.id is {run.wandb.id}, wandb.url names the run {other}: the id is read"
+            remedy = "take out the one that is wrong"
+            yield DoctorFinding(
+                name="run file", level="problem", text=text, remedy=remedy, run=run.name
+            )
