@@ -27,7 +27,6 @@ from tests.sshd import needs_sshd, serving
 
 GOLDEN = Path(__file__).parents[2] / "data" / "wandb"
 VERSIONS = ("0.17.9", "0.22.3", "0.30.0", "0.31.0")
-NOW = time.time() - 20.0
 
 
 @pytest.fixture(autouse=True)
@@ -91,11 +90,15 @@ async def every_row(source: OfflineWandb, run: RunSpec, looks: int = 40) -> list
     raise AssertionError(f"{len(found)} rows, and no end")
 
 
+def lately() -> float:
+    return time.time() - 20.0
+
+
 def launch(folder: Path, run_id: str, *records: bytes, day: int = 1) -> Path:
     """Write what a launch has logged, as it lies in the client's folder."""
     path = folder / f"offline-run-2026010{day}_000000-{run_id}" / f"run-{run_id}.wandb"
     path.parent.mkdir(parents=True)
-    path.write_bytes(writer.log([writer.run(run_id, NOW + day), *records]))
+    path.write_bytes(writer.log([writer.run(run_id, lately() + day), *records]))
     return path
 
 
@@ -105,7 +108,8 @@ def grown(path: Path, *records: bytes) -> None:
 
 
 def rows(first: int, end: int, loss: str | None = "2.5", **more: str) -> list[bytes]:
-    return [writer.row(step, loss, NOW + step * 0.001, **more) for step in range(first, end)]
+    start = lately()
+    return [writer.row(step, loss, start + step * 0.001, **more) for step in range(first, end)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -143,19 +147,20 @@ async def test_newest_rows_come_first_and_all_others_in_bounded_pages(
 
 
 async def test_two_hundred_runs_cost_one_trip_and_only_what_is_new(tmp_path: Path) -> None:
-    paths = [launch(tmp_path / str(n), "abc", *rows(0, 300)) for n in range(200)]
+    logged = rows(0, 100)
+    paths = [launch(tmp_path / str(n), "abc", *logged) for n in range(200)]
     runs = queries_of([spec(tmp_path / str(n), str(n), id="abc") for n in range(200)])
     shell = Shell()
     source = OfflineWandb(SystemClock(), shell)
     first = await source.observe(runs)
-    assert {each.value and each.value.step for each in first.values()} == {299}, first["0"].error
+    assert {each.value and each.value.step for each in first.values()} == {99}, first["0"].error
     assert shell.trips == 2
     for path in paths[:50]:
-        grown(path, *rows(300, 310))
+        grown(path, *rows(100, 110))
     shell.bytes = 0
     second = await source.observe(runs)
     assert shell.trips == 3 and shell.bytes < 200 * 600 + 50 * 2 * BLOCK
-    assert [second[str(n)].value.step for n in (0, 49, 50, 199)] == [309, 309, 299, 299]  # type: ignore[union-attr]
+    assert [second[str(n)].value.step for n in (0, 49, 50, 199)] == [109, 109, 99, 99]  # type: ignore[union-attr]
     shell.bytes = 0
     await source.observe(runs)
     assert shell.trips == 4 and shell.bytes < 200 * 600
@@ -226,7 +231,7 @@ async def test_a_record_longer_than_what_was_brought_is_read_whole(
     monkeypatch.setattr(box_plan, "NEWEST", 100_000)
     monkeypatch.setattr(box_plan, "OLDER", 600_000)
     big = {f"layer/{n}/norm": "1.25" for n in range(60_000)}
-    long = writer.row(300, "2.0", NOW + 0.3, **big)
+    long = writer.row(300, "2.0", lately(), **big)
     launch(tmp_path, "abc", *rows(0, 300), long, *rows(301, 302))
     run, source = spec(tmp_path, id="abc"), OfflineWandb(SystemClock(), Shell())
     assert (await value(source, run)).step == 301
