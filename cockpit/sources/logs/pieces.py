@@ -39,7 +39,7 @@ else S=-f F='%%d %%i %%z %%Fm %%Xp'; fi
 %(marking)s
 slow() { late=$((late + 1)); mark fail "$1" timeout; }
 one() {
-  i=$1 f=$2 own=$3 old=$4; shift 4
+  i=$1 f=$2 own=$3 old=$4 from=0 to=0; shift 4
   mark log "$i"; printf %%s "$f"
   if [ -z "$f" ]; then slow "$i"; return; fi
   if [ "$late" -ge %(late)d ]; then mark fail "$i" timeout; return; fi
@@ -60,6 +60,8 @@ one() {
     [ "$l" != - ] && [ $((e - l)) -gt "$b" ] && b=$((e - l))
     b=$((b - b %% k)); n=$(((e - b + %(page)d - 1) / %(page)d))
     [ $n -gt 0 ] || continue
+    if [ $b -ge $from ] && [ $((b + n * %(page)d)) -le $to ]; then continue; fi
+    from=$b to=$((b + n * %(page)d))
     room=$((room - n * %(page)d))
     if [ $room -lt 0 ] && [ "$i" -gt 0 ]; then mark fail "$i" later; return; fi
     mark data "$i" $b

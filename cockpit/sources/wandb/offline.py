@@ -1,4 +1,4 @@
-"""W&B without its cloud: the tracker facet from ``.wandb`` files on this machine (SPEC S-7).
+"""W&B without its cloud: the tracker facet from ``.wandb`` files, here or on a box (SPEC S-7).
 
 All launches of one run id are joined in the order of their start.
 """
@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from cockpit.model.clock import Clock
 from cockpit.model.facet import ErrorKind, Facet, known, not_configured, unknown
 from cockpit.model.observed import TrackerValue
+from cockpit.model.place import SSH
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.runtime.offload import offload
+from cockpit.runtime.ssh import run_script_blocking
+from cockpit.sources.logs.pieces import LaterError
+from cockpit.sources.logs.remote import HostError, Run
+from cockpit.sources.wandb.box import Box, BoxRun
 from cockpit.sources.wandb.file import NotWandbError
 from cockpit.sources.wandb.history import RowChunk
 from cockpit.sources.wandb.run_files import RunFiles
@@ -27,7 +32,13 @@ It is less than the watch gives a whole bulk and ``check`` a facet: a file that 
 named as such by its own run.
 """
 
-_THIS_MACHINE = (None, "", "localhost", "127.0.0.1")
+FIRST: Final = 5.0
+"""Seconds for the first look at an ssh host: ``check`` gives a facet six."""
+AWAY: Final = 15.0
+"""Seconds for each later one; the watch gives up after twenty."""
+CLOSER: Final = 2.0
+"""Seconds that must be left of a first look for another one."""
+_THIS_MACHINE = ("", "localhost", "127.0.0.1")
 _NOTHING = RowChunk((), caught_up=True, restarted=False, share=0.0)
 
 T = TypeVar("T")
@@ -36,17 +47,24 @@ T = TypeVar("T")
 class OfflineWandb:
     """Reads the ``.wandb`` files that ``[run.wandb] dir`` names; never imports the client.
 
-    ``observe`` is quick on a file of any size and never raises. ``more_rows`` and ``recent``
-    give rows to the rules; of a run whose files cannot be read they give none.
+    ``observe`` is quick on a file of any size and never raises; the files of all runs on one ssh
+    host take one trip. ``more_rows`` and ``recent`` give rows to the rules, of files on a host
+    those that have come with the last look; of a run whose files cannot be read they give none.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, run: Run = run_script_blocking) -> None:
+        """Take what runs a script on a host."""
         self._clock = clock
+        self._ssh = run
         self._runs: dict[str, tuple[WandbSpec, RunFiles]] = {}
+        self._boxes: dict[str, _Host] = {}
 
     async def observe(self, queries: Sequence[Query]) -> dict[str, Facet[TrackerValue]]:
         """Return the tracker facet of each run, by run name."""
-        facets = await asyncio.gather(*(self._observe(query.run) for query in queries))
+        troubles = await self._look(queries)
+        facets = await asyncio.gather(
+            *(self._observe(query.run, troubles.get(query.name)) for query in queries)
+        )
         return {query.name: facet for query, facet in zip(queries, facets, strict=True)}
 
     async def more_rows(self, run: RunSpec) -> RowChunk:
@@ -66,17 +84,60 @@ class OfflineWandb:
         if former is not None:
             former[1].rewind()
 
-    async def _observe(self, run: RunSpec) -> Facet[TrackerValue]:
+    async def _look(self, queries: Sequence[Query]) -> dict[str, HostError]:
+        """Look at each host's files in one go; return the trouble of the runs that had any."""
+        groups: dict[str, list[RunSpec]] = {}
+        for query in queries:
+            host = _host_of(query.run)
+            if host is not None:
+                groups.setdefault(host, []).append(query.run)
+        found = await asyncio.gather(*(self._host_look(*group) for group in groups.items()))
+        return {name: error for group in found for name, error in group.items()}
+
+    async def _host_look(self, name: str, runs: Sequence[RunSpec]) -> dict[str, HostError]:
+        host = self._host(name)
+        own = [host.box.run(run.name, run.wandb) for run in runs if run.wandb is not None]
+        allowed = AWAY if host.looked else FIRST
+        end = self._clock.monotonic() + allowed
+        async with host.turn:
+            try:
+                await offload(host.box.look, own, allowed, deadline=allowed + 0.5, key=host)
+                if not host.looked and await self._lacking(own):
+                    left = end - self._clock.monotonic()
+                    if left > CLOSER:
+                        await offload(host.box.look, own, left, deadline=left + 0.5, key=host)
+            except HostError as error:
+                return {run.name: error for run in runs}
+            except TimeoutError as error:
+                late = HostError(ErrorKind.TIMEOUT, f"{name}: {error}")
+                return {run.name: late for run in runs}
+            finally:
+                host.looked = True
+        return {}
+
+    async def _lacking(self, runs: Sequence[BoxRun]) -> bool:
+        """Read what has come, and tell whether more of it should come at once."""
+        await asyncio.gather(*(_settled(run.rows.value, self._clock) for run in runs))
+        return any(run.lacking for run in runs)
+
+    def _host(self, name: str) -> _Host:
+        if name not in self._boxes:
+            self._boxes[name] = _Host(Box(name, self._ssh, self._clock.now))
+        return self._boxes[name]
+
+    async def _observe(self, run: RunSpec, trouble: HostError | None) -> Facet[TrackerValue]:
         spec = run.wandb
         if spec is None:
             return not_configured("[run.wandb]")
         now = self._clock.now()
-        reason = _why_not_here(run, spec)
+        reason = _why_not_read(spec)
         if reason is not None:
             return unknown(ErrorKind.UNSUPPORTED, reason, "W&B", now)
         source = f"W&B files in {clean(_path(spec))}"
         if run.same_tracker:
             return unknown(ErrorKind.BAD_ANSWER, _whose(run), source, now)
+        if trouble is not None:
+            return unknown(trouble.kind, clean(trouble.strerror, 500), source, now)
         outcome = await _settled(self._files(run, spec).value, self._clock)
         now = self._clock.now()
         if isinstance(outcome, TrackerValue):
@@ -84,16 +145,27 @@ class OfflineWandb:
         return unknown(*_problem(outcome, spec), source, now)
 
     async def _rows(self, run: RunSpec, read: Callable[..., RowChunk], *args: object) -> RowChunk:
-        if run.wandb is None or run.same_tracker or _why_not_here(run, run.wandb) is not None:
+        if run.wandb is None or run.same_tracker or _why_not_read(run.wandb) is not None:
             return _NOTHING
         outcome = await _settled(read, self._files(run, run.wandb), *args)
         return outcome if isinstance(outcome, RowChunk) else _NOTHING
 
     def _files(self, run: RunSpec, spec: WandbSpec) -> RunFiles:
+        host = _host_of(run)
         former = self._runs.get(run.name)
         if former is None or former[0] != spec:
-            former = self._runs[run.name] = (spec, RunFiles(spec))
+            own = RunFiles(spec) if host is None else self._host(host).box.run(run.name, spec).rows
+            former = self._runs[run.name] = (spec, own)
         return former[1]
+
+
+class _Host:
+    """One ssh host, looked at by one caller at a time."""
+
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self.looked = False
+        self.turn = asyncio.Lock()
 
 
 async def _settled(read: Callable[..., T], *args: object) -> T | OSError | NotWandbError:
@@ -104,22 +176,31 @@ async def _settled(read: Callable[..., T], *args: object) -> T | OSError | NotWa
         return error
 
 
-def _why_not_here(run: RunSpec, spec: WandbSpec) -> str | None:
-    """Return why this machine's files cannot tell about the run, or ``None``."""
+def _why_not_read(spec: WandbSpec) -> str | None:
+    """Return why the files cannot tell about the run, or ``None``."""
     if spec.dir is None:
         return "wandb.dir is not given"
-    host = spec.dir.host or (run.job.host if run.job is not None else None)
-    if host not in _THIS_MACHINE:
-        return f"wandb.dir is on {clean(host)}, which is not read yet"
+    if not spec.dir.here and spec.dir.scheme != SSH:
+        return f"W&B files at {clean(spec.dir.endpoint, 300)} are not read yet by this version"
     return None
 
 
+def _host_of(run: RunSpec) -> str | None:
+    """Return the ssh host that has the run's files, ``None`` where nobody is to be asked."""
+    place = None if run.wandb is None else run.wandb.dir
+    if place is None or place.scheme != SSH or place.host in _THIS_MACHINE or run.same_tracker:
+        return None
+    return place.host
+
+
 def _path(spec: WandbSpec) -> str:
-    return "" if spec.dir is None else spec.dir.path
+    return "" if spec.dir is None else str(spec.dir)
 
 
 def _problem(error: OSError | NotWandbError, spec: WandbSpec) -> tuple[ErrorKind, str]:
     place = clean(_path(spec))
+    if isinstance(error, LaterError):
+        return ErrorKind.TIMEOUT, f"{place}: {clean(error.strerror)}"
     if isinstance(error, TimeoutError):
         return ErrorKind.TIMEOUT, f"{place} does not answer ({clean(error)})"
     if isinstance(error, PermissionError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import Lock
+from typing import NamedTuple
 
 from cockpit.model.clock import Clock
 from cockpit.model.observed import Row, TrackerValue
@@ -18,6 +19,19 @@ from cockpit.sources.wandb.tail import newest_rows
 from cockpit.sources.wandb.value import ShownConfig, newest_head, tracker_value, with_state
 
 _SHOWN_IDS = 5
+
+
+class Wants(NamedTuple):
+    """What the readers of one file need of it next, where not all of its bytes are here.
+
+    ``read_to``: up to where its newest rows were read, 0 before that. ``missed``: ranges without
+    which they are not all known. ``unread``: from where on every row is still to be given out, and
+    up to where bytes are needed for the next ones (0: all that is here was read).
+    """
+
+    read_to: int = 0
+    missed: tuple[tuple[int, int], ...] = ()
+    unread: tuple[int, int] | None = None
 
 
 class RunFiles:
@@ -70,6 +84,20 @@ class RunFiles:
             self._list()
             self._look()
             return self._recent(most)
+
+    def wants(self) -> dict[str, Wants]:
+        """Return what is needed of each file, by its path; empty before the first look."""
+        with self._lock:
+            return {
+                path: Wants(one.read_to, tuple(sorted(one.missed)), self._pass.unread(one))
+                for path, one in self._fragments.items()
+            }
+
+    def closer(self, path: str) -> None:
+        """Say that what was missed of a file is here now: it is looked at anew."""
+        with self._lock:
+            if path in self._fragments:
+                self._fragments[path].learn_again()
 
     def _list(self) -> None:
         """Find the run's files again; one that was replaced begins anew."""

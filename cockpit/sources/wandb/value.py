@@ -84,10 +84,9 @@ def _on_our_clock(fragment: Fragment, keys: MetricKeys) -> Latest:
         return tail
     (newest,) = fragment.on_our_clock([tail.row])
     at = tail.record_at
+    at = None if at is None else min(at - fragment.file.skew, fragment.mtime)
     rows = tuple(fragment.on_our_clock(tail.rows))
-    return tail.with_row(newest)._replace(
-        rows=rows, record_at=None if at is None else min(at, fragment.mtime)
-    )
+    return tail.with_row(newest)._replace(rows=rows, record_at=at)
 
 
 def _still_writing(fragments: Sequence[Fragment], tails: Sequence[Latest]) -> tuple[Writer, ...]:

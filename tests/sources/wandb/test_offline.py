@@ -11,7 +11,9 @@ import pytest
 
 from cockpit.model.facet import ErrorKind, Facet
 from cockpit.model.observed import Row, TrackerValue
-from cockpit.model.run import JobSpec, RunSpec, WandbSpec
+from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.runtime.shell import Completed
+from cockpit.runtime.ssh import RemoteError
 from cockpit.sources.wandb.offline import OfflineWandb
 from tests.queries import queries_of
 from tests.sources.wandb import writer
@@ -170,10 +172,17 @@ async def test_nothing_configured() -> None:
 
 
 async def test_files_of_another_machine_are_not_looked_for_here(tmp_path: Path) -> None:
-    run = spec(tmp_path).model_copy(update={"job": JobSpec(kind="box", host="gpu-7")})
-    found = await facet(run)
-    assert found.error is not None
-    assert found.error.message == "wandb.dir is on gpu-7, which is not read yet"
+    on_disk(tmp_path, small())
+    asked: list[str | None] = []
+
+    def gone(host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
+        asked.append(host)
+        raise RemoteError(ErrorKind.REFUSED, "gpu-7: no route to host")
+
+    run = RunSpec(name="hero", wandb=WandbSpec(dir=f"ssh://gpu-7{tmp_path}"))
+    found = (await OfflineWandb(Then(), gone).observe(queries_of([run])))["hero"]
+    assert found.error is not None and asked == ["gpu-7"]
+    assert found.error.message == "gpu-7: no route to host"
 
 
 async def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from cockpit.model.place import HERE
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec, WandbSpec
 from cockpit.sources.wandb.history import RowChunk
-from cockpit.sources.wandb.tracker import Wandb
+from cockpit.sources.wandb.tracker import Wandb, places
 from tests.queries import queries_of
 from tests.records.issue_services import SkipClock
 
@@ -97,6 +97,18 @@ async def test_fresher_files_are_preferred_and_named_as_such() -> None:
     assert (facet.value.step, facet.value.name, facet.value.entity) == (5, "renamed", "acme")
     assert (facet.value.heartbeat_at, facet.value.files) == (T0, ("/x/f",))
     assert await joined.rows() == (1, False)
+
+
+async def test_files_of_a_run_on_its_box_are_asked_for_there_and_joined() -> None:
+    wandb = WandbSpec(dir="ssh://gpu-7/x/wandb", url=URL)
+    run = BOTH.model_copy(update={"wandb": wandb})
+    joined = Joined()
+    assert places(run) == ("gpu-7", PLACE)
+    found = {}
+    joined.files.said, joined.server.said = here(T0), there(T0 - 9)
+    for place in places(run):
+        found = joined.wandb.join(place, await joined.wandb.observe(queries_of([run]), place))
+    assert found["r"].source == "W&B files in /x/wandb, ahead of w.example"
 
 
 async def test_as_fresh_files_are_preferred_too() -> None:

@@ -1,0 +1,402 @@
+"""W&B's files on an ssh host: mostly by this machine's own sh, in counted trips."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from cockpit.model.clock import SystemClock
+from cockpit.model.facet import ErrorKind, Facet
+from cockpit.model.observed import Row, TrackerValue
+from cockpit.model.place import FILE, Place
+from cockpit.model.run import RunSpec, WandbSpec
+from cockpit.runtime.shell import Completed
+from cockpit.runtime.ssh import RemoteError, run_script_blocking
+from cockpit.sources.wandb import box_plan, offline
+from cockpit.sources.wandb.file import BLOCK
+from cockpit.sources.wandb.offline import OfflineWandb
+from tests.queries import queries_of
+from tests.sources.wandb import writer
+from tests.sshd import needs_sshd, serving
+
+GOLDEN = Path(__file__).parents[2] / "data" / "wandb"
+VERSIONS = ("0.17.9", "0.22.3", "0.30.0", "0.31.0")
+
+
+@pytest.fixture(autouse=True)
+def a_busy_machine_has_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offline, "FIRST", 30.0)
+    monkeypatch.setattr(offline, "AWAY", 30.0)
+
+
+class Shell:
+    """A host that is this machine; counts trips and bytes, can be gone or have another clock."""
+
+    def __init__(self) -> None:
+        self.trips = self.bytes = 0
+        self.down: RemoteError | None = None
+        self.ahead = 0
+        self.answer: bytes | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
+        if self.down is not None:
+            raise self.down.again()
+        if self.ahead:
+            script = script.replace("date +%s", f"echo $(($(date +%s) + {self.ahead}))")
+        done = run_script_blocking(None, script, deadline=deadline, cap=cap)
+        with self._lock:
+            self.trips += 1
+            self.bytes += len(done.out)
+        return done if self.answer is None else done._replace(out=self.answer)
+
+
+def spec(place: Path | str, name: str = "hero", **more: str) -> RunSpec:
+    return RunSpec(name=name, wandb=WandbSpec(dir=f"ssh://box{place}", **more))
+
+
+def local(run: RunSpec) -> RunSpec:
+    assert run.wandb is not None and run.wandb.dir is not None
+    wandb = run.wandb.model_copy(update={"dir": Place(FILE, "", run.wandb.dir.path)})
+    return run.model_copy(update={"wandb": wandb})
+
+
+async def facet(source: OfflineWandb, run: RunSpec) -> Facet[TrackerValue]:
+    return (await source.observe(queries_of([run])))[run.name]
+
+
+async def value(source: OfflineWandb, run: RunSpec) -> TrackerValue:
+    found = await facet(source, run)
+    assert found.value is not None, found.error
+    return found.value
+
+
+async def every_row(source: OfflineWandb, run: RunSpec, looks: int = 40) -> list[Row]:
+    """Return all rows as the watch comes by them: some after each look."""
+    found: list[Row] = []
+    for _ in range(looks):
+        chunk = await source.more_rows(run)
+        found = [*chunk.rows] if chunk.restarted else [*found, *chunk.rows]
+        if chunk.caught_up:
+            return found
+        if chunk.later:
+            await source.observe(queries_of([run]))
+    raise AssertionError(f"{len(found)} rows, and no end")
+
+
+def lately() -> float:
+    return time.time() - 20.0
+
+
+def launch(folder: Path, run_id: str, *records: bytes, day: int = 1) -> Path:
+    """Write what a launch has logged, as it lies in the client's folder."""
+    path = folder / f"offline-run-2026010{day}_000000-{run_id}" / f"run-{run_id}.wandb"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(writer.log([writer.run(run_id, lately() + day), *records]))
+    return path
+
+
+def grown(path: Path, *records: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(writer.frame(records, file.tell()))
+
+
+def rows(first: int, end: int, loss: str | None = "2.5", **more: str) -> list[bytes]:
+    start = lately()
+    return [writer.row(step, loss, start + step * 0.001, **more) for step in range(first, end)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_what_is_told_is_what_the_same_files_tell_here(version: str) -> None:
+    run = spec(GOLDEN / version, id="gold0001")
+    there, here = OfflineWandb(SystemClock(), Shell()), OfflineWandb(SystemClock())
+    assert (await facet(there, run)).source == f"W&B files in ssh://box{GOLDEN / version}"
+    own = await every_row(there, run), await every_row(here, local(run))
+    assert repr(own[0]) == repr(own[1]) and len(own[0]) > 80
+    found, expected = await value(there, run), await value(here, local(run))
+    assert found.file_mtime == pytest.approx(expected.file_mtime, abs=0.001)
+    assert repr(found.model_copy(update={"file_mtime": expected.file_mtime})) == repr(expected)
+
+
+async def test_newest_rows_come_first_and_all_others_in_bounded_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(box_plan, "OLDER", 600_000)
+    monkeypatch.setattr(box_plan, "NEWEST", 200_000)
+    path = launch(tmp_path, "abc", *rows(0, 20_000))
+    shell, run = Shell(), spec(tmp_path, id="abc")
+    source = OfflineWandb(SystemClock(), shell)
+    assert (await value(source, run)).step == 19_999
+    assert shell.trips == 2 and shell.bytes < 400_000 < path.stat().st_size / 5
+    early = await source.more_rows(run)
+    assert [row.step for row in early.rows][:3] == [0, 1, 2] and not early.caught_up
+    newest = await source.recent(run, 500)
+    assert [row.step for row in newest.rows] == [*range(19_500, 20_000)] and newest.share < 0.1
+    source.rewind("hero")
+    trips, shell.bytes = shell.trips, 0
+    assert [row.step for row in await every_row(source, run)] == [*range(20_000)]
+    looks = shell.trips - trips
+    assert 3 <= looks <= 8 and shell.bytes / looks < 900_000
+    assert (await value(source, run)).scanned == 1.0
+
+
+async def test_two_hundred_runs_cost_one_trip_and_only_what_is_new(tmp_path: Path) -> None:
+    logged = rows(0, 100)
+    paths = [launch(tmp_path / str(n), "abc", *logged) for n in range(200)]
+    runs = queries_of([spec(tmp_path / str(n), str(n), id="abc") for n in range(200)])
+    shell = Shell()
+    source = OfflineWandb(SystemClock(), shell)
+    first = await source.observe(runs)
+    assert {each.value and each.value.step for each in first.values()} == {99}, first["0"].error
+    assert shell.trips == 2
+    for path in paths[:50]:
+        grown(path, *rows(100, 110))
+    shell.bytes = 0
+    second = await source.observe(runs)
+    assert shell.trips == 3 and shell.bytes < 200 * 600 + 50 * 2 * BLOCK
+    assert [second[str(n)].value.step for n in (0, 49, 50, 199)] == [109, 109, 99, 99]  # type: ignore[union-attr]
+    shell.bytes = 0
+    await source.observe(runs)
+    assert shell.trips == 4 and shell.bytes < 200 * 600
+
+
+async def test_it_follows_a_growing_run_and_its_next_launch(tmp_path: Path) -> None:
+    path = launch(tmp_path, "abc", *rows(0, 5))
+    shell, run = Shell(), spec(tmp_path)
+    source = OfflineWandb(SystemClock(), shell)
+    assert (await value(source, run)).step == 4
+    seen = [row.step for row in (await source.more_rows(run)).rows]
+    for end in (9, 2000, 2001):  # within a block, over several, by one row
+        grown(path, *rows((seen[-1] or 0) + 1, end))
+        trips = shell.trips
+        found = await value(source, run)
+        assert (found.step, found.state, shell.trips) == (end - 1, "running", trips + 1)
+        chunk = await source.more_rows(run)
+        assert chunk.caught_up and not chunk.later
+        seen += [row.step for row in chunk.rows]
+    launch(tmp_path, "abc", *rows(2001, 2010), writer.exited(0), day=2)
+    found = await value(source, run)
+    assert (found.step, found.exit_code, len(found.fragments)) == (2009, 0, 2)
+    assert seen + [row.step for row in (await source.more_rows(run)).rows] == [*range(2010)]
+
+
+async def test_a_file_that_was_replaced_is_another_one(tmp_path: Path) -> None:
+    path = launch(tmp_path, "abc", *rows(0, 500))
+    run, source = spec(tmp_path, id="abc"), OfflineWandb(SystemClock(), Shell())
+    assert (await value(source, run)).step == 499
+    await every_row(source, run)
+    path.unlink()
+    path.parent.rmdir()
+    launch(tmp_path, "abc", *rows(7, 9))
+    await value(source, run)
+    assert (await value(source, run)).step == 8
+    assert [row.step for row in await every_row(source, run)] == [7, 8]
+
+
+async def test_a_loss_far_from_the_end_is_found_by_a_closer_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(box_plan, "NEWEST", 100_000)
+    launch(tmp_path, "abc", *rows(0, 900), *rows(900, 6000, None))
+    shell, run = Shell(), spec(tmp_path, id="abc")
+    source = OfflineWandb(SystemClock(), shell)
+    found = await value(source, run)
+    assert (found.step, found.loss, shell.trips) == (5999, 2.5, 3)
+
+
+async def test_what_is_nowhere_is_not_looked_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(box_plan, "NEWEST", 100_000)
+    launch(tmp_path, "abc", *rows(0, 9000, None, other="1.25" * 20))
+    shell, run = Shell(), spec(tmp_path, id="abc")
+    source = OfflineWandb(SystemClock(), shell)
+    for _ in range(6):
+        found = await value(source, run)
+    assert (found.step, found.loss) == (8999, None)
+    shell.bytes = 0
+    await value(source, run)
+    assert shell.bytes < 2000
+
+
+async def test_a_record_longer_than_what_was_brought_is_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(box_plan, "NEWEST", 100_000)
+    monkeypatch.setattr(box_plan, "OLDER", 600_000)
+    big = {f"layer/{n}/norm": "1.25" for n in range(60_000)}
+    long = writer.row(300, "2.0", lately(), **big)
+    launch(tmp_path, "abc", *rows(0, 300), long, *rows(301, 302))
+    run, source = spec(tmp_path, id="abc"), OfflineWandb(SystemClock(), Shell())
+    assert (await value(source, run)).step == 301
+    assert [row.step for row in await every_row(source, run)] == [*range(302)]
+
+
+@pytest.mark.parametrize("ahead", [3600, -3600])
+async def test_an_hour_of_clock_skew_is_told_by_the_host_s_own_clock(
+    tmp_path: Path, ahead: int
+) -> None:
+    now = time.time()
+    there = now + ahead
+    records = [writer.row(step, "2.5", there - 60 + step) for step in range(50)]
+    path = launch(tmp_path, "abc", *records, writer.stats(there - 8))
+    os.utime(path, (there - 8, there - 8))
+    shell = Shell()
+    shell.ahead = ahead
+    found = await value(OfflineWandb(SystemClock(), shell), spec(tmp_path, id="abc"))
+    assert found.file_mtime == pytest.approx(now - 8, abs=3.0)
+    assert found.last_step_at == pytest.approx(now - 11, abs=5.0)
+    assert found.last_record_at == pytest.approx(now - 8, abs=5.0)
+    assert found.clock_offset_s == pytest.approx(ahead, abs=5.0) and found.state == "running"
+
+
+async def test_a_host_that_is_gone_is_unknown_and_comes_back(tmp_path: Path) -> None:
+    launch(tmp_path, "abc", *rows(0, 5))
+    shell = Shell()
+    source = OfflineWandb(SystemClock(), shell)
+    runs = [spec(tmp_path, name, id="abc") for name in ("a", "b")]
+    text = "box: no route to host: is it up, and is there a VPN?"
+    shell.down = RemoteError(ErrorKind.REFUSED, text)
+    for found in (await source.observe(queries_of(runs))).values():
+        assert found.error is not None and found.value is None
+        assert (found.error.kind, found.error.message) == (ErrorKind.REFUSED, text)
+    shell.down = None
+    found = (await source.observe(queries_of(runs)))["b"]
+    assert found.value is not None and found.value.step == 4
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"<html>502 Bad Gateway</html>", b"\n@0 own\n", b"\0" * 99]
+)
+async def test_an_answer_that_makes_no_sense_is_unknown(tmp_path: Path, answer: bytes) -> None:
+    launch(tmp_path, "abc", *rows(0, 5))
+    shell, run = Shell(), spec(tmp_path, id="abc")
+    source = OfflineWandb(SystemClock(), shell)
+    shell.answer = answer
+    found = await facet(source, run)
+    assert found.error is not None and found.error.kind is ErrorKind.BAD_ANSWER
+    assert found.error.message == f"ssh://box{tmp_path}: its host's answer broke off"
+    shell.answer = None
+    assert (await value(source, run)).step == 4
+
+
+async def test_what_came_in_time_of_a_slow_answer_counts(tmp_path: Path) -> None:
+    for name in "ab":
+        launch(tmp_path / name, "abc", *rows(0, 500))
+    runs = [spec(tmp_path / name, name, id="abc") for name in "ab"]
+    shell, calls = Shell(), []
+
+    def slow(host: str | None, script: str, *, deadline: float, cap: int) -> Completed:
+        done = shell(host, script, deadline=deadline, cap=cap)
+        calls.append(len(done.out))
+        if len(calls) == 2:  # the second file's bytes were still to come
+            out = done.out[: len(done.out) * 6 // 10]
+            raise RemoteError(ErrorKind.TIMEOUT, "box: no answer within 5 s", sent=True, out=out)
+        return done
+
+    source = OfflineWandb(SystemClock(), slow)
+    first = await source.observe(queries_of(runs))
+    assert first["a"].value is not None and first["a"].value.step == 499
+    error = first["b"].error
+    assert error is not None and error.kind is ErrorKind.TIMEOUT
+    text = f"ssh://box{tmp_path}/b: not read yet: the files of a host are read in turn"
+    assert error.message == text
+    second = await source.observe(queries_of(runs))
+    assert {each.value and each.value.step for each in second.values()} == {499}
+    assert len(calls) == 3 and calls[2] < calls[1] * 6 // 10
+
+
+async def test_each_run_has_a_fate_of_its_own(tmp_path: Path) -> None:
+    launch(tmp_path / "good", "abc", *rows(0, 5))
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "run-abc.wandb").write_bytes(b"PK\x03\x04 no such file at all")
+    (tmp_path / "file").write_text("x")
+    places = {"good": "abc", "gone": "abc", "odd": "abc", "file/below": "abc"}
+    runs = [spec(tmp_path / place, place, id=run_id) for place, run_id in places.items()]
+    runs += [spec(tmp_path / "good", "other", id="zzz"), spec("/x", "two").model_copy()]
+    found = await OfflineWandb(SystemClock(), Shell()).observe(queries_of(runs))
+    assert found["good"].value is not None and found["good"].value.step == 4
+    errors = {name: each.error for name, each in found.items() if each.error is not None}
+    said = {name: error.message.replace(str(tmp_path), "") for name, error in errors.items()}
+    assert said == {
+        "gone": "there is no ssh://box/gone",
+        "file/below": "there is no ssh://box/file/below",
+        "odd": 'ssh://box/odd: not a .wandb file: it does not begin with ":W&B"',
+        "other": "no W&B run zzz in ssh://box/good; there: abc (newest first; without wandb.id"
+        " the newest is read)",
+        "two": "there is no ssh://box/x",
+    }
+    assert errors["gone"].kind is ErrorKind.NOT_FOUND
+
+
+async def test_a_bucket_is_not_read_and_said_so() -> None:
+    run = RunSpec(name="hero", wandb=WandbSpec(dir="gs://bucket/wandb"))
+    found = await facet(OfflineWandb(SystemClock(), Shell()), run)
+    assert found.error is not None and found.error.kind is ErrorKind.UNSUPPORTED
+    text = "W&B files at gs://bucket are not read yet by this version"
+    assert found.error.message == text
+
+
+@needs_sshd
+async def test_a_live_run_of_the_client_is_read_over_ssh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("wandb", reason="the W&B client is missing: make test installs it")
+    with serving(tmp_path) as sshd:
+        monkeypatch.setenv("PATH", f"{sshd.root}/bin:{os.environ['PATH']}")
+        script = tmp_path / "train.py"
+        script.write_text(_TRAINER)
+        env = {**os.environ, "WANDB_MODE": "offline", "WANDB_SILENT": "true"}
+        own = await asyncio.create_subprocess_exec(
+            sys.executable, str(script), cwd=sshd.home, env=env,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        assert own.stdin is not None and own.stdout is not None
+        run = RunSpec(name="hero", wandb=WandbSpec(dir=f"ssh://{sshd.host}/~", id="live0001"))
+        source = OfflineWandb(SystemClock())
+        try:
+            for step in (20, 40):
+                assert await own.stdout.readline() == b"%d\n" % step
+                found = await seen(source, run, step)
+                assert found.state == "running" and found.step is not None
+                assert found.loss == pytest.approx(1.0 / found.step)
+                own.stdin.write(b"go on\n")
+                await own.stdin.drain()
+            await own.wait()
+        finally:
+            if own.returncode is None:
+                own.kill()
+                await own.wait()
+        found = await value(source, run)
+        assert (found.state, found.exit_code, found.name) == ("finished", 0, "hero-live")
+        assert [row.step for row in await every_row(source, run)] == [*range(1, 41)]
+
+
+async def seen(source: OfflineWandb, run: RunSpec, step: int) -> TrackerValue:
+    """Return the facet once it shows a step, or the one before: the client writes whole blocks."""
+    until = time.monotonic() + 30.0
+    while True:
+        found = await value(source, run)
+        if (found.step or 0) >= step - 1:
+            return found
+        assert time.monotonic() < until, found.step
+        await asyncio.sleep(0.05)
+
+
+_TRAINER = """
+import sys, wandb
+quiet = wandb.Settings(x_disable_stats=True)
+run = wandb.init(project="p", id="live0001", name="hero-live", settings=quiet)
+for step in range(1, 41):
+    run.log({"train/loss": 1.0 / step, "global_step": step, "text": "x" * 40_000})
+    if step % 20 == 0:
+        print(step, flush=True)
+        sys.stdin.readline()
+run.finish()
+"""
