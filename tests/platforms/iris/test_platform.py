@@ -137,4 +137,4 @@ async def test_an_iris_job_has_no_host_of_its_own() -> None:
 def test_recorded_answers_hold_no_real_place() -> None:
     folder = Path(__file__).parents[2] / "data" / "iris"
     text = "".join(path.read_text() for path in folder.iterdir())
-    assert "/work/" not in text and "192.168" not in text
+    assert "/home/" not in text and "192.168" not in text
