@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, Protocol
 from cockpit.model.facet import ErrorKind, Problem
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, quote, run_script
+from cockpit.runtime.ssh_limit import LIMITED
 from cockpit.runtime.ssh_session import ASKING
 
 TOGETHER: Final = 0.05
@@ -60,23 +61,6 @@ class Run(Protocol):
         """Return how it ended; raises ``RemoteError``."""
 
 
-PREAMBLE: Final = """\
-LC_ALL=C; export LC_ALL; S=$$; export S
-if timeout -k 1 5 true; then t() { timeout -k 1 "$@"; }
-elif timeout 5 true; then t() { timeout "$@"; }
-else
-x() {
-  for c in $(ps -A -o pid= -o ppid= | awk -v p="$1" '$2 == p {print $1}'); do x "$c"; done
-  kill -9 "$1"
-}
-t() {
-  s=$1; shift; "$@" & p=$!; (sleep "$s"; x "$p") >/dev/null & k=$!
-  wait "$p"; r=$?; x "$k"; return $r
-}; fi
-"""
-"""What limits a piece; where there is no ``timeout`` all that it started goes with it."""
-
-
 HELPERS: Final = """\
 q() {
   if [ -e "$w" ]; then
@@ -108,13 +92,13 @@ def script_of(mark: str, groups: Sequence[tuple[float, Sequence[tuple[int, Piece
 
     Every piece's output stands between ``mark + n`` and ``mark - n``.
     """
-    lines = [f"exec 2>/dev/null; {PREAMBLE}"]
+    lines = [f"exec 2>/dev/null; LC_ALL=C; export LC_ALL; S=$$; export S\n{LIMITED}"]
     for limit, pieces in groups:
         body = "\n".join(
             f"printf '\\n{mark}+ {number}\\n'\n({piece.script}\n)\nprintf '\\n{mark}- {number}\\n'"
             for number, piece in pieces
         )
-        lines.append(f"t {limit} sh -c {quote(HELPERS + body)}")
+        lines.append(f"limited {limit} sh -c {quote(HELPERS + body)}")
     return "\n".join(lines) + "\n:"
 
 

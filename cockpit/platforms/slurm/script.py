@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from cockpit.platforms.slurm.text import SACCT, SQUEUE, UNIT
+from cockpit.runtime.ssh_limit import LIMITED
 
 CONTROLLER: Final = 11
 """Seconds for a question to the controller: Slurm's own patience (MessageTimeout) is 10."""
@@ -33,10 +34,10 @@ export PATH TZ LC_ALL SLURM_TIME_FORMAT SLURM_BITSTR_LEN
 unset SQUEUE_ACCOUNT SQUEUE_ARRAY SQUEUE_FORMAT SQUEUE_FORMAT2 SQUEUE_LICENSES SQUEUE_NAMES
 unset SQUEUE_PARTITION SQUEUE_PRIORITY SQUEUE_QOS SQUEUE_SORT SQUEUE_STATES SQUEUE_USERS
 unset SACCT_FORMAT SLURM_DEBUG_FLAGS
-limit() { if command -v timeout >/dev/null 2>&1; then timeout "$@"; else shift; "$@"; fi; }
 say() { printf '\\n%s %s\\n' "$mark" "$*"; }
 exec 4>&1
 """
+    + LIMITED
 )
 
 _JOBS: Final = """\
@@ -44,22 +45,22 @@ missing() {{ printf '%s\\n' "$queue" |
  awk -F '{unit}' -v asked="$1" -v ends="$2" -v mark="$mark" '{miss}'; }}
 say date; date +%s; id -u
 say squeue.err
-queue=$(limit {controller} squeue -h --me -t all -o "{format}" 2>&4); rc=$?
+queue=$(limited {controller} squeue -h --me -t all -o "{format}" 2>&4); rc=$?
 say squeue.rc; echo $rc
 others=$(missing '{wanted}' 0)
 if [ $rc = 0 ] && [ -n "$others" ]; then
 queue="$queue
-$(limit {controller} squeue -h -t all -j "$others" -o "{format}" 2>/dev/null)"
+$(limited {controller} squeue -h -t all -j "$others" -o "{format}" 2>/dev/null)"
 fi
 say squeue.out; printf '%s\\n' "$queue"
 if [ $rc = 0 ]; then
 say scontrol.out
-{{ limit {controller} scontrol show job 2>&1; rc=$?; say scontrol.rc; echo $rc; }} |
+{{ limited {controller} scontrol show job 2>&1; rc=$?; say scontrol.rc; echo $rc; }} |
  awk -v uid="$(id -u)" -v wanted=' {numbers} ' -v mark="$mark" '{sift}'
 asked=$(missing '{wanted}' 1)
 if [ -n "$asked" ]; then
 say sacct.err
-found=$(limit {accounting} sacct -n -a -P --delimiter="{separator}" -o {fields} \\
+found=$(limited {accounting} sacct -n -a -P --delimiter="{separator}" -o {fields} \\
  -j "$asked" 2>&4); rc=$?
 say sacct.rc; echo $rc
 say sacct.out; printf '%s\\n' "$found"
@@ -143,9 +144,9 @@ def jobs_script(mark: str, wanted: Iterable[str]) -> str:
 
 _CHECKUP: Final = """\
 say date; date +%s
-say version; limit {controller} squeue --version 2>&1
-say ping; limit {controller} scontrol ping 2>&1
-say config; limit {controller} scontrol show config 2>&1 |
+say version; limited {controller} squeue --version 2>&1
+say ping; limited {controller} scontrol ping 2>&1
+say config; limited {controller} scontrol show config 2>&1 |
  grep -E '^(AccountingStorageType|ClusterName|MinJobAge) '
 say end
 """
@@ -159,7 +160,7 @@ def checkup_script(mark: str) -> str:
 def nodes_script(mark: str, nodes: Iterable[str]) -> str:
     """Return the script that tells how some machines of the cluster are; names that are none go."""
     names = sorted({each for each in nodes if re.fullmatch(r"[A-Za-z0-9][\w.-]{0,100}", each)})
-    asked = f"limit {CONTROLLER} scontrol show node {','.join(names)} 2>&1; rc=$?"
+    asked = f"limited {CONTROLLER} scontrol show node {','.join(names)} 2>&1; rc=$?"
     return f"mark={mark}\n{_BEFORE}say nodes.out\n{asked}\nsay nodes.rc; echo $rc\nsay end\n"
 
 

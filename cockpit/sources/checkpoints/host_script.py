@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from cockpit.runtime.ssh import quote
+from cockpit.runtime.ssh_limit import LIMITED
 
 MISSING: Final = 81
 NOT_A_FOLDER: Final = 82
@@ -59,8 +60,7 @@ _WHOLE: Final = (
     " printf 'P #'; od -An -v -tx1 \"$@\" || exit 1; printf '\\0'"
 )
 HEAD: Final = f"""LC_ALL=C; export LC_ALL
-limit=; if command -v timeout >/dev/null 2>&1; then limit='timeout {LIMIT}'; fi
-printf 'C %s\\0' "$(date +%s)"
+{LIMITED}printf 'C %s\\0' "$(date +%s)"
 if find /dev/null -printf '' 2>/dev/null; then
 level={quote(_LEVEL)}
 walk={quote(_WALK)}
@@ -72,7 +72,7 @@ bytes={quote(_BYTES)}
 whole={quote(_WHOLE)}
 ask() {{
 printf 'B %s\\0' "$1"; run=$2; shift 2
-$limit sh -c "$run" sh "$@" 2>/dev/null
+limited {LIMIT} sh -c "$run" sh "$@" 2>/dev/null
 printf 'E %s\\0' "$?"
 }}
 """

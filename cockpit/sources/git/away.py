@@ -14,6 +14,7 @@ from cockpit.model.place import Place
 from cockpit.runtime.git import READING, script_line
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script
+from cockpit.runtime.ssh_limit import LIMITED, TIMED_OUT
 from cockpit.sources.scripts import Record, marking, new_mark, records, word_of
 
 LIMIT: Final = 5
@@ -29,23 +30,22 @@ NO_LINK: Final = 255
 DIFF: Final = ("diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color", "--full-index")
 STATUS: Final = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal")
 TAGS: Final = ("for-each-ref", "--sort=creatordate", "--format=%(refname:strip=2)")
-_TIMED_OUT: Final = 124
 _PATCH: Final = re.compile(rb"^([0-9a-f]{40,64}) ", re.M)
-_LIMITED: Final = f"T=; command -v timeout >/dev/null 2>&1 && T='timeout {LIMIT}'"
 _FUNCTIONS: Final = f"""
 late=0
-ended() {{ [ "$3" = {_TIMED_OUT} ] && late=$((late + 1)); mark ended "$@"; }}
+ended() {{ [ "$3" = {TIMED_OUT} ] && late=$((late + 1)); mark ended "$@"; }}
 run() {{
   i=$1 name=$2; shift 2
-  if [ $late -ge {LATE} ]; then ended $i $name {_TIMED_OUT}; return; fi
+  if [ $late -ge {LATE} ]; then ended $i $name {TIMED_OUT}; return; fi
   mark out $i $name
-  said=$($T "$@" 2>&1 >&3); ended $i $name $?; printf %s "$said"
+  said=$(limited {LIMIT} "$@" 2>&1 >&3); ended $i $name $?; printf %s "$said"
 }} 3>&1
 patch() {{
   i=$1; shift
   [ $late -lt {LATE} ] || return
   mark patch $i
-  {{ {{ $T "$@"; echo "diff $?" >&4; }} | $T git patch-id --stable; }} 4>&1
+  {{ {{ limited {LIMIT} "$@"; echo "diff $?" >&4; }} |
+    limited {LIMIT} git patch-id --stable; }} 4>&1
 }} 2>/dev/null
 """
 
@@ -61,12 +61,12 @@ class Repo(NamedTuple):
 async def git_away(place: Place, *words: str, stdin: bytes | None = None) -> Completed:
     """Run ``git`` in a repository of an ssh host; ``rc`` is ``NO_LINK`` without an answer."""
     line = script_line(word_of(place.path), *words, env=READING)
-    script = f"{_LIMITED}; exec $T {line}"
+    script = f"{LIMITED}limited {LIMIT} {line}"
     try:
         done = await run_script(place.host, script, deadline=LIMIT + 3.0, cap=MOST, stdin=stdin)
     except RemoteError as error:
         return Completed(NO_LINK, b"", str(error).encode())
-    return done._replace(timed_out=done.rc == _TIMED_OUT)
+    return done._replace(timed_out=done.rc == TIMED_OUT)
 
 
 async def look(host: str, places: Sequence[Place], seals: str) -> list[Repo]:
@@ -75,7 +75,7 @@ async def look(host: str, places: Sequence[Place], seals: str) -> list[Repo]:
     ``seals`` is the pattern of the tags. Raises ``RemoteError`` when the host did not answer.
     """
     mark = new_mark()
-    lines = [marking(mark), _LIMITED, _FUNCTIONS]
+    lines = [marking(mark), LIMITED, _FUNCTIONS]
     for number, place in enumerate(places):
         lines += _lines(number, word_of(place.path), seals)
     done = await run_script(host, "\n".join([*lines, "mark end"]), deadline=WHOLE, cap=MOST)
@@ -106,5 +106,5 @@ def _completed(number: int, name: str, found: Sequence[Record]) -> Completed:
     for words, said in found:
         if words[:3] == ["ended", str(number), name] and words[3:] and words[3].isdigit():
             rc = int(words[3])
-            return Completed(rc, out, said.rstrip(b"\n"), timed_out=rc == _TIMED_OUT)
+            return Completed(rc, out, said.rstrip(b"\n"), timed_out=rc == TIMED_OUT)
     return Completed(0, out, b"", cut=True)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from cockpit.runtime.ssh import quote
+from cockpit.runtime.ssh_limit import LIMITED
 from cockpit.sources.logs.ranged import NOTHING, Wish
 from cockpit.sources.scripts import Record, is_pattern, marking, new_mark, records, word_of
 from cockpit.text.safe import clean
@@ -32,9 +33,8 @@ LATE: Final = 2
 MOST_BESIDE: Final = 200
 """Files of one folder that are looked at."""
 _PRELUDE: Final = r"""
-LC_ALL=C; export LC_ALL; late=0 room=%(room)d T= D=
-command -v timeout >/dev/null 2>&1 && T='timeout %(limit)d' D='timeout %(sending)d'
-if stat -c %%s / >/dev/null 2>&1; then S=-c F='%%d %%i %%s %%.9Y %%f'
+LC_ALL=C; export LC_ALL; late=0 room=%(room)d
+%(limited)sif stat -c %%s / >/dev/null 2>&1; then S=-c F='%%d %%i %%s %%.9Y %%f'
 else S=-f F='%%d %%i %%z %%Fm %%Xp'; fi
 %(marking)s
 slow() { late=$((late + 1)); mark fail "$1" timeout; }
@@ -44,7 +44,7 @@ one() {
   if [ -z "$f" ]; then slow "$i"; return; fi
   if [ "$late" -ge %(late)d ]; then mark fail "$i" timeout; return; fi
   eval "s=\${s_$i-}"; r=0
-  [ -n "$s" ] || { s=$($T stat -L $S "$F" "$f" 2>&1); r=$?; }
+  [ -n "$s" ] || { s=$(limited %(limit)d stat -L $S "$F" "$f" 2>&1); r=$?; }
   if [ $r -eq 124 ]; then slow "$i"; return; fi
   if [ $r -ne 0 ]; then mark fail "$i" said; printf %%s "$s"; return; fi
   mark stat "$i" "$s"
@@ -65,7 +65,7 @@ one() {
     room=$((room - n * %(page)d))
     if [ $room -lt 0 ] && [ "$i" -gt 0 ]; then mark fail "$i" later; return; fi
     mark data "$i" $b
-    $D dd if="$f" bs=%(page)d skip=$((b / %(page)d)) count=$n 2>/dev/null
+    limited %(sending)d dd if="$f" bs=%(page)d skip=$((b / %(page)d)) count=$n 2>/dev/null
     [ $? -eq 124 ] && { slow "$i"; return; }
   done
 }
@@ -79,7 +79,7 @@ done
 echo
 [ $# -eq 0 ] || exec stat -L $S "$F" "$@"'
 measure() {
-  found=$($T sh -c "$all" sh $S "$F" "$@" 2>/dev/null) || return
+  found=$(limited %(limit)d sh -c "$all" sh $S "$F" "$@" 2>/dev/null) || return
   { read -r ids; for i in $ids; do read -r s && eval "s_$i=\$s"; done; } <<.
 $found
 .
@@ -171,8 +171,8 @@ class Piece:
     @property
     def _prelude(self) -> str:
         return _PRELUDE % {
-            "marking": marking(self.mark), "limit": LIMIT, "late": LATE, "page": PAGE,
-            "room": self.room, "sending": SENDING,
+            "marking": marking(self.mark), "limited": LIMITED, "limit": LIMIT, "late": LATE,
+            "page": PAGE, "room": self.room, "sending": SENDING,
         }  # fmt: skip
 
     def answers(self, out: bytes) -> list[Told]:
@@ -275,7 +275,7 @@ def _found(number: int, path: str) -> str:
     name = word_of(path)
     if not is_pattern(path):
         return f"f_{number}={name}"
-    return f'f_{number}=$($T sh -c "$newest" sh {name} {word_of(path, magic=True)})'
+    return f'f_{number}=$(limited {LIMIT} sh -c "$newest" sh {name} {word_of(path, magic=True)})'
 
 
 def _or(number: int | None) -> str:

@@ -21,6 +21,7 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.place import Place
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, quote, run_script_blocking
+from cockpit.runtime.ssh_limit import LIMITED
 from cockpit.sources.logs.pages import PageCache
 from cockpit.sources.logs.pieces import MOST_BESIDE, Answer, Ask, LaterError, Piece, Told
 from cockpit.sources.logs.ranged import NOTHING, Opened, Ranged, Span, Stat, Wish
@@ -39,9 +40,7 @@ TOGETHER: Final = 2
 """Trips to one host that are under way at once."""
 COUNTING: Final = 6.0
 """Seconds for counting the lines of a log where it lies."""
-_LIMITED: Final = (
-    f"LC_ALL=C; export LC_ALL; T=; command -v timeout >/dev/null 2>&1 && T='timeout {COUNTING:g}'"
-)
+_LIMITED: Final = f"LC_ALL=C; export LC_ALL\n{LIMITED}"
 _COLOUR: Final = b"(\x1b\\[[0-9;:]*m)*"
 _SPECIAL: Final = re.compile(rb"([\\.\[\](){}*+?^$|])")
 _SLACK: Final = 1 << 20
@@ -316,8 +315,10 @@ class _OpenRemote(Opened):
         some = f"tail -c +{begin + 1} {word_of(self._path)} | head -c {end - begin}"
         look = f"grep -a -b -o {'-i ' * ignore_case}{'' if back else '-m 1 '}-E -e {_coloured(raw)}"
         which = "tail -n 2" if back else "head -n 1"
-        script = f'{{ {some} | $T {look}; echo "ended $?"; }} | {which} | cut -c 1-200'
-        out = self._host.script(f"{_LIMITED}; {script}", COUNTING + 2.0, 10_000)
+        script = (
+            f'{{ {some} | limited {COUNTING:g} {look}; echo "ended $?"; }} | {which} | cut -c 1-200'
+        )
+        out = self._host.script(f"{_LIMITED}{script}", COUNTING + 2.0, 10_000)
         found = [line.partition(b":")[0] for line in out.splitlines()]
         offsets = [int(each) for each in found if each.isdigit()]
         if offsets:
@@ -327,7 +328,7 @@ class _OpenRemote(Opened):
         raise OSError(errno.EOPNOTSUPP, "it cannot be searched there")
 
     def _counted(self, command: str) -> int:
-        out = self._host.script(f"{_LIMITED}; $T {command}", COUNTING + 1.0, 1000)
+        out = self._host.script(f"{_LIMITED}limited {COUNTING:g} {command}", COUNTING + 1.0, 1000)
         try:
             return int(out)
         except ValueError:

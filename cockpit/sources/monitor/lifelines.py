@@ -19,6 +19,7 @@ from cockpit.runtime.http import Http
 from cockpit.runtime.http_trouble import HttpError
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script
+from cockpit.runtime.ssh_limit import LIMITED
 from cockpit.text.safe import clean
 
 K = TypeVar("K")
@@ -26,12 +27,15 @@ V = TypeVar("V")
 
 DEADLINE: Final = 3.0
 """Less than what a monitor's facet is given, its files read before."""
-LISTING: Final = """\
-LC_ALL=C; export LC_ALL; exec 2>&1
-T=; command -v timeout >/dev/null && T='timeout 3'
-command -v tmux >/dev/null && { echo @tmux; $T tmux -u list-sessions -F '=#{session_name}'; }
-command -v screen >/dev/null && { echo @screen; $T screen -ls; }
+LISTING: Final = (
+    "LC_ALL=C; export LC_ALL\n"
+    + LIMITED
+    + """\
+exec 2>&1
+command -v tmux >/dev/null && { echo @tmux; limited 3 tmux -u list-sessions -F '=#{session_name}'; }
+command -v screen >/dev/null && { echo @screen; limited 3 screen -ls; }
 echo @end"""
+)
 _SCREEN: Final = re.compile(r"\s+\d+\.(\S+)\s+\(")
 _NONE: Final = re.compile(
     r"no server running|No such file or directory|No Sockets found|no sessions"

@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
 from cockpit.runtime.ssh import quote
+from cockpit.runtime.ssh_limit import LIMITED
 from cockpit.sources.scripts import marking, new_mark, records, word_of
 from cockpit.sources.wandb.fragment import id_in_name
 from cockpit.sources.wandb.run_files import missing
@@ -57,12 +58,11 @@ one() {
 while [ $# -gt 2 ]; do one "$1" "$2" "$3"; mark done "$1"; shift 3; done
 """
 _APART: Final = """
-LC_ALL=C; export LC_ALL; T=; late=0
-command -v timeout >/dev/null 2>&1 && T='timeout %(limit)d'
-%(marking)s
+LC_ALL=C; export LC_ALL; late=0
+%(limited)s%(marking)s
 apart() {
   if [ $late -ge %(late)d ]; then mark dir "$1"; mark fail timeout; mark done "$1"; return; fi
-  $T sh -c "$look" sh "$@" 2>/dev/null
+  limited %(limit)d sh -c "$look" sh "$@" 2>/dev/null
   [ $? -eq 124 ] && { late=$((late + 1)); mark dir "$1"; mark fail timeout; mark done "$1"; }
 }
 """
@@ -99,9 +99,9 @@ class Listing:
             f"{number} {word_of(each.place)} {quote(each.run_id or '')}"
             for number, each in enumerate(self.wanted)
         ]
-        head = _APART % {"limit": LIMIT, "late": LATE, "marking": marks}
+        head = _APART % {"limited": LIMITED, "limit": LIMIT, "late": LATE, "marking": marks}
         each = "\n".join(f"  apart {one}" for one in words)
-        together = f'$T sh -c "$look" sh {" ".join(words)} 2>/dev/null'
+        together = f'limited {LIMIT} sh -c "$look" sh {" ".join(words)} 2>/dev/null'
         return f"{head}look={quote(look)}\n{together}\nif [ $? -eq 124 ]; then\n{each}\n:\nfi\n"
 
     def answers(self, out: bytes) -> list[Found]:

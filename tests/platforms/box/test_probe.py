@@ -18,6 +18,7 @@ from cockpit.platforms.box import probe
 from cockpit.platforms.box.probe import Actor, Piece, groups_of, parsed
 from cockpit.runtime.shell import Completed
 from cockpit.runtime.ssh import RemoteError, run_script
+from cockpit.runtime.ssh_limit import LIMITED
 
 
 def piece(name: str, script: str, group: str = "one") -> Piece:
@@ -140,10 +141,10 @@ async def test_who_gives_up_waiting_takes_nothing_from_the_others() -> None:
 def test_a_host_without_timeout_has_limits_all_the_same(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    fallback = probe.PREAMBLE.replace("timeout", "no-such-program")
+    fallback = LIMITED.replace("timeout", "no-such-program")
     mark = "m"
     groups = [(1, [(0, piece("hangs", f"cat {pipe}"))]), (1, [(1, piece("good", "echo good"))])]
-    script = probe.script_of(mark, groups).replace(probe.PREAMBLE, fallback)
+    script = probe.script_of(mark, groups).replace(LIMITED, fallback)
     done = asyncio.run(run_script(None, script, deadline=10.0))
     assert parsed(mark, done.out) == ({1: b"good\n"}, {0})
     left = subprocess.run(["pgrep", "-f", f"cat {pipe}"], capture_output=True, text=True).stdout

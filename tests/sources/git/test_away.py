@@ -134,7 +134,7 @@ async def test_a_git_that_hangs_costs_its_limit_and_the_rest_is_told(
     slow.write_text(f'#!/bin/sh\n{hangs}\nexec /usr/bin/git "$@"\n')
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    monkeypatch.setattr(away, "_LIMITED", away._LIMITED.replace("timeout 5", "timeout 0.5"))
+    monkeypatch.setattr(away, "_FUNCTIONS", away._FUNCTIONS.replace("limited 5", "limited 0.5"))
     begun = time.monotonic()
     first, second = await look(good, hung)
     assert time.monotonic() - begun < 10.0
