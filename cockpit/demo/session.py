@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeVar
 
 from cockpit.config.file import store_path
 from cockpit.demo import folder
@@ -13,6 +14,8 @@ from cockpit.demo.layout import DemoLayout
 from cockpit.platforms.local.launcher.stopping import stop
 from cockpit.store.opening import open_within
 from cockpit.store.store import StoreError
+
+F = TypeVar("F", bound=DemoFleet)
 
 
 def prepare(layout: DemoLayout) -> bool:
@@ -30,15 +33,21 @@ def prepare(layout: DemoLayout) -> bool:
     return False
 
 
-@contextmanager
-def running(layout: DemoLayout, *, keep: bool, patience: float = PATIENCE) -> Iterator[DemoFleet]:
+def running(
+    layout: DemoLayout, *, keep: bool, patience: float = PATIENCE
+) -> AbstractContextManager[DemoFleet]:
     """Run the fleet in the background; on leaving, however it comes, stop it unless ``keep``.
 
     Stopping gives the runs ``patience`` seconds to save a checkpoint and leave by themselves.
     """
+    return conducted(layout, DemoFleet(layout), keep=keep, patience=patience)
+
+
+@contextmanager
+def conducted(layout: DemoLayout, fleet: F, *, keep: bool, patience: float) -> Iterator[F]:
+    """Run a fleet under a guard that stops what it has started here, whatever ends us."""
     layout.kept.unlink(missing_ok=True)
     guard = DemoGuard(layout)
-    fleet = DemoFleet(layout)
     try:
         fleet.begin()
         yield fleet

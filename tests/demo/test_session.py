@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import git
@@ -20,6 +19,7 @@ from cockpit.model.report import FleetReport
 from cockpit.platforms.local.launcher.stopping import noted, stop
 from cockpit.store.memory import RunMemory
 from cockpit.store.store import Store, run_key
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -28,13 +28,6 @@ def layout(tmp_path: Path) -> Iterator[DemoLayout]:
     folder.take(made)
     yield made
     stop(made.living, patience=0.0)
-
-
-def until(true: Callable[[], object], patience: float = 30.0) -> None:
-    deadline = time.monotonic() + patience
-    while not true():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.02)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from cockpit.model.observed import CheckpointState, Row, TrackerValue
 from cockpit.sources.checkpoints.source import list_checkpoints
 from cockpit.sources.wandb.offline import OfflineWandb
 from tests.queries import queries_of
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow
@@ -57,13 +58,6 @@ def trainer(folder: Path, *faults: str) -> Iterator[subprocess.Popen[bytes]]:
 def train(folder: Path, *faults: str) -> int:
     with trainer(folder, *faults) as process:
         return process.wait(timeout=60)
-
-
-def until(true: Callable[[], object], patience: float = 30.0) -> None:
-    deadline = time.monotonic() + patience
-    while not true():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.01)
 
 
 def log(folder: Path) -> str:

@@ -14,8 +14,8 @@ import pytest
 
 from cockpit.cli import main
 from cockpit.runtime.process import process_facts
-from tests.platforms.local.making import until
 from tests.platforms.local.zoo import PYTHON, Zoo
+from tests.waiting import until
 
 RUN = """
 [[run]]

@@ -12,9 +12,8 @@ from cockpit.demo.away.fleet import AwayFleet, situations_of
 from cockpit.demo.away.journal import Journal
 from cockpit.demo.away.run_file import run_file
 from cockpit.demo.away.site import Site
-from cockpit.demo.guard import DemoGuard
 from cockpit.demo.layout import DemoLayout
-from cockpit.demo.session import forget
+from cockpit.demo.session import conducted, forget
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.local.launcher.stopping import stop
 from cockpit.runtime.login import login_name
@@ -99,19 +98,12 @@ def running(journal: Journal, *, keep: bool) -> Iterator[AwayFleet]:
     Raises ``LeftError`` when something could not be removed.
     """
     layout = journal.layout
-    layout.kept.unlink(missing_ok=True)
-    guard = DemoGuard(layout)
     fleet = AwayFleet(journal, situations_of(journal))
     try:
-        fleet.begin()
-        yield fleet
+        with conducted(layout, fleet, keep=keep, patience=MONITORS):
+            yield fleet
     finally:
-        fleet.leave()
-        if keep:
-            layout.kept.touch()
-        guard.release(keep=keep, patience=MONITORS)
         if not keep:
-            fleet.reap()
             remove(layout)
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from cockpit.demo import folder
 from cockpit.demo.away import fleet, hosts, session, site
 from cockpit.demo.away.box import BoxSite
 from cockpit.demo.away.fleet import situations_of
@@ -20,6 +18,7 @@ from cockpit.demo.layout import DemoLayout
 from cockpit.demo.situations import SITUATIONS
 from cockpit.platforms.base import CannotError
 from tests.sshd import Sshd, needs_sshd, serving
+from tests.waiting import until
 
 pytestmark = needs_sshd
 
@@ -32,20 +31,6 @@ def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
     with serving(tmp_path) as server:
         monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
         yield server
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> DemoLayout:
-    made = DemoLayout(tmp_path / "demo")
-    folder.take(made)
-    return made
-
-
-def until(true: Callable[[], object], patience: float = 30.0) -> None:
-    deadline = time.monotonic() + patience
-    while not true():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.05)
 
 
 def test_it_is_started_and_gone_without_a_trace(box: Sshd, layout: DemoLayout) -> None:

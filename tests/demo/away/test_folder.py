@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from cockpit.cli import main
-from cockpit.demo import folder
 from cockpit.demo.away import hosts
 from cockpit.demo.away.box import BoxSite
 from cockpit.demo.away.journal import Journal
@@ -23,12 +22,10 @@ class Killed(BaseException):
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> DemoLayout:
-    made = DemoLayout(tmp_path / "demo")
-    folder.take(made)
+def layout(layout: DemoLayout) -> DemoLayout:
     for name in ("code", "runs", "monitors"):
-        (made.folder / name).mkdir()
-    return made
+        (layout.folder / name).mkdir()
+    return layout
 
 
 @pytest.fixture

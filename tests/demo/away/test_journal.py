@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -22,13 +21,6 @@ from cockpit.demo.layout import DemoLayout
 from cockpit.demo.situations import Situation
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.verbs.doctor import _foreign_settings, _unaddressed_paths, _unread_settings
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> DemoLayout:
-    made = DemoLayout(tmp_path / "demo")
-    folder.take(made)
-    return made
 
 
 class Cluster(SlurmSite):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
 from cockpit.config.file import load
-from cockpit.demo import folder
 from cockpit.demo.away import fleet, ray, session, site
 from cockpit.demo.away.fleet import situations_of
 from cockpit.demo.away.ray import RaySite
@@ -21,6 +19,7 @@ from cockpit.demo.situations import SITUATIONS
 from cockpit.platforms.base import CannotError, LostError
 from cockpit.runtime import http
 from tests.demo.away.head import Head, serving
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -39,20 +38,6 @@ def head(tmp_path: Path) -> Iterator[Head]:
     home.mkdir()
     with serving(home) as made:
         yield made
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> DemoLayout:
-    made = DemoLayout(tmp_path / "demo")
-    folder.take(made)
-    return made
-
-
-def until(true: Callable[[], object], patience: float = 30.0) -> None:
-    deadline = time.monotonic() + patience
-    while not true():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.02)
 
 
 def test_a_head_that_sees_the_folder_trains_in_it(head: Head, layout: DemoLayout) -> None:

@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,6 +19,7 @@ from cockpit.platforms.local.census import Process, census
 from cockpit.platforms.local.launcher.detached import LINEAGE, SUPERVISES
 from cockpit.platforms.local.platform import LocalPlatform
 from cockpit.sources.logs.source import Logs
+from tests.waiting import until
 
 REPO = Path(__file__).resolve().parents[3]
 PYTHON = (sys.executable, "-S", "-c")
@@ -99,13 +98,6 @@ def slay(*runs: RunSpec) -> None:
 
 def _gone(run: RunSpec) -> bool:
     return not carrying(run) and not supervisors(run)
-
-
-def until(true: Callable[[], object], patience: float = 20.0) -> None:
-    deadline = time.monotonic() + patience
-    while not true():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.01)
 
 
 def stranger(*args: str) -> subprocess.Popen[bytes]:

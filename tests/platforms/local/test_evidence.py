@@ -25,8 +25,8 @@ from tests.platforms.local.making import (
     submit,
     text,
     trainers,
-    until,
 )
+from tests.waiting import until
 
 NOW = 1_800_000_000.0
 SECRET = "sk-plantedplantedplanted123456789"

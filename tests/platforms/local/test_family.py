@@ -15,8 +15,9 @@ from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.local.census import census
 from cockpit.platforms.local.lineage import live_jobs
-from tests.platforms.local.making import local, until
+from tests.platforms.local.making import local
 from tests.platforms.local.zoo import PYTHON, WAIT, Zoo, live, pids, possible, run_spec
+from tests.waiting import until
 
 TRAIN = " ".join((*PYTHON, "-c", shlex.quote(WAIT)))
 

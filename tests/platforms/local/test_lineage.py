@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,13 +22,7 @@ from cockpit.platforms.local.naming import arguments
 from cockpit.platforms.local.tools import is_cockpit, is_tool
 from cockpit.runtime.process import process_facts
 from tests.platforms.local.zoo import PYTHON, WAIT, Zoo, live, pids, run_spec, spared
-
-
-def until(true: Callable[[], object], patience: float = 10.0) -> None:
-    deadline = time.monotonic() + patience
-    while not true():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.01)
+from tests.waiting import until
 
 
 def test_nothing_lives_of_a_run_that_nobody_started(tmp_path: Path) -> None:

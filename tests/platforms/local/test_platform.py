@@ -36,8 +36,8 @@ from tests.platforms.local.making import (
     supervisors,
     text,
     trainers,
-    until,
 )
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -29,8 +29,8 @@ from tests.platforms.local.making import (
     supervisors,
     text,
     trainers,
-    until,
 )
+from tests.waiting import until
 
 HEAD = "import os, signal, sys, time\n"
 UP = "print('up', flush=True)\n"

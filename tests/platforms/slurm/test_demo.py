@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from cockpit.model.observed import Phase
 from cockpit.platforms.base import CannotError
 from tests.platforms.slurm.asking import platform, queries
 from tests.platforms.slurm.rig import Rig
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -38,13 +38,6 @@ def layout(tmp_path: Path) -> DemoLayout:
     made = DemoLayout(tmp_path / "demo")
     folder.take(made)
     return made
-
-
-def until(true: Callable[[], object], patience: float = 30.0) -> None:
-    deadline = time.monotonic() + patience
-    while not true():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.05)
 
 
 def living(slurm: Rig) -> list[str]:

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from cockpit.platforms.local.files import ExitNote, PidNote, read_exit, read_pid
 from cockpit.platforms.local.launcher.detached import Launch, LaunchError, Started, start
 from cockpit.platforms.local.launcher.kernel import started_at
 from cockpit.runtime.process import process_facts
+from tests.waiting import until
 
 PYTHON = (sys.executable, "-S", "-c")
 
@@ -27,13 +27,6 @@ def launch(folder: Path, *command: str, launch_id: str | None = None) -> Launch:
         cwd=folder,
         launch_id=launch_id,
     )
-
-
-def until(true: Callable[[], bool], patience: float = 10.0) -> None:
-    deadline = time.monotonic() + patience
-    while not true():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.01)
 
 
 def status(folder: Path, started: Started) -> int:

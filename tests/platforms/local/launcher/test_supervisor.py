@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -30,6 +30,7 @@ from cockpit.platforms.local.launcher.detached import (
 )
 from cockpit.platforms.local.launcher.kernel import boot_id, start_ticks
 from cockpit.platforms.local.launcher.supervisor import expand
+from tests.waiting import until
 
 PYTHON = (sys.executable, "-S", "-c")
 SLEEP = "import time; time.sleep(60)"
@@ -49,13 +50,6 @@ def launch(folder: Path, *command: str, number: int = 1) -> Launch:
         locks=(folder / "locks" / "root.lock", folder / "locks" / "wandb.lock"),
         launches=folder / "launches",
     )
-
-
-def until(true: Callable[[], object], patience: float = 20.0) -> None:
-    deadline = time.monotonic() + patience
-    while not true():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.01)
 
 
 def marked(value: str, name: str = "COCKPIT_SECRET_OF_THE_TEST") -> list[int]:
