@@ -77,15 +77,20 @@ def run_spec(folder: Path, name: str = "a", **job: Any) -> RunSpec:
 
 def live(run: RunSpec) -> Live:
     """Return what lives, without the zoos of other workers: their runs have the same names."""
+    before = _of_others()
     found = live_jobs((run,))[run.name]
-    processes = census()
-    others = descendants(processes, [os.getppid()]) - descendants(processes, [os.getpid()])
+    others = before | _of_others()  # some end, some begin meanwhile
     kinds = ("jobs", "leftovers", "possible", "spared")
     mine = {
         kind: tuple(job for job in getattr(found, kind) if _pid(job) not in others)
         for kind in kinds
     }
     return found.model_copy(update=mine)
+
+
+def _of_others() -> set[int]:
+    processes = census()
+    return descendants(processes, [os.getppid()]) - descendants(processes, [os.getpid()])
 
 
 def _pid(job: LiveJob) -> int:
