@@ -55,7 +55,7 @@ class BoxPlatform(Unsupported):
         return self._actors.setdefault(host, self._make(host))
 
     def endpoint(self, run: RunSpec) -> str:
-        """Return the host: its log, its disks and its job are asked in one trip."""
+        """Return the host: its job, its log and its disks share one connection, and one fate."""
         return (run.job.host if run.job is not None else None) or f"{self.kind} here"
 
     async def jobs(self, queries: Sequence[Query]) -> Mapping[str, Facet[JobValue]]:
