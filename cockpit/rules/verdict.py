@@ -90,11 +90,13 @@ def _to_know_more(run: RunSpec, history: History) -> str:
     """Return what to do about a run of which too little is known to call it well."""
     if history.not_read_yet is not None:
         return f"wait for the first look: {history.not_read_yet}"
-    behind = present.log_behind(run, history)
+    behind = None if _all_dark(history) else present.log_behind(run, history)
     if behind is not None:
-        error = history.facets.log.error
-        why = "" if error is None else f" ({error.message})"
-        return f"log {wording.age(behind)} behind: find out why it cannot be read in time{why}"
+        log = history.facets.log
+        why = "" if log.error is None else f" ({log.error.message})"
+        age = wording.age(behind)
+        lag = f"not read for {age}" if log.value is None else f"{age} behind"
+        return f"log {lag}: find out why it cannot be read in time{why}"
     if not _all_dark(history):
         return f"look whether {run.name} still trains: {doubt(run, history)}"
     if _never_seen(history):

@@ -179,6 +179,15 @@ def test_a_log_that_never_answered_lags_since_it_was_first_asked() -> None:
     assert verdict(run, history(T0 + 90, job=job(), log=never), ()) is Verdict.UNKNOWN
 
 
+def test_of_a_host_that_is_gone_not_the_log_alone_is_blamed() -> None:
+    run, late = run_spec(), lagging(600)
+    dark = history(T0, job=blind(), tracker=blind(), log=late)
+    assert next_action(run, dark, ()).startswith(f"find out why nothing of {run.name} can be seen")
+    never = Facet[Any](source="run.log", error=late.error, since=T0 - 600)
+    said = next_action(run, history(T0, job=job(), log=never), ())
+    assert said.startswith("log not read for 10m: "), "what was never read has no lag"
+
+
 def test_a_log_that_lags_takes_nothing_from_what_is_known_otherwise() -> None:
     run, late = run_spec(), lagging(600)
     over = history(T0, job=job(Phase.FAILED), log=late)

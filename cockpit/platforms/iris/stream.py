@@ -41,9 +41,13 @@ JOINS: Final = 8
 """Jobs whose former lines are fetched at one look."""
 QUIET: Final = 300.0
 """Seconds of silence after which another task of a job may tell its steps."""
+SILENT: Final = 4
+"""Of so many looks without a new line one asks how far the server has counted."""
 AFTER: Final = 4
 """Looks at which lines of a job that is over are still asked for."""
 WRITE: Final = 4.0
+SAME: Final = 0.0005
+"""Seconds by which one time may differ from itself: it comes in whole milliseconds."""
 
 
 class Wanted(NamedTuple):
@@ -123,6 +127,8 @@ class Stream:
         self._controller = controller
         self._tails: dict[str, Tail] = {}
         self._cursors: dict[str, int] = {}
+        self._silent: Counter[str] = Counter()
+        """Looks of each user at which no line came."""
         self.offset = 0.0
         self._most = FIRST
 
@@ -201,10 +207,26 @@ class Stream:
             if len(lines) < min(most, FULL):
                 for tail in tails:
                     tail.twice.clear()
-                return
-        del self._cursors[user]  # too far behind: each begins at its own end
+                if lines or not await self._lost(user, tails, cursor):
+                    return
+                break
+        self._cursors.pop(user, None)  # too far behind: each begins at its own end
         for tail in tails:
             tail.joined = False
+
+    async def _lost(self, user: str, tails: Sequence[Tail], cursor: int) -> bool:
+        """Tell, now and then while no line comes, whether the server has begun to count anew."""
+        if any(not tail.joined and tail.trouble is None for tail in tails):
+            return False  # enough is asked at this look
+        self._silent[user] += 1
+        return self._silent[user] % SILENT == 0 and await self._counted(user) < cursor
+
+    async def _counted(self, user: str) -> float:
+        """Return the number of the newest line of all jobs of a user."""
+        try:
+            return (await self._lines(f"/{user}/", None, 1))[1]
+        except TooLongError:  # there is one
+            return math.inf
 
     async def _deal(self, tails: Sequence[Tail], lines: Sequence[Line], cursor: int) -> None:
         """Give each tail its lines of an answer that ends at ``cursor``."""
@@ -257,11 +279,24 @@ class Stream:
             found += lines
             since = max(since or 0, cursor)
             if len(lines) < min(most, FULL):
-                return found, since, False
+                if found or not await self._anew(tail, since):
+                    return found, since, False
+                return await self._after(tail, source)
         begun = tail.wanted.own.submitted_at
         before = None if begun is None else begun - 1.0
         lines, cursor, most = await self._lines(source, None, FIRST, before)
         return lines, cursor, tail.since is not None or len(lines) >= most
+
+    async def _anew(self, tail: Tail, since: int) -> bool:
+        """Tell whether the server has not counted as far as the spool of a tail has come."""
+        user = user_of(tail.wanted.own.id)
+        return self._cursors.get(user, 0) < since and await self._counted(user) < since
+
+    async def _after(self, tail: Tail, source: str) -> tuple[list[Line], int, bool]:
+        """Return what is newer than the last line of a spool, by time: the numbers are others."""
+        newest = await offload(tail.spool.at, deadline=WRITE) + self.offset
+        lines, cursor, _ = await self._lines(source, None, FIRST, newest)
+        return [line for line in lines if (line.at or 0.0) > newest + SAME], cursor, True
 
 
 def _job_of(line: Line) -> str:

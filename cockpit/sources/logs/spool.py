@@ -92,6 +92,11 @@ class Spool:
         index = _read(self.folder)
         return None if index is None else index.cursor
 
+    def at(self) -> float:
+        """Return when the last line that is kept was written (s), 0 if none is."""
+        index = _read(self.folder)
+        return 0.0 if index is None else index.at
+
     def append(
         self,
         lines: Sequence[bytes],

@@ -24,6 +24,8 @@ SHARE_OF_FACET = 0.3
 FOR_LOOKING = 0.9
 """The rest of the deadline is for judging and printing."""
 READERS = 4
+LOOKS = 2
+"""Times that rows are read of files on a host, and the host is asked for more."""
 TOGETHER = 0.6
 """Share of a facet's time in which a bulk may answer here; then its runs are asked apart."""
 
@@ -112,12 +114,31 @@ class OnePass:
     async def _rows(self, runs: Sequence[RunSpec]) -> None:
         end = min(self._end, self._clock.monotonic() + ROWS_BUDGET)
         states = [self._fleet.states[run.name] for run in runs]
-        await asyncio.gather(*(self._read(state, end) for state in states))
-        read = [state.spec for state in states if state.rows.any]
-        key = ("tracker", HERE)  # files know more once they are read; a server has said it all
-        here = self._asker.by_place(read, ("tracker",)).get(key)
-        if here and self._clock.monotonic() < self._end:
-            await self._group(key, here)
+        for _ in range(LOOKS):
+            await asyncio.gather(*(self._read(state, end) for state in states))
+            read = [state.spec for state in states if state.rows.any]
+            groups = self._asker.by_place(read, ("tracker",))
+            files = {key: own for key, own in groups.items() if _has_files(key)}
+            if not files or self._clock.monotonic() >= self._end:
+                break
+            await asyncio.gather(*(self._again(key, own) for key, own in files.items()))
+            away = {run.name for key, own in files.items() if key[1] != HERE for run in own}
+            states = [each for each in states if each.spec.name in away and not each.rows.complete]
+
+    async def _again(self, key: Key, runs: list[RunSpec]) -> None:
+        """Look at files once more: they know more once they are read, and a host brings more.
+
+        A host that is gone by now has answered a moment ago.
+        """
+        if key[1] == HERE:
+            await self._group(key, runs)
+            return
+        facet, place = key
+        left = max(0.0, self._end - self._clock.monotonic())
+        asked = self._asker.ask(facet, place, runs)
+        answer = await self._supervisor.run(f"{facet} at {place}", min(self._share, left), asked)
+        if not isinstance(answer, Problem):
+            self._take(key, {name: each for name, each in answer.items() if each.known})
 
     async def _read(self, state: RunState, end: float) -> None:
         if state.facets.tracker.value is None:
@@ -131,3 +152,8 @@ class OnePass:
                     feed_chunk(self._sources.tracker, state.spec, state.rows),
                 )
                 caught_up = isinstance(chunk, Problem) or chunk.caught_up
+
+
+def _has_files(key: Key) -> bool:
+    """Tell whether a tracker's place is a file system; a server has said it all at once."""
+    return "://" not in key[1]

@@ -127,6 +127,33 @@ async def test_who_is_too_far_behind_goes_on_at_the_end(
     assert found[-1] == "step 4499" and found.count("step 4499") == 1 and found[0] == "first"
 
 
+@BOTH
+@pytest.mark.parametrize("again", [False, True], ids=["watched", "looked at once"])
+@pytest.mark.parametrize("kept", [0, 3], ids=["all lost", "an old state is back"])
+async def test_a_log_server_that_counts_anew_is_noticed(
+    generation: str, again: bool, kept: int
+) -> None:
+    """It answers a number that it has not reached as if nothing was written."""
+    async with running(Controller(generation)) as iris:
+        iris.put(job("/ada/x"), job("/ada/y"))
+        platform, run, key = platform_of(), run_of(iris.url, "/ada/x"), "/ada/x/0:0"
+        first = [f"step {n} loss 2.5" for n in range(20)]
+        iris.log(key, *first)
+        for _ in range(2 + 2 * stream.SILENT):
+            assert await lines(platform, run) == first, "a silence alone is none"
+        del iris.lines[kept:]
+        iris.log(key, "step 25 loss 2.4", at=1_795_247_950.0)
+        platform = platform_of() if again else platform
+        for _ in range(1 if again else stream.SILENT):
+            found = await lines(platform, run)
+        hole = HOLE.decode().strip()
+        assert found == [*first, hole, "step 25 loss 2.4"]
+        for n in range(26, 29):
+            iris.log(key, f"step {n} loss 2.4", at=1_795_247_950.0 + n)
+            found = await lines(platform, run)
+        assert found == [*first, hole, *(f"step {n} loss 2.4" for n in range(25, 29))]
+
+
 async def test_a_log_that_waits_for_its_turn_is_not_told_as_the_newest(
     iris: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
