@@ -49,8 +49,13 @@ def copied(path: Path, to: Path) -> None:
 def db(tmp_path: Path) -> Path:
     path = tmp_path / "trackio" / "proj.db"
     path.parent.mkdir()
-    path.write_bytes(gzip.decompress((DATA / "proj.db.gz").read_bytes()))
+    path.write_bytes(long_ago(gzip.decompress((DATA / "proj.db.gz").read_bytes())))
     return path
+
+
+def long_ago(data: bytes) -> bytes:
+    """Return a database as old as no clock here is: rows of tomorrow are told as such."""
+    return data.replace(b"2026-11-22T", b"2026-01-22T")
 
 
 def run_of(path: Path, run: str | None = "run-a", **spec: object) -> RunSpec:
@@ -79,7 +84,7 @@ async def rows_of(source: Trackers, run: RunSpec) -> list[Row]:
 
 def write(writer: sqlite3.Connection, step: int, metrics: object, name: str = "run-a") -> None:
     text = metrics if isinstance(metrics, str) else json.dumps(metrics)
-    at = "2026-11-22T12:20:00+00:00"
+    at = "2026-01-22T12:20:00+00:00"
     writer.execute(ADD, ("x", at, name, step, text))
     writer.commit()
 
@@ -213,7 +218,7 @@ async def test_an_older_file_has_less_and_is_read(tmp_path: Path) -> None:
         for step in range(5):
             writer.execute(
                 "INSERT INTO metrics (timestamp, run_name, step, metrics) VALUES (?, ?, ?, ?)",
-                (f"2026-11-22T12:00:0{step}", "run-a", step, json.dumps({"loss": 2.0 - step})),
+                (f"2026-01-22T12:00:0{step}", "run-a", step, json.dumps({"loss": 2.0 - step})),
             )
     writer.close()
     value = await value_of(run_of(path))
