@@ -73,6 +73,13 @@ class StoreClaim(SwappedLease):
         keep(run.name)
         return claim
 
+    def heeded(self, run: RunSpec) -> bool | None:
+        """Return whether the store was seen to heed conditions, by the claim as it was surveyed."""
+        try:
+            return self._at(run).heeds
+        except CannotAskError:
+            return None
+
     def _not_taken(self, run: RunSpec, error: Exception, *, over: bool) -> Claim:
         claim = unusable(error)
         if over or run.name not in self._promised:
@@ -83,6 +90,9 @@ class StoreClaim(SwappedLease):
         return claim.model_copy(update={"level": Level.BLOCK.value, "text": text})
 
     async def _seat(self, run: RunSpec) -> Seat:
+        return self._at(run)
+
+    def _at(self, run: RunSpec) -> _StoreSeat:
         root = None if run.output_root is None else run.output_root.normal()
         if root is None or root.scheme not in BUCKETS:
             raise CannotAskError(f"the output root ({root or 'not set'}) is in no bucket")
@@ -108,6 +118,11 @@ class _StoreSeat(Seat):
             foreign=self._where,
             held=f"{self._where} is held by ",
         )
+
+    @property
+    def heeds(self) -> bool | None:
+        """Whether the store heeds conditions, as far as that was seen."""
+        return self._honoured.get(self._where)
 
     async def read(self) -> LeaseValue:
         """Return the claim; raises ``CannotAskError`` too where conditions are not heeded."""

@@ -13,10 +13,11 @@ import pytest
 
 from cockpit.model.clock import FixedClock
 from cockpit.model.place import place_of
-from cockpit.model.run import RunSpec
+from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.records.lease.store_claim import BELOW, StoreClaim
 from cockpit.runtime import bucket_writing, buckets
 from cockpit.store.journal import Holder
+from cockpit.verbs.claim_findings import claim_findings
 from tests.sources.checkpoints.store_server import Handler, ObjectStore, serving
 
 pytest.importorskip("obstore", reason="no obstore: pip install 'run-cockpit[stores]'")
@@ -232,6 +233,25 @@ async def test_one_that_was_seen_to_heed_them_is_not_tried_again(store: ObjectSt
     store.asked.clear()
     assert (await guard("there").take(run, None, "stop", over=False)).level == "pass"
     assert [line.split()[0] for line in store.asked] == ["GET", "PUT"]
+
+
+async def test_doctor_reads_how_it_stands_and_writes_nothing(
+    store: ObjectStore, tmp_path: Path
+) -> None:
+    gone = RunSpec(name="gone", output_root=place_of("s3://nobodys/run"))
+    runs = run_at("s3"), run_at("gs", "other", "other"), RunSpec(name="here"), gone
+    mine = guard()
+    await mine.take(runs[0], None, "stop", over=False)
+    await mine.release(runs[0])
+    store.asked.clear()
+    file = CockpitFile(path=str(tmp_path / "cockpit.toml"), runs=runs)
+    found = await claim_findings(file, (), FixedClock(1773219300.0))
+    said = {each.run: (each.level, each.text) for each in found}
+    assert list(said) == ["toy", "other", "gone"]
+    assert said["toy"][0] == "ok" and "was seen to heed conditional puts" in said["toy"][1]
+    assert said["other"][0] == "ok" and "when the first claim is taken" in said["other"][1]
+    assert said["gone"][0] == "note" and "does not exist" in said["gone"][1]
+    assert {line.split()[0] for line in store.asked} == {"GET"}
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b"\xff", b'{"schema": 2}', b"x" * 70_000])
