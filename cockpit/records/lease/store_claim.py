@@ -49,8 +49,8 @@ class StoreClaim(SwappedLease):
     """The guard (``cockpit.actions.core.context.Guard``) under output roots in buckets.
 
     A claim that could be read when a plan was made and not be taken afterwards refuses the action:
-    the plan had promised it. Whoever has seen it fail, or approves ``second-machine``, goes on
-    without.
+    the plan had promised it. From then on plans of this process warn of it, and what they warn of
+    does not refuse; approving ``second-machine`` by name goes on without, too.
     """
 
     def __init__(
@@ -65,12 +65,23 @@ class StoreClaim(SwappedLease):
         self._buckets: dict[tuple[str, str], WritableBucket] = {}
         self._honoured: dict[str, bool] = {}
         self._promised: set[str] = set()
+        self._failed: dict[str, Claim] = {}
+        """Why the claim of a run could not be taken the last time."""
 
     async def survey(self, run: RunSpec) -> Claim:
         """Return how the claim stands: one request that reads."""
         claim = await super().survey(run)
+        if claim.level == Level.PASS.value:
+            claim = self._failed.get(run.name, claim)
         keep = self._promised.discard if claim.level == Level.WARN.value else self._promised.add
         keep(run.name)
+        return claim
+
+    async def take(self, run: RunSpec, launch_id: str | None, what: str, *, over: bool) -> Claim:
+        """Take the claim by a conditional put; ``over`` also replaces the one that was surveyed."""
+        claim = await super().take(run, launch_id, what, over=over)
+        if claim.level == Level.PASS.value:
+            self._failed.pop(run.name, None)
         return claim
 
     def heeded(self, run: RunSpec) -> bool | None:
@@ -81,7 +92,7 @@ class StoreClaim(SwappedLease):
             return None
 
     def _not_taken(self, run: RunSpec, error: Exception, *, over: bool) -> Claim:
-        claim = unusable(error)
+        claim = self._failed[run.name] = unusable(error)
         if over or run.name not in self._promised:
             return claim
         self._promised.discard(run.name)

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from cockpit.actions.core.guards import ByRoot
 from cockpit.model.clock import FixedClock
 from cockpit.model.place import place_of
 from cockpit.model.run import CockpitFile, RunSpec
+from cockpit.records.lease.root_claim import RootClaim
 from cockpit.records.lease.store_claim import BELOW, StoreClaim
 from cockpit.runtime import bucket_writing, buckets
 from cockpit.store.journal import Holder
@@ -166,8 +168,12 @@ async def test_a_store_that_never_answers_a_put_refuses_what_the_plan_had_promis
     assert (lost.level, lost.unanswered) == ("block", True) and "try again" in lost.text
     again = await mine.take(run, "toy-i001", "launch", over=False)
     assert again.level == "warn", "it was said once: whoever acts now knows"
-    await mine.survey(run)
-    assert (await mine.take(run, "toy-i001", "launch", over=True)).level == "warn"
+    seen = await mine.survey(run)
+    assert (seen.level, seen.unanswered) == ("warn", True)
+    assert (await mine.take(run, "toy-i001", "launch", over=False)).level == "warn"
+    store.fault = None
+    assert (await mine.take(run, "toy-i001", "launch", over=False)).level == "pass"
+    assert (await mine.survey(run)).level == "pass"
 
 
 async def test_a_hung_store_ends_at_the_deadline(
@@ -207,8 +213,11 @@ async def test_a_missing_right_is_named_and_refuses_once(store: ObjectStore, sch
     right = {"s3": "s3:PutObject", "gs": "storage.objects.create"}[scheme]
     assert refused.level == "block" and f"grant {right}" in refused.text
     assert "may not be written" in refused.text and "second-machine" in refused.text
-    await mine.survey(run)
-    assert (await mine.take(run, "toy-i001", "launch", over=True)).level == "warn"
+    told = await mine.survey(run)
+    assert told.level == "warn" and f"grant {right}" in told.text, "the next plan warns of it"
+    other = guard("there")
+    await other.survey(run)
+    assert (await other.take(run, "toy-i001", "launch", over=True)).level == "warn"
 
 
 @SCHEMES
@@ -271,6 +280,21 @@ async def test_what_is_said_of_other_places(store: ObjectStore) -> None:
     missing = RunSpec(name="x", output_root=place_of("s3://nobodys/run"))
     claim = await guard().survey(missing)
     assert claim.level == "warn" and "does not exist" in claim.text
+
+
+async def test_the_guard_of_a_root_is_that_of_its_place(store: ObjectStore, tmp_path: Path) -> None:
+    clock = FixedClock(1773219300.0)
+    both = ByRoot(RootClaim(clock, lambda: "ada"), {"s3": guard()})
+    here, there = RunSpec(name="toy", output_root=place_of(str(tmp_path))), run_at("s3")
+    for run, path in ((here, tmp_path / BELOW), (there, None)):
+        assert (await both.survey(run)).level == "pass"
+        assert (await both.take(run, "toy-i001", "launch", over=False)).level == "pass"
+        assert await both.still_mine(run) is True
+        assert path is None or path.exists()
+        await both.release(run)
+        await both.clear(run)
+        assert path is None or not path.exists()
+    assert written(store)["state"] == "released"
 
 
 @SCHEMES
