@@ -255,6 +255,14 @@ def _said(done: Completed) -> list[str]:
     return [safe(line).removeprefix("wandb:").strip() for line in text.splitlines() if line.strip()]
 
 
+def _wrong(done: Completed) -> str:
+    """Return what went wrong with one call of the client; nothing if it names no error."""
+    if done.timed_out:
+        return "it was killed at its deadline"
+    why = _why(done)
+    return why if "error" in why.lower() else ""
+
+
 def _why(done: Completed) -> str:
     """Return the line that says what went wrong, else the last one."""
     said = _said(done)
@@ -324,8 +332,7 @@ async def _judged(
     there = len(sent) - len(missing)
     if not missing:
         return f"{plural(there, 'folder')} synced to {to.entity}/{to.project}"
-    late = "it was killed at its deadline"
-    how = "; ".join(dict.fromkeys(late if done.timed_out else _why(done) for done in said))
+    how = "; ".join(dict.fromkeys(filter(None, map(_wrong, said)))) or _why(said[-1])
     names = ", ".join(missing[:_LISTED])
     raise StepError(safe(f"{there} of {len(sent)} synced; not {names}: {how}; sync it again"))
 

@@ -96,7 +96,7 @@ class StoreClaim(SwappedLease):
         if over or run.name not in self._promised:
             return claim
         self._promised.discard(run.name)
-        text = f"{claim.text}; nothing was done: try again, or go on without the claim by approving"
+        text = f"{claim.text}; try again, or go on without the claim by approving"
         text += " second-machine by name"
         return claim.model_copy(update={"level": Level.BLOCK.value, "text": text})
 
