@@ -41,6 +41,8 @@ VERBS = (
     Verb("check", "cockpit.verbs.check", "one check of every facet and every rule, now"),
     Verb("watch", "cockpit.verbs.watch", "the headless monitor: keeps the cadence, owns the runs"),
     Verb("checkpoints", "cockpit.verbs.checkpoints", "which checkpoints are complete, torn, next"),
+    Verb("triage", "cockpit.verbs.triage", "why a log ended: one class, its lines, one action"),
+    Verb("progress", "cockpit.verbs.progress", "what a log's lines tell of the training"),
     Verb("scrub", "cockpit.verbs.scrub", "stdin to stdout with secrets masked"),
     Verb("history", "cockpit.verbs.history", "who did what to a run, when, on what evidence"),
     Verb("doctor", "cockpit.verbs.doctor", "what is installed, reachable, authorised; remedies"),
