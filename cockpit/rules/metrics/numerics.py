@@ -13,6 +13,7 @@ from statistics import median
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Pace, Trend
+from cockpit.rules.metrics.climb import ClimbFold
 from cockpit.rules.metrics.nonfinite import KEY_METRIC_ROWS, LOSS_ROWS, FiniteFold
 from cockpit.rules.metrics.spike import SpikeFold
 from cockpit.rules.metrics.taints import TaintFold
@@ -143,13 +144,15 @@ def advance(trend: Trend, rows: Sequence[Row], run: RunSpec) -> Trend:
     pace = PaceFold(trend.pace)
     throughput = ThroughputFold(trend.throughput, run)
     spike = SpikeFold(trend.loss, run)
+    climb = ClimbFold(trend.climb, run)
     loss = FiniteFold(trend.loss_finite, "loss", LOSS_ROWS)
     grad = FiniteFold(trend.grad_finite, "grad_norm", KEY_METRIC_ROWS)
     taints = TaintFold(trend.taints, spike)
     for row in rows:
         pace.add(row)
         throughput.add(row, pace.resumed, pace.rate)
-        spike.add(row)
+        spike.add(row, pace.resumed)
+        climb.add(row, pace.resumed)
         loss.add(row, row.true_loss)
         grad.add(row, row.grad_norm)
         taints.add(row, pace.resumed)
@@ -159,6 +162,7 @@ def advance(trend: Trend, rows: Sequence[Row], run: RunSpec) -> Trend:
         pace=pace.freeze(),
         throughput=throughput.freeze(),
         loss=spike.freeze(),
+        climb=climb.freeze(),
         loss_finite=loss.freeze(),
         grad_finite=grad.freeze(),
         taints=taints.freeze(),
