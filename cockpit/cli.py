@@ -41,6 +41,7 @@ VERBS = (
     Verb("check", "cockpit.verbs.check", "one check of every facet and every rule, now"),
     Verb("watch", "cockpit.verbs.watch", "the headless monitor: keeps the cadence, owns the runs"),
     Verb("checkpoints", "cockpit.verbs.checkpoints", "which checkpoints are complete, torn, next"),
+    Verb("backtest", "cockpit.verbs.backtest", "what the rules would have told of a history"),
     Verb("triage", "cockpit.verbs.triage", "why a log ended: one class, its lines, one action"),
     Verb("progress", "cockpit.verbs.progress", "what a log's lines tell of the training"),
     Verb("scrub", "cockpit.verbs.scrub", "stdin to stdout with secrets masked"),

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator
-from typing import BinaryIO, Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 from cockpit.model.wording import number, rate
 from cockpit.model.wording import steps as counted
 from cockpit.text.progress import LineProgress, read_lines, telling
 from cockpit.verbs.common import OK, add_json, put
-from cockpit.verbs.reading import opened
+from cockpit.verbs.reading import opened, raw_lines
 
 EXAMPLE: Final = "example: tail -n 50 run.log | cockpit progress - --json"
-LONGEST: Final = 1_048_576
-"""Bytes of a line that are looked at: what follows in it tells nothing."""
 AT_ONCE: Final = 500
 """Entries that are printed together."""
 
@@ -49,15 +47,6 @@ def run(args: argparse.Namespace) -> int:
         else:
             put("\n".join(_summary(found)))
     return OK
-
-
-def raw_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a file; of a giant one its beginning, so that memory is bounded."""
-    while line := file.readline(LONGEST):
-        rest = line
-        while rest and not rest.endswith(b"\n"):
-            rest = file.readline(LONGEST)
-        yield line
 
 
 def _print_list(found: Iterable[Told]) -> None:

@@ -14,6 +14,8 @@ from cockpit.text.safe import clean
 from cockpit.verbs.common import UsageError
 
 STDIN = "-"
+LONGEST = 1_048_576
+"""Bytes of a line that are looked at: what follows in it tells nothing."""
 
 
 @contextmanager
@@ -49,3 +51,12 @@ def _open(name: str) -> BinaryIO:
 
 def _shown(name: str) -> str:
     return "standard input" if name == STDIN else clean(name, 4096)
+
+
+def raw_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file; of a giant one its beginning, so that memory is bounded."""
+    while line := file.readline(LONGEST):
+        rest = line
+        while rest and not rest.endswith(b"\n"):
+            rest = file.readline(LONGEST)
+        yield line

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 NOT_BUILT = (
-    *("backtest", "plot", "mcp", "serve", "completions"),
+    *("plot", "mcp", "serve", "completions"),
     "sync",
 )
 """Verbs of the public interface that do not exist yet: building one moves it into ``CALLS``."""
@@ -31,6 +31,7 @@ CALLS: dict[str, tuple[str, set[int]]] = {
     "checkpoints": ("checkpoints . --json", {0}),
     "doctor": ("doctor --json", {0, 1}),
     "history": ("history toy --json", {0}),
+    "backtest": ("backtest rows.jsonl --json", {0}),
     "triage": ("triage - --json", {0}),
     "progress": ("progress - --json", {0}),
     "scrub": ("scrub", {0}),
@@ -61,6 +62,7 @@ LISTS = {"progress"}
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "cockpit.toml").write_text('[cockpit]\ncadence = "1s"\n[[run]]\nname = "toy"\n')
+    (tmp_path / "rows.jsonl").write_text('{"step": 1, "loss": 2.5}\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"step 1\n")))
     return tmp_path

@@ -12,7 +12,7 @@ import pytest
 
 from cockpit.cli import main
 from cockpit.sources.logs import present
-from cockpit.verbs import progress
+from cockpit.verbs import progress, reading
 
 TRACE = """step 10 loss 2.5
 step 11 loss 2.4
@@ -131,7 +131,7 @@ def test_what_a_line_rounds_is_not_told_as_exact(
 def test_a_giant_line_costs_its_beginning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "LONGEST", 64)
+    monkeypatch.setattr(reading, "LONGEST", 64)
     log = tmp_path / "run.log"
     log.write_text("step 1 loss 2.5" + "x" * 500 + "\nstep 2 loss 2.4\n")
     entries = said(capsys, "progress", str(log))

@@ -30,8 +30,9 @@ class ClimbFold:
     """Accumulates a ``Climb``.
 
     It opens after ``climb_rows`` rows in a row whose level is more than ``loss_climb`` above the
-    best, and is over once ``spike_rows`` losses in a row are not above what counts as one. Rows without a finite loss count for nothing. Where training
-    goes back to before the climb it begins anew, and keeps what the first level was.
+    best, and is over once ``spike_rows`` losses in a row are not above what counts as one. Rows
+    without a finite loss count for nothing. Where training goes back to before the climb it begins
+    anew, and keeps what the first level was.
     """
 
     def __init__(self, climb: Climb, run: RunSpec) -> None:
