@@ -1,4 +1,5 @@
-"""A small S3 server on loopback: lists, reads, counts what it is asked, and misbehaves as told.
+"""A small S3 server on loopback: lists, reads, puts by condition, deletes, counts what it is asked,
+and misbehaves as told.
 
 GCS is asked by the same kind of requests, so it stands for both. What it answers was taken from
 moto's answers; where moto is installed, ``test_moto.py`` asks that too.
@@ -7,6 +8,7 @@ moto's answers; where moto is installed, ``test_moto.py`` asks that too.
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +19,7 @@ from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, unquote, urlsplit
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, unescape
 
 PAGE: Final = 1000
 Fault = Callable[["Handler"], bool]
@@ -34,11 +36,22 @@ class ObjectStore:
     fault: Fault | None = None
     ahead: float = 0.0
     url: str = ""
+    versioned: bool = False
+    """True for a bucket of S3 that keeps versions; GCS tells a generation in any case."""
+    kept: Callable[[str], bool] = lambda key: False
+    """Which keys may not be deleted."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def put(self, bucket: str, key: str, data: bytes = b"x" * 10, at: float | None = None) -> None:
         """Put an object, as old as it is said to be by the store's own clock."""
         when = time.time() + self.ahead if at is None else at
         self.buckets.setdefault(bucket, {})[key] = (data, when)
+
+    def version(self, bucket: str, key: str) -> dict[str, str]:
+        """Return the headers that tell one version of an object from another."""
+        number = _generation(self.buckets[bucket][key][1])
+        own = {"x-amz-version-id": number} if self.versioned else {}
+        return {"x-goog-generation": number, **own}
 
     def gone(self, bucket: str, prefix: str) -> None:
         """Remove all objects below a prefix."""
@@ -57,6 +70,21 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     store: ObjectStore
+    body: bytes = b""
+    """What a request has brought, for a fault to see."""
+
+    @property
+    def key(self) -> str:
+        """The key that is asked for, in plain spelling."""
+        return unquote(urlsplit(self.path).path).lstrip("/").partition("/")[2]
+
+    @property
+    def deletes(self) -> list[str]:
+        """The keys that a request asks to delete, in plain spelling."""
+        if self.command == "POST":
+            found = re.findall("<Key>(.*?)</Key>", self.body.decode())
+            return [unescape(key) for key in found]
+        return [self.key] if self.command == "DELETE" else []
 
     def log_message(self, *args: object) -> None:
         """Write nothing."""
@@ -71,8 +99,11 @@ class Handler(BaseHTTPRequestHandler):
         self.store.asked.append(f"HEAD {bucket} {key}".rstrip())
         if key and self.store.fault is not None and self.store.fault(self):
             return
-        there = not key or key in self.store.buckets.get(bucket, {})
-        self.answer(200 if there else 404, b"")
+        held = self.store.buckets.get(bucket, {}).get(key)
+        if held is None or not key:
+            self.answer(404 if key else 200, b"")
+            return
+        self.answer(200, b"", {**self._about(bucket, key), "Content-Length": str(len(held[0]))})
 
     def do_GET(self) -> None:
         """List or read."""
@@ -92,11 +123,72 @@ class Handler(BaseHTTPRequestHandler):
         elif key not in held:
             self.refuse(404, "NoSuchKey")
         else:
-            self._read(*held[key])
+            self._read(*held[key], self.store.version(bucket, key))
 
-    def _read(self, data: bytes, at: float) -> None:
+    def do_PUT(self) -> None:
+        """Put an object, unless its condition does not hold (``If-Match``, ``x-goog-…``)."""
+        bucket, _, key = unquote(urlsplit(self.path).path).lstrip("/").partition("/")
+        self.body = data = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        self.store.asked.append(f"PUT {bucket} {key}")
+        if self.store.fault is not None and self.store.fault(self):
+            return
+        with self.store.lock:
+            held = self.store.buckets.setdefault(bucket, {})
+            if not self._holds(held.get(key)):
+                self.refuse(412, "PreconditionFailed")
+                return
+            self.store.put(bucket, key, data)
+        self.answer(200, b"", {"ETag": _tag(data), **self.store.version(bucket, key)})
+
+    def do_DELETE(self) -> None:
+        """Delete one object."""
+        bucket, _, key = unquote(urlsplit(self.path).path).lstrip("/").partition("/")
+        self.store.asked.append(f"DELETE {bucket} {key}")
+        if self.store.fault is not None and self.store.fault(self):
+            return
+        if self.store.kept(key):
+            self.refuse(403, "AccessDenied")
+            return
+        there = self.store.buckets.get(bucket, {}).pop(key, None)
+        self.answer(204 if there is not None else 404, b"")
+
+    def do_POST(self) -> None:
+        """Delete the objects that are listed, as S3 does: each may be refused by itself."""
+        bucket = unquote(urlsplit(self.path).path).strip("/")
+        self.body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        keys = self.deletes
+        self.store.asked.append(f"POST {bucket} delete {len(keys)}")
+        if self.store.fault is not None and self.store.fault(self):
+            return
+        rows = []
+        for key in keys:
+            if self.store.kept(key):
+                code = "<Code>AccessDenied</Code><Message>no</Message>"
+                rows.append(f"<Error><Key>{escape(key)}</Key>{code}</Error>")
+            else:
+                self.store.buckets.get(bucket, {}).pop(key, None)
+                rows.append(f"<Deleted><Key>{escape(key)}</Key></Deleted>")
+        said = f'<?xml version="1.0"?><DeleteResult>{"".join(rows)}</DeleteResult>'
+        self.answer(200, said.encode())
+
+    def _holds(self, there: tuple[bytes, float] | None) -> bool:
+        tag = None if there is None else _tag(there[0])
+        generation = self.headers.get("x-goog-if-generation-match")
+        if generation is not None:
+            return generation == ("0" if there is None else _generation(there[1]))
+        if self.headers.get("If-None-Match") == "*":
+            return there is None
+        wanted = self.headers.get("If-Match")
+        return wanted is None or wanted == tag
+
+    def _about(self, bucket: str, key: str) -> dict[str, str]:
+        data, at = self.store.buckets[bucket][key]
+        known = {"ETag": _tag(data), "Last-Modified": formatdate(at, usegmt=True)}
+        return {**known, **self.store.version(bucket, key)}
+
+    def _read(self, data: bytes, at: float, version: Mapping[str, str]) -> None:
         span = self.headers.get("Range")
-        more = {"ETag": _tag(data), "Last-Modified": formatdate(at, usegmt=True)}
+        more = {"ETag": _tag(data), "Last-Modified": formatdate(at, usegmt=True), **version}
         if span is None:
             self.answer(200, data, more)
             return
@@ -115,10 +207,15 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in (more or {}).items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
+        if "Content-Length" not in (more or {}):
+            self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
+
+
+def _generation(at: float) -> str:
+    return str(int(at * 1_000_000))
 
 
 def _tag(data: bytes) -> str:
