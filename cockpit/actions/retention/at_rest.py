@@ -11,7 +11,6 @@ from cockpit.actions.core.context import ActionContext
 from cockpit.actions.core.parameters import safe
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import CheckpointsValue, Phase
-from cockpit.model.place import Place
 from cockpit.model.plan import Check
 from cockpit.sources.checkpoints.anew import Anew, Unmarked
 from cockpit.sources.checkpoints.tree import ListingError
@@ -76,15 +75,3 @@ async def relisted(
         return await look(known, gone=frozenset(gone), unmarked=unmarked)
     except (OSError, ValueError, TimeoutError, StoreError, ListingError) as error:
         return safe(error)
-
-
-def local_roots(context: ActionContext) -> tuple[str, ...]:
-    """Return the run's checkpoint roots on this machine."""
-    spec = context.spec.checkpoints
-    return tuple(root.path for root in (spec.path if spec is not None else ()) if root.here)
-
-
-def remote_root(context: ActionContext) -> Place | None:
-    """Return a checkpoint root that is not on this machine, if there is one."""
-    spec = context.spec.checkpoints
-    return next((root for root in (spec.path if spec is not None else ()) if not root.here), None)
