@@ -134,6 +134,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         with self.store.lock:
             held = self.store.buckets.setdefault(bucket, {})
+            if not key:
+                self.answer(200, b"")
+                return
             if not self._holds(held.get(key)):
                 self.refuse(412, "PreconditionFailed")
                 return
