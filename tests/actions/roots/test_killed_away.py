@@ -37,8 +37,9 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
 def killed(folder: Path, kind: str, verb: str, address: str) -> list[dict[str, Any]]:
     more = {"AWS_ENDPOINT_URL": address} if kind == "s3" else {}
     keys = {"AWS_ACCESS_KEY_ID": "t", "AWS_SECRET_ACCESS_KEY": "t", "AWS_REGION": "us-east-1"}
+    program = "tests.actions.roots.killing_away"
     done = subprocess.run(
-        [sys.executable, "-m", "tests.actions.roots.killing_away", str(folder), kind, verb, address],
+        [sys.executable, "-m", program, str(folder), kind, verb, address],
         cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, **keys, **more},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
