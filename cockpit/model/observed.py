@@ -291,6 +291,8 @@ class Checkpoint(Frozen):
     """Why a good one may be spoilt all the same: saved where no row tells."""
     emptied: bool = Field(default=False, exclude=True)
     """True for one whose marker is there and whose data is gone."""
+    half_deleted: bool = Field(default=False, exclude=True)
+    """True for one that a clean-up has begun to delete where nothing can be renamed."""
 
     @property
     def complete(self) -> bool:
