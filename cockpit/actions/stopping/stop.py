@@ -25,6 +25,7 @@ from cockpit.actions.core.recording import log_step
 from cockpit.actions.launching.launch_records import LOST
 from cockpit.actions.launching.run_log_steps import status_step
 from cockpit.actions.retention.at_rest import JOB, job_name, local_roots, remote_root
+from cockpit.actions.stopping import held
 from cockpit.model.jobs import LiveJob
 from cockpit.model.observed import CheckpointState, CheckpointsValue
 from cockpit.model.plan import (
@@ -72,6 +73,8 @@ class Stop(Action):
 
     async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return what would die, what would not, and what would be lost."""
+        if held.asked_for(request):
+            return held.draft(context, request)
         save = yes_param(request.params.get("save-first"), "save-first")
         live, words = context.live, f"stop {request.run}"
         healthy = context.report.verdict is Verdict.HEALTHY
@@ -100,6 +103,8 @@ class Stop(Action):
 
     def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: evidence, save if asked, stop, log."""
+        if plan.facts.get(held.ONLY) == held.HELD:
+            return held.steps(plan)
         return (
             Step("evidence", evidence),
             Step(SAVE, save_first),
