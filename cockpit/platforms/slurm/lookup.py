@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from cockpit.model.clock import Clock
 from cockpit.model.jobs import Found, LookUp
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
@@ -25,15 +26,19 @@ from cockpit.platforms.slurm.trouble import Trouble
 from cockpit.text.safe import clean
 from cockpit.text.scrub import scrub
 
+SCHEDULED: Final = 5.0
+"""Seconds within which a scheduler has looked at a new job: by then it runs, or waits."""
 _NOTHING: Final = "none of your jobs there has it as its comment"
 
 
 class LookingUp:
     """Looks launch ids up; never raises."""
 
-    def __init__(self, run: Run, jobs: SlurmJobs) -> None:
+    def __init__(self, clock: Clock, run: Run, jobs: SlurmJobs) -> None:
+        self._clock = clock
         self._run = run
         self._jobs = jobs
+        self._fresh: dict[str, float] = {}
 
     async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
         """Return what became of a launch id."""
@@ -44,12 +49,21 @@ class LookingUp:
         records = tagged(book, launch_id)
         begun = [each for each in records if not is_held(each) and not never_began(each)]
         if begun:
-            return _told(Job(begun[0].base, tuple(r for r in begun if r.base == begun[0].base)))
+            job = Job(begun[0].base, tuple(r for r in begun if r.base == begun[0].base))
+            return self._scheduled(launch_id, job)
         held = [each for each in records if is_held(each)]
         try:
             return await self._closed(run, host, launch_id, bases(held))
         except (CannotError, LostError) as error:
             return _unknown(str(error))
+
+    def _scheduled(self, launch_id: str, job: Job) -> LookUp:
+        """Return a job; one just let go does not wait before the scheduler says for what."""
+        found, now = _told(job), self._clock.monotonic()
+        if not found.waits or job.main.reason not in ("", "None"):
+            return found
+        first = self._fresh.setdefault(launch_id, now)
+        return found.model_copy(update={"waits": now - first > SCHEDULED})
 
     async def _book(self, run: RunSpec, host: str | None) -> Book | Trouble:
         seen = await self._jobs.look(host, [])

@@ -58,7 +58,7 @@ class SlurmPlatform(Platform):
         self._jobs = SlurmJobs(clock, run)
         self._nodes = Nodes(clock, run)
         self._submitting = Submitting(run, self._jobs)
-        self._looking_up = LookingUp(run, self._jobs)
+        self._looking_up = LookingUp(clock, run, self._jobs)
         self._stopping = Stopping(clock, run, self._jobs)
 
     def endpoint(self, run: RunSpec) -> str:

@@ -50,8 +50,8 @@ def test_other_words_and_those_of_the_script_pass(said: str) -> None:
 def test_a_wrapper_is_fenced_and_what_cannot_be_fenced_blocks() -> None:
     for words in (("./submit.sh",), ("bash", "submit.sh"), ("make", "resubmit")):
         assert levels(words) == [Level.WARN]
-    for words in (("bash", "-c", "sbatch x"), ("ssh", "login", "sbatch"), ("env", "-i", "sbatch")):
-        assert levels(words) == [Level.BLOCK]
+    for said in ("bash -c x", "ssh login sbatch", "env -i sbatch"):
+        assert levels(said.split()) == [Level.BLOCK]
 
 
 def test_an_environment_goes_the_way_that_the_words_allow() -> None:
