@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def rig() -> Iterator[Rig]:
     with slurm_of_ones_own() as made:
         yield made
