@@ -76,6 +76,16 @@ def held_words(words: Sequence[str], launch_id: str) -> tuple[str, ...]:
     return (*words[: at + 1], *OWN, f"--comment={launch_id}", *words[at + 1 :])
 
 
+def plain_words(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the words without a hold, a comment and ``--parsable``, whoever has added them."""
+    at, left = sbatch_at(words), list(words)
+    for option in reversed([] if at is None else [*options_of(words, at)]):
+        if option.name in ("comment", "parsable") or words[option.at] in ("-H", "--hold"):
+            apart = option.value is not None and words[option.at] == f"--{option.name}"
+            del left[option.at : option.at + 1 + apart]
+    return tuple(left)
+
+
 def options_of(words: Sequence[str], at: int) -> Iterator[Option]:
     """Yield the options of the sbatch that stands at ``at``, as it reads them."""
     place = at + 1

@@ -23,7 +23,7 @@ from cockpit.platforms.base import CannotError, EndpointFinding, Platform
 from cockpit.platforms.slurm import PRIVATE, evidence, saving
 from cockpit.platforms.slurm.ask import Run
 from cockpit.platforms.slurm.checkup import checkup
-from cockpit.platforms.slurm.command import command_checks, held_words
+from cockpit.platforms.slurm.command import command_checks, held_words, plain_words
 from cockpit.platforms.slurm.jobs import SlurmJobs, where_of
 from cockpit.platforms.slurm.lookup import LookingUp
 from cockpit.platforms.slurm.nodes import Nodes
@@ -123,6 +123,10 @@ class SlurmPlatform(Platform):
     def formed(self, words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...]:
         """Return the words with the hold and the launch id as sbatch's comment (INTERFACE)."""
         return held_words(words, launch_id)
+
+    def unformed(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Return the words of a submit without the hold, the comment and how it prints."""
+        return plain_words(words)
 
     def command_checks(self, run: RunSpec, words: Sequence[str]) -> list[Check]:
         """Return what speaks for and against the recorded words."""

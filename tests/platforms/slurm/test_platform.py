@@ -29,6 +29,14 @@ def test_slurm_gets_its_hold_and_its_comment_behind_sbatch() -> None:
     assert SLURM.formed(("./go", "sbatch"), RUN, "toy-i001") == ("./go", "sbatch")
 
 
+def test_launches_are_compared_without_what_is_added() -> None:
+    plain = ("sbatch", "-p", "gpu", "job.sh", "--comment=of-the-script")
+    for n in (1, 2):
+        assert SLURM.unformed(SLURM.formed(plain, RUN, f"toy-i00{n}")) == plain
+    assert SLURM.unformed(("sbatch", "--comment", "x", "--hold", *plain[1:])) == plain
+    assert SLURM.unformed(("./go", "--comment=x")) == ("./go", "--comment=x")
+
+
 @pytest.mark.parametrize(
     "said",
     ["--comment=x", "--comment x", "--com x", "-H", "--hold", "--ho", "-W", "--wait", "-QW",
