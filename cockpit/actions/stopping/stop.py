@@ -128,6 +128,8 @@ class Stop(Action):
 
     def measured(self, plan: Plan, report: RunReport) -> Plan:
         """Return the plan with what would be lost by now."""
+        if plan.facts.get(held.ONLY) == held.HELD:
+            return plan
         return with_loss(plan, lost_of(report))
 
 
