@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -24,9 +26,11 @@ from cockpit.runtime.ssh import run_script
 from cockpit.sources.logs.source import Logs
 from tests.platforms.slurm.asking import run_of
 from tests.platforms.slurm.rig import Rig
+from tests.sshd import needs_sshd, serving
 from tests.waiting import until
 
 NUMBERS = itertools.count(1)
+SLOW = '#!/bin/sh\ntouch "$0.up"; sleep 0.5; exec /usr/bin/sbatch "$@"\n'
 SCRIPT = "#!/bin/sh\nexec sleep 60\n"
 
 
@@ -223,6 +227,38 @@ async def test_an_answer_that_is_lost(slurm: Rig, toy: RunSpec) -> None:
         alive = [job for job, word in states(slurm, id_of(toy, number)).items()
                  if word in ("PENDING", "RUNNING")]  # fmt: skip
         assert len(alive) == int(lose == 4)
+
+
+@needs_sshd
+async def test_the_connection_is_cut_while_it_is_submitted(
+    slurm: Rig, toy: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was begun on the login node goes on there: its job is held, found and ended."""
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    assert toy.job is not None
+    with serving(tmp_path) as box:
+        slow = tmp_path / "slow"
+        slow.mkdir()
+        (slow / "sbatch").write_text(SLOW)
+        (slow / "sbatch").chmod(0o700)
+        box.rc(f"export SLURM_CONF={slurm.conf} PATH={slow}:$PATH")
+        there = toy.model_copy(
+            update={"job": toy.job.model_copy(update={"host": box.host}), "output_root": None}
+        )
+        own = quick()
+        accepting = asyncio.create_task(own.accept(there, submission(toy, 1)))
+        await asyncio.to_thread(until, (slow / "sbatch.up").exists)
+        box.signal(signal.SIGKILL)
+        with pytest.raises(LostError):
+            await accepting
+        until(lambda: states(slurm, id_of(toy, 1)))
+        found = await own.look_up(there, id_of(toy, 1))
+        assert found.found is Found.ABSENT, found
+        assert list(states(slurm, id_of(toy, 1)).values()) == ["CANCELLED"]
+        assert (box.home / ".cockpit" / "launches" / id_of(toy, 1)).exists()
+        accepted = await own.accept(there, submission(toy, 2))
+        assert await own.go(there, accepted) == accepted.id
+        assert (await own.look_up(there, id_of(toy, 2))).found is Found.LIVE
 
 
 async def test_saves_reach_the_steps_or_are_refused(
