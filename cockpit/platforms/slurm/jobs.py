@@ -137,7 +137,8 @@ class SlurmJobs:
 
 
 def _live(found: Lineage, told: Told, book: Book) -> Live:
-    jobs = [*found.rivals, *found.queued]
+    """Return what lives of a lineage; what starts after it by itself is told by its job (J)."""
+    jobs = [*found.rivals]
     if found.job is not None and found.job.lives:
         why = found.mark.why if found.mark is not None else "the recorded job"
         launch = found.mark.launch_id if found.mark is not None else None

@@ -188,6 +188,25 @@ async def test_a_job_that_requeues_itself_does_not_come_back(
     assert states(slurm, id_of(toy, 1)) == {job: "CANCELLED"}
 
 
+async def test_what_starts_by_itself_after_a_job_is_cancelled_by_its_own_handle(
+    slurm: Rig, toy: RunSpec
+) -> None:
+    """The task that runs stays, and so does an array of the same tasks beside it."""
+    array = slurm.sbatch("-a", "0-3%1", f"--comment={id_of(toy, 1)}")
+    beside = slurm.sbatch("-H", "-a", "0-3")
+    slurm.wait_for(f"{array}_0", "RUNNING")
+    next_one = slurm.sbatch("-d", f"afterany:{array}", f"--comment={id_of(toy, 2)}")
+    own, query = quick(), _query(toy, array)
+    facet = (await own.jobs([query]))[toy.name]
+    assert facet.value is not None
+    queued = facet.value.queued
+    assert [job.id for job in queued] == [f"{array}_[1-3%1]", next_one]
+    assert not {job.id for job in queued} & {job.id for job in await live_of(query.run)}
+    await own.stop(toy, queued)
+    left = slurm.told("squeue", "-h", "-o", "%F %K %T").splitlines()
+    assert sorted(left) == sorted([f"{array} 0 RUNNING", f"{beside} 0-3 PENDING"])
+
+
 async def test_wrappers_submit_held_or_not_at_all(slurm: Rig, toy: RunSpec, tmp_path: Path) -> None:
     """One that calls sbatch by its path, or twice, gets no second job; none that is not held."""
     own = quick()
