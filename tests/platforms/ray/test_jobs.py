@@ -175,7 +175,7 @@ async def test_what_lives_is_told_from_the_same_list() -> None:
         ray.answers("/api/jobs/", reply(403, b"Forbidden: Invalid authentication token"))
         unknown = (await asked.live([run]))["hero"]
     assert [job.id for job in live.jobs] == ["hero-i001"] and live.unknown is None
-    assert live.jobs[0].handle == {"submission_id": "hero-i001"}
+    assert live.jobs[0].handle["submission_id"] == "hero-i001"
     assert not unknown.jobs and "refuses the token" in (unknown.unknown or "")
 
 
