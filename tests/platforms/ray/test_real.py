@@ -6,8 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from cockpit.model.place import place_of
 from cockpit.model.query import Query
 from cockpit.model.run import RunSpec
 from cockpit.platforms.ray.platform import RayPlatform
-from tests.platforms.ray.real_head import TOKEN, RealHead, real_head
+from tests.platforms.ray.real_head import TOKEN, RealHead
 from tests.platforms.ray.recorded import job_of, platform, run_of
 
 RAY = os.environ.get("COCKPIT_RAY")
@@ -27,12 +26,6 @@ WITHIN = 90.0
 STEPS = """python3 -u -c "import time
 for i in range(9999): print(f'step {i} loss=2.5'); time.sleep(0.2)"
 """
-
-
-@pytest.fixture(scope="module")
-def head() -> Iterator[RealHead]:
-    with real_head(Path(RAY or "")) as made:
-        yield made
 
 
 @pytest.fixture(autouse=True)
