@@ -93,6 +93,13 @@ class Head:
 
     async def jobs(self) -> tuple[RayJob, ...]:
         """Return all jobs that the head lists now, but for those that only close an id."""
+        jobs = tuple(job for job in await self.ever() if not is_closing(job))
+        brief = tuple(job._replace(message="") for job in jobs)  # 20 kB of log in each that failed
+        self._listed = (self._clock.monotonic(), brief)
+        return jobs
+
+    async def ever(self) -> tuple[RayJob, ...]:
+        """Return whatever the head lists, what only closes an id included."""
         try:
             answer = await self._get("/api/jobs/", self._patience)
         except HttpError as error:
@@ -100,13 +107,9 @@ class Head:
                 raise await self._silent() from None
             raise
         try:
-            listed = jobs_in(await self._document(answer))
+            return jobs_in(await self._document(answer))
         except ValueError as error:
             raise self._bad(str(error)) from None
-        jobs = tuple(job for job in listed if not is_closing(job))
-        brief = tuple(job._replace(message="") for job in jobs)  # 20 kB of log in each that failed
-        self._listed = (self._clock.monotonic(), brief)
-        return jobs
 
     async def job(self, job_id: str) -> tuple[RayJob | None, object]:
         """Return one job, and the document that it was read from; raises ``HttpError``."""

@@ -125,7 +125,8 @@ class RayLaunches:
     ) -> LookUp:
         """Return what became of a launch; ``handle`` is what the journal keeps of its accept.
 
-        An empty one says that nothing was ever sent; ``None``, that the journal was not asked.
+        An empty one says that nothing was ever sent; ``None``, that the launch was another
+        machine's: then its id alone counts, and what this head does not have is gone with it.
         """
         name = name_of(launch_id)
         try:

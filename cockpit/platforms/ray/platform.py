@@ -22,6 +22,7 @@ from cockpit.platforms.ray.head import CAP, MOST_PATIENCE, Head, base_of
 from cockpit.platforms.ray.hosts import RayHosts
 from cockpit.platforms.ray.jobs import RayJobs
 from cockpit.platforms.ray.launching import RayLaunches
+from cockpit.platforms.ray.lineage import launch_id_of
 from cockpit.platforms.ray.logs import RayLogs
 from cockpit.platforms.ray.own import own_jobs
 from cockpit.platforms.ray.saving import save, why_no_save
@@ -100,6 +101,14 @@ class RayPlatform(Unsupported):
         ]
         asked = (finding(head, [query.name for query in own]) for head, own in groups)
         return [*wrong, *await asyncio.gather(*asked)]
+
+    async def launch_ids(self, run: RunSpec) -> frozenset[str]:
+        """Return the launch ids of a run that its head has used; raises ``CannotError``."""
+        try:
+            jobs = await self._head_of(run).ever()
+        except HttpError as error:
+            raise CannotError(clean(str(error), 400)) from None
+        return frozenset(filter(None, (launch_id_of(run, job) for job in jobs)))
 
     async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
         """Return the jobs of a head, living ones first; raises ``CannotError``."""

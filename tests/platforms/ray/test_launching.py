@@ -100,6 +100,7 @@ async def test_what_only_closes_an_id_is_shown_as_nothing(server: Recorded) -> N
     assert ID not in {
         each.id for each in await made.own_jobs(JobSpec(kind="ray", address=server.url))
     }
+    assert await made.launch_ids(run) == {ID}, "and is not given out again"
     server.job(ID)["entrypoint"] = "python3 train.py"  # one that runs something is never hidden
     assert [each.id for each in (await made.live([run]))["toy"].jobs] == [ID]
 
