@@ -89,7 +89,8 @@ class LookUp(Frozen):
     """A launch id looked up: the job, and on what the answer rests (one line).
 
     A live job ``waits`` while it is accepted and has not begun, however long; ``reason`` is the
-    platform's own word for why.
+    platform's own word for why. ``final`` is an *unknown* that no later look can better: whoever
+    could have told has forgotten it, and a person decides.
     """
 
     found: Found
@@ -97,6 +98,7 @@ class LookUp(Frozen):
     job_id: str | None = None
     waits: bool = False
     reason: str | None = None
+    final: bool = False
 
 
 class Submission(Frozen):
@@ -113,7 +115,8 @@ class Accepted(Frozen):
     """A submission that was taken in and does not run yet: ``go`` lets it, a look-up ends it.
 
     ``id`` is journaled before ``go``: whatever happens between the two, the job can be found,
-    and one that was never let go never runs. ``handle`` is for the platform that gave it.
+    and one that was never let go never runs. ``handle`` is for the platform that gave it; it is
+    journaled too, and holds no secret.
     """
 
     id: str

@@ -153,6 +153,16 @@ class Platform(ABC):
         was accepted and not let go is ended by looking; a ``go`` that comes later is refused.
         """
 
+    async def recall(
+        self, run: RunSpec, launch_id: str, handle: Mapping[str, str], *, settle: bool
+    ) -> LookUp:
+        """Look up a launch by what the journal keeps of its accept (``Accepted.handle``).
+
+        An empty handle says that it was never let go. Without ``settle`` looking changes nothing
+        at the platform: what only a fence could tell is unknown then. Never raises.
+        """
+        return await self.look_up(run, launch_id)
+
     @abstractmethod
     async def accept(self, run: RunSpec, submission: Submission) -> Accepted:
         """Take a submission in without running it; the same launch id starts one job, ever.
