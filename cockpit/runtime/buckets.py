@@ -1,4 +1,4 @@
-"""Object stores: ``s3://`` and ``gs://`` buckets listed and read (written: ``bucket_writing``).
+"""Object stores: ``s3://`` and ``gs://`` buckets listed and read; ``bucket_writes`` writes them.
 
 The client is ``obstore`` (an extra of this package, imported when the first bucket is asked). What
 it does not show is asked beside it: the server's clock is the ``Date`` of a plain request. Settings

@@ -16,7 +16,7 @@ from typing import Final
 from cockpit import __version__
 from cockpit.config.file import find, store_path
 from cockpit.config.sharing import shared_places
-from cockpit.config.unread import UNREAD, unread_settings
+from cockpit.config.unread import unread_settings
 from cockpit.config.whose_machine import unaddressed_paths
 from cockpit.model.alert import Severity
 from cockpit.model.clock import Clock, SystemClock
@@ -234,7 +234,7 @@ def _foreign_settings(file: CockpitFile) -> Iterator[DoctorFinding]:
         kind = kind_of(run)
         if run.job is None or kind is None:
             continue
-        known = {"kind", *kind.fields, *UNREAD["run.job"]}
+        known = {"kind", *kind.fields}
         written = (key for key in JobSpec.model_fields if key in run.job.model_fields_set)
         for key in written:
             if key not in known and getattr(run.job, key) is not None:

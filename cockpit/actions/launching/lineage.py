@@ -12,7 +12,7 @@ from typing import Final
 
 from cockpit.actions.checks import code, commands, jobs, people
 from cockpit.actions.checks.material import DEADLINE, gather
-from cockpit.actions.checks.new_lineage import source_of, takes_identity, unused
+from cockpit.actions.checks.new_lineage import looked_at, source_of, takes_identity, unused
 from cockpit.actions.checks.people import for_dri
 from cockpit.actions.checks.places import places
 from cockpit.actions.core.action import Action, Execution, RefuseError, Step, StepError
@@ -65,6 +65,7 @@ class NewLineage(Action):
         command, words = commands.ready(context.platform, run, context.spec.resubmit, values)
         fork, forking = fork_of(context.spec, request.params, pick)
         free = await offload(lambda: list(unused(context, run)), deadline=DEADLINE)
+        free = await looked_at(free, run, context.parts.clock)
         checks = [
             *people.has_dri(context),
             *people.dri_knows(context),

@@ -8,11 +8,12 @@ unknown, and is never sent again.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Final
 
 from cockpit.actions.core.action import Execution, Step, StepError, StepUnknownError
-from cockpit.actions.core.recovery import DIED
+from cockpit.actions.core.recovery import DIED, HANDLE, handle_in
 from cockpit.model.jobs import Found, LookUp, Submission
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import CannotError, LostError, Platform
@@ -75,7 +76,7 @@ async def submit(
     )
     try:
         accepted = await platform.accept(run, submission)
-        await execution.note(**{ACCEPTED: accepted.id})
+        await execution.note(**{ACCEPTED: accepted.id, HANDLE: json.dumps(accepted.handle)})
         execution.at("submit:accepted")
         execution.job_id = await platform.go(run, accepted)
     except (LostError, TimeoutError) as error:
@@ -84,13 +85,19 @@ async def submit(
     return f"started {execution.launch_id}: {execution.job_id}"
 
 
+async def _look(execution: Execution, run: RunSpec) -> LookUp:
+    """Look the launch up by what the journal keeps of it; what never came is closed by looking."""
+    platform, handle = platform_of(execution), handle_in(execution.facts)
+    return await platform.recall(run, execution.launch_id, handle, settle=True)
+
+
 async def _settled(execution: Execution, run: RunSpec) -> LookUp:
     """Look up until it is known, for a while: it may be starting at this very moment."""
     clock, platform = execution.context.parts.clock, platform_of(execution)
     until = Awake(LOOKED_FOR, LAP + platform.look_every, clock.monotonic)
     while True:
-        found = await platform.look_up(run, execution.launch_id)
-        if found.found is not Found.UNKNOWN or until.left() <= 0:
+        found = await _look(execution, run)
+        if found.found is not Found.UNKNOWN or found.final or until.left() <= 0:
             return found
         await clock.sleep(platform.look_every)
 
@@ -116,7 +123,7 @@ async def verify(execution: Execution, run: RunSpec) -> str:
     since: float | None = None
     found = LookUp(found=Found.UNKNOWN, text="not looked up yet")
     while until.left() > 0:
-        found = await platform.look_up(run, execution.launch_id)
+        found = await _look(execution, run)
         if found.found is Found.ENDED:
             return await _died(execution, found)
         if found.found is Found.LIVE and found.waits:

@@ -84,9 +84,15 @@ class Surveys:
         return self._surveys[endpoint]
 
     def _tree(self, place: Place) -> Tree | None:
-        if place.scheme in BUCKETS:
-            return BucketTree(Bucket(place.scheme, place.host, self._clock, self._http))
-        return HostTree(place.host) if place.scheme == SSH else None
+        return tree_at(place, self._clock, self._http)
+
+
+def tree_at(place: Place, clock: Clock, http: Http | None = None) -> Tree | None:
+    """Return what lists and reads the endpoint of a place; ``None``: nothing does."""
+    if place.scheme in BUCKETS:
+        asked = http or Http(clock, deadline=CLOCK_WITHIN)
+        return BucketTree(Bucket(place.scheme, place.host, clock, asked))
+    return HostTree(place.host) if place.scheme == SSH else None
 
 
 def wants_of(spec: CheckpointSpec, endpoint: str, prefer: frozenset[str]) -> tuple[Want, ...]:
