@@ -87,7 +87,7 @@ class LookUp(Frozen):
     """A launch id looked up: the job, and on what the answer rests (one line).
 
     A live job ``waits`` while it is accepted and has not begun, however long; ``reason`` is the
-    platform's own word for why.
+    platform's own word for why. ``bundle`` tells which code travels with the job, if any does.
     """
 
     found: Found
@@ -95,6 +95,7 @@ class LookUp(Frozen):
     job_id: str | None = None
     waits: bool = False
     reason: str | None = None
+    bundle: str | None = None
 
 
 class Submission(Frozen):

@@ -17,13 +17,15 @@ from cockpit.model.jobs import Found, LookUp
 from cockpit.model.lineage import related, tag_of
 from cockpit.model.observed import Phase
 from cockpit.model.run import RunSpec
+from cockpit.platforms.base import CannotError
 from cockpit.platforms.iris.access import AccessError
 from cockpit.platforms.iris.answers import Job, Request, job_of, request_of
 from cockpit.platforms.iris.fence import Closing, Fence, close
 from cockpit.platforms.iris.jobs import IrisJobs
 from cockpit.platforms.iris.request import LAUNCH_ID, LINEAGE, is_closing
 from cockpit.platforms.iris.rpc import Controller
-from cockpit.platforms.iris.spelling import Spelled, spellings
+from cockpit.platforms.iris.spelling import Spelled, spellings, user_for
+from cockpit.platforms.iris.trees import launch_id_of
 from cockpit.platforms.iris.words import PENDING, counted, phase_of, waiting_of
 from cockpit.platforms.local.census import census
 from cockpit.runtime.awake import Awake
@@ -75,6 +77,20 @@ class LookUps:
             return _unknown(launch_id, str(error))
         except TimeoutError:
             return _unknown(launch_id, "the controller did not answer in time")
+
+    async def launch_ids(self, run: RunSpec) -> frozenset[str]:
+        """Return the launch ids of a run that the controller lists; raises ``CannotError``.
+
+        It forgets a job a week after its end.
+        """
+        try:
+            controller = await self._jobs.acting(run)
+            async with asyncio.timeout(LOOK):
+                listed = await controller.jobs(f"/{user_for(run)}/{run.name}-i", pages=1)
+        except (HttpError, AccessError, TimeoutError) as error:
+            raise CannotError(str(error) or "the controller did not answer in time") from None
+        ids = {launch_id_of(job.id) for job in listed if job.id.count("/") == 2}
+        return frozenset(each for each in ids if each and each.startswith(f"{run.name}-i"))
 
     async def _close(
         self, controller: Controller, launch_id: str, meant: Sequence[Spelled]
@@ -168,16 +184,16 @@ def _told(launch_id: str, seen: Seen) -> LookUp:
     if is_closing(seen.request):
         text = f"the name {launch_id} was closed by a look-up: no job can come under it"
         return LookUp(found=Found.ABSENT, text=text)
-    word = job.state.removeprefix("JOB_STATE_")
+    word, bundle = job.state.removeprefix("JOB_STATE_"), seen.request.bundle or None
     if phase.terminal:
         text = f"{job.id} is {word}" + (f": {job.error}" if job.error else "")
-        return LookUp(found=Found.ENDED, text=shown(text), job_id=job.id)
+        return LookUp(found=Found.ENDED, text=shown(text), job_id=job.id, bundle=bundle)
     waits = phase is Phase.WAITING
     reason = (waiting_of(job).text if job.state == PENDING else counted(job)) if waits else ""
     text = f"{job.id} is {word}" + (f": {reason}" if reason else "")
     return LookUp(
         found=Found.LIVE, text=shown(text), job_id=job.id, waits=waits,
-        reason=shown(reason or "waits for the scheduler") if waits else None,
+        reason=shown(reason or "waits for the scheduler") if waits else None, bundle=bundle,
     )  # fmt: skip
 
 

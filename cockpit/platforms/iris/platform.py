@@ -130,6 +130,10 @@ class IrisPlatform(Unsupported):
         """Return the words with the job's name and user, which the client would make up."""
         return spelling.formed(words, run, launch_id)
 
+    async def launch_ids(self, run: RunSpec) -> frozenset[str]:
+        """Return the launch ids that the controller has jobs of, whoever launched them."""
+        return await self._looks.launch_ids(run)
+
     async def look_up(self, run: RunSpec, launch_id: str) -> LookUp:
         """Return what became of a launch id; one that never came is closed by looking."""
         return await self._looks.look_up(run, launch_id)
