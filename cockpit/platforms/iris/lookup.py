@@ -39,7 +39,7 @@ LOOK: Final = 20.0
 """Seconds that one look at a controller may take."""
 QUIET: Final = 60.0
 """Seconds for which a controller must answer before a launch that was given up is held for lost."""
-AGAIN: Final = 2.0
+AGAIN: Final = 5.0
 TABLE: Final = 10.0
 """Seconds that a look at the processes of this machine may take."""
 
