@@ -17,6 +17,7 @@ from cockpit.platforms.base import CannotError, LostError
 from cockpit.platforms.command import as_sent, values_of, words_of
 from cockpit.platforms.iris import submitting
 from cockpit.platforms.iris.platform import IrisPlatform
+from cockpit.runtime.shell import run_command
 from tests.platforms.iris.making import platform_of
 from tests.platforms.iris.real import IRIS, Rig, controller_in
 
@@ -66,6 +67,7 @@ def real(rig: Rig, tmp_path: Path, request: pytest.FixtureRequest) -> Real:
     (tmp_path / "train.py").write_text("")
     name = request.node.name.replace("test_", "").replace("_", "-")[:30]
     rig.launch(f"/ada/{name}", "true")
+    rig.call("TerminateJob", {"jobId": f"/ada/{name}"})
     return Real(rig, name, tmp_path)
 
 
@@ -102,7 +104,6 @@ async def test_closed_names_scale_nothing_up(real: Real) -> None:
 async def test_a_controller_that_stands_still(real: Real, monkeypatch: pytest.MonkeyPatch) -> None:
     launch_id, pid = f"{real.name}-i001", real.rig.process.pid
     monkeypatch.setattr(submitting, "SUBMIT", 12.0)
-    run_command = submitting.run_command
 
     async def stands_still(*words: Any, **more: Any) -> Any:
         os.kill(pid, signal.SIGSTOP)
