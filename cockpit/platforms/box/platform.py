@@ -77,12 +77,12 @@ class BoxPlatform(Unsupported):
         return lives | {run.name: Live(unknown=f"{NO_HOST} is not in the run file") for run in lost}
 
     async def findings(self, runs: Sequence[RunSpec]) -> Sequence[EndpointFinding]:
-        """Ask each host once: whether it can be reached, its clock, what it lacks."""
+        """Return whether each host can be reached, its clock, what it lacks; asked once."""
         groups: dict[str, list[RunSpec]] = {}
         for run in runs:
             if run.job is not None and run.job.host:
                 groups.setdefault(run.job.host, []).append(run)
-        looked = await asyncio.gather(*(self._jobs.look(*group) for group in groups.items()))
+        looked = await asyncio.gather(*(self._jobs.seen(*group) for group in groups.items()))
         hosts = zip(groups, looked, strict=True)
         return [finding_of(host, view, groups[host]) for host, view in hosts]
 

@@ -13,7 +13,7 @@ import pytest
 from cockpit.model.clock import SystemClock
 from cockpit.model.facet import ErrorKind, Facet, unknown
 from cockpit.model.observed import Row, TrackerValue
-from cockpit.model.place import place_of
+from cockpit.model.place import HERE, place_of
 from cockpit.model.query import Query
 from cockpit.model.run import MetricNames, RunSpec, TensorboardSpec, TrackioSpec, WandbSpec
 from cockpit.sources.trackers import Trackers, folders, places
@@ -285,12 +285,12 @@ async def test_a_run_that_changes_its_tracker_is_told_by_the_new_one(
     source = Trackers(SystemClock())
     spec = WandbSpec(dir=place_of(str(tmp_path / "wandb")), entity="e", project="p", id="w")
     wandb = RunSpec(name="toy", wandb=spec)
-    here = await source.observe([Query(run=wandb)], "here")
-    assert source.join("here", here)["toy"].value is None
+    here = await source.observe([Query(run=wandb)], HERE)
+    assert source.join(HERE, here)["toy"].value is None
     refused = unknown(ErrorKind.REFUSED, "no server", "W&B", 0.0)
     source.join("https://w/e/p", {"toy": refused})
-    answer = await source.observe([Query(run=run_of(db))], "here")
-    joined = source.join("here", answer)["toy"]
+    answer = await source.observe([Query(run=run_of(db))], HERE)
+    joined = source.join(HERE, answer)["toy"]
     assert joined.value is not None and joined.source == f"trackio in {db}"
 
 
