@@ -18,6 +18,7 @@ from cockpit.model.place import Place
 from cockpit.runtime.offload import offload
 from cockpit.runtime.ssh import quote, run_script_blocking
 from cockpit.runtime.ssh_limit import LIMITED
+from cockpit.runtime.ssh_session import ASKING
 from cockpit.sources.logs.pieces import Answer, Ask, LaterError, Told
 from cockpit.sources.logs.ranged import Span, Wish
 from cockpit.sources.logs.remote import Host, HostError, Run, host_named, keep
@@ -55,7 +56,7 @@ LC_ALL=C; export LC_ALL; late=0
 %(limited)s%(marking)s
 apart() {
   if [ $late -ge %(late)d ]; then mark dir "$1"; mark fail timeout; mark done "$1"; return; fi
-  limited %(limit)d sh -c "$look" sh "$@" 2>/dev/null
+  limited %(limit)d sh -c "$look" %(asking)s "$@" 2>/dev/null
   [ $? -eq 124 ] && { late=$((late + 1)); mark dir "$1"; mark fail timeout; mark done "$1"; }
 }
 """
@@ -96,9 +97,11 @@ class Listing:
         marks = marking(self.mark)
         look = f"{marks}\n{_ONE % {'most': MOST, 'pattern': self.pattern}}"
         words = [f"{number} {word_of(path)}" for number, path in enumerate(self.paths)]
-        head = _APART % {"limited": LIMITED, "limit": LIMIT, "late": LATE, "marking": marks}
+        head = _APART % {
+            "limited": LIMITED, "limit": LIMIT, "late": LATE, "marking": marks, "asking": ASKING
+        }  # fmt: skip
         each = "\n".join(f"  apart {one}" for one in words)
-        together = f'limited {LIMIT} sh -c "$look" sh {" ".join(words)} 2>/dev/null'
+        together = f'limited {LIMIT} sh -c "$look" {ASKING} {" ".join(words)} 2>/dev/null'
         return f"{head}look={quote(look)}\n{together}\nif [ $? -eq 124 ]; then\n{each}\n:\nfi\n"
 
     def answers(self, out: bytes) -> list[Named | OSError]:
