@@ -160,4 +160,4 @@ def test_a_state_file_names_what_is_looked_at(tmp_path: Path) -> None:
 
 
 def test_a_screen_that_is_dead_is_no_session_and_a_name_may_have_a_space() -> None:
-    assert sessions_in(SCREENS) == {"a b"}
+    assert sessions_in(SCREENS) == frozenset({"a b"})
