@@ -32,6 +32,7 @@ from cockpit.platforms.box.machine import Host, host_of, matched, screens, sessi
 from cockpit.platforms.box.probe import Actor, Answers, Piece
 from cockpit.platforms.box.sight import HostSight, places_of, words_of
 from cockpit.platforms.box.smallfiles import JobFiles, job_files
+from cockpit.platforms.local.again import starts_again
 from cockpit.platforms.local.belonging import LINEAGE, Candidate
 from cockpit.platforms.local.files import FILE_SLACK, PidNote
 from cockpit.platforms.local.judging import (
@@ -278,7 +279,11 @@ class BoxJobs:
         started = view.sight.started_at(process)
         members = tuple(workers(view.sight.below(process.pid)))
         return seen._replace(
-            started=started, ticks=process.ticks, members=members, stop=self._stop(view, members)
+            started=started,
+            ticks=process.ticks,
+            members=members,
+            stop=self._stop(view, members),
+            again=starts_again(view.sight.processes, process.pid, here=False),
         )
 
     def _stop(self, view: View, members: Sequence[Any]) -> Stop | None:
@@ -382,6 +387,5 @@ def _whole(value: JobValue, found: Found, live: Live, host: Host) -> JobValue:
             "rivals": rivals,
             "possible": possible,
             "rivals_source": PROCESS_TABLE,
-            "processes": (),
         }
     )
