@@ -12,6 +12,7 @@ from cockpit.model.facet import ErrorKind, Problem
 from cockpit.model.run import RunSpec
 from cockpit.watch.polling.cadences import DEADLINES, FASTEST, back_off
 from cockpit.watch.polling.poller import (
+    EARLY,
     LONGEST_WAIT,
     REFUSALS,
     SPACING,
@@ -25,8 +26,6 @@ from cockpit.watch.polling.supervise import Supervisor
 UNREACHED = frozenset({ErrorKind.REFUSED, ErrorKind.DNS, ErrorKind.TLS, ErrorKind.UNAUTHORIZED})
 BEAT = FASTEST.away
 """Seconds between the moments at which a place is asked: what is due then goes in one trip."""
-NEAR = 0.1
-"""Share of its cadence by which a request may be moved onto one of them."""
 LATER = 0.1
 """Share by which the wait that a place asked for is stretched: not all may come back at once."""
 
@@ -47,7 +46,7 @@ class Rest:
             return planned
         since = planned - self.began
         off = since - round(since / BEAT) * BEAT
-        return planned - off if abs(off) <= NEAR * cadence else planned
+        return planned - off if abs(off) <= EARLY * cadence else planned
 
 
 class AwayPoller:
