@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from cockpit.actions.core.context import Dependencies
+from cockpit.actions.core.guards import ByRoot
 from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.table import Actions
 from cockpit.model.clock import Clock
 from cockpit.model.people import typist
+from cockpit.model.place import SSH
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.platforms.base import Platform
@@ -51,6 +53,7 @@ def build_service(
     Imports here: what only acts need is not loaded for looking.
     """
     from cockpit.notify.notifier import Notifications
+    from cockpit.records.lease.host_claim import HostClaim
     from cockpit.records.lease.ref import LeaseRef
     from cockpit.records.lease.root_claim import RootClaim
 
@@ -68,7 +71,7 @@ def build_service(
         journal=None if store is None else Journal(store),
         platforms=looks.platform_of,
         guards=(
-            RootClaim(clock, who),
+            ByRoot(RootClaim(clock, who), {SSH: HostClaim(clock, who)}),
             LeaseRef(clock, this_holder(), who, lives),
         ),
         recorder=build_records(file, store, clock)[0],
