@@ -292,8 +292,11 @@ time.sleep(120) or time.sleep(120)
 """
 
 
-async def test_a_trainer_that_listens_is_asked_to_save(box: Sshd, tmp_path: Path) -> None:
-    run, deaf = (spec(box.host, tmp_path, name=name, save_signal="USR1") for name in ("a", "b"))
+async def test_a_trainer_that_listens_is_asked_to_save_and_people_may_look_in(
+    box: Sshd, there: Callable[[str], str], tmp_path: Path
+) -> None:
+    named = {"save_signal": "USR1", "session": "look.in"}
+    run, deaf = (spec(box.host, tmp_path, name=name, **named) for name in ("a", "b"))
     platform = platform_of()
     try:
         for each, code in (
@@ -308,8 +311,12 @@ async def test_a_trainer_that_listens_is_asked_to_save(box: Sshd, tmp_path: Path
         with pytest.raises(CannotError, match="does not listen to SIGUSR1"):
             await platform.save(deaf, other)
         assert trainers(deaf) == [int(other.id[4:])]
+        assert "look_in" in there("tmux list-sessions")
+        await platform.stop(run, [job])
+        assert not carrying(run) and trainers(deaf) == [int(other.id[4:])]
     finally:
         slay(run, deaf)
+        until(lambda: "look_in" not in there("tmux list-sessions 2>&1; :"))
 
 
 async def test_a_save_command_runs_on_the_host_and_its_failure_is_told(run: RunSpec) -> None:
