@@ -46,7 +46,7 @@ async def test_a_host_where_all_is_well_is_left_as_it_was(host: Sshd, tmp_path: 
 @needs_sshd
 async def test_each_thing_that_is_wrong_is_told_of_its_place(host: Sshd, tmp_path: Path) -> None:
     run = spec(host.host, tmp_path)
-    root = tmp_path / "runs" / "toy"
+    root = tmp_path / "runs" / "buoy"
     (root / "run.log").mkdir(parents=True)
     (root / ".cockpit").write_text("in the way")
     (tmp_path / "tool").write_text("not executable")

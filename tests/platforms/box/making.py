@@ -14,7 +14,7 @@ from cockpit.platforms.box.platform import BoxPlatform
 from cockpit.sources.logs.source import Logs
 
 
-def spec(host: str, folder: Path, name: str = "toy", **job: Any) -> RunSpec:
+def spec(host: str, folder: Path, name: str = "buoy", **job: Any) -> RunSpec:
     """Return a run whose files lie in ``folder``, as the host sees it."""
     root = folder / "runs" / name
     plain: dict[str, Any] = {

@@ -40,6 +40,7 @@ from tests.sshd import Sshd, needs_sshd
 from tests.waiting import until
 
 pytestmark = needs_sshd
+long = pytest.mark.skipif(not os.environ.get("SOAK"), reason="only in the long run: SOAK=1")
 NOTES = launches.BELOW
 
 
@@ -66,12 +67,12 @@ async def test_a_submitted_job_is_found_by_everything(run: RunSpec) -> None:
     job_id = await submit(platform, run, submission(run))
     live = await living(platform, run)
     assert [job.id for job in live.jobs] == [job_id] and live.unknown is None
-    assert live.jobs[0].launch_id == "toy-i001"
-    found = await platform.look_up(run, "toy-i001")
+    assert live.jobs[0].launch_id == "buoy-i001"
+    found = await platform.look_up(run, "buoy-i001")
     assert (found.found, found.job_id) == (Found.LIVE, job_id)
     note = read_pid(str(files(run, "pid_file")))
     assert isinstance(note, PidNote) and f"pid:{note.pid}" == job_id
-    assert note.launch_id == "toy-i001" and note.ticks is not None and note.space is not None
+    assert note.launch_id == "buoy-i001" and note.ticks is not None and note.space is not None
     assert trainers(run) == [note.pid]
 
 
@@ -87,20 +88,20 @@ async def test_its_end_is_noted_and_its_lines_are_its_own(run: RunSpec) -> None:
     note = read_pid(str(files(run, "pid_file")))
     assert isinstance(note, PidNote) and note.log == mark
     assert log.read_text().endswith("job before\nran\n")
-    found = await platform.look_up(run, "toy-i001")
+    found = await platform.look_up(run, "buoy-i001")
     assert (found.found, found.text[-12:]) == (Found.ENDED, "ended with 7")
-    with pytest.raises(CannotError, match="toy-i001 was used before: state=ended"):
+    with pytest.raises(CannotError, match="buoy-i001 was used before: state=ended"):
         await submit(platform, run, submission(run))
     assert log.read_text().endswith("job before\nran\n")
 
 
 async def test_what_was_accepted_does_not_run_and_looking_ends_it(run: RunSpec) -> None:
     platform = platform_of()
-    assert (await platform.look_up(run, "toy-i001")).found is Found.ABSENT
+    assert (await platform.look_up(run, "buoy-i001")).found is Found.ABSENT
     assert not notes(run).exists()
     accepted = await platform.accept(run, submission(run))
     assert not trainers(run) and not supervisors(run)
-    found = await platform_of().look_up(run, "toy-i001")
+    found = await platform_of().look_up(run, "buoy-i001")
     assert found.found is Found.ABSENT and "closed" in found.text
     for attempt in (platform.go(run, accepted), submit(platform, run, submission(run))):
         with pytest.raises(CannotError, match="was used before: state=closed"):
@@ -108,13 +109,14 @@ async def test_what_was_accepted_does_not_run_and_looking_ends_it(run: RunSpec) 
     assert not trainers(run)
 
 
+@long
 async def test_a_live_job_refuses_another(run: RunSpec) -> None:
     platform = platform_of()
     accepted = await platform.accept(run, submission(run, 2))
     first = await submit(platform, run, submission(run))
     with pytest.raises(CannotError, match=f"a job of this lineage lives: {first} "):
         await platform.go(run, accepted)
-    assert (await platform.look_up(run, "toy-i002")).found is Found.ABSENT
+    assert (await platform.look_up(run, "buoy-i002")).found is Found.ABSENT
     assert len(trainers(run)) == 1
 
 
@@ -122,58 +124,63 @@ async def test_a_cockpit_on_the_host_itself_and_one_over_ssh_exclude_each_other(
     box: Sshd, tmp_path: Path, run: RunSpec
 ) -> None:
     """Both hold one lock file, and each reads what the other has noted."""
-    here = local_spec(tmp_path)
+    here = local_spec(tmp_path, name="buoy")
     mine, theirs = local(tmp_path), platform_of()
     job_id = await submit(mine, here, submission(here))
-    found = await theirs.look_up(run, "toy-i001")
+    found = await theirs.look_up(run, "buoy-i001")
     assert (found.found, found.job_id) == (Found.LIVE, job_id)
     with pytest.raises(CannotError, match="a job of this lineage lives"):
         await submit(theirs, run, submission(run, 2))
     await theirs.stop(run, (await living(theirs, run)).jobs)
     assert not trainers(run)
     job_id = await submit(theirs, run, submission(run, 2))
-    found = await mine.look_up(here, "toy-i002")
+    found = await mine.look_up(here, "buoy-i002")
     assert (found.found, found.job_id) == (Found.LIVE, job_id)
     await mine.stop(here, (await living(mine, here)).jobs)
-    assert (await mine.look_up(here, "toy-i002")).text.endswith("ended with 143")
+    assert (await mine.look_up(here, "buoy-i002")).text.endswith("ended with 143")
 
 
+@long
 async def test_what_holds_the_lock_out_of_sight_refuses_a_start(run: RunSpec) -> None:
     platform = platform_of()
     accepted = await platform.accept(run, submission(run))
     lock = notes(run).parent / "job.lock"
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        held.write("launch_id=toy-i000\n")
+        held.write("launch_id=buoy-i000\n")
         held.flush()
-        with pytest.raises(CannotError, match="locked: something of a job of toy-i000 still lives"):
+        with pytest.raises(
+            CannotError, match="locked: something of a job of buoy-i000 still lives"
+        ):
             await platform.go(run, accepted)
     assert not trainers(run)
-    assert "closed" in (await platform.look_up(run, "toy-i001")).text
+    assert "closed" in (await platform.look_up(run, "buoy-i001")).text
 
 
+@long
 async def test_a_start_that_hangs_is_unknown_until_it_is_over(run: RunSpec) -> None:
     files(run, "log").parent.mkdir(parents=True)
     os.mkfifo(files(run, "log"))
     platform = platform_of(answer_within=1.0)
     with pytest.raises(LostError):
         await submit(platform, run, submission(run))
-    found = await platform.look_up(run, "toy-i001")
+    found = await platform.look_up(run, "buoy-i001")
     assert found.found is Found.UNKNOWN and "still starting" in found.text
     for pid in supervisors(run):
         os.kill(pid, signal.SIGKILL)
     until(lambda: not supervisors(run))
-    found = await platform.look_up(run, "toy-i001")
+    found = await platform.look_up(run, "buoy-i001")
     assert found.found is Found.ABSENT and "nothing ran" in found.text
 
 
+@long
 async def test_a_job_that_died_without_a_status_has_ended(run: RunSpec) -> None:
     platform = platform_of()
     job_id = await submit(platform, run, submission(run))
     for pid in [*supervisors(run), int(job_id[4:])]:
         os.kill(pid, signal.SIGKILL)
     until(lambda: not carrying(run))
-    found = await platform.look_up(run, "toy-i001")
+    found = await platform.look_up(run, "buoy-i001")
     assert found.found is Found.ENDED and "without an exit status" in found.text
 
 
@@ -184,7 +191,7 @@ async def test_a_job_that_died_without_a_status_has_ended(run: RunSpec) -> None:
         ({"command": ("/dev/null",)}, "cannot start /dev/null: Permission denied"),
         ({"command": (sys.executable, "$NOT_SET_ANYWHERE")}, r"uses \$NOT_SET_ANYWHERE, which"),
         ({"workdir": "/no/such/folder"}, "the working folder /no/such/folder is not there"),
-        ({"launch_id": "../../toy"}, "bad launch id"),
+        ({"launch_id": "../../buoy"}, "bad launch id"),
         ({"command": ()}, "no command to run"),
     ],
 )
@@ -244,7 +251,7 @@ while True:
 async def test_a_stop_takes_the_family_and_nobody_else(
     run: RunSpec, box: Sshd, tmp_path: Path
 ) -> None:
-    platform, beside = platform_of(), spec(box.host, tmp_path, name="toy-2")
+    platform, beside = platform_of(), spec(box.host, tmp_path, name="buoy-2")
     try:
         other = await submit(platform, beside, submission(beside))
         await submit(platform, run, submission(run, code=FAMILY))
@@ -259,6 +266,7 @@ async def test_a_stop_takes_the_family_and_nobody_else(
         slay(beside)
 
 
+@long
 async def test_what_ignores_the_first_word_is_killed_at_the_end_of_its_grace(
     box: Sshd, tmp_path: Path
 ) -> None:
@@ -275,6 +283,7 @@ async def test_what_ignores_the_first_word_is_killed_at_the_end_of_its_grace(
         slay(run)
 
 
+@long
 async def test_a_stop_of_a_later_process_with_the_same_id_touches_nobody(run: RunSpec) -> None:
     platform = platform_of()
     await submit(platform, run, submission(run))
@@ -331,7 +340,7 @@ async def test_a_save_command_runs_on_the_host_and_its_failure_is_told(run: RunS
 
     await save("sh -c 'echo {run} {launch_id} {pid} {job_id} \"$1\" > saved' x $HOME")
     words = contents(notes(run).parents[3])["saved"].split()
-    assert words[:4] == ["toy", "toy-i001", job.handle["pid"], job.id]
+    assert words[:4] == ["buoy", "buoy-i001", job.handle["pid"], job.id]
     assert words[4].startswith("/tmp/ck-")
     for command, said in (
         ("sh -c 'echo no >&2; exit 3'", "ended with 3: no"),
@@ -342,12 +351,13 @@ async def test_a_save_command_runs_on_the_host_and_its_failure_is_told(run: RunS
             await save(command)
 
 
+@long
 async def test_evidence_says_what_is_there_and_what_is_not(run: RunSpec) -> None:
     platform = platform_of()
     job_id = await submit(platform, run, submission(run))
     found = await platform.evidence(run, (await living(platform, run)).jobs)
     assert {"job.txt", "machine.txt", "gpu.txt", "kernel.txt", "cgroup.txt"} <= set(found)
-    assert b"state=running" in found["job.txt"] and b"toy-i001" in found["job.txt"]
+    assert b"state=running" in found["job.txt"] and b"buoy-i001" in found["job.txt"]
     assert job_id[4:].encode() in found["processes.txt"]
     assert b"State:" in found[f"stack-{job_id[4:]}.txt"]
     if shutil.which("nvidia-smi") is None:
@@ -372,8 +382,8 @@ class Cut:
 @pytest.mark.parametrize(
     ("which", "done", "found"),
     [
-        (" accept 3>", False, Found.ABSENT),
-        (" accept 3>", True, Found.ABSENT),
+        pytest.param(" accept 3>", False, Found.ABSENT, marks=long),
+        pytest.param(" accept 3>", True, Found.ABSENT, marks=long),
         (" supervise 3>", False, Found.ABSENT),
         (" supervise 3>", True, Found.LIVE),
     ],
@@ -384,12 +394,12 @@ async def test_a_lost_answer_is_looked_up_and_what_comes_late_starts_nothing(
     cut = Cut(which, done=done)
     with pytest.raises(LostError, match="no answer"):
         await submit(platform_of(send=cut), run, submission(run))
-    looked = await platform_of().look_up(run, "toy-i001")
+    looked = await platform_of().look_up(run, "buoy-i001")
     assert looked.found is found, looked
     await run_script(box.host, cut.late[-1], deadline=20.0)
     assert len(trainers(run)) == (1 if found is Found.LIVE else 0)
     if which == " supervise 3>":
-        assert (await platform_of().look_up(run, "toy-i001")).found is found
+        assert (await platform_of().look_up(run, "buoy-i001")).found is found
 
 
 async def test_a_stop_whose_answer_is_lost_is_not_known_and_a_look_tells(run: RunSpec) -> None:
@@ -402,6 +412,7 @@ async def test_a_stop_whose_answer_is_lost_is_not_known_and_a_look_tells(run: Ru
     assert (await living(platform, run)).jobs == ()
 
 
+@long
 async def test_a_host_that_is_not_there_has_started_nothing(box: Sshd, run: RunSpec) -> None:
     platform = platform_of()
     await submit(platform, run, submission(run))
@@ -436,6 +447,7 @@ def without(box: Sshd, tmp_path: Path) -> Iterator[Callable[..., None]]:
     box.signal(signal.SIGKILL)
 
 
+@long
 @pytest.mark.parametrize("programs", [("flock",), ("flock", "python3")], ids=["python", "links"])
 async def test_without_flock_one_job_lives_all_the_same(
     without: Callable[..., None], run: RunSpec, programs: tuple[str, ...]
@@ -459,6 +471,7 @@ async def test_without_flock_one_job_lives_all_the_same(
     assert len(trainers(run)) == 1
 
 
+@long
 async def test_a_host_without_what_is_needed_says_so(
     without: Callable[..., None], run: RunSpec
 ) -> None:
