@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from cockpit.model.jobs import Submission
@@ -34,7 +34,7 @@ Script = Callable[..., Awaitable[Completed]]
 ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _VARIABLE: Final = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
-_HOME: Final = re.compile(r"~[A-Za-z0-9._-]*(?=/|$)")
+_HOME: Final = re.compile(r"~[A-Za-z0-9._-]*(?:/|$)")
 _ASKED: Final = 20.0
 """Seconds in which a host must have noted what is meant."""
 _PATTERN: Final = set("*?[")
@@ -212,15 +212,6 @@ def launches_place(run: RunSpec) -> Place | None:
         return None
     folder = root if root is not None else _parent(job.pid_file)  # type: ignore[union-attr,arg-type]
     return folder.below(*BELOW.parts)
-
-
-def lock_words(run: RunSpec) -> Iterable[str]:
-    """Return the lineage's lock files as words of a shell that has set ``ck_F``."""
-    root = root_on_host(run)
-    if root is not None:
-        yield spelled(root.below(*JOB_LOCK.parts))
-    for key in keys_of(run):
-        yield f'"$ck_F/{hashed(key)}.lock"'
 
 
 def _parent(place: Place) -> Place:
