@@ -16,6 +16,7 @@ from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.platforms.base import Platform
 from cockpit.records.lease.holder import lives, this_holder
+from cockpit.runtime.buckets import BUCKETS
 from cockpit.runtime.login import login_name
 from cockpit.store.journal import Journal
 from cockpit.store.store import Store, run_key
@@ -56,6 +57,7 @@ def build_service(
     from cockpit.records.lease.host_claim import HostClaim
     from cockpit.records.lease.ref import LeaseRef
     from cockpit.records.lease.root_claim import RootClaim
+    from cockpit.records.lease.store_claim import StoreClaim
 
     async def look(run: str) -> RunReport:
         return await looks.look(run, LOOK_WITHIN)
@@ -71,7 +73,13 @@ def build_service(
         journal=None if store is None else Journal(store),
         platforms=looks.platform_of,
         guards=(
-            ByRoot(RootClaim(clock, who), {SSH: HostClaim(clock, who)}),
+            ByRoot(
+                RootClaim(clock, who),
+                {
+                    SSH: HostClaim(clock, who),
+                    **dict.fromkeys(BUCKETS, StoreClaim(clock, who)),
+                },
+            ),
             LeaseRef(clock, this_holder(), who, lives),
         ),
         recorder=build_records(file, store, clock)[0],

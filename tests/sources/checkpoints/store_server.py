@@ -1,4 +1,4 @@
-"""A small S3 server on loopback: lists, reads, counts what it is asked, and misbehaves as told.
+"""A small S3 server on loopback: lists, reads, takes conditional puts, counts, misbehaves as told.
 
 GCS is asked by the same kind of requests, so it stands for both. What it answers was taken from
 moto's answers; where moto is installed, ``test_moto.py`` asks that too.
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from email.message import Message
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
@@ -34,11 +35,33 @@ class ObjectStore:
     fault: Fault | None = None
     ahead: float = 0.0
     url: str = ""
+    heeds: bool = True
+    """Whether a put's condition is looked at."""
+    generations: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How often each object was put: what GCS calls its generation."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def put(self, bucket: str, key: str, data: bytes = b"x" * 10, at: float | None = None) -> None:
         """Put an object, as old as it is said to be by the store's own clock."""
         when = time.time() + self.ahead if at is None else at
         self.buckets.setdefault(bucket, {})[key] = (data, when)
+        self.generations[bucket, key] = self.generation(bucket, key) + 1
+
+    def generation(self, bucket: str, key: str) -> int:
+        """Return the generation of an object; 0 of one that is not there."""
+        there = key in self.buckets.get(bucket, {})
+        return self.generations.get((bucket, key), 0) if there else 0
+
+    def holds(self, bucket: str, key: str, headers: Message) -> bool:
+        """Tell whether the conditions of a put hold."""
+        held = self.buckets.get(bucket, {}).get(key)
+        expected = headers.get("x-goog-if-generation-match")
+        if expected is not None and int(expected) != self.generation(bucket, key):
+            return False
+        if headers.get("If-None-Match") == "*" and held is not None:
+            return False
+        match = headers.get("If-Match")
+        return match is None or (held is not None and match == _tag(held[0]))
 
     def gone(self, bucket: str, prefix: str) -> None:
         """Remove all objects below a prefix."""
@@ -57,6 +80,8 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     store: ObjectStore
+    body = b""
+    """What was sent with the request that is answered now."""
 
     def log_message(self, *args: object) -> None:
         """Write nothing."""
@@ -92,11 +117,38 @@ class Handler(BaseHTTPRequestHandler):
         elif key not in held:
             self.refuse(404, "NoSuchKey")
         else:
-            self._read(*held[key])
+            self._read((bucket, key), *held[key])
 
-    def _read(self, data: bytes, at: float) -> None:
+    def do_PUT(self) -> None:
+        """Take an object, if its condition holds."""
+        bucket, _, key = unquote(urlsplit(self.path).path).lstrip("/").partition("/")
+        self.body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.store.asked.append(f"PUT {bucket} {key}")
+        if self.store.fault is not None and self.store.fault(self):
+            return
+        self.take(bucket, key, self.body)
+
+    def take(self, bucket: str, key: str, data: bytes, *, answers: bool = True) -> None:
+        """Put an object and say so, or do not say so."""
+        with self.store.lock:
+            there = bucket in self.store.buckets
+            fine = not self.store.heeds or self.store.holds(bucket, key, self.headers)
+            if there and fine:
+                self.store.put(bucket, key, data)
+            generation = self.store.generation(bucket, key)
+        if not answers:
+            self.close_connection = True
+        elif not there:
+            self.refuse(404, "NoSuchBucket")
+        elif fine:
+            self.answer(200, b"", {"ETag": _tag(data), "x-goog-generation": str(generation)})
+        else:
+            self.refuse(412, "PreconditionFailed")
+
+    def _read(self, key: tuple[str, str], data: bytes, at: float) -> None:
         span = self.headers.get("Range")
         more = {"ETag": _tag(data), "Last-Modified": formatdate(at, usegmt=True)}
+        more["x-goog-generation"] = str(self.store.generation(*key))
         if span is None:
             self.answer(200, data, more)
             return
