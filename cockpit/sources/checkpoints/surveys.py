@@ -11,7 +11,7 @@ from cockpit.model.facet import ErrorKind
 from cockpit.model.observed import CheckpointsValue
 from cockpit.model.place import SSH, Place
 from cockpit.model.run import CheckpointSpec, RunSpec
-from cockpit.runtime.buckets import Bucket
+from cockpit.runtime.buckets import BUCKETS, Bucket
 from cockpit.runtime.http import Http
 from cockpit.sources.checkpoints.assembly import Surveyed, Want
 from cockpit.sources.checkpoints.bucket import BucketTree
@@ -27,7 +27,6 @@ AT_FIRST: Final = 4.5
 """Seconds for the first look, of which everything is new: what it has no time for comes with the
 next one. A check has no more for each of its questions."""
 CLOCK_WITHIN: Final = 2.5
-BUCKETS: Final = ("s3", "gs")
 
 
 class Surveys:

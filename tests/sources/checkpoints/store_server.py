@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from email.message import Message
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
@@ -36,6 +37,11 @@ class ObjectStore:
     fault: Fault | None = None
     ahead: float = 0.0
     url: str = ""
+    heeds: bool = True
+    """Whether a put's condition is looked at."""
+    generations: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The number of each object's last put: what GCS calls its generation."""
+    puts: int = 0
     versioned: bool = False
     """True for a bucket of S3 that keeps versions; GCS tells a generation in any case."""
     kept: Callable[[str], bool] = lambda key: False
@@ -46,10 +52,28 @@ class ObjectStore:
         """Put an object, as old as it is said to be by the store's own clock."""
         when = time.time() + self.ahead if at is None else at
         self.buckets.setdefault(bucket, {})[key] = (data, when)
+        self.puts += 1
+        self.generations[bucket, key] = self.puts
+
+    def generation(self, bucket: str, key: str) -> int:
+        """Return the generation of an object; 0 of one that is not there."""
+        there = key in self.buckets.get(bucket, {})
+        return self.generations.get((bucket, key), 0) if there else 0
+
+    def holds(self, bucket: str, key: str, headers: Message) -> bool:
+        """Tell whether the conditions of a put hold."""
+        held = self.buckets.get(bucket, {}).get(key)
+        expected = headers.get("x-goog-if-generation-match")
+        if expected is not None and int(expected) != self.generation(bucket, key):
+            return False
+        if headers.get("If-None-Match") == "*" and held is not None:
+            return False
+        match = headers.get("If-Match")
+        return match is None or (held is not None and match == _tag(held[0]))
 
     def version(self, bucket: str, key: str) -> dict[str, str]:
         """Return the headers that tell one version of an object from another."""
-        number = _generation(self.buckets[bucket][key][1])
+        number = str(self.generation(bucket, key))
         own = {"x-amz-version-id": number} if self.versioned else {}
         return {"x-goog-generation": number, **own}
 
@@ -126,22 +150,34 @@ class Handler(BaseHTTPRequestHandler):
             self._read(*held[key], self.store.version(bucket, key))
 
     def do_PUT(self) -> None:
-        """Put an object, unless its condition does not hold (``If-Match``, ``x-goog-…``)."""
+        """Take an object, if its condition holds."""
         bucket, _, key = unquote(urlsplit(self.path).path).lstrip("/").partition("/")
-        self.body = data = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        self.body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
         self.store.asked.append(f"PUT {bucket} {key}")
         if self.store.fault is not None and self.store.fault(self):
             return
+        if key:
+            self.take(bucket, key, self.body)
+        else:
+            self.store.buckets.setdefault(bucket, {})
+            self.answer(200, b"")
+
+    def take(self, bucket: str, key: str, data: bytes, *, answers: bool = True) -> None:
+        """Put an object and say so, or do not say so."""
         with self.store.lock:
-            held = self.store.buckets.setdefault(bucket, {})
-            if not key:
-                self.answer(200, b"")
-                return
-            if not self._holds(held.get(key)):
-                self.refuse(412, "PreconditionFailed")
-                return
-            self.store.put(bucket, key, data)
-        self.answer(200, b"", {"ETag": _tag(data), **self.store.version(bucket, key)})
+            there = bucket in self.store.buckets
+            fine = not self.store.heeds or self.store.holds(bucket, key, self.headers)
+            if there and fine:
+                self.store.put(bucket, key, data)
+            version = self.store.version(bucket, key)
+        if not answers:
+            self.close_connection = True
+        elif not there:
+            self.refuse(404, "NoSuchBucket")
+        elif fine:
+            self.answer(200, b"", {"ETag": _tag(data), **version})
+        else:
+            self.refuse(412, "PreconditionFailed")
 
     def do_DELETE(self) -> None:
         """Delete one object."""
@@ -174,16 +210,6 @@ class Handler(BaseHTTPRequestHandler):
         said = f'<?xml version="1.0"?><DeleteResult>{"".join(rows)}</DeleteResult>'
         self.answer(200, said.encode())
 
-    def _holds(self, there: tuple[bytes, float] | None) -> bool:
-        tag = None if there is None else _tag(there[0])
-        generation = self.headers.get("x-goog-if-generation-match")
-        if generation is not None:
-            return generation == ("0" if there is None else _generation(there[1]))
-        if self.headers.get("If-None-Match") == "*":
-            return there is None
-        wanted = self.headers.get("If-Match")
-        return wanted is None or wanted == tag
-
     def _about(self, bucket: str, key: str) -> dict[str, str]:
         data, at = self.store.buckets[bucket][key]
         known = {"ETag": _tag(data), "Last-Modified": formatdate(at, usegmt=True)}
@@ -215,10 +241,6 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
-
-
-def _generation(at: float) -> str:
-    return str(int(at * 1_000_000))
 
 
 def _tag(data: bytes) -> str:
