@@ -17,13 +17,13 @@ from cockpit.model.plan import Basis, Check
 from cockpit.model.run import RunSpec
 from cockpit.platforms.command import flags_of
 from cockpit.runtime.bucket_settings import AMAZON, settings_of
+from cockpit.runtime.buckets import BUCKETS
 from cockpit.runtime.http import Http, HttpError
 from cockpit.text.checks import passed, shown, warned
 from cockpit.text.safe import clean
 
 ID: Final = "C-17:region"
 WITHIN: Final = 2.5
-BUCKETS: Final = ("gs", "s3")
 _PART: Final = r"(?:north|south|east|west|central|northeast|northwest|southeast|southwest)"
 _NAMED: Final = re.compile(
     rf"(?:^|[-_.])((?:us|eu|europe|asia|australia|northamerica|southamerica|africa|me|ca|sa|ap|af"

@@ -10,10 +10,10 @@ from cockpit.actions.retention.pulled import OWN, Tree
 from cockpit.model.clock import Clock
 from cockpit.model.place import Place
 from cockpit.runtime.bucket_trouble import BucketError
-from cockpit.runtime.buckets import Bucket, Key
+from cockpit.runtime.buckets import BUCKETS, Bucket, Key
 from cockpit.runtime.http import Http
 from cockpit.sources.checkpoints.host import HostTree
-from cockpit.sources.checkpoints.surveys import BUCKETS, CLOCK_WITHIN
+from cockpit.sources.checkpoints.surveys import CLOCK_WITHIN
 from cockpit.sources.checkpoints.tree import ListingError
 
 MOST: Final = 2_000_000

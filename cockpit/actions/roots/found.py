@@ -8,7 +8,7 @@ from cockpit.actions.roots.host import HostWays
 from cockpit.actions.roots.store import StoreWays
 from cockpit.actions.roots.ways import RootError, Ways
 from cockpit.model.place import SSH, Place, place_of
-from cockpit.sources.checkpoints.surveys import BUCKETS
+from cockpit.runtime.buckets import BUCKETS
 
 
 class RunRoots:
