@@ -24,6 +24,7 @@ from cockpit.actions.core.recording import log_step
 from cockpit.actions.launching.launch_records import LOST
 from cockpit.actions.launching.run_log_steps import status_step
 from cockpit.actions.retention.at_rest import JOB, job_name
+from cockpit.actions.stopping import held
 from cockpit.actions.stopping.saves import Saves, SavesUnknownError
 from cockpit.model.jobs import LiveJob
 from cockpit.model.plan import (
@@ -66,6 +67,8 @@ class Stop(Action):
 
     async def draft(self, context: ActionContext, request: Request) -> Draft:
         """Return what would die, what would not, and what would be lost."""
+        if held.asked_for(request):
+            return held.draft(context, request)
         save = yes_param(request.params.get("save-first"), "save-first")
         live, words = context.live, f"stop {request.run}"
         healthy = context.report.verdict is Verdict.HEALTHY
@@ -94,6 +97,8 @@ class Stop(Action):
 
     def steps(self, context: ActionContext, plan: Plan) -> Sequence[Step]:
         """Return: evidence, save if asked, stop, log."""
+        if plan.facts.get(held.ONLY) == held.HELD:
+            return held.steps(plan)
         return (
             Step("evidence", evidence),
             Step(SAVE, save_first),
@@ -117,6 +122,8 @@ class Stop(Action):
 
     def measured(self, plan: Plan, report: RunReport) -> Plan:
         """Return the plan with what would be lost by now."""
+        if plan.facts.get(held.ONLY) == held.HELD:
+            return plan
         return with_loss(plan, lost_of(report))
 
 
