@@ -11,6 +11,7 @@ from cockpit.actions.core.service import ActionService
 from cockpit.actions.core.table import Actions
 from cockpit.model.clock import Clock
 from cockpit.model.people import typist
+from cockpit.model.place import SSH
 from cockpit.model.report import RunReport
 from cockpit.model.run import CockpitFile, RunSpec
 from cockpit.platforms.base import Platform
@@ -53,6 +54,7 @@ def build_service(
     Imports here: what only acts need is not loaded for looking.
     """
     from cockpit.notify.notifier import Notifications
+    from cockpit.records.lease.host_claim import HostClaim
     from cockpit.records.lease.ref import LeaseRef
     from cockpit.records.lease.root_claim import RootClaim
     from cockpit.records.lease.store_claim import StoreClaim
@@ -71,7 +73,13 @@ def build_service(
         journal=None if store is None else Journal(store),
         platforms=looks.platform_of,
         guards=(
-            ByRoot(RootClaim(clock, who), dict.fromkeys(BUCKETS, StoreClaim(clock, who))),
+            ByRoot(
+                RootClaim(clock, who),
+                {
+                    SSH: HostClaim(clock, who),
+                    **dict.fromkeys(BUCKETS, StoreClaim(clock, who)),
+                },
+            ),
             LeaseRef(clock, this_holder(), who, lives),
         ),
         recorder=build_records(file, store, clock)[0],

@@ -46,6 +46,7 @@ from cockpit.platforms.local.judging import (
     value_of,
     whose,
 )
+from cockpit.platforms.local.launcher.detached import SUPERVISES
 from cockpit.platforms.local.lineage import candidates_of, live_of
 from cockpit.platforms.local.recorded import Who
 from cockpit.platforms.local.stopped import STOP_STATES, Stop, workers
@@ -329,7 +330,11 @@ def _pieces(runs: Sequence[RunSpec], links: Mapping[Place, str]) -> list[Piece]:
     """Return all that is asked of a host for these runs."""
     jobs = [(run, run.job) for run in runs if run.job is not None]
     marks = [word for run in runs for word in words_of(run, links)]
-    pieces = [*ALWAYS, words.environments([f"{LINEAGE}=", *marks]), words.open_files(marks)]
+    pieces = [
+        *ALWAYS,
+        words.environments([f"{LINEAGE}=", f"{SUPERVISES}=", *marks]),
+        words.open_files(marks),
+    ]
     pieces += [words.TMUX, words.SCREEN] if any(job.session for _, job in jobs) else []
     return [*pieces, *(words.matching(job.match) for _, job in jobs if job.match is not None)]
 
