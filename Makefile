@@ -117,7 +117,7 @@ fuzz: $(VENV)/.dev
 
 soak: $(VENV)/.dev
 	@SOAK=1 $(PY) -m pytest -n $(WORKERS) tests/e2e/test_races.py tests/e2e/test_crashes.py \
-		tests/e2e/test_two_machines.py tests/e2e/test_memory.py \
+		tests/e2e/test_two_machines.py tests/e2e/test_memory.py tests/e2e/test_slurm.py \
 		tests/platforms/local/test_platform.py tests/platforms/local/launcher/test_supervisor.py \
 		tests/records/git/test_saver.py $(ARGS)
 

@@ -58,20 +58,22 @@ class Live(Frozen):
 
     ``possible`` are those of which it cannot be told whether they write to it: shown, warned of,
     never stopped. ``leftovers`` are helpers that have outlived the job they served: they train
-    nothing, and go by themselves. ``unknown`` is why this cannot be told at all; then ``jobs``
-    may be incomplete.
+    nothing, and go by themselves. ``held`` were accepted for a launch and never let go: they
+    never start by themselves (``stop --only held`` cancels them). ``unknown`` is why this cannot
+    be told at all; then ``jobs`` may be incomplete.
     """
 
     jobs: tuple[LiveJob, ...] = ()
     possible: tuple[LiveJob, ...] = ()
     spared: tuple[LiveJob, ...] = ()
     leftovers: tuple[LiveJob, ...] = ()
+    held: tuple[LiveJob, ...] = ()
     unknown: str | None = None
 
     @property
     def beside(self) -> tuple[LiveJob, ...]:
         """What lives and is no job: named in a plan, left alone."""
-        return (*self.possible, *self.leftovers, *self.spared)
+        return (*self.possible, *self.leftovers, *self.held, *self.spared)
 
 
 class Found(StrEnum):

@@ -127,6 +127,13 @@ class Platform(ABC):
     def formed(self, words: Sequence[str], run: RunSpec, launch_id: str) -> tuple[str, ...]:
         """Return the words of a filled command as they are sent; raises ``CommandError``."""
 
+    def unformed(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Return words without what ``formed`` adds: what one launch is compared with another by.
+
+        A logbook has the words of a launch as they were sent.
+        """
+        return tuple(words)
+
     def command_checks(self, run: RunSpec, words: Sequence[str]) -> list[Check]:
         """Return what speaks for and against the recorded words (placeholders unfilled)."""
         return []

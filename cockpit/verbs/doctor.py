@@ -33,6 +33,7 @@ from cockpit.store.described import described, last_holder
 from cockpit.store.store import StoreError
 from cockpit.text.charset import Charset, given_variables, terminal_charset
 from cockpit.verbs.check import checked
+from cockpit.verbs.claim_findings import claim_findings
 from cockpit.verbs.common import (
     ATTENTION,
     NO_FILE,
@@ -109,6 +110,7 @@ def run(args: argparse.Namespace) -> int:
         findings += _watched_only(file)
         endpoints = asyncio.run(_endpoints(file, args.runs, SystemClock()))
         findings += [*contradictions(file), *endpoints]
+        findings += asyncio.run(claim_findings(file, args.runs, SystemClock()))
         findings += asyncio.run(route_findings(file, SystemClock(), send=args.notify))
         report = asyncio.run(checked(file, args.runs, SystemClock()))
         findings += (_owner(each) for each in report.runs if each.owner and each.owner.differs)

@@ -2,7 +2,7 @@
 
 Tried by doing, as this user: a small file is made in each folder, written to the disk and taken
 away again; a log that is there is opened for appending. A place that gives no answer blocks too.
-Places of other machines are not tried from here.
+Places of other machines are not written from here; a checkpoint that lies there is read a little.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from cockpit.actions.checks import away, regions
 from cockpit.actions.core.context import ActionContext
 from cockpit.model.lineage import local_root
 from cockpit.model.observed import CheckpointsValue, Pick
+from cockpit.model.place import place_of
 from cockpit.model.plan import Basis, Check
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.model.wording import size, steps
@@ -81,7 +83,9 @@ async def places(
         checks += await _asked(
             READABLE, "the checkpoint", origin, lambda: list(_unreadable(origin, pick))
         )
-    return checks
+    elif pick is not None:
+        checks += await away.unreadable(place_of(pick.path), context.parts.clock)
+    return [*checks, *await regions.said(run, words, pick, context.parts.clock)]
 
 
 async def _asked(name: str, what: str, path: Path, look: Callable[[], list[Check]]) -> list[Check]:
