@@ -86,7 +86,7 @@ $(IRIS)/.made: tests/platforms/iris/requirements.txt
 	@touch $@
 
 test-iris: $(VENV)/.dev $(VENV)/.project $(IRIS)/.made
-	@IRIS_VENV=$(IRIS) $(PY) -m pytest -n 0 tests/platforms/iris/test_real.py $(ARGS)
+	@IRIS_VENV=$(IRIS) $(PY) -m pytest -n 0 tests/platforms/iris/test_real.py tests/platforms/iris/test_real_acting.py $(ARGS)
 
 # Real trainers, in an environment of their own: by name from the index, not part of the program.
 $(TRAINERS)/.made: tests/trainers/requirements.txt

@@ -90,7 +90,8 @@ class LookUp(Frozen):
 
     A live job ``waits`` while it is accepted and has not begun, however long; ``reason`` is the
     platform's own word for why. ``final`` is an *unknown* that no later look can better: whoever
-    could have told has forgotten it, and a person decides.
+    could have told has forgotten it, and a person decides. ``bundle`` tells which code travels with
+    the job, if any does.
     """
 
     found: Found
@@ -99,6 +100,7 @@ class LookUp(Frozen):
     waits: bool = False
     reason: str | None = None
     final: bool = False
+    bundle: str | None = None
 
 
 class Submission(Frozen):

@@ -82,7 +82,7 @@ class JobValue(Frozen):
     stopped: Stopped | None = Field(default=None, exclude=True)
     """That its process is stopped, if it is: it lives, and runs no step."""
     processes: tuple[int, ...] = Field(default=(), exclude=True)
-    """The processes of this machine whose state is the job's: its own and those below it."""
+    """The processes of its machine whose state is the job's: its own and those below it."""
     queued: tuple[LiveJob, ...] = Field(default=(), exclude=True)
     """What starts by itself once this job is over: dependants, requeues (SPEC J)."""
     never: bool = Field(default=False, exclude=True)

@@ -110,6 +110,13 @@ class Platform(ABC):
         """Return what ``doctor`` says of the systems behind these runs, each asked once."""
         return ()
 
+    async def launch_ids(self, run: RunSpec) -> frozenset[str]:
+        """Return the launch ids of a run that the system itself knows: none is given out again.
+
+        Raises ``CannotError`` where they cannot be listed; the text is one line that says why.
+        """
+        return frozenset()
+
     async def own_jobs(self, job: JobSpec) -> Sequence[OwnJob]:
         """Return this user's jobs, living ones first, at the system that ``job`` names.
 

@@ -372,7 +372,7 @@ class ActionService:
             return context, settled
         known = await known_here(self._journal, context)
         known |= {claim.launch_id for claim in context.claims if claim.launch_id}
-        noted = await noted_ids(spec)
+        noted = await noted_ids(spec, context.acting_platform)
         launch_id = next_launch_id(spec.name, known | noted.ids)
         return replace(context, launch_id=launch_id, ids_unread=noted.unread), settled
 

@@ -26,6 +26,7 @@ SNAPSHOT: Final = "snapshot"
 ACCEPTED: Final = "accepted"
 SUBMITTED_AT: Final = "submitted_at"
 UNSEEN: Final = "unseen"
+BUNDLE: Final = "bundle"
 WAITS: Final = "waits"
 SEEN_WITHIN: Final = 60.0
 """Seconds in which a job that was accepted must be found by its launch id."""
@@ -124,6 +125,8 @@ async def verify(execution: Execution, run: RunSpec) -> str:
     found = LookUp(found=Found.UNKNOWN, text="not looked up yet")
     while until.left() > 0:
         found = await _look(execution, run)
+        if found.bundle and not execution.facts.get(BUNDLE):
+            await execution.note(**{BUNDLE: shown(found.bundle)})
         if found.found is Found.ENDED:
             return await _died(execution, found)
         if found.found is Found.LIVE and found.waits:
@@ -147,7 +150,10 @@ async def _waiting(execution: Execution, found: LookUp) -> str:
 async def _died(execution: Execution, found: LookUp) -> str:
     report = await execution.context.parts.look(execution.context.spec.name)
     log = report.facets.log.value
-    lines = [line.plain for line in log.lines if line.plain.strip()][-TAIL:] if log else []
+    job = report.facets.job.value
+    other = job is not None and job.id is not None and found.job_id not in (None, job.id)
+    own = log if not other else None  # the look may still be at the job before
+    lines = [line.plain for line in own.lines if line.plain.strip()][-TAIL:] if own else []
     text = f"it ended at once ({found.text})"
     text += f"; its log ends: {' | '.join(lines)}" if lines else ""
     await execution.note(**{DIED: shown(text, 2000)})

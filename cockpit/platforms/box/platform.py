@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from cockpit.model.clock import Clock
 from cockpit.model.facet import Facet, not_configured
 from cockpit.model.jobs import Live, OwnJob
-from cockpit.model.observed import HostValue, JobValue
+from cockpit.model.observed import HostValue, JobValue, LogValue
 from cockpit.model.query import Query
 from cockpit.model.run import JobSpec, RunSpec
 from cockpit.platforms.base import CannotError, EndpointFinding
@@ -17,6 +17,7 @@ from cockpit.platforms.box import PRIVATE
 from cockpit.platforms.box.doctor import finding_of
 from cockpit.platforms.box.health import BoxHosts
 from cockpit.platforms.box.jobs import BoxJobs
+from cockpit.platforms.box.logs import BoxLogs
 from cockpit.platforms.box.own import own_jobs
 from cockpit.platforms.box.probe import Actor
 from cockpit.platforms.unsupported import Unsupported
@@ -50,6 +51,7 @@ class BoxPlatform(Unsupported):
         self._actors: dict[str, Actor] = {}
         self._jobs = BoxJobs(clock, self._actor_of)
         self._health = BoxHosts(clock, self._actor_of)
+        self._riding = BoxLogs(clock, logs, self._actor_of)
 
     def _actor_of(self, host: str) -> Actor:
         return self._actors.setdefault(host, self._make(host))
@@ -66,6 +68,10 @@ class BoxPlatform(Unsupported):
         """Return the health of each host, with the disks that each run writes to."""
         return await _by_host(queries, self._health.observe)
 
+    async def logs(self, queries: Sequence[Query]) -> Mapping[str, Facet[LogValue]]:
+        """Return the log of each run; what is new in those of a host comes with its probe."""
+        return await self._riding.observe(queries)
+
     async def live(self, runs: Sequence[RunSpec]) -> Mapping[str, Live]:
         """Return the live jobs of each lineage on its host."""
         groups: dict[str, list[RunSpec]] = {}
@@ -77,12 +83,12 @@ class BoxPlatform(Unsupported):
         return lives | {run.name: Live(unknown=f"{NO_HOST} is not in the run file") for run in lost}
 
     async def findings(self, runs: Sequence[RunSpec]) -> Sequence[EndpointFinding]:
-        """Ask each host once: whether it can be reached, its clock, what it lacks."""
+        """Return whether each host can be reached, its clock, what it lacks; asked once."""
         groups: dict[str, list[RunSpec]] = {}
         for run in runs:
             if run.job is not None and run.job.host:
                 groups.setdefault(run.job.host, []).append(run)
-        looked = await asyncio.gather(*(self._jobs.look(*group) for group in groups.items()))
+        looked = await asyncio.gather(*(self._jobs.seen(*group) for group in groups.items()))
         hosts = zip(groups, looked, strict=True)
         return [finding_of(host, view, groups[host]) for host, view in hosts]
 
