@@ -6,7 +6,9 @@ A request whose answer was lost is read back by who asked; what is not known sta
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
@@ -17,6 +19,8 @@ from cockpit.runtime.buckets import Bucket
 from cockpit.text.safe import clean
 
 T = TypeVar("T")
+DEADLINE: Final = 20.0
+"""Seconds for one request with all that the client does around it (credentials, a second try)."""
 BATCH: Final = 500
 """Keys that are deleted by one request at most, where the store takes several."""
 _LIMIT: Final = 600
@@ -35,11 +39,21 @@ class Held(NamedTuple):
     tag: str | None
     version: str | None
 
+    @property
+    def word(self) -> str:
+        """What tells it from every other object of its key, as one word to keep (``known_by``)."""
+        return json.dumps([self.tag, self.version])
+
     def same(self, other: Held) -> bool:
         """Tell whether two readings are of the very same object."""
         if self.version is not None and other.version is not None:
             return self.version == other.version
         return (self.tag, self.data) == (other.tag, other.data)
+
+
+def known_by(word: str) -> Held | None:
+    """Return what ``Held.word`` told of an object; of none (an empty word) ``None``."""
+    return Held(b"", *json.loads(word)) if word else None
 
 
 class _Got(Protocol):
@@ -68,39 +82,68 @@ class WritableBucket(Bucket):
     async def get(self, path: str, most: int) -> Held | None:
         """Return an object, ``None`` if there is none; one of more than ``most`` bytes raises."""
 
-        async def ask(client: _Writing, store: object) -> Held | None:
-            try:
-                found = await client.get_async(store, path)
-                if found.meta["size"] > most:
-                    text = f"{self._at(path)} has {found.meta['size']:,} bytes: too many to hold"
-                    raise BucketError(ErrorKind.BAD_ANSWER, clean(text, _LIMIT), whole=False)
-                data = bytes(await found.bytes_async())
-            except FileNotFoundError:
-                return None
+        async def ask(client: _Writing, store: object) -> Held:
+            found = await client.get_async(store, path)
+            if found.meta["size"] > most:
+                text = f"{self._at(path)} has {found.meta['size']:,} bytes: too many to hold"
+                raise BucketError(ErrorKind.BAD_ANSWER, clean(text, _LIMIT), whole=False)
+            data = bytes(await found.bytes_async())
             return Held(data, found.meta["e_tag"], found.meta["version"])
 
-        return await self._written(ask, path, "write")
+        return await self._if_there(ask, path)
 
     async def head(self, path: str) -> Held | None:
         """Return what tells an object from others, without its bytes; ``None`` if there is none."""
 
-        async def ask(client: _Writing, store: object) -> Held | None:
-            try:
-                found = await client.head_async(store, path)
-            except FileNotFoundError:
-                return None
+        async def ask(client: _Writing, store: object) -> Held:
+            found = await client.head_async(store, path)
             return Held(b"", found["e_tag"], found["version"])
 
-        return await self._written(ask, path, "write")
+        return await self._if_there(ask, path)
+
+    async def _if_there(
+        self, ask: Callable[[_Writing, object], Awaitable[Held]], path: str
+    ) -> Held | None:
+        """Return what is there; that there is no such bucket says nothing of its objects."""
+        try:
+            return await self._written(ask, path, "write")
+        except BucketError as error:
+            if error.kind is ErrorKind.NOT_FOUND and not error.whole:
+                return None
+            raise
 
     async def put_new(self, path: str, data: bytes) -> bool:
         """Put an object where none is; ``False`` if another one is there."""
-        return await self._put(path, data, "create")
+        return await self._put(path, data, None)
 
     async def replace(self, path: str, data: bytes, was: Held) -> bool:
         """Put an object in the place of the one that was read; ``False`` if it is another one."""
-        held = {"e_tag": was.tag, "version": was.version}
-        return await self._put(path, data, {k: v for k, v in held.items() if v is not None})
+        return await self._put(path, data, was)
+
+    async def swap(self, path: str, data: bytes, was: Held | None) -> bool:
+        """Put an object in the place of ``was`` (``None``: of none); ``False`` if it is not that.
+
+        False is an answer only if nothing was lost before: a second try meets the first one.
+        Raises where it is refused, or where it is not known what became of it.
+        """
+        held = {} if was is None else {"e_tag": was.tag, "version": was.version}
+        mode = {name: told for name, told in held.items() if told is not None} or "create"
+
+        async def ask(client: _Writing, store: object) -> bool:
+            errors = importlib.import_module("obstore.exceptions")
+            other = errors.AlreadyExistsError, errors.PreconditionError, errors.NotModifiedError
+            try:
+                await client.put_async(store, path, data, mode=mode, use_multipart=False)
+            except other:
+                return False
+            return True
+
+        try:
+            return await self._written(ask, path, "write")
+        except BucketError as error:
+            if was is not None and error.kind is ErrorKind.NOT_FOUND and not error.whole:
+                return False  # what was to be replaced is gone: S3 says so in this way
+            raise
 
     async def delete(self, paths: Sequence[str]) -> None:
         """Delete objects; one that is not there is no error."""
@@ -138,19 +181,10 @@ class WritableBucket(Bucket):
             raise
         return True
 
-    async def _put(self, path: str, data: bytes, mode: object) -> bool:
+    async def _put(self, path: str, data: bytes, was: Held | None) -> bool:
         """Put by compare-and-swap; a lost answer, and a refusal of our own, are read back."""
-
-        async def ask(client: _Writing, store: object) -> bool:
-            known = importlib.import_module("obstore.exceptions")
-            try:
-                await client.put_async(store, path, data, mode=mode, use_multipart=False)
-            except (known.AlreadyExistsError, known.PreconditionError):
-                return False
-            return True
-
         try:
-            if await self._written(ask, path, "write"):
+            if await self.swap(path, data, was):
                 return True
         except BucketError as error:
             if error.kind not in _LOST:
@@ -179,7 +213,12 @@ class WritableBucket(Bucket):
                     raise
                 raise self._denied(where, what) from error
 
-        return await self._asked(asked, where)
+        try:
+            async with asyncio.timeout(DEADLINE):
+                return await self._asked(asked, where)
+        except TimeoutError:
+            text = f"{self.scheme}://{self.name}: no answer within {DEADLINE:g} s"
+            raise BucketError(ErrorKind.TIMEOUT, text) from None
 
     def _denied(self, where: str, what: str) -> BucketError:
         verb = {"write": "written", "delete": "deleted"}[what]

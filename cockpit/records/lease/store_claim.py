@@ -28,7 +28,7 @@ from cockpit.records.lease.state import (
 )
 from cockpit.records.lease.swapped import HolderAlive, Seat, SeatWords, SwappedLease, unusable
 from cockpit.runtime.bucket_trouble import BucketError
-from cockpit.runtime.bucket_writing import WritableBucket
+from cockpit.runtime.bucket_writes import WritableBucket, known_by
 from cockpit.runtime.buckets import BUCKETS
 from cockpit.runtime.http import Http
 from cockpit.store.journal import Holder
@@ -138,7 +138,7 @@ class _StoreSeat(Seat):
     async def read(self) -> LeaseValue:
         """Return the claim; raises ``CannotAskError`` too where conditions are not heeded."""
         try:
-            whole = await self._bucket.whole(self._key, MOST)
+            whole = await self._bucket.get(self._key, MOST)
         except BucketError as error:
             raise _unreadable(error) from None
         if whole is None:
@@ -148,7 +148,7 @@ class _StoreSeat(Seat):
             self._honoured[self._where] = heeded
         if self._honoured.get(self._where) is False:
             raise CannotAskError(self._unheeded())
-        return LeaseValue(whole.tag, None if state is None else self._own(state))
+        return LeaseValue(whole.word, None if state is None else self._own(state))
 
     async def swap(self, expected: str, state: LeaseState) -> bool:
         """Put ``state`` there, and see once that this store heeds conditions at all."""
@@ -164,7 +164,7 @@ class _StoreSeat(Seat):
         lost: BucketError | None = None
         for _ in range(2):
             try:
-                if await self._bucket.put(self._key, data, expected):
+                if await self._bucket.swap(self._key, data, known_by(expected)):
                     return True
             except BucketError as error:
                 if error.kind in _DEFINITE:
@@ -180,16 +180,16 @@ class _StoreSeat(Seat):
     async def _prove(self, expected: str, data: bytes, state: LeaseState) -> None:
         """Put the same again: its condition holds no more, so it must be refused."""
         try:
-            heeded = not await self._bucket.put(self._key, data, expected)
+            heeded = not await self._bucket.swap(self._key, data, known_by(expected))
         except BucketError:
             return  # it is seen another time
         self._honoured[self._where] = heeded
         if heeded:
             return
         try:
-            whole = await self._bucket.whole(self._key, MOST)
+            whole = await self._bucket.get(self._key, MOST)
             free = self._bytes(state.released(state.at, used=False))
-            await self._bucket.put(self._key, free, "" if whole is None else whole.tag)
+            await self._bucket.swap(self._key, free, whole)
         except BucketError:
             pass  # it is held by a process of this machine, and left once that is gone
         raise CannotAskError(self._unheeded())
