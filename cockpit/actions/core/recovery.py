@@ -12,6 +12,7 @@ from cockpit.actions.core.action import Action, Execution, Step, StepError, aske
 from cockpit.actions.core.context import ActionContext, Dependencies, acting
 from cockpit.actions.core.execution import run_steps
 from cockpit.actions.core.guards import Claims
+from cockpit.actions.core.lookups import look_up
 from cockpit.model.base import Frozen
 from cockpit.model.jobs import Found, LookUp
 from cockpit.model.plan import (
@@ -97,7 +98,7 @@ async def _looked_up(
         text = f"{_what(entry)}: its submit ({entry.launch_id}) cannot be looked up by this version"
         text += "; look for yourself"
         return InterruptedAction(entry=entry, outcome=Outcome.UNKNOWN, text=text, by_person=True)
-    found = await platform.look_up(_subject(run, entry), entry.launch_id)
+    found = await look_up(platform, _subject(run, entry), entry.launch_id)
     what = f"{_what(entry)}: looked up {entry.launch_id}: {found.text}"
     if found.found is Found.UNKNOWN:
         return InterruptedAction(entry=entry, outcome=Outcome.UNKNOWN, text=what, looked_up=found)
