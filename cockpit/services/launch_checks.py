@@ -33,11 +33,16 @@ CATCH_UP: Final = 1.5
 """How much longer than usual the lost steps may take again before it has not passed."""
 
 
-def due(followup: Followup, cadence: float, now: float) -> bool:
-    """Tell whether a launch is to be judged: after 120 s, then every cadence."""
-    if followup.judged_at is None:
-        return now >= followup.at + FIRST_CHECK
-    return now >= followup.judged_at + cadence
+def due(followup: Followup, cadence: float, since: Callable[[float], float]) -> bool:
+    """Tell whether a launch is to be judged: 120 s after its job began, and every cadence.
+
+    Until a start is seen the submit counts; each new start (a requeue) has its 120 s again.
+    ``since`` says how long ago an instant is (s).
+    """
+    begun = followup.at if followup.started_at is None else followup.started_at
+    judged = followup.judged_at
+    first = since(begun) >= FIRST_CHECK and (judged is None or judged < begun + FIRST_CHECK)
+    return first or (judged is not None and since(judged) >= cadence)
 
 
 class LaunchChecks:
@@ -79,8 +84,8 @@ class LaunchChecks:
         seen = await self._known_stop(key, old, followed(old, report, since))
         at_once = seen.state in (Progressed.WRONG_STEP, Progressed.DIED, Progressed.STOPPED)
         news = seen.state is not old.state
-        base = old.at if old.judged_at is None else old.judged_at
-        if not (at_once and news) and not due(old, report.spec.cadence, base + since(base)):
+        begun = old.model_copy(update={"started_at": seen.started_at})
+        if not (at_once and news) and not due(begun, report.spec.cadence, since):
             return await self._first_seen(key, old, seen)
         to_record = news and seen.state.recorded
         new = old.model_copy(
@@ -196,13 +201,22 @@ def followed(
 
 
 def _begun(followup: Followup, report: RunReport) -> tuple[float | None, bool]:
-    """Return when the launched job began, and whether it was last seen waiting for its turn."""
+    """Return when the launched job began, and whether it was last seen waiting for its turn.
+
+    One that was requeued or preempted begins anew: with its new start, or, where its platform
+    tells the first one for ever, when it was seen to run again.
+    """
     job = report.facets.job
     if not job.known or job.value is None or not _own(followup, job.value):
         return followup.started_at, followup.queued
-    started = job.value.started_at
-    queued = job.value.phase is Phase.WAITING and started is None
-    return (followup.started_at if started is None else max(started, followup.at)), queued
+    started, known = job.value.started_at, followup.started_at
+    waits = job.value.phase is Phase.WAITING
+    queued = waits and (started is None or bool(job.value.restarts))
+    if started is None or queued:
+        return known, queued
+    if followup.queued and known is not None and started <= known and not waits:
+        return report.checked_at, False
+    return max(started, known or followup.at), False
 
 
 def _waits(report: RunReport) -> str:

@@ -10,7 +10,7 @@ from cockpit.model.history import Launched
 from cockpit.store.store import StoreView, pack, unpack
 
 FIRST_CHECK: Final = 120.0
-"""Seconds after a submit until it is looked at for the first time (SPEC W)."""
+"""Seconds after its job began until a launch is looked at for the first time (SPEC W)."""
 
 
 class Progressed(StrEnum):
@@ -70,7 +70,8 @@ class Followup(Frozen):
     @property
     def launched(self) -> Launched:
         """Return what the rules are given of it."""
-        names = ("at", "job_id", "launch_id", "resumes_from", "failed_step", "first_step")
+        told = ("at", "job_id", "launch_id", "resumes_from", "failed_step")
+        names = (*told, "first_step", "started_at")
         return Launched(**{name: getattr(self, name) for name in names})
 
 

@@ -251,7 +251,7 @@ class Journal(StoreView):
             found = _entries(
                 connection,
                 "run = ? AND EXISTS (SELECT 1 FROM action_steps s WHERE s.action = number"
-                " AND s.name = 'stop' AND s.state != 'skipped')",
+                " AND s.name IN ('stop', 'successors') AND s.state != 'skipped')",
                 (run,),
             )
         ordered = (entry for entry in reversed(found) if stopped(entry, job_id))

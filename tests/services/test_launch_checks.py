@@ -136,11 +136,43 @@ def test_a_job_that_is_cancelled_in_the_queue_has_died() -> None:
     assert state(seen(job=gone), queued=True) is Progressed.DIED
 
 
+def is_due(at: float, **more: Any) -> bool:
+    return due(followup(**more), 600.0, lambda then: at - then)
+
+
 def test_it_is_looked_at_after_two_minutes_and_then_each_cadence() -> None:
-    fresh = followup()
-    assert not due(fresh, 600.0, T0 + FIRST_CHECK - 1) and due(fresh, 600.0, T0 + FIRST_CHECK)
-    judged = followup(judged_at=T0 + 120)
-    assert not due(judged, 600.0, T0 + 719) and due(judged, 600.0, T0 + 720)
+    assert not is_due(T0 + FIRST_CHECK - 1) and is_due(T0 + FIRST_CHECK)
+    judged = {"judged_at": T0 + 120}
+    assert not is_due(T0 + 719, **judged) and is_due(T0 + 720, **judged)
+
+
+def test_the_two_minutes_count_from_each_start_of_its_job() -> None:
+    queue = {"judged_at": T0 + 6 * 3600, "started_at": T0 + 6 * 3600 + 30}
+    first = T0 + 6 * 3600 + 30 + FIRST_CHECK
+    assert not is_due(first - 1, **queue) and is_due(first, **queue)
+    judged = {**queue, "judged_at": first}
+    assert not is_due(first + 599, **judged) and is_due(first + 600, **judged)
+    requeued = {**judged, "started_at": first + 200}
+    assert not is_due(first + 319, **requeued) and is_due(first + 320, **requeued)
+
+
+def test_one_that_is_preempted_waits_and_counts_anew_from_its_new_start() -> None:
+    """Whether the platform tells the new start (Slurm) or the first one for ever (Iris)."""
+    known, late = followup(started_at=T0 + 10), T0 + 6 * 3600
+    again: dict[str, Any] = {"launch_id": "toy-i002", "restarts": 1}
+    for started in (None, T0 + 10):
+        back = job(Phase.WAITING, **again, started_at=started, reason="Preempted")
+        waits = followed(known, seen(at=late, job=back))
+        assert (waits.state, waits.text) == (Progressed.WAITING, "waits to start: Preempted")
+        assert (waits.queued, waits.started_at) == (True, T0 + 10)
+        held = known.model_copy(update=waits.kept)
+        runs = job(**again, started_at=started or late + 50)
+        anew = followed(held, seen(at=late + 60, job=runs))
+        assert anew.state is Progressed.ALIVE and not anew.queued
+        assert anew.started_at == (late + 60 if started else late + 50)
+        kept = held.model_copy(update=anew.kept)
+        later = followed(kept, seen(at=late + 120, job=runs))
+        assert (later.state, later.started_at) == (Progressed.ALIVE, anew.started_at)
 
 
 class Told(SystemClock):

@@ -219,6 +219,7 @@ _NAMED: Final = {
     "differences": "what differs from what ran",
     "page": "the page",
     "can_save_first": "whether it can save first",
+    "can_cancel_next": "whether what starts by itself can be cancelled",
 }
 
 
