@@ -2,7 +2,7 @@
 
 Tried by doing, as this user: a small file is made in each folder, written to the disk and taken
 away again; a log that is there is opened for appending. A place that gives no answer blocks too.
-Places of other machines are not tried from here.
+Places of other machines are tried there (``places_away``).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from cockpit.actions.checks.places_away import places_away
 from cockpit.actions.core.context import ActionContext
 from cockpit.model.lineage import local_root
 from cockpit.model.observed import CheckpointsValue, Pick
@@ -69,6 +70,7 @@ async def places(
         said = ", ".join(dict.fromkeys(folder.what for folder in folders))
         checks.append(passed(ID, f"a file could be written: {said}"))
     need = _newest_size(saved)
+    checks += await places_away(run, need)
     for folder in _each_disk(folders):
         checks += await _asked(DISK, folder.what, folder.path, partial(_room, folder, need))
     job = run.job
