@@ -7,6 +7,7 @@ from typing import Final
 
 from cockpit.model.base import Frozen, Instant
 from cockpit.model.history import Launched
+from cockpit.model.jobs import Bundle
 from cockpit.store.store import StoreView, pack, unpack
 
 FIRST_CHECK: Final = 120.0
@@ -45,8 +46,9 @@ class Followup(Frozen):
     """One launch that is followed. ``run`` is the run's slug, ``passes`` the step to get past.
 
     ``started_at`` is when its job began, as far as that was seen; ``queued``: it was last seen
-    waiting for its turn. ``state`` was judged at ``judged_at`` with the words ``text``;
-    ``recorded`` is False while the journal and the logbook do not say so yet.
+    waiting for its turn. ``bundle`` is the code that its job runs, once that was told. ``state``
+    was judged at ``judged_at`` with the words ``text``; ``recorded`` is False while the journal
+    and the logbook do not say so yet.
     """
 
     run: str
@@ -61,6 +63,7 @@ class Followup(Frozen):
     first_step: int | None = None
     started_at: Instant | None = None
     queued: bool = False
+    bundle: Bundle | None = None
     state: Progressed = Progressed.WAITING
     text: str = ""
     judged_at: Instant | None = None

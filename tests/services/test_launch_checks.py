@@ -7,15 +7,17 @@ from typing import Any
 import pytest
 
 from cockpit.model.clock import SystemClock
+from cockpit.model.jobs import Bundle
 from cockpit.model.observed import Phase, Row
 from cockpit.model.plan import Plan, StepResult, StepState
 from cockpit.model.records import EventEntry, Recorded, SaveStage
 from cockpit.model.report import RunReport
 from cockpit.model.run import RecordsSpec, RunSpec
 from cockpit.records.recorder import RecordWriter
-from cockpit.services.launch_checks import LaunchChecks, due, followed
+from cockpit.services.launch_checks import LaunchChecks, due, followed, outcome_entry
 from cockpit.store.followups import FIRST_CHECK, Followup, FollowupStore, Progressed
 from cockpit.store.journal import Holder, Journal
+from cockpit.store.snapshots import Snapshot, Snapshots
 from cockpit.store.store import Store
 from tests.actions.contexts import alert, item, listing, report
 from tests.rules.making import T0, blind, job, log, run_spec, tracker
@@ -129,6 +131,18 @@ def test_a_queue_of_six_hours_is_waiting_and_the_clock_starts_with_the_job() -> 
     assert followed(started, seen(at=late + 600, job=blind())).state is Progressed.WAITING
     overdue = seen(at=late + 86_400, job=began)
     assert followed(started, overdue).state is Progressed.NOT_PASSED
+
+
+def test_the_code_that_its_job_runs_is_kept_once_it_is_told() -> None:
+    bundle = Bundle(id="b-77", commit="abc123", dirty=True)
+    told = followed(followup(), seen(job=job(**OWN, bundle=bundle)))
+    assert told.bundle == bundle
+    kept = followup().model_copy(update=told.kept)
+    assert followed(kept, seen(job=blind())).bundle == bundle
+    other = job(launch_id="toy-i001", bundle=bundle.model_copy(update={"id": "b-1"}))
+    assert followed(followup(), seen(job=other)).bundle is None
+    said = outcome_entry(kept, T0).evidence
+    assert said.endswith("it runs bundle b-77 commit abc123 of a dirty tree")
 
 
 def test_a_job_that_is_cancelled_in_the_queue_has_died() -> None:
@@ -246,6 +260,17 @@ async def test_good_news_waits_for_its_time_and_is_written_once(service: World) 
         assert await service.heard(seen(51, 95, at=T0 + later, **far(95))) is Progressed.PASSED
     assert service.book.titles == ["relaunch confirmed: toy-i002"]
     assert service.noted is StepState.DONE
+
+
+async def test_the_code_of_its_job_is_in_the_snapshot_that_the_next_one_is_compared_with(
+    service: World,
+) -> None:
+    snapshots = Snapshots(service.store)
+    snapshots.add(KEY, Snapshot(launch_id="toy-i002", at=T0, action="relaunch", command=("x",)))
+    bundle = Bundle(id="b-77", commit="abc123")
+    await service.heard(seen(job=job(**OWN, bundle=bundle)))
+    kept = snapshots.last(KEY)
+    assert kept is not None and kept.bundle == bundle and kept.command == ("x",)
 
 
 async def test_bad_news_is_written_at_once(service: World) -> None:

@@ -5,6 +5,7 @@ One folder for each action, private, put there whole. Everything in it is made s
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import secrets
@@ -25,13 +26,15 @@ from cockpit.platforms.table import kind_of
 from cockpit.runtime.offload import offload
 from cockpit.sources.logs.anywhere import log_at
 from cockpit.sources.logs.ranged import Ranged, Span, Wish
-from cockpit.text.safe import safe_lines
+from cockpit.text.safe import clean, safe_lines
 from cockpit.text.scrub import scrub
 
 LOG_TAIL: Final = 5_000_000
 """Bytes of the log's end that are kept."""
 FILE_CAP: Final = 6_000_000
 DEADLINE: Final = 60.0
+PLATFORM_WITHIN: Final = 120.0
+"""Seconds in which a platform must have told what it knows, which keeps deadlines of its own."""
 
 
 class Archived(Frozen):
@@ -79,7 +82,7 @@ async def archive(
     document = {"report": report.document(), "live": live.to_json()}
     files = {"report.json": json.dumps(document, indent=1, default=str).encode("utf-8", "replace")}
     if platform is not None:
-        files |= await platform.evidence(run, live.jobs)
+        files |= await _told(platform, run, live, missing)
     log = await _log(run, report, missing)
     if log is not None:
         files["log-tail.txt"] = log
@@ -96,12 +99,26 @@ async def archive(
     )
 
 
+async def _told(
+    platform: Platform, run: RunSpec, live: Live, missing: list[str]
+) -> dict[str, bytes]:
+    """Return the platform's own answers; what goes wrong there stops nothing."""
+    try:
+        async with asyncio.timeout(PLATFORM_WITHIN):
+            return await platform.evidence(run, live.jobs)
+    except TimeoutError:
+        missing.append(f"the platform's answer: none within {PLATFORM_WITHIN:g} s")
+    except Exception as error:  # noqa: BLE001 - evidence is no reason not to act
+        missing.append(f"the platform's answer: {type(error).__name__}: {scrub(clean(error, 200))}")
+    return {}
+
+
 async def _log(run: RunSpec, report: RunReport, missing: list[str]) -> bytes | None:
     """Return the end of the log that the run file names, else of the one that was last read."""
     kind, seen = kind_of(run), report.facets.log.value
     place = None if kind is None else kind.log_place(run, None) or kind.log_place(run, seen)
     if place is None:
-        missing.append("the log: no file of this machine")
+        missing.append("the log: none that can be read in pages is known")
         return None
     try:
         return await offload(_tail, log_at(place), deadline=DEADLINE)

@@ -11,6 +11,7 @@ from typing import Final
 
 from cockpit.model.clock import Clock
 from cockpit.model.jobs import Found, LookUp
+from cockpit.model.place import HERE
 from cockpit.model.run import RunSpec
 from cockpit.platforms.base import Platform
 from cockpit.runtime.awake import Awake
@@ -37,6 +38,18 @@ async def look_up(platform: Platform, run: RunSpec, launch_id: str) -> LookUp:
     except Exception as error:  # noqa: BLE001 - whatever went wrong, nothing was learned
         why = f"{type(error).__name__}: {scrub(clean(error, 300))}"
     return LookUp(found=Found.UNKNOWN, text=f"it could not be looked up: {why}")
+
+
+def where_to_look(platform: Platform, run: RunSpec, launch_id: str, accepted: str | None) -> str:
+    """Return who a person has to ask what became of a launch, and for which name and id."""
+    try:
+        name = platform.name_for(launch_id)
+        where = platform.endpoint(run)
+    except Exception:  # noqa: BLE001 - only words are at stake
+        return "look for yourself"
+    place = "" if where == HERE else f" at {where}"
+    known = f", accepted as {accepted}" if accepted and accepted != name else ""
+    return scrub(clean(f"look for {name}{place}{known}", 400))
 
 
 class Pace:

@@ -12,7 +12,7 @@ from cockpit.actions.core.action import Action, Execution, Step, StepError, aske
 from cockpit.actions.core.context import ActionContext, Dependencies, acting
 from cockpit.actions.core.execution import run_steps
 from cockpit.actions.core.guards import Claims
-from cockpit.actions.core.lookups import look_up
+from cockpit.actions.core.lookups import look_up, where_to_look
 from cockpit.model.base import Frozen
 from cockpit.model.jobs import Found, LookUp
 from cockpit.model.plan import (
@@ -101,7 +101,9 @@ async def _looked_up(
     found = await look_up(platform, _subject(run, entry), entry.launch_id)
     what = f"{_what(entry)}: looked up {entry.launch_id}: {found.text}"
     if found.found is Found.UNKNOWN:
-        return InterruptedAction(entry=entry, outcome=Outcome.UNKNOWN, text=what, looked_up=found)
+        where = where_to_look(platform, run, entry.launch_id, entry.facts.get("accepted"))
+        text = f"{what}; it is looked up again before anything else; {where}"
+        return InterruptedAction(entry=entry, outcome=Outcome.UNKNOWN, text=text, looked_up=found)
     outcome = Outcome.FAILED if found.found is Found.ABSENT else Outcome.DONE
     return InterruptedAction(
         entry=entry, outcome=outcome, text=what, job_id=found.job_id, looked_up=found,

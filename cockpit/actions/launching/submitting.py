@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from cockpit.actions.core.action import Execution, Step, StepError, StepUnknownError
-from cockpit.actions.core.lookups import Pace, look_up, settled
+from cockpit.actions.core.lookups import Pace, look_up, settled, where_to_look
 from cockpit.actions.core.recovery import DIED
 from cockpit.model.jobs import Found, LookUp, Submission
 from cockpit.model.run import RunSpec
@@ -114,7 +114,9 @@ async def _looked_up(execution: Execution, run: RunSpec, why: str) -> str:
     if found.found is Found.ABSENT:
         raise StepError(f"{said}; nothing was started")
     if found.found is Found.UNKNOWN:
-        raise StepUnknownError(said)
+        accepted = execution.facts.get(ACCEPTED)
+        where = where_to_look(platform_of(execution), run, execution.launch_id, accepted)
+        raise StepUnknownError(f"{said}; {where}")
     return found.job_id or execution.launch_id
 
 

@@ -222,3 +222,15 @@ async def test_it_is_looked_up_for_as_long_as_the_platform_needs_and_not_too_oft
     assert found.found is Found.UNKNOWN
     assert within <= sum(clock.waits) <= within + 10.0
     assert clock.waits[0] == every and world.platform.looked <= most
+
+
+def test_who_must_look_is_told_where_for_which_name_and_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    (run,) = world.file.runs
+    told = lookups.where_to_look(world.platform, run, "toy-i001", None)
+    assert told == "look for toy-i001"
+    monkeypatch.setattr(FilePlatform, "endpoint", lambda self, run: "slurm@isambard")
+    told = lookups.where_to_look(world.platform, run, "toy-i001", "4711")
+    assert told == "look for toy-i001 at slurm@isambard, accepted as 4711"
