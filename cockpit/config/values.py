@@ -34,6 +34,7 @@ _RANGES: Mapping[str, tuple[float, float, str]] = {
     "run.thresholds.throughput_drop": (0, 1, "expected a share between 0 and 1"),
     "run.thresholds.throughput_cadences": (1, 1e6, "expected a number of cadences, 1 or more"),
     "run.thresholds.spike_rows": (1, 1e6, "expected a number of rows, 1 or more"),
+    "run.thresholds.climb_rows": (1, 1e6, "expected a number of rows, 1 or more"),
     "run.thresholds.instability_rows": (1, 1e6, "expected a number of rows, 1 or more"),
     "run.thresholds.instability_window": (3, 1e6, "expected a number of rows, 3 or more"),
     "run.thresholds.flap_restarts": (1, 1e6, "expected a number of restarts, 1 or more"),

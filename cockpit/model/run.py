@@ -186,6 +186,8 @@ class Thresholds(Frozen):
     throughput_cadences: int = 3
     loss_spike: float = 0.5
     spike_rows: int = 10
+    loss_climb: float = 0.3
+    climb_rows: int = 100
     instability_z: float = 6.0
     instability_window: int = 200
     instability_rows: int = 10

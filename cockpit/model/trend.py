@@ -70,7 +70,7 @@ class LossTrend(Frozen):
     ``window`` holds the newest finite losses outside of spikes, ``pending`` those above the
     limit that are no spike yet; ``above`` rows in a row are above it, ``calm`` rows in a row
     are not; ``is_open`` is the alert's state. ``level``, ``since``, ``step`` and ``peak``
-    describe the present excursion.
+    describe the present excursion, ``early`` is the first trend there was.
     """
 
     window: tuple[float, ...] = ()
@@ -82,6 +82,28 @@ class LossTrend(Frozen):
     since: float | None = None
     step: int | None = None
     peak: float | None = None
+    early: float | None = None
+
+
+class Climb(Frozen):
+    """The loss's level against the best one that it has held (C-11, a slow climb).
+
+    ``recent`` holds the newest finite losses, their median is the level; ``first`` is the first
+    level, ``best`` the lowest so far, at ``best_step``. ``above`` rows in a row are above what
+    counts as a climb, the last ``calm`` losses are not; ``since``, ``step`` and ``level`` describe
+    the present climb.
+    """
+
+    recent: tuple[float, ...] = ()
+    first: float | None = None
+    best: float | None = None
+    best_step: int | None = None
+    above: int = 0
+    calm: int = 0
+    is_open: bool = False
+    since: float | None = None
+    step: int | None = None
+    level: float | None = None
 
 
 class TrendFinding(Frozen):
@@ -161,6 +183,7 @@ class Trend(Frozen):
     pace: Pace = Pace()
     throughput: ThroughputTrend = ThroughputTrend()
     loss: LossTrend = LossTrend()
+    climb: Climb = Climb()
     loss_finite: WatchedMetric = WatchedMetric()
     grad_finite: WatchedMetric = WatchedMetric()
     taints: Taints = Taints()

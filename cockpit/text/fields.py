@@ -28,6 +28,7 @@ _UNITS = frozenset(("%", "ms", "s", "sec", "secs", "us", "it", "GB", "GiB", "MB"
 _PER = frozenset(
     (*("s", "sec", "second", "it", "iter", "step", "batch"), *("device", "gpu", "GPU", "chip"))
 )
+_RATES = frozenset(("throughput", "speed", "rate", "perf", "performance"))
 _LOOK_BACK = 80
 _SCALES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
@@ -112,6 +113,8 @@ def _cuts(line: str) -> tuple[_Cut, ...]:
         gap = _gap(line, before, match.start())
         label = _label(line[gap : match.start()])
         unit = match["unit"] if _is_unit(match["unit"], line[match.end() :][:2]) else ""
+        if "/" in unit and label.words and _labels_next(line, match.end(), label.words):
+            unit = ""
         cut = _Cut(
             start=match.start("value"),
             end=match.end("value"),
@@ -142,6 +145,18 @@ def _is_unit(word: str, after: str) -> bool:
     if after.lstrip()[:1] in (":", "="):
         return False
     return word in _UNITS or ("/" in word and word.rpartition("/")[2] in _PER)
+
+
+def _labels_next(line: str, end: int, words: tuple[str, ...]) -> bool:
+    """Tell whether a rate's unit names the number after it: ``lr 3.0e-4 tok/s 67890``.
+
+    It does where what stands before has a name of its own, which is none of a rate, and the
+    number after it would have neither name nor unit.
+    """
+    following = _NUMBER.match(line, end + 1) if line[end : end + 1] == " " else None
+    if following is None or _RATES & set(words):
+        return False
+    return not following["unit"] or not _is_unit(following["unit"], line[following.end() :][:2])
 
 
 class _Label(NamedTuple):

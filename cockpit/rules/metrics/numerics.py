@@ -13,6 +13,7 @@ from statistics import median
 from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import Pace, Trend
+from cockpit.rules.metrics.climb import ClimbFold
 from cockpit.rules.metrics.nonfinite import KEY_METRIC_ROWS, LOSS_ROWS, FiniteFold
 from cockpit.rules.metrics.spike import SpikeFold
 from cockpit.rules.metrics.taints import TaintFold
@@ -132,6 +133,47 @@ class PaceFold:
         return median(gap / steps for steps, gap in gaps), median(gap for _, gap in gaps)
 
 
+class TrendFold:
+    """Accumulates a ``Trend``: every part of it has its fold, which takes each row once."""
+
+    def __init__(self, trend: Trend, run: RunSpec) -> None:
+        self._rows, self._last = trend.rows, trend.last
+        self.pace = PaceFold(trend.pace)
+        self.throughput = ThroughputFold(trend.throughput, run)
+        self.spike = SpikeFold(trend.loss, run)
+        self.climb = ClimbFold(trend.climb, run)
+        self.loss = FiniteFold(trend.loss_finite, "loss", LOSS_ROWS)
+        self.grad = FiniteFold(trend.grad_finite, "grad_norm", KEY_METRIC_ROWS)
+        self.taints = TaintFold(trend.taints, self.spike)
+
+    def add(self, row: Row) -> None:
+        """Take one row."""
+        pace = self.pace
+        pace.add(row)
+        resumed, loss = pace.resumed, row.true_loss
+        self.throughput.add(row, resumed, pace.rate)
+        self.spike.add(row, resumed)
+        self.climb.add(row, resumed)
+        self.loss.add(row, loss)
+        self.grad.add(row, row.grad_norm)
+        self.taints.add(row, resumed)
+        self._rows, self._last = self._rows + 1, row
+
+    def freeze(self) -> Trend:
+        """Return the value."""
+        return Trend(
+            rows=self._rows,
+            last=self._last,
+            pace=self.pace.freeze(),
+            throughput=self.throughput.freeze(),
+            loss=self.spike.freeze(),
+            climb=self.climb.freeze(),
+            loss_finite=self.loss.freeze(),
+            grad_finite=self.grad.freeze(),
+            taints=self.taints.freeze(),
+        )
+
+
 def advance(trend: Trend, rows: Sequence[Row], run: RunSpec) -> Trend:
     """Return ``trend`` with ``rows`` (in logged order) folded in.
 
@@ -140,26 +182,7 @@ def advance(trend: Trend, rows: Sequence[Row], run: RunSpec) -> Trend:
     """
     if not rows:
         return trend
-    pace = PaceFold(trend.pace)
-    throughput = ThroughputFold(trend.throughput, run)
-    spike = SpikeFold(trend.loss, run)
-    loss = FiniteFold(trend.loss_finite, "loss", LOSS_ROWS)
-    grad = FiniteFold(trend.grad_finite, "grad_norm", KEY_METRIC_ROWS)
-    taints = TaintFold(trend.taints, spike)
+    fold = TrendFold(trend, run)
     for row in rows:
-        pace.add(row)
-        throughput.add(row, pace.resumed, pace.rate)
-        spike.add(row)
-        loss.add(row, row.true_loss)
-        grad.add(row, row.grad_norm)
-        taints.add(row, pace.resumed)
-    return Trend(
-        rows=trend.rows + len(rows),
-        last=rows[-1],
-        pace=pace.freeze(),
-        throughput=throughput.freeze(),
-        loss=spike.freeze(),
-        loss_finite=loss.freeze(),
-        grad_finite=grad.freeze(),
-        taints=taints.freeze(),
-    )
+        fold.add(row)
+    return fold.freeze()

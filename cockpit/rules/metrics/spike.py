@@ -14,6 +14,7 @@ from cockpit.model.observed import Row
 from cockpit.model.run import RunSpec
 from cockpit.model.trend import LossTrend
 from cockpit.rules import present
+from cockpit.rules.metrics.climb import FLOOR, loss_climb
 
 WINDOW = 200
 """Rows that the trend is the median of."""
@@ -31,7 +32,9 @@ class SpikeFold:
     opens after ``spike_rows`` rows in a row above the limit and is over after as many at or
     below it. Its rows do not enter the window; those of a bump that was too short do, late,
     for leaving them out would pull the trend of a noisy loss down. Rows without a finite loss
-    count for nothing.
+    count for nothing. A loss near zero moves freely: ``|trend|`` never counts below a share of
+    the early level. Where training goes back to before an excursion the trend begins anew: the
+    steps that are replayed were never of one trajectory with what came after them.
     """
 
     def __init__(self, trend: LossTrend, run: RunSpec) -> None:
@@ -42,9 +45,12 @@ class SpikeFold:
         self.level, self.since = trend.level, trend.since
         self.step, self.peak = trend.step, trend.peak
         self.pending = list(trend.pending)
+        self.early = trend.early
 
-    def add(self, row: Row) -> None:
-        """Take one row."""
+    def add(self, row: Row, resumed: bool = False) -> None:
+        """Take one row; ``resumed`` tells that its step went back."""
+        if resumed and not self._inside(row):
+            self._begin_anew()
         loss = row.true_loss
         if loss is None or not math.isfinite(loss):
             return
@@ -52,12 +58,26 @@ class SpikeFold:
         if count >= ENOUGH:
             ranked = self.ranked
             middle = ranked[count // 2]
+            if self.early is None:
+                self.early = middle
             spread = 2 * (ranked[(3 * count) // 4] - ranked[count // 4])
-            if loss > middle + self.share * max(abs(middle), spread):
+            if loss > middle + self.share * max(abs(middle), spread, FLOOR * abs(self.early)):
                 self._rise(row, loss, middle)
                 return
         self._settle()
         self._insert(loss)
+
+    def _inside(self, row: Row) -> bool:
+        """Tell whether training goes on from within the excursion: then nothing of it is over."""
+        return self.step is not None and row.step is not None and row.step > self.step
+
+    def _begin_anew(self) -> None:
+        self.order.clear()
+        self.ranked.clear()
+        self.pending = []
+        self.above = self.calm = 0
+        self.is_open = False
+        self.level = self.since = self.step = self.peak = None
 
     def _insert(self, loss: float) -> None:
         self.order.append(loss)
@@ -101,14 +121,16 @@ class SpikeFold:
             since=self.since,
             step=self.step,
             peak=self.peak,
+            early=self.early,
         )
 
 
 def loss_spike(run: RunSpec, history: History) -> Iterator[Alert]:
-    """C-11: the loss has left its trend and has not come back."""
+    """C-11: the loss has left its trend, or climbs away from it, and has not come back."""
     spike = history.trend.loss
     level, peak = spike.level, spike.peak
     if not spike.is_open or level is None or peak is None:
+        yield from loss_climb(run, history)
         return
     trend = f"{wording.figure(level)} (median of {len(spike.window)} rows)"
     least = "" if history.rows_from == 0 else "at least "

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import BinaryIO, Final, Literal, NamedTuple
 
 from cockpit.model.logtext import LogLine, LogMark, PresentLog, Read
 from cockpit.sources.logs.ranged import Opened, Ranged, Span, Stream, Wish
@@ -77,6 +77,23 @@ def read_present(
         older, begun, why = _former(log, mark, started_at, MOST_BYTES - len(part.data))
         parts = [*older, part]
     return _put_together(log.path, parts, begun, why, started_at, mtime)
+
+
+def read_stream(file: BinaryIO) -> PresentLog:
+    """Return the newest lines of what can be read once and forwards; raises ``OSError``.
+
+    Memory is bounded, whatever the size.
+    """
+    kept, at, breaks = b"", 0, 0
+    while data := file.read(MOST_BYTES):
+        kept += data
+        drop = len(kept) - MOST_BYTES
+        if drop > 0:
+            edge = kept.find(b"\n", drop - 1) + 1 or len(kept)
+            breaks += kept.count(b"\n", 0, edge)
+            at, kept = at + edge, kept[edge:]
+    part = _Part("", kept, at, breaks + 1)
+    return _put_together("", [part], False, CUT if at else None, None, 0.0)
 
 
 def _wish(log: Ranged, mark: LogMark | None) -> Wish:

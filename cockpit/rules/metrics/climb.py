@@ -1,0 +1,139 @@
+"""C-11, a slow climb: the loss's own level against the best one that it has held.
+
+A moving trend takes a slow climb in, row by row, and never sees it. The best level that was held
+does not move: so the level of the newest rows is compared with that.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from cockpit.model import wording
+from cockpit.model.alert import Alert, Severity
+from cockpit.model.history import History
+from cockpit.model.observed import Row
+from cockpit.model.run import RunSpec
+from cockpit.model.trend import Climb
+from cockpit.rules import present
+
+LEVEL: Final = 50
+"""Rows whose median is the level of the loss (SPEC C-11)."""
+FLOOR: Final = 0.05
+"""Share of the first level below which the best one never counts: a loss near zero moves freely."""
+
+
+class ClimbFold:
+    """Accumulates a ``Climb``.
+
+    It opens after ``climb_rows`` rows in a row whose level is more than ``loss_climb`` above the
+    best, and is over once ``spike_rows`` losses in a row are not above what counts as one. Rows
+    without a finite loss count for nothing. Where training goes back to before the climb it begins
+    anew, and keeps what the first level was.
+    """
+
+    def __init__(self, climb: Climb, run: RunSpec) -> None:
+        self._share, self._rows = run.thresholds.loss_climb, run.thresholds.climb_rows
+        self._calm_rows = run.thresholds.spike_rows
+        self._take(climb)
+
+    def _take(self, climb: Climb) -> None:
+        self.recent: deque[float] = deque(climb.recent)
+        self._ranked = sorted(climb.recent)
+        self.first, self.best, self.best_step = climb.first, climb.best, climb.best_step
+        self.above, self.calm, self.is_open = climb.above, climb.calm, climb.is_open
+        self.since, self.step, self.level = climb.since, climb.step, climb.level
+
+    def add(self, row: Row, resumed: bool) -> None:
+        """Take one row; ``resumed`` tells that its step went back."""
+        if resumed and not self._inside(row):
+            self._take(Climb(first=self.first))
+        loss = row.true_loss
+        if loss is None or not math.isfinite(loss):
+            return
+        self._insert(loss)
+        if len(self.recent) == LEVEL:
+            self._judge(row, loss)
+
+    def _inside(self, row: Row) -> bool:
+        """Tell whether training goes on from within the climb: then nothing of it is over."""
+        return self.step is not None and row.step is not None and row.step > self.step
+
+    def _insert(self, loss: float) -> None:
+        self.recent.append(loss)
+        insort(self._ranked, loss)
+        if len(self.recent) > LEVEL:
+            del self._ranked[bisect_left(self._ranked, self.recent.popleft())]
+
+    def _judge(self, row: Row, loss: float) -> None:
+        ranked = self._ranked
+        level = (ranked[(LEVEL - 1) // 2] + ranked[LEVEL // 2]) / 2
+        if self.first is None:
+            self.first = level
+        if self.best is None or level < self.best:
+            self.best, self.best_step = level, row.step
+        spread = 2 * (ranked[(3 * LEVEL) // 4] - ranked[LEVEL // 4])
+        limit = self.best + self._share * max(abs(self.best), spread, FLOOR * abs(self.first))
+        self.calm = self.calm + 1 if loss <= limit else 0
+        if level > limit:
+            self._rise(row, level)
+        elif not self.is_open:
+            self._end()
+        if self.calm >= self._calm_rows and self.is_open:
+            self._end()
+            self.recent.clear()  # the next level is one of the rows to come
+            self._ranked.clear()
+
+    def _end(self) -> None:
+        self.above = self.calm = 0
+        self.is_open, self.since, self.step, self.level = False, None, None, None
+
+    def _rise(self, row: Row, level: float) -> None:
+        if not self.above:
+            self.since, self.step = row.at, row.step
+        self.above, self.level = self.above + 1, level
+        self.is_open = self.is_open or self.above >= self._rows
+
+    def freeze(self) -> Climb:
+        """Return the value."""
+        return Climb(
+            recent=tuple(self.recent),
+            first=self.first,
+            best=self.best,
+            best_step=self.best_step,
+            above=self.above,
+            calm=self.calm,
+            is_open=self.is_open,
+            since=self.since,
+            step=self.step,
+            level=self.level,
+        )
+
+
+def loss_climb(run: RunSpec, history: History) -> Iterator[Alert]:
+    """C-11, slowly: the loss's level has left the best that it has held, and stays away."""
+    climb = history.trend.climb
+    level, best = climb.level, climb.best
+    if not climb.is_open or level is None or best is None:
+        return
+    above = f"{level / best - 1:.0%} above" if best > 0 else "above"
+    lines = (
+        f"level {wording.figure(level)} (median of {LEVEL} rows), "
+        f"best {wording.figure(best)} at step {wording.step(climb.best_step)}",
+        f"{climb.above} logged rows more than {run.thresholds.loss_climb:.0%} above it "
+        f"since step {wording.step(climb.step)}",
+    )
+    yield Alert(
+        id="C-11",
+        key=f"C-11:{run.name}",
+        severity=Severity.ALERT,
+        title=f"loss climbs: {above} the best level that it has held",
+        since=present.first(climb.since, history.trend.last_step_at, history.now),
+        since_or_before=history.rows_from > 0,
+        evidence=(*present.evidence("logged rows", *lines), *present.gap(history)),
+        confidence="sure" if history.rows_from == 0 else "likely",
+        next_action=f"escalate to {wording.person(run)}; a rollback may be needed, not a relaunch",
+    )

@@ -1,0 +1,71 @@
+"""A history as a file of rows: one JSON object a line (INTERFACE "PATH.jsonl")."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import BinaryIO, Final
+
+from cockpit.model.observed import Row
+
+EVERY: Final = 10.0
+"""Seconds between two rows that tell no time."""
+LONGEST: Final = 1_048_576
+"""Bytes of a line: a longer one is no row."""
+
+
+class RowFile:
+    """Reads rows in order, in constant memory; ``bad`` counts the lines that are none.
+
+    ``first_bad`` is the number (from 1) of the first of these.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.bad = 0
+        self.first_bad: int | None = None
+
+    def __iter__(self) -> Iterator[Row]:
+        at = -EVERY
+        number = 0
+        while line := self._file.readline(LONGEST):
+            number += 1
+            if not line.strip():
+                continue
+            row = _row(line, at + EVERY)
+            if row is None:
+                self.bad += 1
+                self.first_bad = number if self.first_bad is None else self.first_bad
+                continue
+            at = at + EVERY if row.at is None else row.at
+            yield row
+
+
+def _row(line: bytes, otherwise: float) -> Row | None:
+    """Return one line's row, ``otherwise`` its time where it tells none; ``None`` for no row."""
+    try:
+        told = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if type(told) is not dict or not told:
+        return None
+    step, at = _number(told.get("step")), _number(told.get("time"))
+    if step is None or not step.is_integer():
+        return None
+    return Row(
+        step=int(step),
+        at=otherwise if at is None else at,
+        loss=_number(told.get("loss")),
+        throughput=_number(told.get("throughput")),
+        grad_norm=_number(told.get("grad_norm")),
+    )
+
+
+def _number(value: object) -> float | None:
+    """Return a number as JSON or INTERFACE's strings hold it (``"NaN"``), else ``None``."""
+    if type(value) in (int, float):
+        try:
+            return float(value)  # type: ignore[arg-type]
+        except OverflowError:
+            return None
+    return float(value) if value in ("NaN", "Infinity", "-Infinity") else None

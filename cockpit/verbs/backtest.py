@@ -1,0 +1,232 @@
+"""``cockpit backtest``: what the rules would have told of a whole history, and when."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import tomllib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from cockpit.config.build import build
+from cockpit.model.base import parse_duration, rfc3339
+from cockpit.model.clock import SystemClock
+from cockpit.model.observed import Row
+from cockpit.model.place import place_of
+from cockpit.model.run import RunSpec, Thresholds, WandbSpec
+from cockpit.model.wording import moment
+from cockpit.model.wording import step as told_step
+from cockpit.rules.replay import NOT_REPLAYED, Happened, Replay
+from cockpit.sources.logs.source import read_rows
+from cockpit.sources.rowfile import RowFile
+from cockpit.sources.trackers import Trackers
+from cockpit.text.safe import clean
+from cockpit.verbs.common import (
+    OK,
+    UsageError,
+    add_config,
+    add_json,
+    check_name,
+    print_document,
+    put,
+    run_file,
+    say,
+)
+from cockpit.verbs.reading import STDIN, opened, raw_lines
+
+EXAMPLE: Final = "example: cockpit backtest wandb/run-x/run-abc.wandb --set loss_spike=0.3 --json"
+CADENCE: Final = 900.0
+TOLD: Final = 86_400.0 * 365
+"""Times before this (s) are counted from a history's first row: its rows tell none."""
+BATCH: Final = 2000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what ``backtest`` takes."""
+    parser.description = (
+        "Replays the rules over every logged row of a history as if live, and says what would "
+        "have opened and closed, at which step and when. A path needs no run file: a .wandb "
+        "file, a W&B run's folder, or JSON lines {step, loss, grad_norm?, throughput?, time?}. "
+        "Exit code: 0 replayed, 2 nothing to replay."
+    )
+    parser.epilog = EXAMPLE
+    parser.add_argument("what", metavar="RUN|PATH", help="a run of the run file, or a history")
+    parser.add_argument("--log", metavar="FILE", help="the run's log: its rows are replayed too")
+    parser.add_argument("--final-step", type=int, metavar="N", help="where training ends")
+    parser.add_argument("--cadence", metavar="D", help="how often it is watched (default: 15m)")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="THRESHOLD=VALUE",
+        help="a figure of [run.thresholds], as the run file would have it (repeatable)",
+    )
+    add_config(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Replay and print; return 0. Raises ``UsageError``."""
+    named = None if _is_path(args.what) else _run_named(args)
+    spec = _with_settings(named or RunSpec(name=_name_of(args.what), cadence=CADENCE), args)
+    found = asyncio.run(_replayed(args.what, spec, named=named is not None))
+    happened = found.ended() if args.log is None else _with_log(args.log, spec, found)
+    if not found.rows:
+        raise UsageError(f"{clean(args.what, 4096)} holds no logged row: nothing to replay")
+    if args.json:
+        print_document(_document(spec, happened, found))
+    else:
+        put("\n".join(_lines(happened, found)))
+    return OK
+
+
+def _is_path(what: str) -> bool:
+    return what == STDIN or "/" in what or what.endswith((".wandb", ".jsonl", ".gz"))
+
+
+def _name_of(what: str) -> str:
+    name = Path(what).name.partition(".")[0]
+    return clean(name, 100) or "history"
+
+
+def _run_named(args: argparse.Namespace) -> RunSpec:
+    file = run_file(args.config)
+    check_name(file, args.what)
+    return next(run for run in file.runs if run.name == args.what)
+
+
+def _with_settings(spec: RunSpec, args: argparse.Namespace) -> RunSpec:
+    """Return the run with what the call says of it; raises ``UsageError``."""
+    changes: dict[str, Any] = {}
+    if args.cadence is not None:
+        try:
+            changes["cadence"] = parse_duration(args.cadence)
+        except ValueError as error:
+            raise UsageError(f"--cadence {args.cadence}: {clean(error)}") from error
+    if args.final_step is not None:
+        changes["final_step"] = args.final_step
+    if args.set:
+        told = spec.thresholds.model_dump(exclude_unset=True) | _settings(args.set)
+        changes["thresholds"] = _thresholds(told)
+    return spec.model_copy(update=changes)
+
+
+def _settings(words: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for word in words:
+        name, sign, value = word.partition("=")
+        if not sign:
+            raise UsageError(f"--set {clean(word)}: expected THRESHOLD=VALUE (loss_spike=0.3)")
+        try:
+            found[name.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[name.strip()] = value.strip()
+    return found
+
+
+def _thresholds(told: Mapping[str, Any]) -> Thresholds:
+    """Return the thresholds, checked as in a run file; raises ``UsageError`` for what is wrong."""
+    built = build({"run": [{"name": "history", "thresholds": dict(told)}]}, Path("cockpit.toml"))
+    if isinstance(built, list):
+        lines = (f"--set {each.path[-1]}: {clean(each.text)}" for each in built)
+        raise UsageError(*lines)
+    return built.runs[0].thresholds
+
+
+async def _replayed(what: str, spec: RunSpec, *, named: bool) -> Replay:
+    found = Replay(spec)
+    if not named and not _is_wandb(what):
+        _from_rows(what, found)
+        return found
+    run = spec if named else spec.model_copy(update={"wandb": WandbSpec(dir=place_of(what))})
+    async for rows in _chunks(run):
+        if rows is None:
+            found = Replay(spec)
+            continue
+        for row in rows:
+            found.add(row)
+    return found
+
+
+def _is_wandb(what: str) -> bool:
+    return what.endswith(".wandb") or (what != STDIN and Path(what).is_dir())
+
+
+def _from_rows(what: str, found: Replay) -> None:
+    with opened(what) as file:
+        rows = RowFile(file)
+        for row in rows:
+            found.add(row)
+    if rows.bad:
+        say(f"{rows.bad} lines are no rows and were left out, the first is line {rows.first_bad}")
+
+
+async def _chunks(run: RunSpec) -> AsyncIterator[tuple[Row, ...] | None]:
+    """Yield a tracker's rows from the first on; ``None`` where it begins again from there."""
+    source = Trackers(SystemClock())
+    while True:
+        try:
+            chunk = await source.more_rows(run)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"its rows cannot be read: {clean(error)}") from error
+        if chunk.restarted:
+            yield None
+        yield chunk.rows
+        if chunk.caught_up or chunk.later:
+            return
+
+
+def _with_log(name: str, spec: RunSpec, found: Replay) -> list[Happened]:
+    """Return what happened by the tracker's rows and by the log's own, each cause once.
+
+    The log may tell what the tracker never got: the last loss before the end.
+    """
+    own = Replay(spec)
+    with opened(name) as file:
+        mtime = os.fstat(file.fileno()).st_mtime
+        lines = raw_lines(file)
+        while batch := list(islice(lines, BATCH)):
+            for row in read_rows(batch, mtime, None, utc=True, step=own.step):
+                own.add(row._replace(at=None) if row.at == mtime else row)
+    told = found.ended()
+    known = {each.alert.key for each in told}
+    return [*told, *(each for each in own.ended() if each.alert.key not in known)]
+
+
+def _document(spec: RunSpec, happened: Sequence[Happened], found: Replay) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "run": spec.name,
+        "steps": found.rows,
+        "not_replayed": list(NOT_REPLAYED),
+        "alerts": [_alert(each) for each in happened],
+    }
+
+
+def _alert(each: Happened) -> dict[str, Any]:
+    told = each.alert.to_json()
+    return {
+        **{name: told[name] for name in ("id", "key", "severity", "title")},
+        "opened_step": each.opened_step,
+        "opened_at": rfc3339(each.opened_at),
+        "closed_step": each.closed_step,
+        "closed_at": None if each.closed_at is None else rfc3339(each.closed_at),
+        "evidence": told["evidence"],
+    }
+
+
+def _lines(happened: Sequence[Happened], found: Replay) -> list[str]:
+    """Return for a person: each alert on a line, then how much was replayed."""
+    lines = [_line(each) for each in happened]
+    rows = f"{found.rows:,} rows, up to step {told_step(found.step)}"
+    return [*(lines or ["nothing would have been told"]), rows]
+
+
+def _line(each: Happened) -> str:
+    until = "open" if each.closed_at is None else f"step {told_step(each.closed_step)}"
+    when = f"  {moment(each.opened_at)}" if each.opened_at >= TOLD else ""
+    span = f"step {told_step(each.opened_step)} → {until}"
+    return f"{each.alert.id}  {span}{when}  {each.alert.title}"

@@ -1,0 +1,86 @@
+"""``cockpit progress``: what a log's lines tell of the training (INTERFACE ``progress --json``)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from cockpit.model.wording import number, rate
+from cockpit.model.wording import steps as counted
+from cockpit.text.progress import LineProgress, read_lines, telling
+from cockpit.verbs.common import OK, add_json, put
+from cockpit.verbs.reading import opened, raw_lines
+
+EXAMPLE: Final = "example: tail -n 50 run.log | cockpit progress - --json"
+AT_ONCE: Final = 500
+"""Entries that are printed together."""
+
+
+class Told(NamedTuple):
+    """A line that is training progress, and its number in the file (from 1)."""
+
+    line: int
+    progress: LineProgress
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what ``progress`` takes."""
+    parser.description = (
+        "Says which lines of a log are training progress, and reads step, maximum, loss and "
+        "rate from them. What a line rounds is never given as exact; an evaluation, a download "
+        "or a resume is no progress. With --json one entry per line, as a list. "
+        "Exit code: 0, also for a log without progress, 2 no such file."
+    )
+    parser.epilog = EXAMPLE
+    parser.add_argument("file", metavar="FILE", help="the log, packed or not; - reads stdin")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read and print as it goes; return 0. Raises ``UsageError`` for what cannot be read."""
+    with opened(args.file) as file:
+        found = (Told(at, each) for at, each in read_lines(map(telling, raw_lines(file))))
+        if args.json:
+            _print_list(found)
+        else:
+            put("\n".join(_summary(found)))
+    return OK
+
+
+def _print_list(found: Iterable[Told]) -> None:
+    """Print the entries as one JSON list, some at a time: a log may be long."""
+    begin, held = "[", list[str]()
+    for each in found:
+        held.append(json.dumps({"line": each.line, **each.progress.to_json()}, allow_nan=False))
+        if len(held) == AT_ONCE:
+            put(begin + ",\n".join(held))
+            begin, held = ",", []
+    put((begin + ",\n".join(held) if held else begin[begin == "," :]) + "]")
+
+
+def _summary(found: Iterable[Told]) -> list[str]:
+    """Return for a person: how many lines tell progress, and what the last one says."""
+    count, last = 0, None
+    for each in found:
+        count, last = count + 1, each
+    if last is None:
+        return ["no line tells training progress"]
+    return [f"line {last.line}: {said(last.progress)}", f"{count:,} lines tell progress"]
+
+
+def said(progress: LineProgress) -> str:
+    """Return one line's progress in words: ``step 4,600 of 5,155, loss 2.31, 34.5 s/it``."""
+    if progress.step is not None:
+        step = counted(progress.step)
+    else:
+        step = "?" if progress.step_shown is None else f"~{progress.step_shown}"
+    most = progress.max_shown if progress.max_step is None else counted(progress.max_step)
+    what = {"run": "step", "epoch": "step of an epoch", "epochs": "epoch"}[progress.scope]
+    parts = [f"{what} {step}" + ("" if most is None else f" of {most}")]
+    if progress.loss is not None:
+        parts.append(f"loss {number(progress.loss)}")
+    if progress.throughput is not None:
+        parts.append(rate(progress.throughput, progress.unit))
+    return ", ".join(parts)

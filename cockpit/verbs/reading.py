@@ -1,0 +1,62 @@
+"""A text that a verb is given: a file, a packed one, or standard input."""
+
+from __future__ import annotations
+
+import gzip
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from cockpit.text.safe import clean
+from cockpit.verbs.common import UsageError
+
+STDIN = "-"
+LONGEST = 1_048_576
+"""Bytes of a line that are looked at: what follows in it tells nothing."""
+
+
+@contextmanager
+def opened(name: str) -> Iterator[BinaryIO]:
+    """Open what ``name`` names (``-``: standard input) for reading bytes.
+
+    Raises ``UsageError`` in one line for what is not there, is no file, or breaks off while it
+    is read.
+    """
+    try:
+        with _open(name) as file:
+            yield file
+    except BrokenPipeError:
+        raise  # nobody reads what is printed; nothing is wrong with what was read
+    except (OSError, EOFError) as error:
+        why = (getattr(error, "strerror", None) or str(error) or "it breaks off").lower()
+        raise UsageError(f"{_shown(name)} cannot be read: {why}") from error
+
+
+def _open(name: str) -> BinaryIO:
+    if name == STDIN:
+        if sys.stdin is None:
+            raise UsageError("standard input is closed; expected a log on it, or a file's name")
+        if sys.stdin.isatty():
+            sys.stderr.write("cockpit: reading standard input; end it with ctrl-D\n")
+        return cast("BinaryIO", sys.stdin.buffer)
+    path = Path(name)
+    if stat.S_ISDIR(path.stat().st_mode):
+        raise UsageError(f"{_shown(name)} is a folder; expected a file")
+    file = path.open("rb")
+    return cast("BinaryIO", gzip.open(file)) if name.endswith(".gz") else file
+
+
+def _shown(name: str) -> str:
+    return "standard input" if name == STDIN else clean(name, 4096)
+
+
+def raw_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file; of a giant one its beginning, so that memory is bounded."""
+    while line := file.readline(LONGEST):
+        rest = line
+        while rest and not rest.endswith(b"\n"):
+            rest = file.readline(LONGEST)
+        yield line

@@ -1,0 +1,78 @@
+"""``cockpit triage``: why a log ended, in one class, and what to do about it (SPEC T)."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from cockpit.model.logtext import PresentLog, Read
+from cockpit.model.observed import Triage
+from cockpit.rules.triage.classify import diagnose
+from cockpit.sources.logs.file import show
+from cockpit.sources.logs.present import read_stream
+from cockpit.text.safe import clean
+from cockpit.verbs.common import OK, add_json, print_document, put
+from cockpit.verbs.reading import opened
+
+EXAMPLE: Final = "example: cockpit triage slurm-4711.out --state failed --exit-code 1 --json"
+STATES: Final = ("running", "failed", "succeeded", "cancelled", "pending")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what ``triage`` takes."""
+    parser.description = (
+        "Reads a job's log and says what ended it: one class, one action, and the lines that "
+        "it rests on. The same text needs another action while the job still runs, so say what "
+        "the orchestrator says. Of a long log the newest 20,000 lines (4 MB) count. "
+        "Exit code: 0 whatever the class, 2 no such file."
+    )
+    parser.epilog = EXAMPLE
+    parser.add_argument("file", metavar="FILE", help="the log, packed or not; - reads stdin")
+    parser.add_argument(
+        "--state", choices=STATES, default="failed", help="the job's state now (default: failed)"
+    )
+    parser.add_argument(
+        "--exit-code", type=int, metavar="N", help="the job's exit status, where it is known"
+    )
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, judge, print; return 0. Raises ``UsageError`` for a file that cannot be read."""
+    with opened(args.file) as file:
+        text = read_stream(file)
+    found = _shown(diagnose(text, args.state, args.exit_code))
+    if args.json:
+        print_document({"schema": 1, **found.to_json()})
+    else:
+        put("\n".join(_lines(found, text)))
+    return OK
+
+
+def _shown(found: Triage) -> Triage:
+    """Return the answer with its lines made safe to print."""
+    lines = tuple(
+        line.model_copy(update={"text": show(line.text.encode("utf-8", "replace")).plain})
+        for line in found.evidence
+    )
+    return found.model_copy(update={"evidence": lines})
+
+
+def _lines(found: Triage, text: PresentLog) -> list[str]:
+    """Return the answer for a person: what, how sure, where, on which lines, of how much."""
+    lines = [f"{found.name}: {found.action} ({found.confidence})"]
+    if found.code_location is not None:
+        place = found.code_location
+        lines.append(
+            f"at {clean(place.file, 400)}" + ("" if place.line is None else f":{place.line}")
+        )
+    if found.step is not None:
+        lines.append(f"last step in the log: {found.step}")
+    for each in found.evidence:
+        lines.append(f"  {'?' if each.line is None else each.line:>8}  {each.text}")
+    return [*lines, _read(text.read)]
+
+
+def _read(read: Read) -> str:
+    what = f"read: {read.lines:,} lines"
+    return what if read.whole else f"{what}; {read.why}: what stands before may say otherwise"
