@@ -172,6 +172,7 @@ class Platform(ABC):
     async def stop(self, run: RunSpec, jobs: Sequence[LiveJob]) -> None:
         """Stop exactly these jobs and their true descendants, gracefully first (``job.grace``).
 
+        They are live ones, or wait behind one (``JobValue.queued``): those are cancelled.
         Returns when they are gone, by the platform's own word. Raises ``CannotError`` when one
         still lives and will not be touched, ``LostError`` when this is not known.
         """
