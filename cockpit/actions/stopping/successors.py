@@ -28,13 +28,13 @@ OPTION: Final = f"--{SUCCESSORS} yes"
 
 
 def to_cancel(context: ActionContext, *, wanted: bool) -> tuple[LiveJob, ...]:
-    """Return what is cancelled with the job: nothing where that is not asked for."""
-    return queued_jobs(context) if wanted else ()
+    """Return what is cancelled with the job: what can be, where that is asked for."""
+    return tuple(job for job in queued_jobs(context) if wanted and why_not(job) is None)
 
 
 def left_alone(context: ActionContext, *, wanted: bool) -> tuple[LiveJob, ...]:
     """Return what starts by itself after the stop."""
-    return () if wanted else queued_jobs(context)
+    return tuple(job for job in queued_jobs(context) if not wanted or why_not(job) is not None)
 
 
 def may_cancel(context: ActionContext) -> bool:

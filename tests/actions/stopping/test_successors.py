@@ -183,7 +183,9 @@ async def test_a_loop_of_a_shell_has_words_and_no_wish(rest: ChainedRest) -> Non
     rest.platform.queued = (loop,)
     plan = await rest.plan()
     assert not plan.can_cancel_next and said(plan)[0][1].endswith("; end it yourself (kill 3)")
-    told = blocks(await rest.plan(successors="yes"))["queued"]
+    wished = await rest.plan(successors="yes")
+    assert (wished.stops, wished.spares) == (("7",), ("pid:3",))
+    told = blocks(wished)["queued"]
     assert told.endswith("cannot be cancelled from here: end it yourself (kill 3)")
 
 
